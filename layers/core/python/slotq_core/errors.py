@@ -1,0 +1,71 @@
+"""The one error tree. Every error that SlotQ raises on purpose is a `SlotQError`.
+
+SlotQError
+├── Refused               the caller's request cannot be taken: say what to change
+│   ├── InvalidRequest    a field is malformed, unknown or out of range (HTTP 400)
+│   ├── NeverFits         no acceptable pool could hold the job even if it were empty (400)
+│   ├── NameTaken         another job or training job has that name (409)
+│   ├── TooLate           the job has ended, or moved on while we looked (409)
+│   └── NoSuchJob         (404)
+├── Conflict              someone else changed what this commit was conditioned on: load again
+├── Unavailable           AWS did not answer or throttles: the next trigger tries again
+├── Misconfigured         a setting or the table is not what it must be
+└── IllegalTransition     a bug: a state change that `lifecycle` does not allow
+"""
+
+from __future__ import annotations
+
+
+class SlotQError(Exception):
+    """Base of all errors that SlotQ raises on purpose."""
+
+
+class Refused(SlotQError):
+    """The request cannot be taken; the message says what would be right.
+
+    `field` is the path of the offending field in the request ("ResourceConfig.InstanceType"), empty
+    where no single field is at fault; `code` is stable and for programs.
+    """
+
+    code = "refused"
+
+    def __init__(self, message: str, *, field: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+
+
+class InvalidRequest(Refused):
+    code = "invalid_request"
+
+
+class NeverFits(Refused):
+    code = "never_fits"
+
+
+class NameTaken(Refused):
+    code = "name_taken"
+
+
+class TooLate(Refused):
+    code = "too_late"
+
+
+class NoSuchJob(Refused):
+    code = "no_such_job"
+
+
+class Conflict(SlotQError):
+    """A condition of the commit no longer held; nothing was written."""
+
+
+class Unavailable(SlotQError):
+    """A service did not answer or throttles; whether the call took effect is unknown."""
+
+
+class Misconfigured(SlotQError):
+    """A setting is missing or contradicts another."""
+
+
+class IllegalTransition(SlotQError):
+    """A state change that the lifecycle does not allow."""

@@ -1,0 +1,295 @@
+"""The words of SlotQ as data: frozen, keyword-only, without behaviour beyond arithmetic.
+
+Every time is a whole number of milliseconds since the epoch (in a simulation: since its start), and
+every duration a whole number of milliseconds, so that equal moments compare equal on every path.
+Seconds and ISO 8601 exist only at the edges (`wire`, the adapters, the scenario loader).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+__all__ = [
+    "ACTIVE_STATES",
+    "TERMINAL_STATES",
+    "WAITING_STATES",
+    "Attempt",
+    "AttemptOutcome",
+    "Claim",
+    "Demand",
+    "Job",
+    "JobState",
+    "Pool",
+    "Snapshot",
+    "StopCause",
+    "StopOrder",
+    "Submission",
+]
+
+
+class JobState(StrEnum):
+    """Where a job stands. The legal moves between these are the table in `lifecycle`."""
+
+    PENDING = "pending"
+    """Waits; has never run."""
+    PREEMPTED = "preempted"
+    """Ran, was evicted, waits again at its old place."""
+    BACKOFF = "backoff"
+    """Waits for a time (`Job.not_before`) before it waits for slots."""
+    STARTING = "starting"
+    """Holds slots; its training job is being created or provisioned."""
+    RUNNING = "running"
+    STOPPING = "stopping"
+    """Still holds its slots: they come free with the attempt's terminal status, never before."""
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    STOPPED = "stopped"
+    """Somebody stopped its training job outside the queue."""
+
+
+WAITING_STATES = frozenset({JobState.PENDING, JobState.PREEMPTED})
+ACTIVE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING})
+TERMINAL_STATES = frozenset(
+    {JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED, JobState.STOPPED}
+)
+
+
+class Demand(Mapping[str, int]):
+    """What a job needs in the pool it runs in, or what a pool has: a small named vector.
+
+    `slots` is always there; other names (`gpus`, a licence) only where a pool declares them. Amounts
+    are whole and may be negative only in differences. Immutable and hashable; a name that is absent
+    counts as 0.
+    """
+
+    __slots__ = ("_amounts",)
+    _amounts: dict[str, int]
+
+    def __init__(self, amounts: Mapping[str, int] | None = None, /, **named: int) -> None:
+        merged = {**(amounts or {}), **named}
+        object.__setattr__(
+            self, "_amounts", {name: merged[name] for name in sorted(merged) if merged[name]}
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a Demand is immutable")
+
+    @property
+    def slots(self) -> int:
+        return self._amounts.get("slots", 0)
+
+    def __getitem__(self, name: str) -> int:
+        return self._amounts.get(name, 0)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._amounts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._amounts)
+
+    def __len__(self) -> int:
+        return len(self._amounts)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._amounts.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Demand) and self._amounts == other._amounts
+
+    def __add__(self, other: Demand) -> Demand:
+        return Demand({name: self[name] + other[name] for name in {*self, *other}})
+
+    def __sub__(self, other: Demand) -> Demand:
+        return Demand({name: self[name] - other[name] for name in {*self, *other}})
+
+    def within(self, room: Demand) -> bool:
+        """Whether every amount asked for here is there in `room`."""
+        return all(amount <= room[name] for name, amount in self._amounts.items())
+
+    def __repr__(self) -> str:
+        return "Demand(" + ", ".join(f"{k}={v}" for k, v in self._amounts.items()) + ")"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pool:
+    """Capacity that jobs can run on: one kind of instance in one region and account."""
+
+    name: str
+    instance_type: str
+    """SageMaker's instance type, e.g. `ml.p5.48xlarge`."""
+    capacity: Demand
+    """What the pool has in all."""
+    foreign: Demand = field(default_factory=Demand)
+    """What training jobs outside the queue occupy, where the pool counts them."""
+    reserve_after: int | None = None
+    """How long a job that does not fit may be passed by others, from its entry on. 0: strict order;
+    None: it may always be passed."""
+    min_runtime: int = 0
+    """How long an attempt in this pool is safe from eviction, from its start on."""
+    max_min_runtime: int = 0
+    """The most that a job's own `min_runtime` counts here."""
+
+
+class StopCause(StrEnum):
+    """Who wants an attempt to end."""
+
+    EVICTED = "evicted"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StopOrder:
+    """A durable intent: this attempt is to be stopped."""
+
+    cause: StopCause
+    by: str
+    """The job that it makes room for, or the person who cancelled it."""
+    at: int
+    sent: bool = False
+    """SageMaker has accepted the stop."""
+
+
+class AttemptOutcome(StrEnum):
+    """How an attempt ended, in the queue's words."""
+
+    COMPLETED = "completed"
+    EVICTED = "evicted"
+    CANCELLED = "cancelled"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    NO_CAPACITY = "no_capacity"
+    FAULT = "fault"
+    """SageMaker's own error; the job is not to blame."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """One run of a job: one SageMaker training job."""
+
+    number: int
+    """From 1 up."""
+    training_job: str
+    """The training job's name (DESIGN section 1, "Names")."""
+    token: str
+    """The intent's mark on the training job, by which a repeated create is known as ours."""
+    pool: str
+    instance_type: str
+    admitted_at: int
+    """When the slots were given; the intent is durable from here on."""
+    created: bool = False
+    """SageMaker has accepted the create."""
+    running_since: int | None = None
+    """When the training job had its instances; None while starting."""
+    checkpoint_at: int | None = None
+    """The last checkpoint it reported."""
+    stop: StopOrder | None = None
+    ended_at: int | None = None
+    outcome: AttemptOutcome | None = None
+    message: str = ""
+    """What SageMaker said of the end (FailureReason), or why the create was refused."""
+    artifact: str = ""
+    """S3 URI of model.tar.gz."""
+    checkpoints: str = ""
+    """S3 URI of the checkpoints."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """The slots an evicting job is owed, until it starts or stops waiting."""
+
+    pool: str
+    amount: Demand
+    since: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """What a user asks for. It outlives evictions."""
+
+    name: str
+    state: JobState
+    priority: int
+    """High first; −1,000,000 … 1,000,000."""
+    entry_time: int
+    """When the submission was accepted. An evicted job keeps it, and with it its place."""
+    demand: Demand
+    pools: tuple[str, ...]
+    """Names of the pools it accepts, the most welcome first. Never empty."""
+    preemptible: bool = True
+    min_runtime: int = 0
+    """Asked-for safety from eviction after each start, capped by the pool's `max_min_runtime`."""
+    retries: int = 0
+    """How many more times it may run after a failure of its own."""
+    project: str = ""
+    """The one implicit project is the empty name."""
+    submitter: str = ""
+    """Who signed the submission."""
+    attempts: int = 0
+    """How many attempts have begun."""
+    evictions: int = 0
+    """How many evictions were decided against it."""
+    capacity_errors: int = 0
+    """Capacity errors and faults in a row; sets the length of the next back-off."""
+    attempt: Attempt | None = None
+    """The live attempt: there if and only if the state is active."""
+    claim: Claim | None = None
+    """Only while it waits."""
+    not_before: int | None = None
+    """There if and only if the state is `backoff`."""
+    changed_at: int = 0
+    """When it came into its present state."""
+    message: str = ""
+    """Why it is in its present state, for people."""
+    digest: str = ""
+    """Hash of the submitted body: the same body again is the same submission."""
+    version: int = 0
+    """Raised by one with each committed change."""
+
+    @property
+    def waits(self) -> bool:
+        """Waits for slots (a job in back-off waits for a time instead)."""
+        return self.state in WAITING_STATES
+
+    @property
+    def active(self) -> bool:
+        return self.state in ACTIVE_STATES
+
+    @property
+    def terminal(self) -> bool:
+        return self.state in TERMINAL_STATES
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Submission:
+    """What a user asks for, read and well-formed, before the queue has looked at its pools."""
+
+    name: str
+    instance_type: str
+    slots: int
+    pools: tuple[str, ...] = ()
+    """Pools asked for by name, the most welcome first; empty: every pool of that instance type."""
+    priority: int = 0
+    preemptible: bool = True
+    min_runtime: int = 0
+    retries: int = 0
+    digest: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Snapshot:
+    """The frozen input of a decision.
+
+    `waiting` may be everything that waits or only the heads of each line: the plan is the same
+    (`policy.lines` says how many heads that takes).
+    """
+
+    pools: tuple[Pool, ...]
+    active: tuple[Job, ...] = ()
+    """Every job that holds slots: starting, running, stopping."""
+    waiting: tuple[Job, ...] = ()
+    """Jobs that wait for slots, and every claimant, in any order."""
+    due: tuple[Job, ...] = ()
+    """Jobs in back-off whose time may have come."""

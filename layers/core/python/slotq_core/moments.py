@@ -1,0 +1,30 @@
+"""Moments as people and DynamoDB read them: UTC, ISO 8601, milliseconds, always 24 characters.
+
+Such strings sort as the moments do, which the store's sort keys rely on.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def iso(moment: int) -> str:
+    """`2026-11-20T10:30:00.000Z` for milliseconds since the epoch."""
+    stamp = _EPOCH + timedelta(milliseconds=moment)
+    return stamp.strftime("%Y-%m-%dT%H:%M:%S.") + f"{stamp.microsecond // 1000:03d}Z"
+
+
+def from_iso(text: str) -> int:
+    """Milliseconds since the epoch for what `iso` wrote, or any ISO 8601 moment with an offset."""
+    return from_datetime(datetime.fromisoformat(text))
+
+
+def from_datetime(stamp: datetime) -> int:
+    return (stamp - _EPOCH) // timedelta(milliseconds=1)
+
+
+def seconds(duration: int) -> float:
+    """A duration as people count it; whole where it is whole."""
+    return duration // 1000 if duration % 1000 == 0 else duration / 1000

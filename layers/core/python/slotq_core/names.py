@@ -1,0 +1,34 @@
+"""Names of training jobs, and the tokens that prove which of them are ours (DESIGN section 1).
+
+Both are functions of the job alone, so that whoever finishes a crashed start uses the same ones.
+Names are mapped back by look-up, never by splitting.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+TRAINING_JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+"""SageMaker's own rule for TrainingJobName."""
+
+STAMP = "-qstamp-"
+"""Marks a name that the queue made; refused in a submitted one."""
+
+_KEPT = 44
+
+
+def training_job_name(job: str, number: int) -> str:
+    """The name of a job's attempt: its own for the first, a stamped one for those after it.
+
+    At most 63 characters for up to 9,999 attempts, and legal in SageMaker wherever `job` is.
+    """
+    if number == 1:
+        return job
+    digest = hashlib.sha256(job.encode()).hexdigest()[:6]
+    return f"{job[:_KEPT].rstrip('-')}{STAMP}{number}-{digest}"
+
+
+def token(job: str, entry_time: int, number: int) -> str:
+    """The intent's mark. Two jobs that bore the same name at different times differ in it."""
+    return hashlib.sha256(f"{job}\n{entry_time}\n{number}".encode()).hexdigest()[:32]

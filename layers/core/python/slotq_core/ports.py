@@ -1,0 +1,202 @@
+"""What the manager needs from the world, as Protocols, and the data that crosses them.
+
+The adapters implement these; `adapters.memory` is the fake, held to the same contract suite as the
+real store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from slotq_core.model import Attempt, Demand, Job, JobState, Pool, Snapshot
+
+Request = Mapping[str, Any]
+"""A CreateTrainingJob request, as the user submitted it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ledger:
+    """What a pool's slots are used for, as last committed. Its version rises with each decision."""
+
+    version: int = 0
+    used: Demand = field(default_factory=Demand)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class World:
+    """What one pass sees: the policy's input, and what its commits are conditioned on."""
+
+    snapshot: Snapshot
+    ledgers: Mapping[str, Ledger]
+    """By pool name; one for every pool of the snapshot."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """One job's part of a transaction: from what was read to what shall be.
+
+    `after.version` is ignored: the store writes `before.version + 1`.
+    """
+
+    before: Job
+    after: Job
+    ended: Attempt | None = None
+    """The attempt that ends with this change, for the history."""
+
+
+class Store(Protocol):
+    """Where jobs are kept. Every read that a decision rests on is strongly consistent.
+
+    All methods may raise Unavailable (throttled, no answer): the caller's trigger comes again.
+    """
+
+    def pools(self) -> tuple[Pool, ...]:
+        """The configured pools, in their configured order."""
+
+    def configure(self, pools: Sequence[Pool], *, who: str, now: int) -> None:
+        """Make these the pools, recording who, when, before and after.
+
+        A pool that is not named any more is removed once nothing runs in it: raises Misconfigured if
+        something does. Capacity may shrink below use: nothing is admitted until use has fallen.
+        """
+
+    def submit(self, job: Job, request: Request) -> Job:
+        """Keep a new job and its request: all of it or nothing. Returns it with its version.
+
+        Never touches a ledger, so that submissions cancel neither each other nor a pass.
+        Raises NameTaken if a job of that name is kept already.
+        """
+
+    def load(self, now: int) -> World:
+        """What a pass at `now` needs: everything active, every claimant, the heads of each line (as
+        many as could start or evict) and the back-offs that are due.
+
+        Costs the same however many jobs wait.
+        """
+
+    def load_all(self, now: int) -> World:
+        """The same with everything that waits: for explanations, never for a pass."""
+
+    def commit(
+        self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
+    ) -> tuple[Job, ...]:
+        """One transaction: every change or none. Returns the jobs as they now stand.
+
+        Holds only if each job still has `before.version`, each pool in `seen` still has that ledger
+        version, and every pool has room for what is newly held in it. Slots are held from the change
+        into an active state until the change out of it. The version of each pool in `seen`, and of
+        each whose use changes, rises by one. Raises Conflict when a condition no longer holds.
+        """
+
+    def job(self, name: str) -> Job | None: ...
+
+    def request(self, name: str) -> Request:
+        """The request as submitted. Raises NoSuchJob."""
+
+    def attempts(self, name: str) -> tuple[Attempt, ...]:
+        """Every attempt of a job, the first first, the live one included."""
+
+    def job_of(self, training_job: str) -> str | None:
+        """The job that a training job's name belongs to; None if no attempt ever bore it."""
+
+    def jobs(self, states: Iterable[JobState], *, limit: int = 1000) -> tuple[Job, ...]:
+        """Jobs in these states, the latest entry first within each. For people: may lag behind."""
+
+    def ahead_of(self, job: Job) -> int:
+        """How many waiting jobs stand before this waiting one in the order and share a pool with it.
+
+        For people: counted when asked, not strongly consistent.
+        """
+
+
+class Verdict(StrEnum):
+    """What the queue does about an answer of SageMaker. The adapter's table maps every documented
+    error and outcome to exactly one."""
+
+    OK = "ok"
+    ALREADY_DONE = "already_done"
+    """What was asked for is so already: as good as OK."""
+    RETRY = "retry"
+    """The call may or may not have taken effect: leave the intent, the next pass tries again."""
+    BACK_OFF = "back_off"
+    """No capacity there now: the job waits a while, and its next acceptable pool is tried."""
+    REQUEUE = "requeue"
+    """SageMaker's own fault: the job waits again after a short back-off."""
+    FAIL = "fail"
+    """The request will never be accepted: the job fails with the message."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What came of one call to SageMaker."""
+
+    verdict: Verdict
+    message: str = ""
+
+
+class Phase(StrEnum):
+    """How far a training job is, in the queue's words."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    """Has its instances."""
+    STOPPING = "stopping"
+    COMPLETED = "completed"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+    @property
+    def ended(self) -> bool:
+        return self in {Phase.COMPLETED, Phase.STOPPED, Phase.FAILED}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Observation:
+    """What an event or a look says of one training job."""
+
+    training_job: str
+    phase: Phase
+    at: int
+    """When SageMaker says it was so; the moment of looking where it says nothing."""
+    verdict: Verdict = Verdict.OK
+    """For a failed one, what follows for the job: BACK_OFF, REQUEUE or FAIL."""
+    message: str = ""
+    artifact: str = ""
+    checkpoints: str = ""
+
+
+class TrainingService(Protocol):
+    """SageMaker training, as far as the queue uses it. No call raises: every answer is data."""
+
+    def create(self, request: Request, job: Job, attempt: Attempt) -> Answer:
+        """Start the attempt: the job's request under the attempt's name, on the attempt's instance
+        type, with ownership tags and the attempt's token.
+
+        A repeated create of the same attempt answers ALREADY_DONE (its token says so); any other
+        training job of that name answers FAIL.
+        """
+
+    def stop(self, training_job: str) -> Answer:
+        """Ask it to stop. ALREADY_DONE where it has ended or is stopping; FAIL with a message where
+        there is no such training job."""
+
+    def describe(self, training_job: str) -> Observation | None:
+        """None where there is no such training job. Raises Unavailable when SageMaker cannot say."""
+
+    def list(self, *, since: int) -> Iterable[str]:
+        """Names of the training jobs created since then. Paginated; for reconciliation only, never
+        in a pass (2 calls a second for the whole account). Raises Unavailable."""
+
+
+class Clock(Protocol):
+    def now(self) -> int:
+        """Milliseconds since the epoch."""
+
+
+class Notifier(Protocol):
+    """Asks for a pass, soon and at least once; returns without waiting for it."""
+
+    def wake(self) -> None: ...

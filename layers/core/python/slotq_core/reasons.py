@@ -1,0 +1,170 @@
+"""Why a job waits: a closed set of typed reasons, each with its numbers.
+
+The policy produces them, `wire` carries them, people read `sentence`. Floor 1, because both the
+policy and the client speak of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+from slotq_core.moments import iso
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reason:
+    """Base of all reasons. `code` is stable and for programs."""
+
+    code: ClassVar[str]
+
+    def sentence(self) -> str:
+        """One sentence for people, with the numbers in it."""
+        raise NotImplementedError
+
+    def numbers(self) -> dict[str, str | int | None]:
+        """The fields by name, for JSON."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoFreeSlots(Reason):
+    """The pool is full, and nothing that runs there may be evicted for this job."""
+
+    code: ClassVar[str] = "no_free_slots"
+    pool: str
+    needed: int
+    free: int
+    capacity: int
+    lower_ranked: int
+    """Slots of the pool held by jobs of lower rank, evictable or not."""
+
+    def sentence(self) -> str:
+        lead = (
+            f"needs {_slots(self.needed)}; pool {self.pool} has {self.free} free of {self.capacity}"
+        )
+        if not self.lower_ranked:
+            return f"{lead}, and nothing that runs there has a lower priority"
+        return f"{lead}, and evicting what has a lower priority there would not make enough room"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LowerRankedProtected(Reason):
+    """Enough runs there at a lower rank, but it may not be evicted yet, or at all."""
+
+    code: ClassVar[str] = "lower_ranked_protected"
+    pool: str
+    needed: int
+    free: int
+    until: int | None
+    """When the earliest protection ends (ms); None: those jobs are not preemptible."""
+
+    def sentence(self) -> str:
+        lead = f"needs {_slots(self.needed)}; pool {self.pool} has {self.free} free"
+        if self.until is None:
+            return f"{lead}, and the jobs of lower priority there are not preemptible"
+        return (
+            f"{lead}, and the jobs of lower priority there keep their slots until {iso(self.until)}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SlotsComing(Reason):
+    """Slots are coming free, and they are for this job."""
+
+    code: ClassVar[str] = "slots_coming"
+    pool: str
+    needed: int
+    free: int
+    coming: int
+
+    def sentence(self) -> str:
+        return (
+            f"starts in pool {self.pool} when the stopping jobs there have ended: it needs "
+            f"{_slots(self.needed)}, {self.free} free now, {self.coming} coming free"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeldForOthers(Reason):
+    """Slots are free, but owed to a job that evicted for them or whose turn comes first."""
+
+    code: ClassVar[str] = "held_for_others"
+    pool: str
+    needed: int
+    free: int
+    holder: str
+    """The first of the jobs that they are held for."""
+
+    def sentence(self) -> str:
+        return (
+            f"needs {_slots(self.needed)}; the {self.free} free in pool {self.pool} are held for "
+            f"{self.holder}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reserved(Reason):
+    """The pool drains for this very job, which has waited longer than `reserve_after`."""
+
+    code: ClassVar[str] = "reserved"
+    pool: str
+    needed: int
+    free: int
+
+    def sentence(self) -> str:
+        return (
+            f"pool {self.pool} takes nothing that comes after this job until it has its "
+            f"{_slots(self.needed)}; {self.free} free so far"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BehindInLine(Reason):
+    """Blocked alike by what blocks the first job of its line."""
+
+    code: ClassVar[str] = "behind_in_line"
+    ahead: int
+    """Jobs of its pools before it in the order."""
+
+    def sentence(self) -> str:
+        return f"{self.ahead} {'job is' if self.ahead == 1 else 'jobs are'} ahead of it"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BackingOff(Reason):
+    """Waits for a time, after a capacity error or a fault of SageMaker's."""
+
+    code: ClassVar[str] = "backing_off"
+    until: int
+    cause: str
+
+    def sentence(self) -> str:
+        return f"tries again at {iso(self.until)}: {self.cause}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolsTooSmall(Reason):
+    """None of its pools is large enough any more, or it has none left."""
+
+    code: ClassVar[str] = "pools_too_small"
+    needed: int
+    largest: int
+
+    def sentence(self) -> str:
+        return f"needs {_slots(self.needed)}, but the largest of its pools now has {self.largest} in all"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NextPass(Reason):
+    """Nothing keeps it: it starts with the next pass, which is on its way."""
+
+    code: ClassVar[str] = "next_pass"
+    pool: str
+
+    def sentence(self) -> str:
+        return f"starts in pool {self.pool} with the next pass"
+
+
+def _slots(n: int) -> str:
+    return f"{n} slot" if n == 1 else f"{n} slots"

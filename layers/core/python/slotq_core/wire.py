@@ -1,0 +1,335 @@
+"""JSON <-> model: what a submission may say, and what the queue answers. Version 1.
+
+Pydantic lives here and nowhere else in the core; the event path of the Lambda never imports it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from slotq_core import names
+from slotq_core.errors import InvalidRequest
+from slotq_core.model import Attempt, Job, Submission
+from slotq_core.moments import iso, seconds
+from slotq_core.reasons import Reason
+
+VERSION = 1
+PRIORITY_LIMIT = 1_000_000
+MAX_RETRIES = 100
+MAX_TAGS = 47
+"""SageMaker allows 50 tags, and the queue adds three of its own."""
+MAX_BODY = 1_000_000
+"""Bytes of a submission, on any way in. API Gateway itself takes up to 10 MB, an asynchronous
+Lambda payload 1 MB; a CreateTrainingJob request of every field at its limit stays below this."""
+
+PRIORITY_TAG = "priority"
+SETTING_TAGS = ("slotq:pools", "slotq:preemptible", "slotq:min-runtime", "slotq:retries")
+_ALLOWED_TAGS = ", ".join((PRIORITY_TAG, *SETTING_TAGS))
+
+
+class InstanceGroup(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    InstanceType: str
+    InstanceCount: int = Field(ge=1)
+
+
+class ResourceConfig(BaseModel):
+    """Either InstanceType and InstanceCount, or InstanceGroups of one type."""
+
+    model_config = ConfigDict(extra="allow")
+    InstanceType: str | None = None
+    InstanceCount: int | None = Field(default=None, ge=1)
+    InstanceGroups: list[InstanceGroup] | None = None
+
+    @model_validator(mode="after")
+    def _has_instances(self) -> Self:
+        if self.InstanceGroups:
+            kinds = sorted({group.InstanceType for group in self.InstanceGroups})
+            if len(kinds) > 1:
+                raise ValueError(
+                    f"InstanceGroups must all be of one instance type, not {', '.join(kinds)}"
+                )
+        elif self.InstanceType is None or self.InstanceCount is None:
+            raise ValueError("give InstanceType and InstanceCount (at least 1), or InstanceGroups")
+        return self
+
+    @property
+    def instance_type(self) -> str:
+        return (
+            self.InstanceGroups[0].InstanceType if self.InstanceGroups else self.InstanceType or ""
+        )
+
+    @property
+    def instances(self) -> int:
+        if self.InstanceGroups:
+            return sum(group.InstanceCount for group in self.InstanceGroups)
+        return self.InstanceCount or 0
+
+
+class Tag(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    Key: str = Field(min_length=1, max_length=128)
+    Value: str = Field(max_length=256)
+
+
+class SubmissionBody(BaseModel):
+    """A CreateTrainingJob request whose queue settings travel as tags.
+
+    Fields that are not named here are SageMaker's business and are passed on untouched.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    TrainingJobName: str
+    ResourceConfig: ResourceConfig
+    Tags: list[Tag] = Field(default_factory=list, max_length=MAX_TAGS)
+
+    @field_validator("TrainingJobName")
+    @classmethod
+    def _legal_name(cls, name: str) -> str:
+        if not names.TRAINING_JOB_NAME.fullmatch(name):
+            raise ValueError(
+                "use 1 to 63 letters, digits and hyphens, beginning and ending with a letter or digit"
+            )
+        if names.STAMP in name:
+            raise ValueError(f"'{names.STAMP}' marks the queue's own names; leave it out")
+        return name
+
+    @field_validator("Tags")
+    @classmethod
+    def _known_tags(cls, tags: list[Tag]) -> list[Tag]:
+        keys = [tag.Key for tag in tags]
+        for key in keys:
+            if key.startswith("slotq:") and key not in SETTING_TAGS:
+                raise ValueError(f"the tag '{key}' is not known; the queue reads {_ALLOWED_TAGS}")
+            if keys.count(key) > 1:
+                raise ValueError(f"the tag '{key}' is there more than once")
+        return tags
+
+    @model_validator(mode="after")
+    def _readable_settings(self) -> Self:
+        _ = self.priority, self.pools, self.preemptible, self.min_runtime, self.retries
+        return self
+
+    def _tag(self, key: str) -> str | None:
+        return next((tag.Value.strip() for tag in self.Tags if tag.Key == key), None)
+
+    @property
+    def priority(self) -> int:
+        return _integer(PRIORITY_TAG, self._tag(PRIORITY_TAG), -PRIORITY_LIMIT, PRIORITY_LIMIT)
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """The pools asked for, the most welcome first; empty: any that offers the instance type."""
+        text = self._tag("slotq:pools")
+        if text is None:
+            return ()
+        wanted = tuple(part.strip() for part in text.split(","))
+        if not all(wanted) or len(set(wanted)) < len(wanted):
+            raise ValueError("the tag 'slotq:pools' takes different pool names, comma separated")
+        return wanted
+
+    @property
+    def preemptible(self) -> bool:
+        text = (self._tag("slotq:preemptible") or "true").lower()
+        if text not in {"true", "false"}:
+            raise ValueError(f"the tag 'slotq:preemptible' takes true or false, not '{text}'")
+        return text == "true"
+
+    @property
+    def min_runtime(self) -> int:
+        """Milliseconds; the tag counts seconds."""
+        return 1000 * _integer("slotq:min-runtime", self._tag("slotq:min-runtime"), 0, 28 * 86400)
+
+    @property
+    def retries(self) -> int:
+        return _integer("slotq:retries", self._tag("slotq:retries"), 0, MAX_RETRIES)
+
+
+def _integer(tag: str, text: str | None, low: int, high: int) -> int:
+    if text is None:
+        return 0
+    if not re.fullmatch(r"[+-]?[0-9]{1,9}", text) or not low <= int(text) <= high:
+        raise ValueError(
+            f"the tag '{tag}' takes an integer from {low:,} to {high:,}, not '{text[:40]}'"
+        )
+    return int(text)
+
+
+def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission, dict[str, Any]]:
+    """What a body asks for, and the body itself as the request to keep.
+
+    Raises InvalidRequest with the path of the first field at fault and what would be right.
+    """
+    request = body if isinstance(body, Mapping) else _object(body)
+    canonical = json.dumps(request, sort_keys=True, separators=(",", ":"), default=str)
+    if len(canonical.encode()) > MAX_BODY:
+        raise InvalidRequest(f"the request is larger than {MAX_BODY:,} bytes")
+    try:
+        read = SubmissionBody.model_validate(request)
+    except ValidationError as error:
+        raise _invalid(error) from None
+    submission = Submission(
+        name=read.TrainingJobName,
+        instance_type=read.ResourceConfig.instance_type,
+        slots=read.ResourceConfig.instances,
+        pools=read.pools,
+        priority=read.priority,
+        preemptible=read.preemptible,
+        min_runtime=read.min_runtime,
+        retries=read.retries,
+        digest=hashlib.sha256(canonical.encode()).hexdigest(),
+    )
+    return submission, dict(request)
+
+
+def _object(body: str | bytes) -> Mapping[str, Any]:
+    if len(body) > MAX_BODY:
+        raise InvalidRequest(f"the body is larger than {MAX_BODY:,} bytes")
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        raise InvalidRequest("the body is not JSON; send a CreateTrainingJob request") from None
+    if not isinstance(value, dict):
+        raise InvalidRequest("the body must be a JSON object: a CreateTrainingJob request")
+    return value
+
+
+def _invalid(error: ValidationError) -> InvalidRequest:
+    first = error.errors()[0]
+    path = ".".join(str(part) for part in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    if not path and "tag '" in message:
+        path = "Tags"
+    return InvalidRequest(f"{path}: {message}" if path else message, field=path)
+
+
+class ReasonView(BaseModel):
+    """Why a job waits: `code` and `numbers` for programs, `text` for people."""
+
+    code: str
+    text: str
+    numbers: dict[str, str | int | None]
+
+
+class AttemptView(BaseModel):
+    number: int
+    training_job: str
+    pool: str
+    instance_type: str
+    admitted_at: str
+    running_since: str | None = None
+    ended_at: str | None = None
+    outcome: str | None = None
+    message: str = ""
+    stopped_for: str | None = None
+    """The job that this attempt was evicted for, or who cancelled it."""
+    artifact: str = ""
+    checkpoints: str = ""
+
+
+class JobView(BaseModel):
+    """One job as the queue shows it. Moments are ISO 8601 in UTC, durations seconds."""
+
+    version: int = VERSION
+    name: str
+    state: str
+    priority: int
+    place: int | None = None
+    """1 is next, among the waiting jobs that share a pool with it; None for a job that does not wait."""
+    reason: ReasonView | None = None
+    entry_time: str
+    changed_at: str
+    demand: dict[str, int]
+    pools: list[str]
+    pool: str | None = None
+    """Where it runs; None while it does not."""
+    preemptible: bool
+    min_runtime: float
+    retries: int
+    submitter: str
+    attempts_begun: int
+    evictions: int
+    training_job: str | None = None
+    """The SageMaker training job of its latest attempt."""
+    message: str = ""
+    attempts: list[AttemptView] = []
+    """The history; only where one job was asked for."""
+
+
+class QueueView(BaseModel):
+    version: int = VERSION
+    jobs: list[JobView]
+
+
+class ErrorView(BaseModel):
+    """What every answer of 4xx and 5xx carries."""
+
+    version: int = VERSION
+    code: str
+    message: str
+    field: str = ""
+
+
+def reason_view(reason: Reason) -> ReasonView:
+    return ReasonView(code=reason.code, text=reason.sentence(), numbers=reason.numbers())
+
+
+def attempt_view(attempt: Attempt) -> AttemptView:
+    return AttemptView(
+        number=attempt.number,
+        training_job=attempt.training_job,
+        pool=attempt.pool,
+        instance_type=attempt.instance_type,
+        admitted_at=iso(attempt.admitted_at),
+        running_since=_iso(attempt.running_since),
+        ended_at=_iso(attempt.ended_at),
+        outcome=attempt.outcome,
+        message=attempt.message,
+        stopped_for=attempt.stop.by if attempt.stop else None,
+        artifact=attempt.artifact,
+        checkpoints=attempt.checkpoints,
+    )
+
+
+def job_view(
+    job: Job,
+    *,
+    place: int | None = None,
+    reason: Reason | None = None,
+    attempts: Sequence[Attempt] = (),
+) -> JobView:
+    return JobView(
+        name=job.name,
+        state=job.state,
+        priority=job.priority,
+        place=place,
+        reason=reason_view(reason) if reason else None,
+        entry_time=iso(job.entry_time),
+        changed_at=iso(job.changed_at),
+        demand=dict(job.demand),
+        pools=list(job.pools),
+        pool=job.attempt.pool if job.attempt else None,
+        preemptible=job.preemptible,
+        min_runtime=seconds(job.min_runtime),
+        retries=job.retries,
+        submitter=job.submitter,
+        attempts_begun=job.attempts,
+        evictions=job.evictions,
+        training_job=names.training_job_name(job.name, job.attempts) if job.attempts else None,
+        message=job.message,
+        attempts=[attempt_view(attempt) for attempt in attempts],
+    )
+
+
+def queue_view(jobs: Iterable[JobView]) -> QueueView:
+    return QueueView(jobs=list(jobs))
+
+
+def _iso(moment: int | None) -> str | None:
+    return None if moment is None else iso(moment)
