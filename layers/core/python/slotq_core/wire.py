@@ -94,7 +94,7 @@ class SubmissionBody(BaseModel):
     def _legal_name(cls, name: str) -> str:
         if not names.TRAINING_JOB_NAME.fullmatch(name):
             raise ValueError(
-                "use 1 to 63 letters, digits and hyphens, beginning and ending with a letter or digit"
+                "use 1 to 63 letters, digits and hyphens, with a letter or digit at either end"
             )
         if names.STAMP in name:
             raise ValueError(f"'{names.STAMP}' marks the queue's own names; leave it out")
@@ -243,7 +243,7 @@ class JobView(BaseModel):
     state: str
     priority: int
     place: int | None = None
-    """1 is next, among the waiting jobs that share a pool with it; None for a job that does not wait."""
+    """1 is next, among the waiting jobs that share a pool with it; None if it does not wait."""
     reason: ReasonView | None = None
     entry_time: str
     changed_at: str

@@ -1,0 +1,1 @@
+"""The pure core: a snapshot and a moment in, a plan out. Begin with `cycle`."""

@@ -1,0 +1,83 @@
+"""Lines: waiting jobs that are blocked alike, so that only the first few of each need a look.
+
+Jobs of one line differ in nothing that the walk asks about but their place: when one of them is
+blocked, so is every one behind it. The cost of a pass then grows with lines and slots, never with
+jobs. (A claimant stands outside: it has a claim that the others have not.)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from slotq_core.model import Demand, Job, JobState, Pool
+from slotq_core.policy.order import rank
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """What the jobs of a line have in common. The priority is among it: with it the first of a line
+    is also the one that has waited longest, which `reserve_after` asks for."""
+
+    priority: int
+    project: str
+    demand: Demand
+    pools: tuple[str, ...]
+    preemptible: bool
+
+    @classmethod
+    def of(cls, job: Job) -> Line:
+        return cls(
+            priority=job.priority,
+            project=job.project,
+            demand=job.demand,
+            pools=job.pools,
+            preemptible=job.preemptible,
+        )
+
+    @property
+    def key(self) -> str:
+        """The line as a string for the store; `parse` reads it back."""
+        parts = [self.priority, self.project, dict(self.demand), self.pools, self.preemptible]
+        return json.dumps(parts, separators=(",", ":"))
+
+    @classmethod
+    def parse(cls, key: str) -> Line:
+        priority, project, demand, pools, preemptible = json.loads(key)
+        return cls(
+            priority=priority,
+            project=project,
+            demand=Demand(demand),
+            pools=tuple(pools),
+            preemptible=preemptible,
+        )
+
+
+def line_of(job: Job) -> str:
+    return Line.of(job).key
+
+
+def heads_needed(
+    line: str, pools: Sequence[Pool], active: Iterable[Job], claimants: Iterable[Job] = ()
+) -> int:
+    """How many jobs of a line, from its first, a plan can tell apart from all of them.
+
+    As many as could start now, or later on slots coming free or evicted for them, and one more: the
+    first that is blocked, which stands for the rest. Claimants of the line are loaded besides, and
+    may be among the first, so they count extra.
+    """
+    about = Line.parse(line)
+    room = {pool.name: pool.capacity - pool.foreign for pool in pools if pool.name in about.pools}
+    for job in active:
+        assert job.attempt is not None
+        pool = job.attempt.pool
+        if pool in room and not (job.state is JobState.STOPPING or rank(job) < about.priority):
+            room[pool] = room[pool] - job.demand
+    fitting = sum(_times(about.demand, amount) for amount in room.values())
+    return fitting + 1 + sum(line_of(job) == line for job in claimants)
+
+
+def _times(demand: Demand, room: Demand) -> int:
+    """How many such demands fit into the room."""
+    return max(0, min((room[name] // amount for name, amount in demand.items()), default=0))
