@@ -37,7 +37,7 @@ class QueueClient:
         config: Config | None = None,
         transport: Transport | None = None,
     ) -> None:
-        """Settings that are not given come from the environment or the config file (`slotq.config`)."""
+        """What is not given comes from the environment or the config file (`slotq.config`)."""
         arguments = {"endpoint": endpoint, "api_id": api_id, "region": region, "profile": profile}
         self.config = config or load(arguments)
         self._transport = transport or Transport(self.config)

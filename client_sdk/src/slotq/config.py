@@ -57,8 +57,8 @@ class Config:
             raise NotConfigured(
                 "no endpoint of the queue is configured. Set SLOTQ_ENDPOINT to the API's URL with "
                 "its stage (https://<id>.execute-api.<region>.amazonaws.com/prod), or write "
-                f"endpoint = \"…\" into {self.file}, or pass endpoint=… (--endpoint). On one machine: "
-                "`slotq local start --detach`, then `eval \"$(slotq local env)\"`."
+                f'endpoint = "…" into {self.file}, or pass endpoint=… (--endpoint). '
+                'On one machine: `slotq local start --detach`, then `eval "$(slotq local env)"`.'
             )
         return self.endpoint
 
@@ -99,7 +99,7 @@ def load(
 def _path(env: Mapping[str, str]) -> Path:
     if env.get("SLOTQ_CONFIG"):
         return Path(env["SLOTQ_CONFIG"]).expanduser()
-    home = env.get("XDG_CONFIG_HOME") or os.path.join(env.get("HOME") or "~", ".config")
+    home = env.get("XDG_CONFIG_HOME") or (env.get("HOME") or "~") + "/.config"
     return Path(home).expanduser() / "slotq" / "config.toml"
 
 
@@ -159,6 +159,6 @@ def _vpc_form(config: Config) -> None:
     host = urlsplit(config.endpoint or "").hostname or ""
     if _VPC_HOST.match(host) and config.api_id is None:
         raise NotConfigured(
-            f"the endpoint {host} (from {config.source('endpoint')}) is a VPC endpoint, which serves "
-            "every private API: set api_id (SLOTQ_API_ID) to the id of the queue's API"
+            f"the endpoint {host} (from {config.source('endpoint')}) is a VPC endpoint, which "
+            "serves every private API: set api_id (SLOTQ_API_ID) to the id of the queue's API"
         )

@@ -21,8 +21,8 @@ _ENDED = {
 def has_training_job(job: JobView) -> bool:
     """Whether SageMaker's own answer about the latest attempt is the answer about the job.
 
-    Not while the job waits (its last training job shows Stopped, but the job has not ended), and not
-    for an attempt that never ran (there may be no training job).
+    Not while the job waits (its last training job shows Stopped, but the job has not ended), and
+    not for an attempt that never ran (there may be no training job).
     """
     last = job.attempts[-1] if job.attempts else None
     ran = last is not None and last.running_since is not None

@@ -25,12 +25,12 @@ def follow(
     clock: Callable[[], float],
     sleep: Callable[[float], None],
     poll: float = 5.0,
-    each: Callable[[JobView], None] = lambda job: None,
+    each: Callable[[JobView], None] = lambda _: None,
 ) -> JobView:
     """Ask for the job every `poll` seconds until it has ended; returns it as it ended.
 
-    Says one line for each change and a heartbeat now and then; `each` sees every answer. Raises what
-    `fetch` raises, an absent queue only after PATIENCE.
+    Says one line for each change and a heartbeat now and then; `each` sees every answer. Raises
+    what `fetch` raises, an absent queue only after PATIENCE.
     """
     before: JobView | None = None
     said_at = clock()
@@ -82,8 +82,8 @@ def standing(job: JobView) -> str:
 
 def _stopping(job: JobView) -> str:
     last = job.attempts[-1] if job.attempts else None
-    if last is not None and last.stop_cause == "cancelled":
-        return f"stopping: cancelled by {last.stopped_for}"
+    if last is None or last.stop_cause != "evicted":
+        return f"stopping: {job.message}" if job.message else "stopping"
     return (
         f"evicted{_for(last)}: it stops, keeps its place in the line, and goes on from its last "
         "checkpoint when it starts again"

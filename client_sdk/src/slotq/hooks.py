@@ -63,9 +63,7 @@ class QueueHooks:
         context[_ANSWER] = description(job, self._requests.get(job.name, {}))
         return None
 
-    def _stop(
-        self, params: Mapping[str, Any], context: MutableMapping[str, Any], **_: Any
-    ) -> None:
+    def _stop(self, params: Mapping[str, Any], context: MutableMapping[str, Any], **_: Any) -> None:
         job = self._job(params)
         if job is not None:
             self._queue.cancel(job.name)
@@ -82,7 +80,10 @@ def _short_circuit(context: Mapping[str, Any], **_: Any) -> tuple[Any, dict[str,
     """Answer without the network where the parameters' hook has left an answer."""
     if _ANSWER not in context:
         return None
-    return _OK, {**context[_ANSWER], "ResponseMetadata": {"HTTPStatusCode": 200, "RetryAttempts": 0}}
+    return _OK, {
+        **context[_ANSWER],
+        "ResponseMetadata": {"HTTPStatusCode": 200, "RetryAttempts": 0},
+    }
 
 
 def honour_sts_endpoint(events: Any) -> None:

@@ -25,35 +25,28 @@ BY_CODE: dict[str, type[Refused]] = {
 }
 """The tree of refusals, by the stable code that an answer carries."""
 
-_HINTS = (
-    (
-        "missing authentication token",
-        "the path is not one of the API's: the endpoint must end with the stage (…/prod)",
+_HINTS = {
+    "missing authentication token": (
+        "the path is not one of the API's: the endpoint must end with the stage (…/prod)"
     ),
-    (
-        "is not authorized to perform",
+    "is not authorized to perform": (
         "your IAM role needs execute-api:Invoke on the queue's API, and the API's resource policy "
-        "must admit your VPC endpoint",
+        "must admit your VPC endpoint"
     ),
-    (
-        "expired",
-        "your AWS credentials have expired: log in again",
-    ),
-    (
-        "signature",
+    "expired": "your AWS credentials have expired: log in again",
+    "signature": (
         "the signature does not match: check the secret key, the region (SLOTQ_REGION) and this "
-        "machine's clock",
+        "machine's clock"
     ),
-    (
-        "security token",
-        "the AWS credentials are not known: check the profile (SLOTQ_PROFILE) and the account",
+    "security token": (
+        "the AWS credentials are not known: check the profile (SLOTQ_PROFILE) and the account"
     ),
-    (
-        "forbidden",
+    "forbidden": (
         "API Gateway found no API for this host: through a VPC endpoint set api_id (SLOTQ_API_ID) "
-        "to the queue's API, and check that the API's resource policy admits the endpoint",
+        "to the queue's API, and check that the API's resource policy admits the endpoint"
     ),
-)
+}
+"""What to check, by a mark in API Gateway's message; the first that is there counts."""
 
 
 def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:
@@ -64,7 +57,7 @@ def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:
     if kind is not None:
         return kind(message, field=str(said.get("field") or ""))
     if status in {401, 403}:
-        return NotAllowed(_not_allowed(status, message, config, signed))
+        return NotAllowed(_not_allowed(status, message, config, signed=signed))
     if status == 429 or status >= 500:
         return Unavailable(
             f"the queue at {config.endpoint} answered {status} {TRIES} times"
@@ -80,13 +73,15 @@ def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:
     )
 
 
-def _not_allowed(status: int, message: str, config: Config, signed: bool) -> str:
+def _not_allowed(status: int, message: str, config: Config, *, signed: bool) -> str:
     lead = f"the queue at {config.endpoint} did not let you in ({status}{_quoted(message)}): "
     if not signed:
-        return lead + "no AWS credentials were found to sign the request with; set SLOTQ_PROFILE, "\
+        return (
+            lead + "no AWS credentials were found to sign the request with; set SLOTQ_PROFILE, "
             "AWS_PROFILE or AWS_ACCESS_KEY_ID"
+        )
     lowered = message.lower()
-    hint = next((hint for mark, hint in _HINTS if mark in lowered), None)
+    hint = next((hint for mark, hint in _HINTS.items() if mark in lowered), None)
     return lead + (hint or "check that your IAM role has execute-api:Invoke on the queue's API")
 
 

@@ -1,4 +1,4 @@
-"""QueueTrainingJobSession: `estimator.fit()` unchanged, with the queue in between (SageMaker SDK v2).
+"""QueueTrainingJobSession: `estimator.fit()` unchanged, the queue in between (SageMaker SDK v2).
 
     session = QueueTrainingJobSession(priority=10)
     PyTorch(..., sagemaker_session=session).fit()
@@ -39,7 +39,7 @@ LAST_LOGS = 2.0
 
 
 def _print(line: str) -> None:
-    print(line, flush=True)
+    print(line, flush=True)  # noqa: T201 - where the SDK prints too
 
 
 class QueueTrainingJobSession(Session):  # type: ignore[misc]
@@ -116,7 +116,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
     def logs_for_job(
         self,
         job_name: str,
-        wait: bool = False,
+        wait: bool = False,  # noqa: FBT001, FBT002 - the parent's signature
         poll: float = 10,
         log_type: str = "All",
         timeout: float | None = None,
@@ -139,7 +139,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
                 clock=self._clock,
                 sleep=self._sleep,
                 poll=self._poll,
-                each=tail.show if logs else lambda job: None,
+                each=tail.show if logs else lambda _: None,
             )
         except KeyboardInterrupt:
             self._say(

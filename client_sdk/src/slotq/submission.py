@@ -1,10 +1,10 @@
-"""What is sent: a CreateTrainingJob request as plain JSON, with the queue's settings as its tags."""
+"""What is sent: a CreateTrainingJob request as plain JSON, the queue's settings as its tags."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from datetime import date, datetime, UTC
+from datetime import UTC, date, datetime
 from typing import Any
 
 from slotq.errors import InvalidRequest

@@ -176,12 +176,14 @@ def _worth_repeating(answer: Answer | None, failure: HTTPClientError | None) -> 
 
 
 def _aws_session(config: Config) -> boto3.Session:
+    if config.profile is None and boto3.DEFAULT_SESSION is not None:
+        return boto3.DEFAULT_SESSION
     try:
         return boto3.Session(profile_name=config.profile)
     except ProfileNotFound:
         raise NotConfigured(
-            f"the AWS profile '{config.profile}' (from {config.source('profile')}) is not in the AWS "
-            "config files; `aws configure list-profiles` shows those that are"
+            f"the AWS profile '{config.profile}' (from {config.source('profile')}) is not in the "
+            "AWS config files; `aws configure list-profiles` shows those that are"
         ) from None
 
 
