@@ -69,6 +69,8 @@ class QueueClient:
         query: dict[str, object] = {}
         if states is not None:
             query["state"] = list(states)
+            if not query["state"]:
+                return []
         if limit is not None:
             query["limit"] = limit
         return self._read(QueueView, self._transport.call("GET", "/jobs", query=query)).jobs

@@ -65,7 +65,7 @@ def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:
         )
     if status == 413:
         return InvalidRequest(f"the request is larger than the API takes{_quoted(message)}")
-    if "code" in said and status < 500:
+    if "code" in said and status not in {404, 405}:
         return Refused(message, field=str(said.get("field") or ""))
     return UnexpectedAnswer(
         f"{config.endpoint} answered {status}{_quoted(message)}: check that the endpoint (from "

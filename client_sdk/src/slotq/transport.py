@@ -24,6 +24,9 @@ from botocore.exceptions import (
     ProxyConnectionError,
     SSLError,
 )
+from botocore.exceptions import (
+    ConnectionError as BotoConnectionError,
+)
 from botocore.httpsession import URLLib3Session
 from botocore.utils import get_environ_proxies
 
@@ -39,6 +42,7 @@ CONNECT_TIMEOUT = 5
 READ_TIMEOUT = 35
 """Seconds. API Gateway itself gives up after 29."""
 
+_NO_ANSWER = (HTTPClientError, BotoConnectionError)
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -54,7 +58,7 @@ class Answer(Protocol):
 
 
 class Http(Protocol):
-    """Sends one prepared request; botocore's URLLib3Session is one. Raises HTTPClientError."""
+    """Sends one prepared request; botocore's URLLib3Session is one. Raises one of _NO_ANSWER."""
 
     def send(self, request: Any) -> Answer: ...
 
@@ -90,13 +94,13 @@ class Transport:
 
         Raises CannotReach when the last of the tries got no answer at all.
         """
-        failure: HTTPClientError | None = None
+        failure: BotoCoreError | None = None
         answer: Answer | None = None
         for left in reversed(range(TRIES)):
             failure = answer = None
             try:
                 answer = self._http.send(self._signed(method, path, query, body))
-            except HTTPClientError as error:
+            except _NO_ANSWER as error:
                 failure = error
             if not left or not _worth_repeating(answer, failure):
                 break
@@ -149,13 +153,13 @@ class Transport:
         longest = min(FIRST_PAUSE * 2.0 ** (tries - 1), LONGEST_PAUSE)
         return max(least, longest * (0.5 + self._jitter() / 2))
 
-    def _unreachable(self, failure: HTTPClientError | None) -> CannotReach:
+    def _unreachable(self, failure: BotoCoreError | None) -> CannotReach:
         return CannotReach(
             f"cannot reach the queue at {self.endpoint} "
             f"(from {self._config.source('endpoint')}): {failure}. {self._what_to_check(failure)}"
         )
 
-    def _what_to_check(self, failure: HTTPClientError | None) -> str:
+    def _what_to_check(self, failure: BotoCoreError | None) -> str:
         host = urlsplit(self.endpoint).hostname or ""
         if host in _LOOPBACK:
             return "Is the emulator running? `slotq local start --detach` starts it."
@@ -169,7 +173,7 @@ class Transport:
         )
 
 
-def _worth_repeating(answer: Answer | None, failure: HTTPClientError | None) -> bool:
+def _worth_repeating(answer: Answer | None, failure: BotoCoreError | None) -> bool:
     if answer is None:
         return not isinstance(failure, SSLError)
     return answer.status_code == 429 or answer.status_code >= 500
