@@ -164,6 +164,8 @@ class Observation:
     """When SageMaker says it was so; the moment of looking where it says nothing."""
     verdict: Verdict = Verdict.OK
     """For a failed one, what follows for the job: BACK_OFF, REQUEUE or FAIL."""
+    final: bool = False
+    """The job's own end, whatever retries it has left: it reached its maximum runtime."""
     message: str = ""
     artifact: str = ""
     checkpoints: str = ""

@@ -1,0 +1,194 @@
+"""Carrying out what has been committed: intent -> call to SageMaker -> confirm.
+
+An intent (`starting` not yet created, `stopping` not yet sent) is durable before its call, so that
+whoever comes next can finish it: names and tokens are deterministic, a repeated create is known as
+ours and a repeated stop as done. A fresh intent is left to the handler that committed it; one older
+than `HANDLER_LIFETIME` belongs to a handler that is dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from slotq_core.errors import Conflict, Unavailable
+from slotq_core.lifecycle import move
+from slotq_core.model import Attempt, Job, JobState
+from slotq_core.policy.retry import Ending, after_end
+from slotq_core.ports import (
+    Answer,
+    Change,
+    Clock,
+    Observation,
+    Phase,
+    Store,
+    TrainingService,
+    Verdict,
+)
+
+HANDLER_LIFETIME = 60_000
+"""No handler lives longer (the function's timeout in template.yaml must not exceed it)."""
+
+_TRIES = 20
+"""How often a conditional change of one job is tried against others that change it too."""
+
+_ENDINGS = {
+    Verdict.BACK_OFF: Ending.NO_CAPACITY,
+    Verdict.REQUEUE: Ending.FAULT,
+    Verdict.FAIL: Ending.FAILED,
+}
+"""What a failure means, by the adapter's verdict on it."""
+
+
+class Effects:
+    """The calls to SageMaker, each followed by what it means for the job."""
+
+    def __init__(self, store: Store, training: TrainingService, clock: Clock) -> None:
+        self._store = store
+        self._training = training
+        self._clock = clock
+
+    def finish_stale(self, jobs: Iterable[Job]) -> None:
+        """Finish the intents whose handler is dead."""
+        for job in jobs:
+            if self._clock.now() - _intent_at(job) >= HANDLER_LIFETIME:
+                self.carry_out(job)
+
+    def carry_out(self, job: Job) -> None:
+        """Do what the job's live attempt still lacks; nothing where it lacks nothing."""
+        if job.attempt is None:
+            return
+        if job.state is JobState.STARTING and not job.attempt.created:
+            self._create(job, job.attempt)
+        elif job.attempt.stop is not None and not job.attempt.stop.sent:
+            self._stop(job, job.attempt)
+
+    def observe(self, observation: Observation) -> None:
+        """Take in what is known of one training job. Repeated, late and foreign news change nothing."""
+        name = self._store.job_of(observation.training_job)
+        if name is not None:
+            self._change(name, observation.training_job, lambda job: self._seen(job, observation))
+
+    def _create(self, job: Job, attempt: Attempt) -> None:
+        answer = self._training.create(self._store.request(job.name), job, attempt)
+        match answer.verdict:
+            case Verdict.OK | Verdict.ALREADY_DONE:
+                after = self._change(job.name, attempt.training_job, self._created)
+                # It may have been cancelled while the call was under way: its stop was left to us.
+                if after is not None and after.attempt and after.attempt.stop:
+                    self.carry_out(after)
+            case Verdict.RETRY:
+                pass
+            case _:
+                self._refused(job, attempt, answer)
+
+    def _refused(self, job: Job, attempt: Attempt, answer: Answer) -> None:
+        ending = Ending.FINAL if answer.verdict is Verdict.FAIL else _ENDINGS[answer.verdict]
+        self._change(
+            job.name,
+            attempt.training_job,
+            lambda now_job: self._end(now_job, ending, self._clock.now(), answer.message),
+        )
+
+    def _stop(self, job: Job, attempt: Attempt) -> None:
+        stale = self._clock.now() - _intent_at(job) >= HANDLER_LIFETIME
+        if not attempt.created and not stale:
+            return  # Its create is under way; who confirms that will stop it.
+        answer = self._training.stop(attempt.training_job)
+        match answer.verdict:
+            case Verdict.OK:
+                self._change(job.name, attempt.training_job, self._stop_sent)
+            case Verdict.ALREADY_DONE:
+                self._change(job.name, attempt.training_job, self._stop_sent)
+                self._look(attempt.training_job)
+            case Verdict.FAIL:
+                # There is no such training job: it never came to be, or somebody deleted it.
+                self._change(
+                    job.name,
+                    attempt.training_job,
+                    lambda it: self._end(it, Ending.STOPPED, self._clock.now(), answer.message),
+                )
+            case _:
+                pass
+
+    def _look(self, training_job: str) -> None:
+        """Its end may have gone unseen: ask."""
+        try:
+            seen = self._training.describe(training_job)
+        except Unavailable:
+            return
+        if seen is not None:
+            self.observe(seen)
+
+    def _change(
+        self, name: str, training_job: str, change: Callable[[Job], Change | None]
+    ) -> Job | None:
+        """Change the job while this training job is its live attempt, against whoever else does.
+
+        Returns the job as it then stands; None if the attempt is not live any more. Raises Conflict
+        when others never let it through.
+        """
+        for _ in range(_TRIES):
+            job = self._store.job(name)
+            if job is None or job.attempt is None or job.attempt.training_job != training_job:
+                return None
+            wanted = change(job)
+            if wanted is None:
+                return job
+            try:
+                return self._store.commit([wanted])[0]
+            except Conflict:
+                continue
+        raise Conflict(f"{name}: others changed it {_TRIES} times in a row")
+
+    def _created(self, job: Job) -> Change | None:
+        assert job.attempt is not None
+        if job.attempt.created:
+            return None
+        return Change(before=job, after=replace(job, attempt=replace(job.attempt, created=True)))
+
+    def _stop_sent(self, job: Job) -> Change | None:
+        assert job.attempt is not None
+        stop = job.attempt.stop
+        if stop is None or stop.sent:
+            return None
+        attempt = replace(job.attempt, created=True, stop=replace(stop, sent=True))
+        return Change(before=job, after=replace(job, attempt=attempt))
+
+    def _seen(self, job: Job, seen: Observation) -> Change | None:
+        assert job.attempt is not None
+        now = self._clock.now()
+        at = min(max(seen.at, job.attempt.admitted_at), now)
+        if seen.phase.ended:
+            return self._end(job, _ending(seen), at, seen.message, seen)
+        if seen.phase is Phase.RUNNING and job.attempt.running_since is None:
+            attempt = replace(job.attempt, created=True, running_since=at)
+            state = JobState.RUNNING if job.state is JobState.STARTING else job.state
+            after = replace(job, attempt=attempt, capacity_errors=0)
+            if state is not job.state:
+                after = move(after, state, at=now, message="")
+            return Change(before=job, after=after)
+        return self._created(job)
+
+    def _end(
+        self, job: Job, ending: Ending, at: int, message: str, seen: Observation | None = None
+    ) -> Change:
+        ended = after_end(job, ending, at=at, now=self._clock.now(), message=message)
+        attempt = ended.attempt
+        if seen is not None:
+            attempt = replace(attempt, artifact=seen.artifact, checkpoints=seen.checkpoints)
+        return Change(before=job, after=ended.job, ended=attempt)
+
+
+def _ending(seen: Observation) -> Ending:
+    match seen.phase:
+        case Phase.COMPLETED:
+            return Ending.COMPLETED
+        case Phase.STOPPED:
+            return Ending.STOPPED
+    return Ending.FINAL if seen.final else _ENDINGS.get(seen.verdict, Ending.FAILED)
+
+
+def _intent_at(job: Job) -> int:
+    assert job.attempt is not None
+    return job.attempt.stop.at if job.attempt.stop else job.attempt.admitted_at

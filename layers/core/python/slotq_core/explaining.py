@@ -1,0 +1,72 @@
+"""The queue as people see it: every job's place, and why it waits, computed when someone asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from slotq_core.model import Attempt, Job, JobState, Snapshot
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.order import position
+from slotq_core.policy.plan import Plan, Start
+from slotq_core.reasons import BackingOff, BehindInLine, NextPass, Reason
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Status:
+    """A job with what the queue knows about its waiting."""
+
+    job: Job
+    place: int | None = None
+    """1 is next, among the waiting jobs that share a pool with it; None where it does not wait."""
+    reason: Reason | None = None
+    attempts: tuple[Attempt, ...] = ()
+
+
+def why(job: Job, planned: Plan, place: int | None) -> Reason | None:
+    """Why the job waits; None if it does not. `planned` is a plan in which it could be looked at."""
+    if job.state is JobState.BACKOFF and job.not_before is not None:
+        return BackingOff(until=job.not_before, cause=job.message)
+    if not job.waits:
+        return None
+    if job.name in planned.reasons:
+        return planned.reasons[job.name]
+    for decision in planned.decisions:
+        if isinstance(decision, Start) and decision.job.name == job.name:
+            return NextPass(pool=decision.pool)
+    return BehindInLine(ahead=(place or 1) - 1)
+
+
+def places(waiting: Iterable[Job]) -> Mapping[str, int]:
+    """The place of each waiting job, by name."""
+    ahead: Counter[tuple[str, ...]] = Counter()
+    found = {}
+    for job in sorted(waiting, key=position):
+        mine = set(job.pools)
+        found[job.name] = 1 + sum(n for pools, n in ahead.items() if mine.intersection(pools))
+        ahead[job.pools] += 1
+    return found
+
+
+def statuses(jobs: Iterable[Job], everything: Snapshot, now: int) -> list[Status]:
+    """These jobs in the order of the queue: what holds slots, what waits by its order, what waits
+    for a time, what has ended, the latest first."""
+    planned = plan(everything, now)
+    place = places(everything.waiting)
+    shown = [
+        Status(job=job, place=place.get(job.name), reason=why(job, planned, place.get(job.name)))
+        for job in jobs
+    ]
+    return sorted(shown, key=_as_listed)
+
+
+def _as_listed(status: Status) -> tuple[int, tuple[int, int, str]]:
+    job = status.job
+    if job.active:
+        return 0, position(job)
+    if job.waits:
+        return 1, position(job)
+    if not job.terminal:
+        return 2, position(job)
+    return 3, (-job.changed_at, 0, job.name)

@@ -1,0 +1,205 @@
+"""The queue manager: what the Lambda, the emulator and the simulator all run.
+
+A pass: load -> plan -> commit -> effect -> confirm. Correctness comes from the conditions of the
+commits alone, so any number of managers may work at once; a conflict means: load and plan again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from slotq_core import explaining
+from slotq_core.effects import Effects
+from slotq_core.errors import Conflict, NameTaken, NoSuchJob, TooLate, Unavailable
+from slotq_core.explaining import Status
+from slotq_core.model import Job, JobState, StopCause, Submission
+from slotq_core.policy.admission import admit
+from slotq_core.policy.apply import Step, cancelled, pools_touched, steps
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.plan import Decision
+from slotq_core.ports import (
+    Change,
+    Clock,
+    Notifier,
+    Observation,
+    Request,
+    Store,
+    TrainingService,
+    World,
+)
+
+PASS_BUDGET = 30_000
+"""How long a pass may go on deciding (ms). What is left is done by the pass it asks for."""
+
+JOBS_PER_COMMIT = 20
+"""A transaction has at most 100 actions, and a job costs up to four. A large eviction takes several;
+its claim goes with the first, so that the rest is owed even if we die in between."""
+
+_TRIES = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PassResult:
+    """What a pass did, in the order in which it was committed, and when time alone calls for the next."""
+
+    decisions: tuple[Decision, ...] = ()
+    wake_at: int | None = None
+
+
+class QueueManager:
+    """The user's verbs and the queue's reactions, over the four ports."""
+
+    def __init__(
+        self, *, store: Store, training: TrainingService, clock: Clock, notifier: Notifier
+    ) -> None:
+        self._store = store
+        self._training = training
+        self._clock = clock
+        self._notifier = notifier
+        self._effects = Effects(store, training, clock)
+
+    def submit(self, submission: Submission, request: Request, *, submitter: str) -> Status:
+        """Keep the job; once this has returned it is not lost. A pass follows on its own.
+
+        The same submission again, while the job lives, is answered with the job as it is. Raises
+        InvalidRequest, NeverFits or NameTaken; then nothing is stored.
+        """
+        known = self._store.job(submission.name)
+        if known is None:
+            pools, now = self._store.pools(), self._clock.now()
+            job = admit(submission, pools, submitter=submitter, now=now)
+            self._refuse_foreign(submission.name)
+            try:
+                known = self._store.submit(job, request)
+            except NameTaken:
+                known = self._job(submission.name)
+            else:
+                self._notifier.wake()
+        _refuse_other(known, submission)
+        return self._status(known)
+
+    def cancel(self, name: str, *, by: str) -> Status:
+        """The user does not want the job any more. Raises NoSuchJob, or TooLate if it has ended.
+
+        A job that holds slots is stopped first; whatever else was about to happen to it, it ends
+        cancelled, unless its training completes before the stop.
+        """
+        for _ in range(_TRIES):
+            job = self._job(name)
+            if _is_cancelled(job):
+                return self._status(job)
+            if job.terminal:
+                raise TooLate(f"job {name} has ended already: it is {job.state}", field="name")
+            wanted = Change(before=job, after=cancelled(job, by, self._clock.now()))
+            try:
+                (job,) = self._store.commit([wanted])
+            except Conflict:
+                continue
+            self._effects.carry_out(job)
+            self._notifier.wake()
+            return self._status(self._job(name))
+        raise Unavailable(f"job {name} keeps changing; try again")
+
+    def observe(self, observation: Observation) -> None:
+        """Take in one training event; any number of times, in any order. Runs no pass."""
+        self._effects.observe(observation)
+
+    def run_pass(self) -> PassResult:
+        """Decide and act until nothing is left to decide, or the budget is used up."""
+        until = self._clock.now() + PASS_BUDGET
+        done: list[Decision] = []
+        while self._clock.now() < until:
+            world = self._store.load(self._clock.now())
+            self._effects.finish_stale(world.snapshot.active)
+            planned = plan(world.snapshot, self._clock.now())
+            if not planned.decisions:
+                return PassResult(decisions=tuple(done), wake_at=planned.wake_at)
+            done += self._apply(planned.decisions, world, until)
+        self._notifier.wake()
+        return PassResult(decisions=tuple(done), wake_at=self._clock.now())
+
+    def status(self, name: str) -> Status:
+        """One job with its place, its reason and its attempts. Raises NoSuchJob."""
+        job = self._job(name)
+        return replace(self._status(job), attempts=self._store.attempts(name))
+
+    def statuses(self, states: Iterable[JobState] | None = None) -> list[Status]:
+        """The jobs in these states (None: in any), in the order of the queue."""
+        now = self._clock.now()
+        jobs = self._store.jobs(JobState if states is None else states)
+        return explaining.statuses(jobs, self._store.load_all(now).snapshot, now)
+
+    def _job(self, name: str) -> Job:
+        job = self._store.job(name)
+        if job is None:
+            raise NoSuchJob(f"there is no job '{name}'", field="name")
+        return job
+
+    def _status(self, job: Job) -> Status:
+        if job.terminal or job.active:
+            return Status(job=job)
+        place = 1 + self._store.ahead_of(job) if job.waits else None
+        now = self._clock.now()
+        planned = plan(self._store.load(now).snapshot, now)
+        return Status(job=job, place=place, reason=explaining.why(job, planned, place))
+
+    def _refuse_foreign(self, name: str) -> None:
+        try:
+            there = self._training.describe(name)
+        except Unavailable:
+            return  # Whether the name is free shows when the job starts.
+        if there is not None:
+            raise NameTaken(
+                f"SageMaker has a training job '{name}' that is not this queue's; choose another name",
+                field="TrainingJobName",
+            )
+
+    def _apply(self, decisions: Iterable[Decision], world: World, until: int) -> Iterator[Decision]:
+        """Commit each decision, then call SageMaker. Ends at the first conflict: the world is not
+        what was planned for any more, and the next round plans for what it is."""
+        pools = {pool.name: pool for pool in world.snapshot.pools}
+        versions = {name: ledger.version for name, ledger in world.ledgers.items()}
+        for decision in decisions:
+            if self._clock.now() >= until:
+                return
+            touched = [name for name in pools_touched(decision) if name in versions]
+            for part in _transactions(steps(decision, pools, self._clock.now())):
+                seen = {name: versions[name] for name in touched}
+                try:
+                    jobs = self._store.commit(part, seen=seen)
+                except Conflict:
+                    return
+                versions |= {name: version + 1 for name, version in seen.items()}
+                for job in jobs:
+                    self._effects.carry_out(job)
+            yield decision
+
+
+def _is_cancelled(job: Job) -> bool:
+    stop = job.attempt.stop if job.attempt else None
+    return job.state is JobState.CANCELLED or (
+        stop is not None and stop.cause is StopCause.CANCELLED
+    )
+
+
+def _refuse_other(known: Job, submission: Submission) -> None:
+    """A name belongs to one submission: the same again is welcome while its job lives."""
+    if known.terminal:
+        raise NameTaken(
+            f"job '{known.name}' has ended ({known.state}); submit under another name",
+            field="TrainingJobName",
+        )
+    if known.digest != submission.digest:
+        raise NameTaken(
+            f"another submission named '{known.name}' is {known.state}; choose another name, "
+            "or cancel that one first",
+            field="TrainingJobName",
+        )
+
+
+def _transactions(changed: Sequence[Step]) -> Iterator[list[Change]]:
+    """A decision's changes in parts that fit a transaction, in order."""
+    for start in range(0, len(changed), JOBS_PER_COMMIT):
+        part = changed[start : start + JOBS_PER_COMMIT]
+        yield [Change(before=before, after=after) for before, after in part]

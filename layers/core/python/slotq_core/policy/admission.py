@@ -1,0 +1,72 @@
+"""At the door: which pools a submission may use, and whether it could ever run.
+
+""Can never run" is refused at the door: more than every acceptable pool's whole size."
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slotq_core.errors import InvalidRequest, NeverFits
+from slotq_core.model import Demand, Job, JobState, Pool, Submission
+
+MAX_POOLS_PER_JOB = 16
+"""A line's key names its pools, and DynamoDB's sort key ends at 1,024 bytes."""
+
+
+def admit(submission: Submission, pools: Sequence[Pool], *, submitter: str, now: int) -> Job:
+    """The job that the submission becomes. Raises InvalidRequest or NeverFits, naming the field."""
+    accepted = _accepted(submission, pools)
+    demand = Demand(slots=submission.slots)
+    large = [pool for pool in accepted if demand.within(pool.capacity)]
+    if not large:
+        sizes = ", ".join(f"{pool.name} has {pool.capacity.slots}" for pool in accepted)
+        raise NeverFits(
+            f"the job needs {submission.slots} slots, more than any of its pools: {sizes}",
+            field="ResourceConfig.InstanceCount",
+        )
+    return Job(
+        name=submission.name,
+        state=JobState.PENDING,
+        priority=submission.priority,
+        entry_time=now,
+        changed_at=now,
+        demand=demand,
+        pools=tuple(pool.name for pool in accepted),
+        preemptible=submission.preemptible,
+        min_runtime=submission.min_runtime,
+        retries=submission.retries,
+        submitter=submitter,
+        digest=submission.digest,
+    )
+
+
+def _accepted(submission: Submission, pools: Sequence[Pool]) -> list[Pool]:
+    by_name = {pool.name: pool for pool in pools}
+    if submission.pools:
+        unknown = [name for name in submission.pools if name not in by_name]
+        if unknown:
+            raise InvalidRequest(
+                f"the tag 'slotq:pools' names no pool of this queue: {', '.join(unknown)}; "
+                f"there are {', '.join(by_name) or 'none'}",
+                field="Tags",
+            )
+        return _few([by_name[name] for name in submission.pools])
+    offering = [pool for pool in pools if pool.instance_type == submission.instance_type]
+    if not offering:
+        kinds = ", ".join(sorted({pool.instance_type for pool in pools}))
+        raise InvalidRequest(
+            f"no pool offers instance type '{submission.instance_type}'; the pools have {kinds}",
+            field="ResourceConfig.InstanceType",
+        )
+    return _few(offering)
+
+
+def _few(pools: list[Pool]) -> list[Pool]:
+    if len(pools) > MAX_POOLS_PER_JOB:
+        raise InvalidRequest(
+            f"a job accepts at most {MAX_POOLS_PER_JOB} pools, not {len(pools)}; "
+            "name the best ones in the tag 'slotq:pools'",
+            field="Tags",
+        )
+    return pools

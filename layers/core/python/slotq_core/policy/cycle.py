@@ -1,0 +1,138 @@
+"""The whole policy on one screen: plan(snapshot, now) -> Plan. Pure; DESIGN section 5.
+
+    1 settle    back-offs whose time has come end; what waits is seen again in the next plan
+    2 order     rank, then entry time, then name                                  -> order.py
+    3 walk      each job in that order, before the next one is looked at:
+                  a  starts on free slots, in the first of its pools that has room -> fit.py
+                  b  waits for slots that are coming free, and holds them          -> fit.py
+                  c  evicts jobs of strictly lower rank, and claims their slots    -> preempt.py
+                  d  after `reserve_after`, makes one of its pools drain           -> reserve.py
+    4 net       what the walk gave to a job it holds against all behind it, so nothing that is
+                admitted here could be evicted here again
+    5 explain   whoever was looked at and waits gets a typed reason               -> explain.py
+
+One look at each line is enough: when its first job is blocked, so are those behind it (lines.py).
+One way down the order is enough, too: with one project the order does not change as jobs are
+admitted, and an eviction frees nothing that a job ahead could not have evicted itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotq_core.model import Claim, Job, Snapshot
+from slotq_core.policy import explain
+from slotq_core.policy.fit import PoolRoom, rooms_of
+from slotq_core.policy.lines import Line
+from slotq_core.policy.order import position
+from slotq_core.policy.plan import Decision, DropClaim, EndBackoff, Evict, Plan, Start
+from slotq_core.policy.preempt import best_eviction, may_evict
+from slotq_core.policy.reserve import due_at, pool_to_drain
+from slotq_core.reasons import Reason
+
+
+def plan(snapshot: Snapshot, now: int) -> Plan:
+    """What to do now, and why the rest waits. The same snapshot always gives the same plan."""
+    settled = tuple(_settle(snapshot, now))
+    if settled:
+        return Plan(decisions=settled, wake_at=now)
+    walk = _Walk(snapshot, now)
+    blocked: set[Line] = set()
+    for job in sorted(snapshot.waiting, key=position):
+        line = Line.of(job)
+        if line in blocked and job.claim is None:
+            continue
+        if not walk.visit(job) and job.claim is None:
+            blocked.add(line)
+    return walk.plan()
+
+
+def _settle(snapshot: Snapshot, now: int) -> Iterator[EndBackoff]:
+    for job in sorted(snapshot.due, key=position):
+        if job.not_before is not None and job.not_before <= now:
+            yield EndBackoff(job=job)
+
+
+class _Walk:
+    """Step 3. `visit` is called once for each job, in order."""
+
+    def __init__(self, snapshot: Snapshot, now: int) -> None:
+        self._now = now
+        self._rooms = rooms_of(snapshot)
+        self._decisions: list[Decision] = []
+        self._reasons: dict[str, Reason] = {}
+        self._wake_at = min(
+            (job.not_before for job in snapshot.due if job.not_before), default=None
+        )
+
+    def plan(self) -> Plan:
+        return Plan(decisions=tuple(self._decisions), reasons=self._reasons, wake_at=self._wake_at)
+
+    def visit(self, job: Job) -> bool:
+        """Take the job's turn. False: it is blocked, and so is all of its line behind it."""
+        rooms = [self._rooms[name] for name in job.pools if name in self._rooms]
+        open_rooms = [room for room in rooms if not room.closed_to(job)]
+        for room in rooms:
+            room.claims.pop(job.name, None)
+        return (
+            self._start(job, open_rooms)
+            or self._wait_for_coming(job, open_rooms)
+            or self._evict(job, open_rooms)
+            or self._blocked(job, rooms, open_rooms)
+        )
+
+    def _start(self, job: Job, rooms: list[PoolRoom]) -> bool:
+        for room in rooms:
+            if room.fits_now(job, may_evict):
+                room.give(job.demand)
+                self._decisions.append(Start(job=job, pool=room.pool.name))
+                return True
+        return False
+
+    def _wait_for_coming(self, job: Job, rooms: list[PoolRoom]) -> bool:
+        """The pool it has a claim in first, then its own order: a claim is never given up for less."""
+        claimed = job.claim.pool if job.claim else None
+        for room in sorted(rooms, key=lambda each: each.pool.name != claimed):
+            if room.fits_soon(job, may_evict):
+                if claimed not in {None, room.pool.name}:
+                    self._decisions.append(DropClaim(job=job))
+                self._reasons[job.name] = explain.coming(job, room)
+                room.hold(job)
+                return True
+        return False
+
+    def _evict(self, job: Job, rooms: list[PoolRoom]) -> bool:
+        found = best_eviction(job, rooms, self._now)
+        if found is None:
+            return False
+        found.room.evict(found.victims)
+        claim = Claim(pool=found.room.pool.name, amount=job.demand, since=self._now)
+        self._decisions.append(Evict(beneficiary=job, victims=found.victims, claim=claim))
+        self._reasons[job.name] = explain.coming(job, found.room)
+        found.room.hold(job)
+        return True
+
+    def _blocked(self, job: Job, rooms: list[PoolRoom], open_rooms: list[PoolRoom]) -> bool:
+        """Always False. Explains, and drains a pool where the job has waited long enough."""
+        if job.claim:
+            self._decisions.append(DropClaim(job=job))
+        large = [r for r in rooms if job.demand.within(r.pool.capacity - r.pool.foreign)]
+        if not large:
+            self._reasons[job.name] = explain.too_small(job, rooms)
+            return False
+        drain = pool_to_drain(job, (r for r in large if r in open_rooms), self._now)
+        if drain:
+            self._reasons[job.name] = explain.reserved(job, drain)
+            drain.drains_for = job.name
+        else:
+            self._reasons[job.name] = explain.blocked(job, large, self._now)
+        self._wake(job, large)
+        return False
+
+    def _wake(self, job: Job, rooms: list[PoolRoom]) -> None:
+        moments = [at for room in rooms if (at := due_at(job, room)) is not None]
+        moments += explain.protections_end(job, rooms, self._now)
+        self._wake_at = min(
+            (at for at in [*moments, self._wake_at] if at is not None and at > self._now),
+            default=None,
+        )

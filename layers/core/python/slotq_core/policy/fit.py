@@ -1,0 +1,106 @@
+"""What is free, what is coming free, and for whom it is held (DESIGN 5.1).
+
+"free = capacity − foreign − everything starting, running or stopping. Capacity is freed by a
+terminal status, never by `stopping`." "Slots already coming free are counted, in the policy's order."
+"Everyone counts claims as held."
+
+`PoolRoom` is the working sheet of one plan for one pool: as the walk goes down the order it takes
+out what those ahead were given, so that whoever comes next sees what is left for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
+
+NOTHING = Demand()
+
+
+class PoolRoom:
+    """One pool during one plan. Amounts of the jobs already walked are gone from it."""
+
+    __slots__ = ("claims", "coming", "drains_for", "free", "free_now", "holder", "pool", "running")
+
+    def __init__(self, pool: Pool, active: Iterable[Job], claimants: Iterable[Job]) -> None:
+        used = stopping = NOTHING
+        self.running: list[Job] = []
+        """Starting and running jobs: what might be evicted."""
+        for job in active:
+            used = used + job.demand
+            if job.state is JobState.STOPPING:
+                stopping = stopping + job.demand
+            else:
+                self.running.append(job)
+        self.pool = pool
+        self.free = pool.capacity - pool.foreign - used
+        """What nobody ahead has been given; negative where the pool shrank below its use."""
+        self.coming = stopping
+        self.free_now = self.free
+        """What is free before anybody is given anything: for reasons."""
+        self.claims: dict[str, Job] = {job.name: job for job in claimants}
+        """Claimants of this pool that the walk has not reached."""
+        self.holder = ""
+        """The first job that free slots are held for."""
+        self.drains_for = ""
+        """The job that this pool drains for: nothing behind it is admitted here."""
+
+    def left(self, job: Job, entitled: Callable[[Job, Job], bool]) -> Demand:
+        """Free and coming together, less what is owed to others.
+
+        A claim counts for everyone but its holder and a job entitled to evict that holder.
+        """
+        return self.free + self.coming - self._owed(job, entitled)
+
+    def fits_now(self, job: Job, entitled: Callable[[Job, Job], bool]) -> bool:
+        return job.demand.within(self.free) and job.demand.within(self.left(job, entitled))
+
+    def fits_soon(self, job: Job, entitled: Callable[[Job, Job], bool]) -> bool:
+        """Whether the job fits with what is coming free, without any further eviction."""
+        return job.demand.within(self.left(job, entitled))
+
+    def closed_to(self, job: Job) -> bool:
+        """Drains for a job ahead of this one. A claim made before the drain is served all the same."""
+        return bool(self.drains_for) and job.name not in self.claims
+
+    def give(self, demand: Demand) -> None:
+        """A job starts: its slots are used up for those behind."""
+        self.free = self.free - demand
+
+    def hold(self, job: Job) -> None:
+        """Keep what the job needs from those behind: from the free part first, the rest as it comes."""
+        taken = Demand(
+            {name: max(0, min(amount, self.free[name])) for name, amount in job.demand.items()}
+        )
+        if taken and not self.holder:
+            self.holder = job.name
+        self.free = self.free - taken
+        self.coming = self.coming - (job.demand - taken)
+
+    def evict(self, victims: Iterable[Job]) -> None:
+        for victim in victims:
+            self.running.remove(victim)
+            self.coming = self.coming + victim.demand
+
+    def _owed(self, job: Job, entitled: Callable[[Job, Job], bool]) -> Demand:
+        owed = NOTHING
+        for other in self.claims.values():
+            if other.name != job.name and other.claim and not entitled(job, other):
+                owed = owed + other.claim.amount
+        return owed
+
+
+def rooms_of(snapshot: Snapshot) -> dict[str, PoolRoom]:
+    """A fresh sheet for every pool of the snapshot, in the configured order."""
+    active: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
+    claimants: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
+    for job in snapshot.active:
+        if job.attempt and job.attempt.pool in active:
+            active[job.attempt.pool].append(job)
+    for job in snapshot.waiting:
+        if job.claim and job.claim.pool in claimants:
+            claimants[job.claim.pool].append(job)
+    return {
+        pool.name: PoolRoom(pool, active[pool.name], claimants[pool.name])
+        for pool in snapshot.pools
+    }

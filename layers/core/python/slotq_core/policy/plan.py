@@ -1,0 +1,53 @@
+"""A decision as data. Nothing here acts; the manager commits and then calls SageMaker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from slotq_core.model import Claim, Job
+from slotq_core.reasons import Reason
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EndBackoff:
+    """The job has waited its time: it waits for slots again, at its old place."""
+
+    job: Job
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Start:
+    """Give the job its slots."""
+
+    job: Job
+    pool: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evict:
+    """Stop these, all of them, and owe the beneficiary what it needs in that pool."""
+
+    beneficiary: Job
+    victims: tuple[Job, ...]
+    claim: Claim
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DropClaim:
+    """What the job is owed cannot come any more (the pool shrank, or a job entitled to it took it)."""
+
+    job: Job
+
+
+Decision = EndBackoff | Start | Evict | DropClaim
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    decisions: tuple[Decision, ...] = ()
+    """In the order in which they were taken; each holds on its own."""
+    reasons: Mapping[str, Reason] = field(default_factory=dict)
+    """By job name: why the jobs that were looked at and go on waiting do so."""
+    wake_at: int | None = None
+    """When, with nothing else happening, another plan could first differ from this one."""
