@@ -40,8 +40,8 @@ def pool_changes(
     for change in changes:
         before, after = held(change.before), held(change.after)
         for pool in {hold[0] for hold in (before, after) if hold}:
-            gained = _amount(after, pool) - _amount(before, pool)
-            pools[pool] = _add(pools.get(pool, PoolChange()), gained)
+            if gained := _amount(after, pool) - _amount(before, pool):
+                pools[pool] = _add(pools.get(pool, PoolChange()), gained)
     return pools
 
 
@@ -54,5 +54,5 @@ def _add(pool: PoolChange, gained: Demand) -> PoolChange:
         pool,
         gained=pool.gained + gained,
         admitted=pool.admitted | {name for name, amount in gained.items() if amount > 0},
-        used=pool.used or bool(gained),
+        used=True,
     )

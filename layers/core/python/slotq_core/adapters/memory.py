@@ -125,7 +125,7 @@ class MemoryStore:
     def attempts(self, name: str) -> tuple[Attempt, ...]:
         found = dict(self._attempts[name])
         live = self._jobs[name].attempt if name in self._jobs else None
-        if live:
+        if live and not (live.number in found and found[live.number].ended_at):
             found[live.number] = live
         return tuple(found[number] for number in sorted(found))
 
