@@ -1,0 +1,84 @@
+"""Makes moto's DynamoDB exact enough for the queue: one call at a time, and quick transactions.
+
+As it comes, moto runs calls of several threads at once on shared dictionaries (updates get lost, and a
+transaction can undo what others wrote meanwhile) and copies the whole table for each transaction.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from moto.dynamodb.models import DynamoDBBackend
+from moto.dynamodb.models.dynamo_type import DynamoType, Item
+from moto.dynamodb.models.table import Table
+from moto.dynamodb.responses import DynamoHandler
+
+_LOCK = threading.RLock()
+_INSTALLED = "_slotq_exact"
+
+Saved = list[tuple[Table, DynamoType, DynamoType, Item | None]]
+
+
+def install() -> None:
+    """Patch moto, for good and once, in this process. Harmless to repeat."""
+    if not hasattr(DynamoDBBackend, _INSTALLED):
+        setattr(DynamoDBBackend, _INSTALLED, True)
+        DynamoHandler.call_action = _one_at_a_time(DynamoHandler.call_action)
+        DynamoDBBackend.transact_write_items = _undoable(DynamoDBBackend.transact_write_items)
+
+
+def _one_at_a_time(call_action: Callable[..., Any]) -> Callable[..., Any]:
+    def locked(self: DynamoHandler) -> Any:
+        with _LOCK:
+            return call_action(self)
+
+    return locked
+
+
+def _undoable(transact: Callable[..., None]) -> Callable[..., None]:
+    """The transaction without its copy of the table: only what it touches is kept, to put it back."""
+
+    def exact(self: DynamoDBBackend, transact_items: list[dict[str, Any]]) -> None:
+        with _LOCK, _tables_uncopied():
+            saved = [each for action in transact_items for each in _saved(self, action)]
+            try:
+                transact(self, transact_items)
+            except Exception:
+                _put_back(saved)
+                raise
+
+    return exact
+
+
+@contextmanager
+def _tables_uncopied() -> Iterator[None]:
+    """moto's own copy of a table, which it would restore, is the table itself meanwhile."""
+    Table.__deepcopy__ = lambda self, _memo: self
+    try:
+        yield
+    finally:
+        del Table.__deepcopy__
+
+
+def _saved(backend: DynamoDBBackend, action: Mapping[str, Any]) -> Saved:
+    """The item that an action is about, as it is now. What moto itself refuses is left to moto."""
+    (operation,) = action.values() if len(action) == 1 else ({},)
+    table = backend.tables.get(operation.get("TableName", ""))
+    attributes = operation.get("Key") or operation.get("Item") or {}
+    if table is None or not {table.hash_key_attr, table.range_key_attr} <= attributes.keys():
+        return []
+    pk = DynamoType(attributes[table.hash_key_attr])
+    sk = DynamoType(attributes[table.range_key_attr])
+    return [(table, pk, sk, copy.deepcopy(table.items.get(pk, {}).get(sk)))]
+
+
+def _put_back(saved: Saved) -> None:
+    for table, pk, sk, item in saved:
+        if item is None:
+            table.items[pk].pop(sk, None)
+        else:
+            table.items[pk][sk] = item

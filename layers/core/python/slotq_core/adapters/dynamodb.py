@@ -1,0 +1,161 @@
+"""The Store on DynamoDB. The table is described in `dynamodb_table`, every condition in
+`dynamodb_expressions`.
+
+A commit whose answer is lost may have taken effect. That does no harm: its conditions are versions,
+so the same commit again is refused (Conflict), and whoever loads again finds what was committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from slotq_core.adapters import dynamodb_expressions as expressions
+from slotq_core.adapters import dynamodb_table as table
+from slotq_core.adapters import stored_request
+from slotq_core.adapters.dynamodb_actions import (
+    MAX_ACTIONS,
+    action_count,
+    commit_actions,
+    committed,
+    submit_actions,
+)
+from slotq_core.adapters.dynamodb_calls import TableCalls
+from slotq_core.adapters.dynamodb_configuration import Configuration
+from slotq_core.adapters.dynamodb_errors import Contended
+from slotq_core.adapters.dynamodb_items import attempt_of, job_of
+from slotq_core.adapters.dynamodb_table import table_definition
+from slotq_core.adapters.dynamodb_world import WorldLoader
+from slotq_core.errors import (
+    Conflict,
+    InvalidRequest,
+    NameTaken,
+    NoSuchJob,
+    SlotQError,
+    Unavailable,
+)
+from slotq_core.model import Attempt, Job, JobState, Pool
+from slotq_core.policy.lines import Line, line_of
+from slotq_core.policy.order import order_key
+from slotq_core.ports import Change, Request, World
+
+__all__ = ["MAX_ACTIONS", "DynamoStore", "action_count", "table_definition"]
+
+_SUBMIT_TRIES = 4
+
+
+class DynamoStore:
+    """Every instance is as good as any other; it keeps no state of its own."""
+
+    def __init__(self, client: Any, table_name: str) -> None:
+        """`client` is boto3's low-level DynamoDB client."""
+        self._calls = TableCalls(client, table_name)
+        self._configuration = Configuration(self._calls)
+        self._world = WorldLoader(self._calls, self._configuration)
+
+    def pools(self) -> tuple[Pool, ...]:
+        return self._configuration.pools()
+
+    def configure(self, pools: Sequence[Pool], *, who: str, now: int) -> None:
+        self._configuration.change(pools, who=who, now=now)
+
+    def submit(self, job: Job, request: Request) -> Job:
+        kept = replace(job, version=1)
+        actions = submit_actions(self._calls.table, kept, stored_request.pack(request))
+        self._touch_lines([job])
+        for _ in range(_SUBMIT_TRIES):
+            try:
+                self._calls.transact(actions)
+            except Contended:
+                continue
+            except Conflict:
+                raise NameTaken(f"there is a job named {job.name} already") from None
+            return kept
+        raise Unavailable(f"{job.name}: others submit under that name at this moment")
+
+    def load(self, now: int) -> World:
+        return self._world.load(now)
+
+    def load_all(self, now: int) -> World:
+        return self._world.load_all(now)
+
+    def commit(
+        self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
+    ) -> tuple[Job, ...]:
+        """Also raises SlotQError, which is a bug of the caller, beyond MAX_ACTIONS."""
+        actions = commit_actions(self._calls.table, changes, seen)
+        if not actions:
+            return ()
+        if len(actions) > MAX_ACTIONS:
+            raise SlotQError(
+                f"{len(changes)} changes take {len(actions)} actions; one transaction has "
+                f"{MAX_ACTIONS}"
+            )
+        self._touch_lines([c.after for c in changes if c.after.waits and not c.before.waits])
+        self._calls.transact(actions)
+        return tuple(committed(change) for change in changes)
+
+    def job(self, name: str) -> Job | None:
+        item = self._calls.item(table.job_key(name))
+        return job_of(item) if item else None
+
+    def request(self, name: str) -> Request:
+        item = self._calls.item(table.request_key(name))
+        if item is None:
+            raise NoSuchJob(f"there is no job named {name}")
+        return stored_request.unpack(item["jobDetails"]["B"])
+
+    def attempts(self, name: str) -> tuple[Attempt, ...]:
+        """One read: the sort keys of attempts and job stand before the (large) request's."""
+        wanted = expressions.partition_between(
+            table.job_partition(name), table.ATTEMPT_PREFIX, table.JOB
+        )
+        found: dict[int, Attempt] = {}
+        for item in self._calls.query(wanted):
+            if item["sk"]["S"] != table.JOB:
+                attempt: Attempt | None = attempt_of(item)
+            else:
+                attempt = job_of(item).attempt
+            if attempt and not (attempt.number in found and found[attempt.number].ended_at):
+                found[attempt.number] = attempt
+        return tuple(found[number] for number in sorted(found))
+
+    def job_of(self, training_job: str) -> str | None:
+        item = self._calls.item(table.name_key(training_job))
+        return str(item["jobName"]["S"]) if item else None
+
+    def jobs(self, states: Iterable[JobState], *, limit: int = 1000) -> tuple[Job, ...]:
+        """The states in the order of JobState, so that jobs that live come before those that have
+        ended when the limit cuts."""
+        wanted = set(states)
+        found: list[Job] = []
+        for state in (each for each in JobState if each in wanted):
+            if len(found) < limit:
+                found += self._in_state(state, limit - len(found))
+        return tuple(found)
+
+    def _in_state(self, state: JobState, limit: int) -> Iterator[Job]:
+        items = self._calls.query(
+            {**expressions.in_state(state), "IndexName": table.BY_STATE, "ScanIndexForward": False},
+            limit=limit,
+            consistent=False,
+        )
+        return (job_of(item) for item in items)
+
+    def ahead_of(self, job: Job) -> int:
+        return sum(
+            self._calls.count(
+                expressions.partition_before(table.waiting_partition(line), order_key(job))
+            )
+            for line in self._world.lines()
+            if set(job.pools) & set(Line.parse(line).pools)
+        )
+
+    def _touch_lines(self, jobs: Iterable[Job]) -> None:
+        """Before the transaction and not in it, so that submissions do not collide in their line."""
+        touched = {line_of(job): max(job.entry_time, job.changed_at) for job in jobs}
+        for line, at in touched.items():
+            if len(line.encode()) > table.MAX_SORT_KEY:
+                raise InvalidRequest("the job accepts too many pools", field="slotq:pools")
+            self._calls.update(table.line_key(line), expressions.touch_line(at))

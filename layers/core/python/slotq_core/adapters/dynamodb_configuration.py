@@ -1,0 +1,114 @@
+"""The configured pools: read, and changed on the record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from slotq_core.adapters import dynamodb_expressions as expressions
+from slotq_core.adapters import dynamodb_table as table
+from slotq_core.adapters.dynamodb_actions import MAX_ACTIONS, Action, delete, put, update
+from slotq_core.adapters.dynamodb_calls import TableCalls
+from slotq_core.adapters.dynamodb_items import Item, ledger_of, pool_of, write
+from slotq_core.errors import Conflict, Misconfigured, Unavailable
+from slotq_core.model import Demand, Pool
+from slotq_core.moments import iso
+
+_TRIES = 5
+
+
+class Configuration:
+    def __init__(self, calls: TableCalls) -> None:
+        self._calls = calls
+
+    def pools(self) -> tuple[Pool, ...]:
+        return _in_order(
+            self._calls.query(expressions.partition_from(table.CONFIG, table.POOL_PREFIX))
+        )
+
+    def change(self, pools: Sequence[Pool], *, who: str, now: int) -> None:
+        check_names(pools)
+        for _ in range(_TRIES):
+            before, revision = self._read()
+            if before == tuple(pools):
+                return
+            actions = [
+                *self._pool_actions(before, pools),
+                *self._record(before, pools, revision, who, now),
+            ]
+            if len(actions) > MAX_ACTIONS:
+                raise Misconfigured(f"too many pools change at once: {len(actions)} actions")
+            try:
+                return self._calls.transact(actions)
+            except Conflict:
+                continue
+        raise Unavailable("others change the configuration at this moment")
+
+    def _read(self) -> tuple[tuple[Pool, ...], int]:
+        """The pools and the revision that they stand at."""
+        first, last = table.POOL_PREFIX, table.revision_key()[1]
+        items = list(self._calls.query(expressions.partition_between(table.CONFIG, first, last)))
+        revision = next((int(i["revision"]["N"]) for i in items if "revision" in i), 0)
+        return _in_order(i for i in items if i["sk"]["S"].startswith(first)), revision
+
+    def _pool_actions(self, before: Sequence[Pool], after: Sequence[Pool]) -> Iterator[Action]:
+        old = {pool.name: (position, pool) for position, pool in enumerate(before)}
+        for position, pool in enumerate(after):
+            was = old.pop(pool.name, None)
+            if was == (position, pool):
+                continue
+            definition = {**write(pool), "position": {"N": str(position)}}
+            yield put(self._calls.table, table.pool_key(pool.name), definition)
+            if was is None:
+                yield self._ledger(pool, expressions.open_pool(room(pool)))
+            elif room(pool) != room(was[1]):
+                yield self._ledger(pool, expressions.resize_pool(room(pool) - room(was[1])))
+        for _, pool in old.values():
+            yield delete(self._calls.table, table.pool_key(pool.name))
+            yield self._ledger(pool, expressions.close_pool(room(pool), self._used(pool)))
+
+    def _ledger(self, pool: Pool, expression: expressions.Expression) -> Action:
+        return update(self._calls.table, table.ledger_key(pool.name), expression)
+
+    def _used(self, pool: Pool) -> Demand:
+        used = ledger_of(self._calls.item(table.ledger_key(pool.name)) or {}).used
+        if used:
+            raise in_use(pool, used)
+        return used
+
+    def _record(
+        self, before: Sequence[Pool], after: Sequence[Pool], revision: int, who: str, now: int
+    ) -> Iterator[Action]:
+        """Raises the revision, and keeps who changed what, when."""
+        name = self._calls.table
+        yield update(name, table.revision_key(), expressions.next_revision(revision))
+        record: Item = {
+            "who": {"S": who},
+            "at": {"S": iso(now)},
+            "before": {"L": [{"M": write(pool)} for pool in before]},
+            "after": {"L": [{"M": write(pool)} for pool in after]},
+        }
+        yield put(name, table.change_key(now, revision + 1), record)
+
+
+def room(pool: Pool) -> Demand:
+    """What the queue may use of the pool."""
+    return pool.capacity - pool.foreign
+
+
+def check_names(pools: Sequence[Pool]) -> None:
+    """Raises Misconfigured where two pools have one name."""
+    names = [pool.name for pool in pools]
+    if len(set(names)) < len(names):
+        raise Misconfigured(f"two pools have one name among {', '.join(names)}")
+
+
+def in_use(pool: Pool, used: Demand) -> Misconfigured:
+    return Misconfigured(
+        f"pool {pool.name} cannot be removed: {used.slots} slots of it are in use; "
+        "set its capacity to 0 and remove it once it is empty"
+    )
+
+
+def _in_order(items: Iterator[Item]) -> tuple[Pool, ...]:
+    ordered = sorted(items, key=lambda item: int(item["position"]["N"]))
+    return tuple(pool_of(item) for item in ordered)

@@ -1,0 +1,223 @@
+"""Every condition and update that the store sends to DynamoDB, named and explained; nowhere else.
+
+The promises "never over capacity" and "nothing lost" rest on these lines alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slotq_core.adapters.dynamodb_items import free_attribute, used_attribute
+from slotq_core.model import Demand
+
+Expression = dict[str, Any]
+"""The expression arguments of one call or one action of a transaction."""
+
+
+def is_new() -> Expression:
+    """There is no item of that key yet. On JOB: a name is given once and never overwritten."""
+    return {"ConditionExpression": "attribute_not_exists(pk)"}
+
+
+def job_unchanged(version: int) -> Expression:
+    """Nobody has changed the job since it was read. All of a job's copies hang on this one condition.
+
+    It also makes a repeated commit harmless: if the first try took effect though its answer was
+    lost, the version has moved on, and the second is refused whole.
+    """
+    return {
+        "ConditionExpression": "version = :before",
+        "ExpressionAttributeValues": {":before": _number(version)},
+    }
+
+
+def touch_line(at: int) -> Expression:
+    """The line exists, and somebody is about to wait in it."""
+    return {
+        "UpdateExpression": "SET touched = :at",
+        "ExpressionAttributeValues": {":at": _number(at)},
+    }
+
+
+def line_untouched(touched: int) -> Expression:
+    """Nobody has touched the line since it was seen empty: so no submission counts on it."""
+    return {
+        "ConditionExpression": "touched = :seen",
+        "ExpressionAttributeValues": {":seen": _number(touched)},
+    }
+
+
+def change_use(
+    *,
+    gained: Demand,
+    admitted: frozenset[str],
+    seen: int | None,
+    decides: bool,
+    holders: int,
+) -> Expression:
+    """Move a pool's ledger by what a transaction takes there in all (`gained`, negative: gives back).
+
+    free_<resource> >= :gain    for each resource of which some job newly holds any: what was free
+                                covers it. False too where the pool offers no such resource or is
+                                not configured any more (the attribute is not there).
+    version = :seen             only where the decision rests on what was read: nobody else has
+                                decided about this pool since.
+    ADD …                       moves use and free by the same amount, in opposite directions, counts
+                                the version up where this is a decision, keeps the sum of marks.
+    """
+    build = _Builder()
+    for resource in sorted(admitted):
+        build.require(f"{build.name(free_attribute(resource))} >= {build.value(gained[resource])}")
+    if seen is not None:
+        build.require(f"version = {build.value(seen)}")
+    for resource, amount in gained.items():
+        build.add(used_attribute(resource), amount)
+        build.add(free_attribute(resource), -amount)
+    build.add("version", 1 if decides else 0)
+    build.add("holders", holders)
+    return build.expression()
+
+
+def open_pool(room: Demand) -> Expression:
+    """A pool that is new, or was once removed: it is empty, so all of its room is free.
+
+    Condition: it is not open already. ADD keeps the version rising over a removal and a return.
+    """
+    build = _Builder()
+    build.require("attribute_not_exists(free_slots)")
+    for resource, amount in {"slots": 0, **room}.items():
+        build.set(free_attribute(resource), amount)
+    build.add("version", 1)
+    return build.expression()
+
+
+def resize_pool(gained: Demand) -> Expression:
+    """More or less room: free moves by the difference, below 0 where use is above the new capacity.
+
+    The caller's condition on the configuration's revision holds the old capacity still.
+    """
+    build = _Builder()
+    for resource, amount in gained.items():
+        build.add(free_attribute(resource), amount)
+    build.add("version", 1)
+    return build.expression()
+
+
+def close_pool(room: Demand, used: Demand) -> Expression:
+    """A pool goes: nothing may run there, and without `free_*` nothing will be admitted.
+
+    `used` names the resources that the ledger has counted so far; each must be down to 0.
+    """
+    build = _Builder()
+    for resource in {"slots", *room, *used}:
+        counted = build.name(used_attribute(resource))
+        build.require(f"(attribute_not_exists({counted}) OR {counted} = {build.value(0)})")
+        build.remove(free_attribute(resource))
+    build.add("version", 1)
+    return build.expression()
+
+
+def next_revision(seen: int) -> Expression:
+    """Nobody has changed the configuration since it was read; 0: nobody ever has."""
+    build = _Builder()
+    build.require(f"revision = {build.value(seen)}" if seen else "attribute_not_exists(revision)")
+    build.set("revision", seen + 1)
+    return build.expression()
+
+
+def partition(pk: str) -> Expression:
+    """Every item of a partition, in the order of its sort keys."""
+    return {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": _text(pk)}}
+
+
+def partition_from(pk: str, prefix: str) -> Expression:
+    """Those whose sort key begins so."""
+    return {
+        "KeyConditionExpression": "pk = :pk AND begins_with(sk, :prefix)",
+        "ExpressionAttributeValues": {":pk": _text(pk), ":prefix": _text(prefix)},
+    }
+
+
+def partition_before(pk: str, end: str) -> Expression:
+    """Those whose sort key comes before `end`: the jobs ahead of one in a line."""
+    return {
+        "KeyConditionExpression": "pk = :pk AND sk < :end",
+        "ExpressionAttributeValues": {":pk": _text(pk), ":end": _text(end)},
+    }
+
+
+def partition_between(pk: str, first: str, last: str) -> Expression:
+    """Those whose sort key is from `first` to `last`, both included."""
+    return {
+        "KeyConditionExpression": "pk = :pk AND sk BETWEEN :first AND :last",
+        "ExpressionAttributeValues": {
+            ":pk": _text(pk),
+            ":first": _text(first),
+            ":last": _text(last),
+        },
+    }
+
+
+def in_state(state: str) -> Expression:
+    """Jobs of one state, on the index `by-state`."""
+    return {
+        "KeyConditionExpression": "jobState = :state",
+        "ExpressionAttributeValues": {":state": _text(state)},
+    }
+
+
+class _Builder:
+    """Collects the parts of one expression; resources get placeholders, for they may have any name."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._values: dict[str, Mapping[str, str]] = {}
+        self._conditions: list[str] = []
+        self._clauses: dict[str, list[str]] = {}
+
+    def name(self, attribute: str) -> str:
+        plain = attribute.isascii() and attribute.isidentifier()
+        placeholder = f"#{attribute}" if plain else f"#n{len(self._names)}"
+        self._names[placeholder] = attribute
+        return placeholder
+
+    def value(self, amount: int) -> str:
+        placeholder = f":v{len(self._values)}"
+        self._values[placeholder] = _number(amount)
+        return placeholder
+
+    def require(self, condition: str) -> None:
+        self._conditions.append(condition)
+
+    def set(self, attribute: str, amount: int) -> None:
+        self._clause("SET", f"{self.name(attribute)} = {self.value(amount)}")
+
+    def add(self, attribute: str, amount: int) -> None:
+        if amount:
+            self._clause("ADD", f"{self.name(attribute)} {self.value(amount)}")
+
+    def remove(self, attribute: str) -> None:
+        self._clause("REMOVE", self.name(attribute))
+
+    def _clause(self, verb: str, part: str) -> None:
+        self._clauses.setdefault(verb, []).append(part)
+
+    def expression(self) -> Expression:
+        clauses = [f"{verb} {', '.join(parts)}" for verb, parts in self._clauses.items()]
+        built: Expression = {"UpdateExpression": " ".join(clauses)}
+        if self._conditions:
+            built["ConditionExpression"] = " AND ".join(self._conditions)
+        if self._names:
+            built["ExpressionAttributeNames"] = self._names
+        if self._values:
+            built["ExpressionAttributeValues"] = self._values
+        return built
+
+
+def _number(amount: int) -> Mapping[str, str]:
+    return {"N": str(amount)}
+
+
+def _text(text: str) -> Mapping[str, str]:
+    return {"S": text}

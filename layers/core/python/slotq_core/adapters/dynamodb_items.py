@@ -1,0 +1,256 @@
+"""Items <-> model. A job's items are a function of the job alone.
+
+Fields that have their default are left out of an item, and come back as the default: a field that
+is new in a release needs no migration.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from enum import StrEnum
+from typing import Any
+
+from slotq_core.adapters import dynamodb_table as table
+from slotq_core.model import (
+    Attempt,
+    AttemptOutcome,
+    Claim,
+    Demand,
+    Job,
+    JobState,
+    Pool,
+    StopCause,
+    StopOrder,
+)
+from slotq_core.moments import from_iso, iso
+from slotq_core.ports import Change, Ledger
+
+Value = Mapping[str, Any]
+"""One attribute in DynamoDB's own form, e.g. `{"S": "text"}`."""
+Item = dict[str, Value]
+Items = dict[table.Key, Item]
+Record = Job | Attempt | StopOrder | Claim | Pool
+
+_USED, _FREE = "used_", "free_"
+
+
+def items_of(job: Job) -> Items:
+    """Every item that the job is kept in, but for its request and its history."""
+    attributes = write(job)
+    items = {table.job_key(job.name): attributes}
+    for key in _copies(job):
+        items[key] = {"job": {"M": attributes}}
+    return items
+
+
+def _copies(job: Job) -> list[table.Key]:
+    """Where a pass looks for a job in this state."""
+    if job.attempt:
+        return [table.active_key(job.attempt.pool, job.name)]
+    if job.not_before is not None:
+        return [table.due_key(job.not_before, job.name)]
+    if not job.waits:
+        return []
+    claim = [table.claim_key(job.claim.pool, job.name)] if job.claim else []
+    return [table.waiting_key(job), *claim]
+
+
+def history_of(change: Change) -> Items:
+    """What a change adds to a job's history: the attempt that begins, the one that ends."""
+    name, began, items = change.after.name, change.after.attempt, Items()
+    last = change.before.attempt
+    if began and (last is None or last.number != began.number):
+        items[table.attempt_key(name, began.number)] = write(began)
+        items[table.name_key(began.training_job)] = {"jobName": {"S": name}}
+    if change.ended:
+        items[table.attempt_key(name, change.ended.number)] = write(change.ended)
+    return items
+
+
+def marks_of(job: Job) -> dict[str, int]:
+    """By pool, what the job adds to the `holders` of the pool's ledger: its marks."""
+    if job.attempt:
+        return {job.attempt.pool: mark(job)}
+    if job.waits and job.claim:
+        return {job.claim.pool: mark(job)}
+    return {}
+
+
+def mark(job: Job) -> int:
+    """Stands for who holds or claims slots and how: 32 bits of a hash, kept small so that sums of many
+    stay exact everywhere. Part of the table's format: never change it."""
+    kind = "claim" if job.waits else "stopping" if job.state is JobState.STOPPING else "active"
+    return int.from_bytes(hashlib.sha256(f"{kind}#{job.name}".encode()).digest()[:4])
+
+
+def job_of(item: Mapping[str, Value]) -> Job:
+    """The job in its own item or in any copy of it."""
+    return Job(**read(Job, item["job"]["M"] if "job" in item else item))
+
+
+def attempt_of(item: Mapping[str, Value]) -> Attempt:
+    return Attempt(**read(Attempt, item))
+
+
+def pool_of(item: Mapping[str, Value]) -> Pool:
+    return Pool(**read(Pool, item))
+
+
+def ledger_of(item: Mapping[str, Value]) -> Ledger:
+    used = {
+        name.removeprefix(_USED): int(value["N"])
+        for name, value in item.items()
+        if name.startswith(_USED)
+    }
+    return Ledger(version=_whole(item.get("version", {"N": "0"})), used=Demand(used))
+
+
+def used_attribute(resource: str) -> str:
+    return f"{_USED}{resource}"
+
+
+def free_attribute(resource: str) -> str:
+    return f"{_FREE}{resource}"
+
+
+def keyed(key: table.Key, item: Mapping[str, Value] | None = None) -> dict[str, Value]:
+    """An item with its key, or the key alone."""
+    return {"pk": {"S": key[0]}, "sk": {"S": key[1]}, **(item or {})}
+
+
+def write(record: Record) -> Item:
+    """A record's fields that differ from their defaults, as attributes."""
+    return {
+        _attribute(record, field.name): _value(field.name, value)
+        for field in fields(record)
+        if not _is_default(value := getattr(record, field.name), field)
+    }
+
+
+def _is_default(value: object, field: Any) -> bool:
+    if field.default_factory is not MISSING:
+        return bool(value == field.default_factory())
+    return field.default is not MISSING and bool(value == field.default)
+
+
+def read(kind: type[Record], item: Mapping[str, Value]) -> dict[str, Any]:
+    """The fields of a record; attributes that are not known are passed over."""
+    found = {}
+    for field in fields(kind):
+        value = item.get(_attribute(kind, field.name))
+        if value is not None:
+            found[field.name] = _READERS[kind][field.name](value)
+    return found
+
+
+def _attribute(record: Record | type[Record], field: str) -> str:
+    """camelCase, as DynamoDB people write it; and DESIGN's names `jobName` and `jobState`."""
+    if field in {"name", "state"} and (record is Job or isinstance(record, Job)):
+        return f"job{field.capitalize()}"
+    first, *rest = field.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _value(field: str, value: object) -> Value:
+    if field == "entry_time" and isinstance(value, int):
+        return {"S": iso(value)}
+    match value:
+        case bool():
+            return {"BOOL": value}
+        case int():
+            return {"N": str(value)}
+        case StrEnum():
+            return {"S": value.value}
+        case str():
+            return {"S": value}
+        case tuple():
+            return {"L": [{"S": text} for text in value]}
+        case Demand():
+            return {"M": {name: {"N": str(amount)} for name, amount in value.items()}}
+        case Attempt() | StopOrder() | Claim():
+            return {"M": write(value)}
+    raise TypeError(f"{field}: {type(value).__name__} has no form in the table")
+
+
+def _text(value: Value) -> str:
+    return str(value["S"])
+
+
+def _whole(value: Value) -> int:
+    return int(value["N"])
+
+
+def _flag(value: Value) -> bool:
+    return bool(value["BOOL"])
+
+
+def _texts(value: Value) -> tuple[str, ...]:
+    return tuple(_text(each) for each in value["L"])
+
+
+def _demand(value: Value) -> Demand:
+    return Demand({name: _whole(amount) for name, amount in value["M"].items()})
+
+
+Reader = Callable[[Value], Any]
+
+_READERS: Mapping[type[Record], Mapping[str, Reader]] = {
+    Job: {
+        "name": _text,
+        "state": lambda value: JobState(_text(value)),
+        "priority": _whole,
+        "entry_time": lambda value: from_iso(_text(value)),
+        "demand": _demand,
+        "pools": _texts,
+        "preemptible": _flag,
+        "min_runtime": _whole,
+        "retries": _whole,
+        "project": _text,
+        "submitter": _text,
+        "attempts": _whole,
+        "evictions": _whole,
+        "capacity_errors": _whole,
+        "attempt": lambda value: attempt_of(value["M"]),
+        "claim": lambda value: Claim(**read(Claim, value["M"])),
+        "not_before": _whole,
+        "changed_at": _whole,
+        "message": _text,
+        "digest": _text,
+        "version": _whole,
+    },
+    Attempt: {
+        "number": _whole,
+        "training_job": _text,
+        "token": _text,
+        "pool": _text,
+        "instance_type": _text,
+        "admitted_at": _whole,
+        "created": _flag,
+        "running_since": _whole,
+        "checkpoint_at": _whole,
+        "stop": lambda value: StopOrder(**read(StopOrder, value["M"])),
+        "ended_at": _whole,
+        "outcome": lambda value: AttemptOutcome(_text(value)),
+        "message": _text,
+        "artifact": _text,
+        "checkpoints": _text,
+    },
+    StopOrder: {
+        "cause": lambda value: StopCause(_text(value)),
+        "by": _text,
+        "at": _whole,
+        "sent": _flag,
+    },
+    Claim: {"pool": _text, "amount": _demand, "since": _whole},
+    Pool: {
+        "name": _text,
+        "instance_type": _text,
+        "capacity": _demand,
+        "foreign": _demand,
+        "reserve_after": _whole,
+        "min_runtime": _whole,
+        "max_min_runtime": _whole,
+    },
+}

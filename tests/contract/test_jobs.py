@@ -1,0 +1,283 @@
+"""What is kept of a job, its request and its attempts, and how it is found again."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from slotq_core.errors import Conflict, InvalidRequest, NameTaken, NoSuchJob
+from slotq_core.model import Attempt, AttemptOutcome, Demand, Job, JobState
+from slotq_core.ports import Change, Store
+from tests.contract import worlds
+from tests.contract.worlds import (
+    NOW,
+    REQUEST,
+    S,
+    a_job,
+    a_pool,
+    a_queue,
+    backing_off,
+    cancelling,
+    claiming,
+    commit,
+    completing,
+    evicted,
+    evicting,
+    running,
+    runs,
+    starting,
+    starts,
+    waits,
+)
+
+
+def test_a_submitted_job_is_kept_whole_with_its_first_version(store: Store) -> None:
+    job = a_job("job1", project="vision", message="hello", retries=2, min_runtime=1000)
+    kept = store.submit(job, REQUEST)
+    assert kept == replace(job, version=1)
+    assert store.job("job1") == kept
+    assert store.request("job1") == REQUEST
+
+
+def test_what_was_never_submitted_is_not_there(store: Store) -> None:
+    assert store.job("job1") is None
+    assert store.attempts("job1") == ()
+    assert store.job_of("job1") is None
+    with pytest.raises(NoSuchJob):
+        store.request("job1")
+
+
+def test_a_name_is_given_once(store: Store) -> None:
+    first = waits(store, "job1", priority=7)
+    with pytest.raises(NameTaken):
+        store.submit(a_job("job1", priority=9), {"another": "request"})
+    assert store.job("job1") == first
+    assert store.request("job1") == REQUEST
+    assert [job.priority for job in store.load(NOW).snapshot.waiting] == [7]
+
+
+def test_a_name_stays_taken_when_the_job_has_ended(store: Store) -> None:
+    commit(store, cancelling(waits(store, "job1")))
+    with pytest.raises(NameTaken):
+        waits(store, "job1")
+
+
+def test_a_request_may_be_larger_than_an_item_if_it_packs_well(store: Store) -> None:
+    request = {"HyperParameters": {f"p{n}": "a long value " * 600 for n in range(100)}}
+    assert len(json.dumps(request)) > 400 * 1024
+    store.submit(a_job("job1"), request)
+    assert store.request("job1") == request
+
+
+def test_a_request_that_stays_too_large_is_refused_and_nothing_stored(store: Store) -> None:
+    noise = random.Random(1).randbytes(600_000).hex()
+    with pytest.raises(InvalidRequest, match="even when compressed"):
+        store.submit(a_job("job1"), {"Environment": {"noise": noise}})
+    assert store.job("job1") is None
+    assert store.load(NOW).snapshot.waiting == ()
+
+
+def test_the_largest_request_that_is_taken_fits_the_database(store: Store) -> None:
+    """The limit is just below DynamoDB's, so it is the queue that says so and not an error."""
+    noise = random.Random(1).randbytes(300_000).hex()
+    low, high = 0, len(noise)
+    while high - low > 16:
+        middle = (low + high) // 2
+        try:
+            store.submit(a_job(f"try-{middle}"), {"noise": noise[:middle]})
+            low = middle
+        except InvalidRequest:
+            high = middle
+    assert low > 400_000
+
+
+def test_a_change_raises_the_version_whatever_the_caller_says(store: Store) -> None:
+    job = waits(store, "job1")
+    after = replace(job, message="seen", version=99)
+    (kept,) = store.commit([Change(before=job, after=after)])
+    assert kept == replace(after, version=2)
+    assert store.job("job1") == kept
+
+
+def test_a_change_from_an_old_version_is_refused(store: Store) -> None:
+    job = waits(store, "job1")
+    newer = commit(store, Change(before=job, after=replace(job, message="first")))
+    with pytest.raises(Conflict):
+        store.commit([Change(before=job, after=replace(job, message="second"))])
+    assert store.job("job1") == newer
+
+
+def test_a_repeated_commit_is_refused_and_changes_nothing(store: Store) -> None:
+    """So a commit whose answer was lost does no harm when it is tried again."""
+    a_queue(store)
+    change = starting(waits(store, "job1"))
+    commit(store, change)
+    world = store.load(NOW)
+    with pytest.raises(Conflict):
+        store.commit([change])
+    assert store.load(NOW) == world
+
+
+def test_a_change_of_a_job_that_is_not_kept_is_refused(store: Store) -> None:
+    job = replace(a_job("ghost"), version=1)
+    with pytest.raises(Conflict):
+        store.commit([cancelling(job)])
+    assert store.job("ghost") is None
+
+
+def test_one_false_condition_undoes_the_whole_commit(store: Store) -> None:
+    a_queue(store)
+    fresh, stale = waits(store, "fresh"), waits(store, "stale")
+    moved = commit(store, Change(before=stale, after=replace(stale, message="moved on")))
+    before = store.load(NOW)
+    with pytest.raises(Conflict):
+        store.commit([starting(fresh), starting(stale)])
+    assert store.load(NOW) == before
+    assert (store.job("fresh"), store.job("stale")) == (fresh, moved)
+    assert store.attempts("fresh") == ()
+    assert store.job_of("fresh") is None
+
+
+def test_a_job_through_its_whole_life(store: Store) -> None:
+    """In each state the job is where a pass looks for it, and nowhere else."""
+    a_queue(store)
+    job = waits(store, "job1")
+    assert _seen(store) == {"waiting": job}
+    job = commit(store, starting(job))
+    assert _seen(store) == {"active": job}
+    job = commit(store, running(job))
+    assert _seen(store) == {"active": job}
+    job = commit(store, evicting(job, "job9"))
+    assert _seen(store) == {"active": job}
+    job = commit(store, evicted(job))
+    assert _seen(store) == {"waiting": job}
+    job = commit(store, claiming(job))
+    assert _seen(store) == {"waiting": job}
+    job = commit(store, starting(job))
+    assert _seen(store) == {"active": job}
+    job = commit(store, backing_off(job, until=NOW + 60_000))
+    assert _seen(store, NOW + 60_000) == {"due": job}
+    job = commit(store, Change(before=job, after=_back(job)))
+    assert _seen(store) == {"waiting": job}
+    job = commit(store, starting(job))
+    job = commit(store, completing(job))
+    assert _seen(store) == {}
+    assert store.job("job1") == job
+    assert [attempt.outcome for attempt in store.attempts("job1")] == [
+        AttemptOutcome.EVICTED,
+        AttemptOutcome.NO_CAPACITY,
+        AttemptOutcome.COMPLETED,
+    ]
+
+
+def _back(job: Job) -> Job:
+    return replace(job, state=S.PREEMPTED, not_before=None, changed_at=NOW)
+
+
+def _seen(store: Store, now: int = NOW) -> dict[str, Job]:
+    snapshot = store.load(now).snapshot
+    parts = {"active": snapshot.active, "waiting": snapshot.waiting, "due": snapshot.due}
+    return {part: job for part, jobs in parts.items() for job in jobs}
+
+
+def test_the_live_attempt_is_in_the_history_as_it_is_now(store: Store) -> None:
+    a_queue(store)
+    job = runs(store, "job1")
+    assert job.attempt is not None
+    assert job.attempt.running_since is not None
+    assert store.attempts("job1") == (job.attempt,)
+
+
+def test_an_attempt_stays_in_the_history_as_it_ended(store: Store) -> None:
+    a_queue(store)
+    job = commit(store, evicting(runs(store, "job1"), "job2"))
+    change = evicted(job)
+    again = commit(store, starting(commit(store, change)))
+    assert store.attempts("job1") == (change.ended, again.attempt)
+
+
+def test_every_attempt_is_found_by_its_training_job(store: Store) -> None:
+    a_queue(store)
+    job = commit(store, evicted(commit(store, evicting(runs(store, "job1"), "job2"))))
+    commit(store, starting(job))
+    assert store.job_of("job1") == "job1"
+    assert store.job_of("job1-qstamp-2-abcdef") == "job1"
+    assert store.job_of("job1-qstamp-3-abcdef") is None
+
+
+def test_attempts_are_in_order_beyond_the_tenth(store: Store) -> None:
+    a_queue(store)
+    job = waits(store, "job1")
+    for _ in range(11):
+        job = commit(store, evicted(commit(store, starting(job))))
+    assert [attempt.number for attempt in store.attempts("job1")] == list(range(1, 12))
+
+
+def test_jobs_are_listed_by_state_the_latest_entry_first(store: Store) -> None:
+    a_queue(store)
+    old, new = waits(store, "old", entry_time=NOW - 5), waits(store, "new", entry_time=NOW + 5)
+    run = runs(store, "run")
+    gone = commit(store, cancelling(waits(store, "gone")))
+    assert store.jobs([S.PENDING]) == (new, old)
+    assert store.jobs([S.PENDING], limit=1) == (new,)
+    assert set(store.jobs(JobState)) == {old, new, run, gone}
+    assert store.jobs([S.FAILED]) == ()
+
+
+def test_a_listing_cut_short_keeps_those_that_live(store: Store) -> None:
+    commit(store, cancelling(waits(store, "gone")))
+    pending = waits(store, "pending")
+    assert store.jobs(reversed(JobState), limit=1) == (pending,)
+
+
+def test_a_claim_and_several_pools_do_not_list_a_job_twice(store: Store) -> None:
+    a_queue(store, a_pool("p5"), a_pool("p4"))
+    job = commit(store, claiming(waits(store, "job1", pools=("p5", "p4"))))
+    assert store.jobs(JobState) == (job,)
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(described=worlds.jobs(S.PENDING))
+def test_any_job_comes_back_as_it_was(store: Store, described: Job) -> None:
+    if store.job(described.name) is not None:
+        return
+    job = store.submit(described, REQUEST)
+    assert store.job(described.name) == job == replace(described, version=1)
+    assert job in store.jobs([S.PENDING], limit=100)
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(described=worlds.jobs(), ended=worlds.attempts)
+def test_any_state_of_a_job_comes_back_as_it_was(
+    store: Store, described: Job, ended: Attempt
+) -> None:
+    name, ended = described.name, replace(ended, ended_at=NOW)
+    if store.job(name) is not None:
+        return
+    used = [described.attempt.pool] if described.attempt else []
+    a_queue(store, *(a_pool(pool, capacity=described.demand) for pool in used))
+    job = store.submit(a_job(name), REQUEST)
+    after = replace(described, name=name)
+    (kept,) = store.commit([Change(before=job, after=after, ended=ended)])
+    assert store.job(name) == kept == replace(after, version=2)
+    assert ended in store.attempts(name)
+    gone = replace(kept, state=S.CANCELLED, attempt=None, claim=None, not_before=None)
+    commit(store, Change(before=kept, after=gone))
+
+
+def test_a_demand_of_several_resources_is_held_whole(store: Store) -> None:
+    a_queue(store, a_pool("p5", capacity=Demand(slots=2, gpus=16)))
+    job = starts(store, "job1", demand=Demand(slots=1, gpus=8))
+    assert store.load(NOW).ledgers["p5"].used == job.demand
