@@ -1,4 +1,3 @@
-
 """The API Gateway in front of the queue: who may come in, and the event that the Lambda gets."""
 
 from __future__ import annotations
@@ -153,7 +152,7 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("sentence", "how", "kind", "text"), REFUSED, ids=[row[0] for row in REFUSED]
 )
-def test_refused_signatures(sentence: str, how: dict[str, str], kind: str, text: str) -> None:
+def test_refused_signatures(sentence: str, how: dict[str, Any], kind: str, text: str) -> None:
     world = World()
     status, headers, body = world.answer(environ_of(signed(**how)))
     assert (status, headers["x-amzn-ErrorType"]) == ("403 Forbidden", kind)
