@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.errors import Conflict, Misconfigured
 from slotq_core.model import Demand
 from slotq_core.ports import Store
+
 from tests.contract.worlds import (
     NOW,
     a_pool,

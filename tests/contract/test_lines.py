@@ -8,6 +8,7 @@ from dataclasses import replace
 from slotq_core.adapters.snapshots import MAX_DUE
 from slotq_core.model import Job
 from slotq_core.ports import Change, Store
+
 from tests.contract.worlds import (
     NOW,
     a_pool,
