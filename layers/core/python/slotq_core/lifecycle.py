@@ -34,7 +34,8 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     S.PENDING: frozenset({S.STARTING, S.CANCELLED}),
     S.PREEMPTED: frozenset({S.STARTING, S.CANCELLED}),
     S.BACKOFF: frozenset({S.PENDING, S.PREEMPTED, S.CANCELLED}),
-    # A start can be refused (back-off, failed), overtaken by the user, or end before it was seen running.
+    # A start can be refused (back-off, failed), overtaken by the user, or end before it was seen
+    # running.
     S.STARTING: _ENDS | _WAITS_AGAIN | {S.RUNNING, S.STOPPING},
     S.RUNNING: _ENDS | _WAITS_AGAIN | {S.STOPPING},
     # Work goes on while a job is stopping, and may complete: then it is completed.

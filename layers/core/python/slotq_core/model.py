@@ -60,9 +60,9 @@ TERMINAL_STATES = frozenset(
 class Demand(Mapping[str, int]):
     """What a job needs in the pool it runs in, or what a pool has: a small named vector.
 
-    `slots` is always there; other names (`gpus`, a licence) only where a pool declares them. Amounts
-    are whole and may be negative only in differences. Immutable and hashable; a name that is absent
-    counts as 0.
+    `slots` is always there; other names (`gpus`, a licence) only where a pool declares them.
+    Amounts are whole and may be negative only in differences. Immutable and hashable; a name that
+    is absent counts as 0.
     """
 
     __slots__ = ("_amounts",)

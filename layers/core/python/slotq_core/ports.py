@@ -59,8 +59,8 @@ class Store(Protocol):
     def configure(self, pools: Sequence[Pool], *, who: str, now: int) -> None:
         """Make these the pools, recording who, when, before and after.
 
-        A pool that is not named any more is removed once nothing runs in it: raises Misconfigured if
-        something does. Capacity may shrink below use: nothing is admitted until use has fallen.
+        A pool that is not named any more is removed once nothing runs in it: raises Misconfigured
+        if something does. Capacity may shrink below use: nothing is admitted until use has fallen.
         """
 
     def submit(self, job: Job, request: Request) -> Job:
@@ -86,9 +86,10 @@ class Store(Protocol):
         """One transaction: every change or none. Returns the jobs as they now stand.
 
         Holds only if each job still has `before.version`, each pool in `seen` still has that ledger
-        version, and every pool has room for what is newly held in it. Slots are held from the change
-        into an active state until the change out of it. The version of each pool in `seen`, and of
-        each whose use changes, rises by one. Raises Conflict when a condition no longer holds.
+        version, and every pool has room for what is newly held in it. Slots are held from the
+        change into an active state until the change out of it. The version of each pool in `seen`,
+        and of each whose use changes, rises by one. Raises Conflict when a condition no longer
+        holds.
         """
 
     def job(self, name: str) -> Job | None: ...
@@ -106,7 +107,7 @@ class Store(Protocol):
         """Jobs in these states, the latest entry first within each. For people: may lag behind."""
 
     def ahead_of(self, job: Job) -> int:
-        """How many waiting jobs stand before this waiting one in the order and share a pool with it.
+        """How many waiting jobs that share a pool with this one stand before it in the order.
 
         For people: counted when asked, not strongly consistent.
         """
@@ -186,7 +187,7 @@ class TrainingService(Protocol):
         there is no such training job."""
 
     def describe(self, training_job: str) -> Observation | None:
-        """None where there is no such training job. Raises Unavailable when SageMaker cannot say."""
+        """None where there is no such training job. Raises Unavailable if SageMaker cannot say."""
 
     def list(self, *, since: int) -> Iterable[str]:
         """Names of the training jobs created since then. Paginated; for reconciliation only, never

@@ -152,7 +152,8 @@ class PoolsTooSmall(Reason):
     largest: int
 
     def sentence(self) -> str:
-        return f"needs {_slots(self.needed)}, but the largest of its pools now has {self.largest} in all"
+        needs = f"needs {_slots(self.needed)}"
+        return f"{needs}, but the largest of its pools now has {self.largest} in all"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -94,7 +94,7 @@ class SubmissionBody(BaseModel):
     def _legal_name(cls, name: str) -> str:
         if not names.TRAINING_JOB_NAME.fullmatch(name):
             raise ValueError(
-                "use 1 to 63 letters, digits and hyphens, beginning and ending with a letter or digit"
+                "use 1 to 63 letters, digits and hyphens, with a letter or digit at either end"
             )
         if names.STAMP in name:
             raise ValueError(f"'{names.STAMP}' marks the queue's own names; leave it out")
@@ -227,6 +227,8 @@ class AttemptView(BaseModel):
     ended_at: str | None = None
     outcome: str | None = None
     message: str = ""
+    stop_cause: str | None = None
+    """`evicted` or `cancelled`, from the moment that it is decided; None for any other end."""
     stopped_for: str | None = None
     """The job that this attempt was evicted for, or who cancelled it."""
     artifact: str = ""
@@ -241,7 +243,7 @@ class JobView(BaseModel):
     state: str
     priority: int
     place: int | None = None
-    """1 is next, among the waiting jobs that share a pool with it; None for a job that does not wait."""
+    """1 is next, among the waiting jobs that share a pool with it; None if it does not wait."""
     reason: ReasonView | None = None
     entry_time: str
     changed_at: str
@@ -291,6 +293,7 @@ def attempt_view(attempt: Attempt) -> AttemptView:
         ended_at=_iso(attempt.ended_at),
         outcome=attempt.outcome,
         message=attempt.message,
+        stop_cause=attempt.stop.cause if attempt.stop else None,
         stopped_for=attempt.stop.by if attempt.stop else None,
         artifact=attempt.artifact,
         checkpoints=attempt.checkpoints,

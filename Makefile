@@ -1,0 +1,83 @@
+# Every target does the set-up that it needs, into .venv, and does it once: the stamp files in .venv
+# stand for what is installed. Nothing but make, python3 (3.11 or newer) and a package index is
+# needed, except by `validate`, which also wants a python3.13 (the Lambda's).
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+SAM := $(VENV)/sam/bin/sam
+SAM_INSTALLED := $(VENV)/sam/installed
+
+# Any of these, the first that is new enough. `make PYTHON=/path/to/python3.12 …` overrides.
+PYTHONS := python3 python3.13 python3.12 python3.11
+PYTHON ?= $(shell for p in $(PYTHONS); do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+# Test processes. Two are enough for the suite; more only help on larger machines.
+JOBS ?= 2
+PYTEST := $(BIN)/python -m pytest
+
+# Compiled files make every start several times quicker; some machines switch them off.
+unexport PYTHONDONTWRITEBYTECODE
+
+.DEFAULT_GOAL := help
+.PHONY: help install test demo check format validate openapi lock clean
+
+help: ## What can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+install: $(INSTALLED) ## Set up .venv: both packages, editable, and the tools
+
+demo: $(INSTALLED) ## The queue at work on this machine, no AWS account needed
+	@$(BIN)/slotq demo
+
+test: $(INSTALLED) ## Every test
+	$(PYTEST) -m "not built" -n $(JOBS) --dist worksteal $(ARGS)
+
+check: $(INSTALLED) ## ruff, mypy and import-linter
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(INSTALLED) ## Put the code into its form
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+validate: $(INSTALLED) $(SAM_INSTALLED) ## sam validate and sam build, and what was built
+	.ci/validate
+
+openapi: $(INSTALLED) ## Write docs/openapi.json anew
+	$(BIN)/python -m slotq_core.api > docs/openapi.json
+
+lock: | $(BIN)/python ## Pin the newest versions that fit together (then run everything)
+	.ci/lock
+
+clean: ## Remove everything that was made
+	rm -rf $(VENV) .aws-sam .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name '*.egg-info' -type d -prune -exec rm -rf {} +
+
+# A pinned setuptools builds the two packages, so nothing is fetched that constraints.txt does not name.
+$(INSTALLED): constraints.txt requirements-dev.txt layers/core/pyproject.toml client_sdk/pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'setuptools>=77' wheel
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		--no-build-isolation -r requirements-dev.txt \
+		-e 'layers/core[aws]' -e 'client_sdk[local,sagemaker2]'
+	@touch $@
+
+# The SAM CLI pins versions that clash with the SDK's, so it has an environment of its own.
+$(SAM_INSTALLED): constraints-sam.txt | $(BIN)/python
+	$(BIN)/python -m venv $(VENV)/sam
+	$(VENV)/sam/bin/python -m pip install --quiet --disable-pip-version-check \
+		-c constraints-sam.txt aws-sam-cli
+	@touch $@
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { \
+		echo "SlotQ needs Python 3.11 or newer, and none of $(PYTHONS) is." >&2; \
+		echo "Install one, or name it: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+		echo "$(PYTHON) cannot make virtual environments: install its venv module" >&2; \
+		echo "(Debian, Ubuntu: apt install python3-venv)." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,7 @@
+"""The policy on a virtual clock: `slotq simulate` (DESIGN 6.2)."""
+
+from slotq.simulate.engine import simulate
+from slotq.simulate.record import Event, Record
+from slotq.simulate.scenario import Scenario, ScenarioError, load
+
+__all__ = ["Event", "Record", "Scenario", "ScenarioError", "load", "simulate"]

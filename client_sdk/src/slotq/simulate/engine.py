@@ -1,0 +1,208 @@
+"""The policy on a virtual clock: `plan` over a world of jobs that do nothing but take their time."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import replace
+from enum import IntEnum
+
+from slotq_core.errors import Refused
+from slotq_core.lifecycle import move
+from slotq_core.model import Attempt, Demand, Job, JobState, Snapshot
+from slotq_core.policy.admission import admit
+from slotq_core.policy.apply import cancelled, steps
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.plan import Plan
+from slotq_core.policy.retry import Ending, after_end
+
+from slotq.simulate.record import Record
+from slotq.simulate.scenario import JobSpec, Scenario
+
+USER_CANCEL = "its user"
+
+
+class Due(IntEnum):
+    """What may be due at a moment, in the order in which it is taken in there."""
+
+    END = 0
+    """Work that ends at the moment it is stopped has ended: completed always wins."""
+    STOPPED = 1
+    SUBMIT = 2
+    CANCEL = 3
+    PASS = 4
+
+
+Watcher = Callable[[Snapshot, Plan, int], None]
+
+
+def simulate(scenario: Scenario, watch: Watcher = lambda *_: None) -> Record:
+    """Run the scenario to its end and say what happened.
+
+    `watch` is shown every snapshot with its plan and the moment (ms), before the plan is carried out.
+    """
+    return _World(scenario, watch).run()
+
+
+class _World:
+    def __init__(self, scenario: Scenario, watch: Watcher) -> None:
+        self._scenario = scenario
+        self._watch = watch
+        self._pools = {spec.name: spec.pool() for spec in scenario.pools}
+        self._stop_time = {spec.name: spec.stop_seconds for spec in scenario.pools}
+        self._specs = {spec.name: spec for spec in scenario.jobs}
+        self._left = {spec.name: spec.runtime for spec in scenario.jobs}
+        self._jobs: dict[str, Job] = {}
+        """Every job that has been accepted and has not ended."""
+        self._due: list[tuple[int, Due, str, int]] = []
+        self.record = Record()
+
+    def run(self) -> Record:
+        for spec in self._scenario.jobs:
+            self._announce(spec)
+        self._push(0, Due.PASS, "")
+        while self._due:
+            now = self._due[0][0]
+            if self._scenario.until is not None and now > self._scenario.until:
+                break
+            while self._due and self._due[0][0] == now:
+                self._take_in(*heapq.heappop(self._due))
+            self._pass(now)
+            self.record.end = max(self.record.end, now)
+        return self.record
+
+    def _announce(self, spec: JobSpec) -> None:
+        if spec.running_since is not None:
+            job = running_job(spec, self._scenario, self._pools[spec.pool or ""].instance_type)
+            self._jobs[job.name] = job
+            self.record.states[job.name].append((0, job.state.value))
+            self._push_end(job)
+        elif spec.submit_at is not None:
+            self._push(spec.submit_at, Due.SUBMIT, spec.name)
+        if spec.cancel_at is not None:
+            self._push(max(0, spec.cancel_at), Due.CANCEL, spec.name)
+
+    def _take_in(self, now: int, due: Due, name: str, attempt: int) -> None:
+        match due:
+            case Due.END | Due.STOPPED:
+                self._attempt_over(self._jobs.get(name), due, attempt, now)
+            case Due.SUBMIT:
+                self._submit(self._specs[name], now)
+            case Due.CANCEL if name in self._jobs:
+                self._cancel(self._jobs[name], now)
+
+    def _submit(self, spec: JobSpec, now: int) -> None:
+        submission = spec.submission(self._scenario.pool_names)
+        try:
+            job = admit(submission, list(self._pools.values()), submitter=spec.user, now=now)
+        except Refused as error:
+            self.record.refuse(spec.name, max(0, now), error.message)
+        else:
+            self._put(None, job, now)
+
+    def _cancel(self, job: Job, now: int) -> None:
+        after = cancelled(job, USER_CANCEL, now)
+        if after.attempt and not (job.attempt and job.attempt.stop):
+            self._push_stop(after, now)
+        self._put(job, after, now)
+
+    def _attempt_over(self, job: Job | None, due: Due, attempt: int, now: int) -> None:
+        if job is None or job.attempt is None or job.attempt.number != attempt:
+            return
+        ending = Ending.COMPLETED if due is Due.END else Ending.STOPPED
+        self._left[job.name] = self._work_left(job, now)
+        self._put(job, after_end(job, ending, at=now, now=now).job, now)
+
+    def _work_left(self, job: Job, now: int) -> int | None:
+        spec, left = self._specs[job.name], self._left[job.name]
+        since = job.attempt.running_since if job.attempt else None
+        if left is None or since is None:
+            return left
+        return left - (now - since) if spec.checkpoint else spec.runtime
+
+    def _pass(self, now: int) -> None:
+        if now < 0:
+            return  # Before the scenario begins jobs enter, but nobody decides.
+        while True:
+            snapshot = self._snapshot()
+            planned = plan(snapshot, now)
+            self._watch(snapshot, planned, now)
+            for decision in planned.decisions:
+                for before, after in steps(decision, self._pools, now):
+                    self._put(self._jobs[before.name], after, now)
+                    if after.state is JobState.STOPPING:
+                        self._push_stop(after, now)
+            if not planned.decisions and not self._run_started(now):
+                break
+        if planned.wake_at is not None:
+            self._push(planned.wake_at, Due.PASS, "")
+
+    def _run_started(self, now: int) -> bool:
+        """Training begins at once here. Whether any did."""
+        starting = [job for job in self._jobs.values() if job.state is JobState.STARTING]
+        for job in starting:
+            assert job.attempt is not None
+            attempt = replace(job.attempt, created=True, running_since=now)
+            running = move(job, JobState.RUNNING, at=now, attempt=attempt)
+            self._put(job, running, now)
+            self._push_end(running)
+        return bool(starting)
+
+    def _snapshot(self) -> Snapshot:
+        jobs = self._jobs.values()
+        return Snapshot(
+            pools=tuple(self._pools.values()),
+            active=tuple(job for job in jobs if job.active),
+            waiting=tuple(job for job in jobs if job.waits),
+        )
+
+    def _put(self, before: Job | None, after: Job, now: int) -> None:
+        self.record.change(before, after, now)
+        if after.terminal:
+            del self._jobs[after.name]
+        else:
+            self._jobs[after.name] = after
+
+    def _push_end(self, job: Job) -> None:
+        left = self._left[job.name]
+        if left is not None and job.attempt and job.attempt.running_since is not None:
+            end = max(0, job.attempt.running_since + left)
+            self._push(end, Due.END, job.name, job.attempt.number)
+
+    def _push_stop(self, job: Job, now: int) -> None:
+        assert job.attempt is not None
+        stop_time = self._stop_time[job.attempt.pool]
+        self._push(now + stop_time, Due.STOPPED, job.name, job.attempt.number)
+
+    def _push(self, t: int, due: Due, name: str, attempt: int = 0) -> None:
+        heapq.heappush(self._due, (t, due, name, attempt))
+
+
+def running_job(spec: JobSpec, scenario: Scenario, instance_type: str) -> Job:
+    """A job that runs already when the scenario begins."""
+    assert spec.running_since is not None and spec.pool is not None
+    attempt = Attempt(
+        number=1,
+        training_job=spec.name,
+        token="",
+        pool=spec.pool,
+        instance_type=instance_type,
+        admitted_at=spec.running_since,
+        created=True,
+        running_since=spec.running_since,
+    )
+    entry = spec.entry_at if spec.entry_at is not None else spec.running_since
+    return Job(
+        name=spec.name,
+        state=JobState.RUNNING,
+        priority=spec.priority,
+        entry_time=entry,
+        changed_at=spec.running_since,
+        demand=Demand(slots=spec.needed),
+        pools=spec.pools or scenario.pool_names,
+        preemptible=spec.preemptible,
+        min_runtime=spec.min_runtime,
+        submitter=spec.user,
+        attempts=1,
+        attempt=attempt,
+    )

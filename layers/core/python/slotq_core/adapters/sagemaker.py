@@ -1,0 +1,265 @@
+"""The TrainingService port over SageMaker's training API.
+
+SageMaker's own words (`InProgress`, `Stopping` …) do not leave this file and its table
+(`sagemaker_errors`). No method but `describe` and `list` raises: an answer is data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from slotq_core.adapters.sagemaker_errors import CREATE, STOP, ErrorRow, outcome_of, verdict_on
+from slotq_core.errors import Unavailable
+from slotq_core.model import Attempt, Job
+from slotq_core.ports import Answer, Clock, Observation, Phase, Request, Verdict
+
+JOB_TAG = "slotq:job"
+ATTEMPT_TAG = "slotq:attempt"
+TOKEN_TAG = "slotq:token"  # noqa: S105 - the name of a tag, not a secret
+"""The ownership tags: on every training job that the queue creates."""
+
+_PAGE = 100
+
+
+def sagemaker_client() -> Any:
+    """A client for the few calls that the queue makes.
+
+    The timeouts fit a Lambda of a minute: one call is decided within about half of it, and what was
+    not answered is tried again by the next pass.
+    """
+    import boto3
+    from botocore.config import Config
+
+    config = Config(
+        connect_timeout=3,
+        read_timeout=10,
+        retries={"mode": "standard", "total_max_attempts": 3},
+        user_agent_extra="slotq",
+    )
+    return boto3.client("sagemaker", config=config)
+
+
+class SageMakerTraining:
+    """SageMaker training, as far as the queue uses it (`ports.TrainingService`).
+
+    `make_client` is called once, on the first call that needs it: a pass that starts and stops
+    nothing never pays for the client.
+    """
+
+    def __init__(self, *, clock: Clock, make_client: Callable[[], Any] = sagemaker_client) -> None:
+        self._clock = clock
+        self._make_client = make_client
+        self._built: Any = None
+
+    @property
+    def _client(self) -> Any:
+        if self._built is None:
+            self._built = self._make_client()
+        return self._built
+
+    def create(self, request: Request, job: Job, attempt: Attempt) -> Answer:
+        try:
+            self._ask("create_training_job", lambda: create_request(request, job, attempt))
+        except _Failure as failure:
+            if failure.code == "ResourceInUse":
+                return self._taken_or_ours(attempt)
+            return failure.answer(CREATE)
+        return Answer(verdict=Verdict.OK)
+
+    def _taken_or_ours(self, attempt: Attempt) -> Answer:
+        """The name is in use: by an earlier create of this attempt, or by somebody else."""
+        name = attempt.training_job
+        try:
+            found = self._ask("describe_training_job", lambda: {"TrainingJobName": name})
+            tags = dict(self._tags(found["TrainingJobArn"]))
+        except _Failure as failure:
+            why = failure.text
+            return Answer(verdict=Verdict.RETRY, message=f"the name is in use; by whom? {why}")
+        if tags.get(TOKEN_TAG) == attempt.token:
+            return Answer(verdict=Verdict.ALREADY_DONE)
+        return Answer(
+            verdict=Verdict.FAIL,
+            message=f"the name {name} is taken in SageMaker by a training job that is not this "
+            "queue's",
+        )
+
+    def _tags(self, arn: str) -> Iterator[tuple[str, str]]:
+        asked = {"ResourceArn": arn}
+        while True:
+            page = self._ask("list_tags", lambda: asked)
+            for tag in page.get("Tags", ()):
+                yield tag["Key"], tag["Value"]
+            if not (token := page.get("NextToken")):
+                return
+            asked["NextToken"] = token
+
+    def stop(self, training_job: str) -> Answer:
+        try:
+            self._ask("stop_training_job", lambda: {"TrainingJobName": training_job})
+        except _Failure as failure:
+            return failure.answer(STOP)
+        return Answer(verdict=Verdict.OK)
+
+    def describe(self, training_job: str) -> Observation | None:
+        try:
+            found = self._ask("describe_training_job", lambda: {"TrainingJobName": training_job})
+        except _Failure as failure:
+            if failure.not_found:
+                return None
+            raise Unavailable(f"DescribeTrainingJob {training_job}: {failure.text}") from failure
+        return observation_of(found, at=self._clock.now())
+
+    def list(self, *, since: int) -> Iterable[str]:
+        asked: dict[str, Any] = {"CreationTimeAfter": _datetime(since), "MaxResults": _PAGE}
+        while True:
+            try:
+                page = self._ask("list_training_jobs", lambda: asked)
+            except _Failure as failure:
+                raise Unavailable(f"ListTrainingJobs: {failure.text}") from failure
+            for summary in page.get("TrainingJobSummaries", ()):
+                yield summary["TrainingJobName"]
+            # An empty page may still have a next one.
+            if not (token := page.get("NextToken")):
+                return
+            asked["NextToken"] = token
+
+    def _ask(self, operation: str, request: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """One call. Raises _Failure, whatever goes wrong: one odd request must not stop the pass
+        for all the others."""
+        try:
+            answer: Mapping[str, Any] = getattr(self._client, operation)(**request())
+        except Exception as error:
+            raise _failure(error) from error
+        return answer
+
+
+def create_request(request: Request, job: Job, attempt: Attempt) -> dict[str, Any]:
+    """The CreateTrainingJob request of an attempt: the user's own but for the name, the instance
+    type and three more tags."""
+    resources = dict(request["ResourceConfig"])
+    if resources.get("InstanceGroups"):
+        resources["InstanceGroups"] = [
+            {**group, "InstanceType": attempt.instance_type}
+            for group in resources["InstanceGroups"]
+        ]
+    else:
+        resources["InstanceType"] = attempt.instance_type
+    ownership = {
+        JOB_TAG: job.name,
+        ATTEMPT_TAG: str(attempt.number),
+        TOKEN_TAG: attempt.token,
+    }
+    kept = [tag for tag in request.get("Tags") or () if tag["Key"] not in ownership]
+    return {
+        **request,
+        "TrainingJobName": attempt.training_job,
+        "ResourceConfig": resources,
+        "Tags": [*kept, *({"Key": key, "Value": value} for key, value in ownership.items())],
+    }
+
+
+def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
+    """What an event's `detail` or a DescribeTrainingJob answer says, in the queue's words.
+
+    Times may be datetimes or epoch milliseconds as numbers or strings; any field may be null.
+    `at` stands in where the detail says no time.
+    """
+    status = _text(detail, "TrainingJobStatus")
+    secondary = _text(detail, "SecondaryStatus")
+    reason = _text(detail, "FailureReason")
+    ended = outcome_of(status=status, secondary=secondary, reason=reason)
+    phase = ended.phase if ended else _phase(status, secondary)
+    return Observation(
+        training_job=_text(detail, "TrainingJobName"),
+        phase=phase,
+        at=_moment(detail, phase, at),
+        verdict=ended.verdict if ended else Verdict.OK,
+        message=reason or (ended.message if ended else ""),
+        artifact=_text(detail.get("ModelArtifacts") or {}, "S3ModelArtifacts"),
+        checkpoints=_text(detail.get("CheckpointConfig") or {}, "S3Uri"),
+    )
+
+
+_WITHOUT_INSTANCES = frozenset(
+    {"", "Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"}
+)
+
+
+def _phase(status: str, secondary: str) -> Phase:
+    if status == "Stopping":
+        return Phase.STOPPING
+    return Phase.STARTING if secondary in _WITHOUT_INSTANCES else Phase.RUNNING
+
+
+_TELLING = {Phase.RUNNING: ("TrainingStartTime",)} | dict.fromkeys(
+    (Phase.COMPLETED, Phase.STOPPED, Phase.FAILED), ("TrainingEndTime",)
+)
+
+
+def _moment(detail: Mapping[str, Any], phase: Phase, at: int) -> int:
+    """When it was so: the time that belongs to the phase, else the last change, else `at`."""
+    for key in (*_TELLING.get(phase, ()), "LastModifiedTime"):
+        if (moment := _milliseconds(detail.get(key))) is not None:
+            return moment
+    return at
+
+
+def _milliseconds(value: Any) -> int | None:
+    if isinstance(value, datetime):
+        # botocore makes datetimes from fractions of seconds: round, or 0.123 becomes 122.
+        return round(value.timestamp() * 1000)
+    try:
+        return int(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _datetime(moment: int) -> datetime:
+    return datetime.fromtimestamp(moment / 1000, UTC)
+
+
+def _text(detail: Mapping[str, Any], key: str) -> str:
+    return str(detail.get(key) or "")
+
+
+class _Failure(Exception):
+    """What went wrong with a call, as code, text and HTTP status."""
+
+    def __init__(self, *, code: str, text: str, http_status: int = 0) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+        self.http_status = http_status
+
+    @property
+    def not_found(self) -> bool:
+        return self.code == "ResourceNotFound" or (
+            self.code == "ValidationException" and "resource not found" in self.text.lower()
+        )
+
+    def answer(self, rows: Sequence[ErrorRow]) -> Answer:
+        if not self.code:
+            return Answer(verdict=Verdict.RETRY, message=self.text)
+        return verdict_on(rows, code=self.code, text=self.text, http_status=self.http_status)
+
+
+def _failure(error: Exception) -> _Failure:
+    """Read any exception of a call.
+
+    Without a code (no connection, a timeout, no credentials, and what nobody foresaw) whether the
+    call took effect is unknown.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+
+    if isinstance(error, ClientError):
+        said = error.response.get("Error", {})
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        code = str(said.get("Code") or "Unknown")
+        return _Failure(code=code, text=str(said.get("Message") or ""), http_status=int(status))
+    if isinstance(error, ParamValidationError):
+        # The request never left: botocore knows that SageMaker would refuse it.
+        return _Failure(code="ValidationException", text=str(error))
+    known = isinstance(error, BotoCoreError)
+    return _Failure(code="", text=str(error) if known else f"{type(error).__name__}: {error}")

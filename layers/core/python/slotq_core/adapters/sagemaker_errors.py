@@ -1,0 +1,211 @@
+"""THE table: every documented error and outcome of SageMaker training, and what follows from it.
+
+Three tables, each read from the top, the first row that matches decides:
+
+`CREATE`    what CreateTrainingJob may answer
+`STOP`      what StopTrainingJob may answer
+`OUTCOMES`  how a training job may end
+
+A row's `source` is the text that it rests on, as SageMaker writes it (or the rule, where there is
+no fixed text). `code` and `text` are regular expressions: the code must match whole, the text
+anywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slotq_core.ports import Answer, Phase, Verdict
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorRow:
+    """An error answer: its code and text, and what follows."""
+
+    code: str
+    text: str = ""
+    verdict: Verdict
+    source: str
+
+
+_THROTTLED = (
+    r"Throttling|ThrottlingException|ThrottledException|TooManyRequestsException"
+    r"|RequestLimitExceeded|RequestThrottled(Exception)?|SlowDown"
+)
+_FAULT = (
+    r"InternalFailure|InternalError|InternalServerError|InternalServerException|ServiceUnavailable"
+    r"|ServiceUnavailableException|ServiceException|RequestTimeout|RequestTimeoutException|5\d\d"
+)
+_CREDENTIALS = (
+    r"ExpiredToken|ExpiredTokenException|RequestExpired|UnrecognizedClientException"
+    r"|InvalidClientTokenId|InvalidSignatureException|IncompleteSignature"
+    r"|MissingAuthenticationToken(Exception)?|SignatureDoesNotMatch"
+)
+
+_ANY_CALL: tuple[ErrorRow, ...] = (
+    ErrorRow(code=_THROTTLED, verdict=Verdict.RETRY, source="ThrottlingException: Rate exceeded"),
+    ErrorRow(
+        code=_FAULT,
+        verdict=Verdict.RETRY,
+        source="any answer of HTTP status 500 or more: whether it took effect is unknown",
+    ),
+    ErrorRow(
+        code=_CREDENTIALS,
+        verdict=Verdict.RETRY,
+        source="the queue's own credentials expired or are wrong: no fault of the job's",
+    ),
+)
+
+CREATE: tuple[ErrorRow, ...] = (
+    *_ANY_CALL,
+    ErrorRow(
+        code="ResourceLimitExceeded",
+        text=r"not (available|supported) in this region",
+        verdict=Verdict.FAIL,
+        source="ResourceLimitExceeded: … not available in this region (no retry cures it)",
+    ),
+    ErrorRow(
+        code="ResourceLimitExceeded",
+        verdict=Verdict.BACK_OFF,
+        source="ResourceLimitExceeded: The account-level service limit '<type> for training job "
+        "usage' is N Instances, with current utilization of U Instances and a request delta of D "
+        "Instances",
+    ),
+    ErrorRow(
+        code=r"\w*CapacityError|InsufficientCapacity\w*",
+        verdict=Verdict.BACK_OFF,
+        source="CapacityError: Unable to provision requested ML compute capacity",
+    ),
+    ErrorRow(
+        code=".*",
+        verdict=Verdict.FAIL,
+        source="anything else (ValidationException, AccessDeniedException, ResourceNotFound …): "
+        "the request will never be accepted. ResourceInUse is looked into first (sagemaker.py)",
+    ),
+)
+
+STOP: tuple[ErrorRow, ...] = (
+    *_ANY_CALL,
+    ErrorRow(
+        code="ValidationException",
+        text=r"job is in status (Stopped|Stopping|Completed|Failed|Deleting)",
+        verdict=Verdict.ALREADY_DONE,
+        source="ValidationException: The request was rejected because the training job is in "
+        "status Stopped.",
+    ),
+    ErrorRow(
+        code="ValidationException",
+        text=r"resource not found",
+        verdict=Verdict.FAIL,
+        source="ValidationException: Requested resource not found",
+    ),
+    ErrorRow(
+        code="ResourceNotFound",
+        verdict=Verdict.FAIL,
+        source="ResourceNotFound: documented for StopTrainingJob",
+    ),
+    ErrorRow(
+        code=".*",
+        verdict=Verdict.RETRY,
+        source="anything else (AccessDeniedException …): the training job may well be running, so "
+        "the intent stays",
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutcomeRow:
+    """An end: SageMaker's words for it, and what it is to the queue."""
+
+    status: str
+    secondary: str = ".*"
+    reason: str = ""
+    phase: Phase
+    verdict: Verdict
+    message: str = ""
+    """Said where SageMaker gives no FailureReason."""
+    source: str
+
+
+OUTCOMES: tuple[OutcomeRow, ...] = (
+    OutcomeRow(
+        status="Completed",
+        phase=Phase.COMPLETED,
+        verdict=Verdict.OK,
+        source="TrainingJobStatus Completed",
+    ),
+    OutcomeRow(
+        status="Stopped",
+        secondary="MaxRuntimeExceeded",
+        phase=Phase.FAILED,
+        verdict=Verdict.FAIL,
+        message="it reached its maximum runtime (StoppingCondition.MaxRuntimeInSeconds)",
+        source="SecondaryStatus MaxRuntimeExceeded: the job's own end",
+    ),
+    OutcomeRow(
+        status="Stopped",
+        secondary="MaxWaitTimeExceeded",
+        phase=Phase.FAILED,
+        verdict=Verdict.FAIL,
+        message="it reached its maximum wait time (StoppingCondition.MaxWaitTimeInSeconds)",
+        source="SecondaryStatus MaxWaitTimeExceeded: the job's own end (managed spot training)",
+    ),
+    OutcomeRow(
+        status="Stopped|Deleting",
+        phase=Phase.STOPPED,
+        verdict=Verdict.OK,
+        source="TrainingJobStatus Stopped; only an ended training job can be Deleting",
+    ),
+    OutcomeRow(
+        status="Failed",
+        reason=r"^CapacityError\b",
+        phase=Phase.FAILED,
+        verdict=Verdict.BACK_OFF,
+        source="FailureReason: CapacityError: Unable to provision requested ML compute capacity",
+    ),
+    OutcomeRow(
+        status="Failed",
+        reason=r"^Internal ?Server ?Error\b|^InternalFailure\b",
+        phase=Phase.FAILED,
+        verdict=Verdict.REQUEUE,
+        source="FailureReason: InternalServerError: We encountered an internal error",
+    ),
+    OutcomeRow(
+        status="Failed",
+        phase=Phase.FAILED,
+        verdict=Verdict.FAIL,
+        message="SageMaker gave no FailureReason",
+        source="FailureReason: AlgorithmError: …, exit code: N; ClientError: …; anything else",
+    ),
+)
+
+
+def verdict_on(rows: Sequence[ErrorRow], *, code: str, text: str, http_status: int = 0) -> Answer:
+    """What the queue does about an error answer.
+
+    An answer of HTTP status 500 or more counts by that status where its code is not known.
+    """
+    codes = (code, str(http_status)) if http_status >= 500 else (code,)
+    row = next(row for row in rows if _matches(row, codes, text))
+    return Answer(verdict=row.verdict, message=f"{code}: {text}" if text else code)
+
+
+def _matches(row: ErrorRow, codes: Sequence[str], text: str) -> bool:
+    by_code = any(re.fullmatch(row.code, code) for code in codes)
+    return by_code and re.search(row.text, text, re.IGNORECASE) is not None
+
+
+def outcome_of(*, status: str, secondary: str, reason: str) -> OutcomeRow | None:
+    """What an ended training job's own words mean; None for one that has not ended."""
+    return next(
+        (
+            row
+            for row in OUTCOMES
+            if re.fullmatch(row.status, status)
+            and re.fullmatch(row.secondary, secondary)
+            and re.search(row.reason, reason)
+        ),
+        None,
+    )

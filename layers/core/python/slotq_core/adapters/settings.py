@@ -1,0 +1,150 @@
+"""Settings from text: the one parser of pools, and the clock.
+
+The template's parameter `Pools`, the Lambda's environment variable SLOTQ_POOLS and
+`slotq local start --pool` all mean what is written here. Two ways to say the same:
+
+    main=2@ml.p4d.24xlarge
+    big=2@ml.p5.48xlarge;reserve_after=600;min_runtime=300,small=8@ml.g5.xlarge
+
+    [{"name": "big", "slots": 2, "instance_type": "ml.p5.48xlarge", "reserve_after": 600}]
+
+Durations are whole seconds. `reserve_after`: how long a job that does not fit may be passed by
+others (0: never passed; left out: always). `min_runtime`: how long an attempt is safe from
+eviction. `max_min_runtime`: the most that a job's own min_runtime counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from slotq_core.errors import Misconfigured
+from slotq_core.model import Demand, Pool
+
+POOLS_VARIABLE = "SLOTQ_POOLS"
+LOCAL_INSTANCE_TYPE = "ml.m5.large"
+"""What a pool of the emulator offers where its type is left out."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9-]+")
+_MOST_SLOTS = 10_000
+_LONGEST = 28 * 86400
+_DURATIONS = ("reserve_after", "min_runtime", "max_min_runtime")
+_KEYS = ("name", "slots", "instance_type", *_DURATIONS)
+
+
+class SystemClock:
+    """The real time (`ports.Clock`)."""
+
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+def pools_from_environment(environment: Mapping[str, str] = os.environ) -> tuple[Pool, ...]:
+    """The pools in SLOTQ_POOLS. Raises Misconfigured where it is missing or malformed."""
+    text = environment.get(POOLS_VARIABLE, "")
+    if not text.strip():
+        raise Misconfigured(
+            f"{POOLS_VARIABLE} is not set: write NAME=SLOTS@INSTANCE_TYPE, e.g. "
+            "main=2@ml.p4d.24xlarge"
+        )
+    return parse_pools(text)
+
+
+def parse_pools(text: str, *, default_type: str | None = None) -> tuple[Pool, ...]:
+    """The pools that a text names, in its order.
+
+    `default_type` stands in where a pool leaves out its instance type; without it that is an error.
+    Raises Misconfigured with the key at fault and the allowed values.
+    """
+    text = text.strip()
+    entries = _json_entries(text) if text.startswith(("[", "{")) else _plain_entries(text)
+    pools = tuple(_pool(entry, default_type) for entry in entries)
+    names = [pool.name for pool in pools]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise Misconfigured(f"the pool '{twice}' is there more than once")
+    if not pools:
+        raise Misconfigured("no pool is named: write NAME=SLOTS@INSTANCE_TYPE")
+    return pools
+
+
+def _json_entries(text: str) -> list[dict[str, Any]]:
+    try:
+        entries = json.loads(text)
+    except ValueError as error:
+        raise Misconfigured(f"the pools are not JSON: {error}") from None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise Misconfigured("the pools must be a JSON list of objects")
+    return entries
+
+
+def _plain_entries(text: str) -> list[dict[str, Any]]:
+    return [_plain_entry(part) for part in text.split(",") if part.strip()]
+
+
+def _plain_entry(text: str) -> dict[str, Any]:
+    """`NAME=SLOTS[@INSTANCE_TYPE][;KEY=SECONDS …]`"""
+    head, *settings = (part.strip() for part in text.split(";"))
+    name, equals, rest = head.partition("=")
+    slots, at, instance_type = (part.strip() for part in rest.partition("@"))
+    if not equals:
+        raise Misconfigured(f"'{text.strip()}' is no pool: write NAME=SLOTS@INSTANCE_TYPE")
+    entry: dict[str, Any] = {"name": name.strip(), "slots": slots}
+    if at:
+        entry["instance_type"] = instance_type
+    for setting in settings:
+        key, equals, value = (part.strip() for part in setting.partition("="))
+        if not equals or key not in _DURATIONS or key in entry:
+            raise Misconfigured(
+                f"pool '{entry['name']}': '{setting}' is not one of "
+                + ", ".join(f"{name}=SECONDS" for name in _DURATIONS)
+            )
+        entry[key] = value
+    return entry
+
+
+def _pool(entry: Mapping[str, Any], default_type: str | None) -> Pool:
+    name = entry.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise Misconfigured(
+            f"pool name {name!r}: use 1 to 63 letters, digits, dots, hyphens and underscores, "
+            "beginning with a letter or digit"
+        )
+    if unknown := next((key for key in entry if key not in _KEYS), None):
+        raise Misconfigured(f"pool '{name}': '{unknown}' is not one of {', '.join(_KEYS)}")
+    instance_type = entry.get("instance_type", default_type)
+    if not isinstance(instance_type, str) or not _INSTANCE_TYPE.fullmatch(instance_type):
+        raise Misconfigured(
+            f"pool '{name}': instance_type must be one of SageMaker's, e.g. ml.p4d.24xlarge, not "
+            f"{instance_type!r}"
+        )
+    return Pool(
+        name=name,
+        instance_type=instance_type,
+        capacity=Demand(slots=_whole(name, "slots", entry.get("slots"), 1, _MOST_SLOTS)),
+        reserve_after=_duration(name, "reserve_after", entry),
+        min_runtime=_duration(name, "min_runtime", entry) or 0,
+        max_min_runtime=_duration(name, "max_min_runtime", entry) or 0,
+    )
+
+
+def _duration(pool: str, key: str, entry: Mapping[str, Any]) -> int | None:
+    """Milliseconds."""
+    if entry.get(key) is None:
+        return None
+    return 1000 * _whole(pool, key, entry[key], 0, _LONGEST)
+
+
+def _whole(pool: str, key: str, value: Any, low: int, high: int) -> int:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value):
+        value, whole = int(value), True
+    if not whole or not low <= value <= high:
+        raise Misconfigured(
+            f"pool '{pool}': {key} must be a whole number from {low} to {high}, not {value!r}"
+        )
+    return int(value)

@@ -1,0 +1,106 @@
+"""The template as CloudFormation gets it. `sam validate` sees none of these mistakes."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TRANSFORM = """
+import json, sys
+from samcli.yamlhelper import yaml_parse
+from samtranslator.parser.parser import Parser
+from samtranslator.translator.translator import Translator
+template = yaml_parse(open("template.yaml").read())
+for resource in template["Resources"].values():
+    for key in ("CodeUri", "ContentUri"):
+        if key in resource.get("Properties", {}):
+            resource["Properties"][key] = "s3://bucket/key"
+parameters = {k: v.get("Default", "") for k, v in template["Parameters"].items()}
+print(json.dumps(Translator({}, Parser()).translate(template, parameters)))
+"""
+
+pytestmark = pytest.mark.built
+
+
+@pytest.fixture(scope="module")
+def resources() -> dict[str, Any]:
+    out = subprocess.run(
+        [".venv/sam/bin/python", "-c", TRANSFORM],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return json.loads(out.stdout)["Resources"]
+
+
+def of_type(resources: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [r["Properties"] for r in resources.values() if r["Type"] == kind]
+
+
+def test_the_api_is_private_and_its_policy_names_the_endpoints_whole(resources):
+    (api,) = of_type(resources, "AWS::ApiGateway::RestApi")
+    assert api["Name"] == "training-job-queue"
+    assert api["EndpointConfiguration"] == {"Types": ["PRIVATE"]}
+    allow, deny = api["Body"]["x-amazon-apigateway-policy"]["Statement"]
+    endpoints = {"Fn::Split": [",", {"Ref": "VpcEndpointIds"}]}
+    assert allow["Effect"] == "Allow"
+    assert allow["Condition"] == {"StringEquals": {"aws:SourceVpce": endpoints}}
+    assert deny["Effect"] == "Deny"
+    assert deny["Principal"] == "*"
+    assert deny["Condition"] == {"StringNotEquals": {"aws:SourceVpce": endpoints}}
+
+
+def test_every_route_is_signed_and_reaches_the_function(resources):
+    (api,) = of_type(resources, "AWS::ApiGateway::RestApi")
+    routes = {
+        (method, path): operation
+        for path, methods in api["Body"]["paths"].items()
+        for method, operation in methods.items()
+    }
+    assert sorted(routes) == [
+        ("delete", "/jobs/{name}"),
+        ("get", "/jobs"),
+        ("get", "/jobs/{name}"),
+        ("post", "/add-job"),
+    ]
+    for operation in routes.values():
+        assert operation["security"] == [{"AWS_IAM": []}]
+        integration = operation["x-amazon-apigateway-integration"]
+        assert integration["type"] == "aws_proxy"
+        assert "credentials" not in integration  # else callers would need lambda:InvokeFunction
+    assert len(of_type(resources, "AWS::Lambda::Permission")) == len(routes) + 2
+
+
+def test_there_is_one_stage_and_it_is_prod(resources):
+    stages = of_type(resources, "AWS::ApiGateway::Stage")
+    assert [stage["StageName"] for stage in stages] == ["prod"]
+
+
+def test_two_rules_wake_the_queue_manager(resources):
+    pattern, schedule = sorted(
+        of_type(resources, "AWS::Events::Rule"), key=lambda rule: "ScheduleExpression" in rule
+    )
+    assert pattern["EventPattern"] == {
+        "source": ["aws.sagemaker"],
+        "detail-type": ["SageMaker Training Job State Change"],
+    }
+    assert schedule["ScheduleExpression"] == "rate(1 minute)"
+
+
+def test_no_statement_is_wider_than_it_must_be(resources):
+    (role,) = of_type(resources, "AWS::IAM::Role")
+    statements = {
+        statement["Sid"]: statement
+        for policy in role["Policies"]
+        for statement in policy["PolicyDocument"]["Statement"]
+        if "Sid" in statement
+    }
+    for sid, statement in statements.items():
+        assert "*" not in str(statement["Action"])
+        assert (statement["Resource"] == "*") == (sid == "FindTrainingJobs")
+    to = {"iam:PassedToService": "sagemaker.amazonaws.com"}
+    assert statements["HandRolesToTrainingJobs"]["Condition"] == {"StringEquals": to}

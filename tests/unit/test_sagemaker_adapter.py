@@ -1,0 +1,360 @@
+"""The SageMaker adapter: its tables, and itself over the plane in one process."""
+
+# ruff: noqa: E501, PLR0917 - a row of a table stays one line
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
+
+from slotq.local.knobs import Knobs
+from slotq.local.plane import Plane
+from slotq.local.plane_client import PlaneClient
+from slotq.local.virtual import VirtualClock, VirtualRunner, Work
+from slotq_core import names
+from slotq_core.adapters.sagemaker import SageMakerTraining, create_request, observation_of
+from slotq_core.errors import Unavailable
+from slotq_core.model import Attempt, Demand, Job, JobState
+from slotq_core.ports import Phase, Verdict
+
+TYPE = "ml.p4d.24xlarge"
+
+
+def job(name: str = "job1") -> Job:
+    return Job(
+        name=name,
+        state=JobState.STARTING,
+        priority=1,
+        entry_time=7,
+        demand=Demand(slots=1),
+        pools=("p",),
+    )
+
+
+def attempt(number: int = 1, name: str = "job1", entry_time: int = 7) -> Attempt:
+    return Attempt(
+        number=number,
+        training_job=names.training_job_name(name, number),
+        token=names.token(name, entry_time, number),
+        pool="p",
+        instance_type=TYPE,
+        admitted_at=7,
+    )
+
+
+def request(name: str = "job1", **changes: Any) -> dict[str, Any]:
+    return {
+        "TrainingJobName": name,
+        "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
+        "RoleArn": "arn:aws:iam::123456789012:role/training-role",
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket/out"},
+        "CheckpointConfig": {"S3Uri": "s3://bucket/checkpoints"},
+        "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 1},
+        "Tags": [{"Key": "priority", "Value": "5"}],
+        **changes,
+    }
+
+
+class World:
+    def __init__(self, **knobs: Any) -> None:
+        self.clock = VirtualClock()
+        runner = VirtualRunner(clock=self.clock, work_of=lambda *_: Work(runtime=10_000, stop=1000))
+        self.events: list[dict[str, Any]] = []
+        self.plane = Plane(
+            clock=self.clock, runner=runner, emit=self.events.append, knobs=Knobs(**knobs)
+        )
+        self.client = PlaneClient(self.plane)
+        self.training = SageMakerTraining(clock=self.clock, make_client=lambda: self.client)
+
+    def until(self, seconds: int) -> None:
+        while (due := self.plane.next_due()) is not None and due <= seconds * 1000:
+            self.clock.set(due)
+            self.plane.advance()
+        self.clock.set(seconds * 1000)
+
+
+def test_the_request_is_the_users_own_but_for_name_type_and_ownership() -> None:
+    asked = request(Environment={"A": "b"})
+    made = create_request(asked, job(), attempt(2))
+    assert made["TrainingJobName"] == attempt(2).training_job
+    assert made["ResourceConfig"] == {
+        "InstanceType": TYPE,
+        "InstanceCount": 1,
+        "VolumeSizeInGB": 1,
+    }
+    assert made["Tags"] == [
+        {"Key": "priority", "Value": "5"},
+        {"Key": "slotq:job", "Value": "job1"},
+        {"Key": "slotq:attempt", "Value": "2"},
+        {"Key": "slotq:token", "Value": attempt(2).token},
+    ]
+    changed = {"TrainingJobName", "ResourceConfig", "Tags"}
+    assert {k: v for k, v in made.items() if k not in changed} == {
+        k: v for k, v in asked.items() if k not in changed
+    }
+    assert asked == request(Environment={"A": "b"})
+
+
+def test_every_instance_group_gets_the_type() -> None:
+    groups = [
+        {"InstanceType": "ml.m5.large", "InstanceCount": n, "InstanceGroupName": f"g{n}"}
+        for n in (1, 2)
+    ]
+    made = create_request(request(ResourceConfig={"InstanceGroups": groups}), job(), attempt())
+    assert [one["InstanceType"] for one in made["ResourceConfig"]["InstanceGroups"]] == [TYPE, TYPE]
+    assert "InstanceType" not in made["ResourceConfig"]
+
+
+def test_a_life_seen_by_describe_and_by_events() -> None:
+    world = World()
+    assert world.training.create(request(), job(), attempt()).verdict is Verdict.OK
+    assert world.training.describe("job1").phase is Phase.STARTING
+    world.until(1)
+    seen = world.training.describe("job1")
+    assert (seen.phase, seen.at) == (Phase.RUNNING, 0)
+    assert seen.artifact == "s3://bucket/out/job1/output/model.tar.gz"
+    assert seen.checkpoints == "s3://bucket/checkpoints"
+    assert world.training.stop("job1").verdict is Verdict.OK
+    assert world.training.describe("job1").phase is Phase.STOPPING
+    world.until(5)
+    seen = world.training.describe("job1")
+    assert (seen.phase, seen.at, seen.verdict) == (Phase.STOPPED, 2000, Verdict.OK)
+    told = [observation_of(event["detail"], at=99) for event in world.events]
+    assert [(one.phase, one.at) for one in told] == [
+        (Phase.STARTING, 0),
+        (Phase.RUNNING, 0),
+        (Phase.RUNNING, 0),
+        (Phase.STOPPING, 1000),
+        (Phase.STOPPED, 2000),
+    ]
+    assert told[-1] == seen
+
+
+def test_a_repeated_create_is_known_by_its_token() -> None:
+    world = World(lose_answers=1)
+    assert world.training.create(request(), job(), attempt()).verdict is Verdict.RETRY
+    assert world.training.create(request(), job(), attempt()).verdict is Verdict.ALREADY_DONE
+
+
+@pytest.mark.parametrize("stranger", ["without tags", "another entry of the same name"])
+def test_a_strangers_name_is_taken(stranger: str) -> None:
+    world = World()
+    if stranger == "without tags":
+        world.client.create_training_job(**request())
+    else:
+        world.training.create(request(), job(), attempt(entry_time=6))
+    answer = world.training.create(request(), job(), attempt())
+    assert answer.verdict is Verdict.FAIL
+    assert answer.message == (
+        "the name job1 is taken in SageMaker by a training job that is not this queue's"
+    )
+
+
+def test_whose_the_name_is_cannot_be_asked_now() -> None:
+    world = World()
+    world.training.create(request(), job(), attempt())
+    taken = world.client.create_training_job
+
+    def create_then_throttle(**asked: Any) -> Any:
+        world.plane.knobs.throttle = 0
+        try:
+            return taken(**asked)
+        finally:
+            world.plane.knobs.throttle = 1
+
+    world.client.create_training_job = create_then_throttle  # type: ignore[method-assign]
+    assert world.training.create(request(), job(), attempt()).verdict is Verdict.RETRY
+    world.plane.knobs.throttle = 0
+
+
+KNOBS = [
+    ({"refuse_creates": 1}, Verdict.BACK_OFF, "The account-level service limit"),
+    ({"refuse_region": 1}, Verdict.FAIL, "not available in this region"),
+    ({"throttle": 1}, Verdict.RETRY, "Rate exceeded"),
+]
+
+
+@pytest.mark.parametrize(("knobs", "verdict", "text"), KNOBS)
+def test_refused_creates(knobs: dict[str, Any], verdict: Verdict, text: str) -> None:
+    world = World(**knobs)
+    answer = world.training.create(request(), job(), attempt())
+    assert answer.verdict is verdict
+    assert text in answer.message
+
+
+def test_a_request_that_sagemaker_rejects_fails_with_its_message() -> None:
+    world = World()
+    answer = world.training.create(request(RoleArn="me"), job(), attempt())
+    assert answer.verdict is Verdict.FAIL
+    assert "RoleArn" in answer.message
+
+
+def test_stops() -> None:
+    world = World()
+    assert world.training.stop("nobody").verdict is Verdict.FAIL
+    world.training.create(request(), job(), attempt())
+    world.until(10)
+    answer = world.training.stop("job1")
+    assert answer.verdict is Verdict.ALREADY_DONE
+    world.plane.knobs.throttle = 1
+    assert world.training.stop("job1").verdict is Verdict.RETRY
+
+
+def test_describe_of_nobody_and_without_an_answer() -> None:
+    world = World(throttle=1)
+    with pytest.raises(Unavailable, match="Rate exceeded"):
+        world.training.describe("job1")
+    assert world.training.describe("job1") is None
+
+
+def test_list_pages_and_begins_at_since() -> None:
+    world = World()
+    world.training.create(request("old"), job("old"), attempt(name="old"))
+    world.until(20)
+    for n in range(205):
+        world.client.create_training_job(**request(f"job-{n}"))
+    assert sorted(world.training.list(since=20_000)) == sorted(f"job-{n}" for n in range(205))
+    assert world.plane.calls["ListTrainingJobs"] == 3
+    world.plane.knobs.throttle = 1
+    with pytest.raises(Unavailable):
+        list(world.training.list(since=0))
+
+
+class Failing:
+    """A client whose every call fails so."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __getattr__(self, name: str) -> Any:
+        def call(**_: Any) -> Any:
+            raise self.error
+
+        return call
+
+
+def client_error(code: str, text: str = "", status: int = 400) -> ClientError:
+    return ClientError(
+        {
+            "Error": {"Code": code, "Message": text},
+            "ResponseMetadata": {"HTTPStatusCode": status},
+        },
+        "Any",
+    )
+
+
+LIMIT = (
+    "The account-level service limit 'ml.p4d.24xlarge for training job usage' is 2 Instances, with "
+    "current utilization of 2 Instances and a request delta of 1 Instances."
+)
+R, B, F, D = Verdict.RETRY, Verdict.BACK_OFF, Verdict.FAIL, Verdict.ALREADY_DONE
+ERRORS = [
+    # what SageMaker answers, what follows for a create, for a stop
+    (client_error("ThrottlingException", "Rate exceeded"), R, R),
+    (client_error("InternalFailure", status=500), R, R),
+    (client_error("Anything", "it broke", status=503), R, R),
+    (client_error("ServiceUnavailable", status=503), R, R),
+    (client_error("ExpiredTokenException", "The security token is expired"), R, R),
+    (client_error("ResourceLimitExceeded", LIMIT), B, R),
+    (client_error("ResourceLimitExceeded", "ml.x is not available in this region"), F, R),
+    (client_error("ValidationException", "1 validation error detected"), F, R),
+    (client_error("AccessDeniedException", "not authorized to perform: iam:PassRole"), F, R),
+    (client_error("ResourceNotFound", "no such thing"), F, F),
+    (client_error("ValidationException", "Requested resource not found"), F, F),
+    (client_error("ValidationException", "The request was rejected because the training job is in status Stopped."), F, D),
+    (client_error("ValidationException", "The request was rejected because the training job is in status Completed."), F, D),
+    (EndpointConnectionError(endpoint_url="https://x"), R, R),
+    (ParamValidationError(report="Unknown parameter in input"), F, R),
+    (RuntimeError("nobody foresaw this"), R, R),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("error", "create", "stop"), ERRORS, ids=[str(row[0])[:60] for row in ERRORS]
+)
+def test_error_table(error: Exception, create: Verdict, stop: Verdict) -> None:
+    training = SageMakerTraining(clock=VirtualClock(), make_client=lambda: Failing(error))
+    assert training.create(request(), job(), attempt()).verdict is create
+    assert training.stop("job1").verdict is stop
+
+
+ENDS = [
+    # status, secondary, FailureReason, phase, verdict, message
+    ("Completed", "Completed", None, Phase.COMPLETED, Verdict.OK, ""),
+    ("Stopped", "Stopped", None, Phase.STOPPED, Verdict.OK, ""),
+    ("Stopped", "MaxRuntimeExceeded", None, Phase.FAILED, F, "it reached its maximum runtime"),
+    ("Stopped", "MaxWaitTimeExceeded", None, Phase.FAILED, F, "it reached its maximum wait time"),
+    ("Deleting", "Stopped", None, Phase.STOPPED, Verdict.OK, ""),
+    ("Failed", "Failed", "CapacityError: Unable to provision requested ML compute capacity.", Phase.FAILED, B, "CapacityError"),
+    ("Failed", "Failed", "InternalServerError: We encountered an internal error.", Phase.FAILED, Verdict.REQUEUE, "InternalServerError"),
+    ("Failed", "Failed", "AlgorithmError: , exit code: 1", Phase.FAILED, F, "AlgorithmError"),
+    ("Failed", "Failed", "AlgorithmError: CapacityError: mine, exit code: 1", Phase.FAILED, F, "AlgorithmError"),
+    ("Failed", "Failed", "ClientError: Data download failed", Phase.FAILED, F, "ClientError"),
+    ("Failed", "Failed", None, Phase.FAILED, F, "no FailureReason"),
+    ("InProgress", "Starting", None, Phase.STARTING, Verdict.OK, ""),
+    ("InProgress", "Pending", None, Phase.STARTING, Verdict.OK, ""),
+    ("InProgress", None, None, Phase.STARTING, Verdict.OK, ""),
+    ("InProgress", "Downloading", None, Phase.RUNNING, Verdict.OK, ""),
+    ("InProgress", "Training", None, Phase.RUNNING, Verdict.OK, ""),
+    ("InProgress", "Uploading", None, Phase.RUNNING, Verdict.OK, ""),
+    ("Stopping", "Stopping", None, Phase.STOPPING, Verdict.OK, ""),
+    ("Stopping", "MaxRuntimeExceeded", None, Phase.STOPPING, Verdict.OK, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "secondary", "reason", "phase", "verdict", "message"), ENDS)
+def test_outcome_table(
+    status: str, secondary: str, reason: str, phase: Phase, verdict: Verdict, message: str
+) -> None:
+    seen = observation_of(
+        {
+            "TrainingJobName": "job1",
+            "TrainingJobStatus": status,
+            "SecondaryStatus": secondary,
+            "FailureReason": reason,
+        },
+        at=5,
+    )
+    assert (seen.training_job, seen.phase, seen.verdict, seen.at) == ("job1", phase, verdict, 5)
+    assert message in seen.message
+
+
+TIMES = [
+    (1583831889050, 1583831889050),
+    (1583831889050.0, 1583831889050),
+    ("1583831889050", 1583831889050),
+    (datetime(2020, 3, 10, 9, 18, 9, 122999, tzinfo=UTC), 1583831889123),
+    (None, 5),
+    ("soon", 5),
+]
+
+
+@pytest.mark.parametrize(("value", "at"), TIMES)
+def test_times_of_events_and_describe(value: Any, at: int) -> None:
+    detail = {
+        "TrainingJobName": "job1",
+        "TrainingJobStatus": "Stopped",
+        "SecondaryStatus": "Stopped",
+        "TrainingEndTime": value,
+        "ModelArtifacts": None,
+        "CheckpointConfig": None,
+        "Tags": {},
+    }
+    assert observation_of(detail, at=5).at == at
+
+
+def test_the_client_is_built_on_first_use() -> None:
+    built: list[int] = []
+
+    def make() -> Any:
+        built.append(1)
+        return Failing(client_error("ThrottlingException"))
+
+    training = SageMakerTraining(clock=VirtualClock(), make_client=make)
+    assert not built
+    training.stop("a")
+    training.stop("a")
+    assert built == [1]

@@ -1,0 +1,92 @@
+"""Pools from text: both forms, and what is said of a malformed one."""
+
+# ruff: noqa: E501 - a row of a table stays one line
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from slotq_core.adapters.settings import parse_pools, pools_from_environment
+from slotq_core.errors import Misconfigured
+from slotq_core.model import Demand, Pool
+
+P4, P5 = "ml.p4d.24xlarge", "ml.p5.48xlarge"
+BIG = Pool(
+    name="big",
+    instance_type=P5,
+    capacity=Demand(slots=2),
+    reserve_after=600_000,
+    min_runtime=300_000,
+)
+SMALL = Pool(name="small", instance_type=P4, capacity=Demand(slots=8))
+READS = [
+    (f"small=8@{P4}", (SMALL,)),
+    (f" small = 8 @ {P4} ", (SMALL,)),
+    (f"big=2@{P5};reserve_after=600;min_runtime=300,small=8@{P4}", (BIG, SMALL)),
+    (f"small=8@{P4},big=2@{P5}; min_runtime=300; reserve_after=600", (SMALL, BIG)),
+    (
+        json.dumps(
+            [
+                {
+                    "name": "big",
+                    "slots": 2,
+                    "instance_type": P5,
+                    "reserve_after": 600,
+                    "min_runtime": 300,
+                },
+                {"name": "small", "slots": 8, "instance_type": P4, "reserve_after": None},
+            ]
+        ),
+        (BIG, SMALL),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "pools"), READS)
+def test_reads(text: str, pools: tuple[Pool, ...]) -> None:
+    assert parse_pools(text) == pools
+
+
+def test_a_left_out_type_is_the_default_where_there_is_one() -> None:
+    assert parse_pools("p=1", default_type=P4)[0].instance_type == P4
+    assert parse_pools("p=1;reserve_after=0", default_type=P4)[0].reserve_after == 0
+
+
+MISTAKES = [
+    ("", "no pool is named: write NAME=SLOTS@INSTANCE_TYPE"),
+    ("p", "'p' is no pool: write NAME=SLOTS@INSTANCE_TYPE"),
+    ("p=1", "pool 'p': instance_type must be one of SageMaker's"),
+    (f"=1@{P4}", "pool name '': use 1 to 63 letters"),
+    (f"a#b=1@{P4}", "pool name 'a#b': use 1 to 63 letters"),
+    (f"p=0@{P4}", "pool 'p': slots must be a whole number from 1 to 10000, not 0"),
+    (f"p=two@{P4}", "pool 'p': slots must be a whole number from 1 to 10000, not 'two'"),
+    (f"p=-1@{P4}", "pool 'p': slots must be"),
+    ("p=1@p5", "pool 'p': instance_type must be one of SageMaker's, e.g. ml.p4d.24xlarge, not 'p5'"),
+    (f"p=1@{P4};colour=3", "pool 'p': 'colour=3' is not one of reserve_after=SECONDS, min_runtime="),
+    (f"p=1@{P4};reserve_after=-3", "pool 'p': reserve_after must be a whole number from 0 to 2419200"),
+    (f"p=1@{P4};min_runtime=1;min_runtime=2", "'min_runtime=2' is not one of"),
+    (f"p=1@{P4},p=2@{P4}", "the pool 'p' is there more than once"),
+    ("[1]", "the pools must be a JSON list of objects"),
+    ("{}", "the pools must be a JSON list of objects"),
+    ("[{", "the pools are not JSON"),
+    ("[]", "no pool is named"),
+    ('[{"name": "p", "slots": true, "instance_type": "ml.g5.xlarge"}]', "pool 'p': slots must be a whole number"),
+    ('[{"name": "p", "slots": 1.5, "instance_type": "ml.g5.xlarge"}]', "pool 'p': slots must be a whole number"),
+    ('[{"name": "p", "slot": 1}]', "pool 'p': 'slot' is not one of name, slots, instance_type, reserve_after"),
+    ('[{"slots": 1}]', "pool name None"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), MISTAKES)
+def test_mistakes(text: str, message: str) -> None:
+    with pytest.raises(Misconfigured) as raised:
+        parse_pools(text)
+    assert message in str(raised.value)
+
+
+def test_the_environment() -> None:
+    assert pools_from_environment({"SLOTQ_POOLS": f"small=8@{P4}"}) == (SMALL,)
+    with pytest.raises(Misconfigured, match="SLOTQ_POOLS is not set"):
+        pools_from_environment({})

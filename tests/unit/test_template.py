@@ -1,0 +1,80 @@
+"""The template agrees with the code that runs in it."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from slotq_core.adapters.dynamodb_table import table_definition
+from slotq_core.adapters.settings import parse_pools
+from slotq_core.effects import HANDLER_LIFETIME
+
+ROOT = Path(__file__).parents[2]
+
+
+class Loader(yaml.SafeLoader):
+    """Reads CloudFormation's short forms as {name: value}."""
+
+
+def _short_form(loader: Any, suffix: str, node: Any) -> Any:
+    if isinstance(node, yaml.ScalarNode):
+        return {suffix: loader.construct_scalar(node)}
+    return {suffix: loader.construct_sequence(node, deep=True)}
+
+
+Loader.add_multi_constructor("!", _short_form)
+
+
+@pytest.fixture(scope="module")
+def template() -> dict[str, Any]:
+    return yaml.load((ROOT / "template.yaml").read_text(), Loader)
+
+
+def test_the_table_is_the_one_that_the_store_knows(template):
+    declared = template["Resources"]["Queue"]["Properties"]
+    wanted = table_definition("anything")
+    assert {**{key: declared[key] for key in wanted}, "TableName": "anything"} == wanted
+
+
+def test_the_default_is_one_pool_of_two_slots(template):
+    (pool,) = parse_pools(template["Parameters"]["Pools"]["Default"])
+    assert pool.capacity.slots == 2
+
+
+def test_the_function_ends_before_its_intents_are_taken_for_a_dead_one_s(template):
+    timeout = template["Resources"]["QueueManager"]["Properties"]["Timeout"]
+    assert timeout * 1000 <= HANDLER_LIFETIME
+
+
+def test_function_and_layer_follow_one_architecture(template):
+    one = {"Ref": "Architecture"}
+    resources = template["Resources"]
+    assert template["Parameters"]["Architecture"]["Default"] == "arm64"
+    assert resources["QueueManager"]["Properties"]["Architectures"] == [one]
+    assert resources["CoreLayer"]["Properties"]["CompatibleArchitectures"] == [one]
+    assert resources["CoreLayer"]["Metadata"]["BuildArchitecture"] == one
+
+
+def test_the_layer_has_the_versions_that_the_tests_run_with():
+    pins = set(_pins("constraints.txt"))
+    layer = _pins("layers/core/python/requirements.txt")
+    assert layer
+    assert [pin for pin in layer if pin not in pins] == []
+
+
+def test_the_samconfig_sets_only_parameters_that_there_are(template):
+    import tomllib
+
+    config = tomllib.loads((ROOT / "samconfig.toml").read_text())
+    for environment in ("dev", "prod"):
+        for override in config[environment]["deploy"]["parameters"]["parameter_overrides"]:
+            name, _, value = override.partition("=")
+            assert name in template["Parameters"]
+            allowed = template["Parameters"][name].get("AllowedValues")
+            assert allowed is None or value in map(str, allowed)
+
+
+def _pins(path: str) -> list[str]:
+    return re.findall(r"^[a-z0-9-]+==[^ ;\n]+", (ROOT / path).read_text(), re.MULTILINE)
