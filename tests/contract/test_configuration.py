@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.errors import Conflict, Misconfigured
 from slotq_core.model import Demand
 from slotq_core.ports import Store
-
 from tests.contract.worlds import (
     NOW,
     a_pool,
@@ -68,12 +68,12 @@ def test_a_decision_made_before_a_resize_is_refused(store: Store) -> None:
 
 def test_a_new_resource_may_be_added_and_taken_away(store: Store) -> None:
     a_queue(store, a_pool("p5", 2))
-    with_gpus = {"demand": Demand(slots=1, gpus=8)}
+    demand = Demand(slots=1, gpus=8)
     configure(store, a_pool("p5", capacity=Demand(slots=2, gpus=8)))
-    commit(store, completing(starts(store, "job1", **with_gpus)))
+    commit(store, completing(starts(store, "job1", demand=demand)))
     configure(store, a_pool("p5", 2))
     with pytest.raises(Conflict):
-        starts(store, "job2", **with_gpus)
+        starts(store, "job2", demand=demand)
 
 
 def test_a_pool_in_which_something_runs_is_not_removed(store: Store) -> None:

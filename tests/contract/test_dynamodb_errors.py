@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +11,7 @@ import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ReadTimeoutError
+
 from slotq_core.adapters.dynamodb import MAX_ACTIONS, DynamoStore, action_count, table_definition
 from slotq_core.errors import (
     Conflict,
@@ -22,7 +23,6 @@ from slotq_core.errors import (
 )
 from slotq_core.model import Job
 from slotq_core.ports import Change
-
 from tests.contract.worlds import (
     NOW,
     a_job,
@@ -138,17 +138,19 @@ def test_throttles_and_faults_are_unavailable(
     assert moto_store.job("job1") == job
 
 
-@pytest.mark.parametrize("operation", ["Query", "GetItem", "UpdateItem"])
+@pytest.mark.parametrize(
+    ("operation", "attempt"),
+    [
+        ("Query", lambda store: store.load(NOW)),
+        ("GetItem", lambda store: store.job("job1")),
+        ("UpdateItem", lambda store: waits(store, "job1")),
+    ],
+)
 def test_reads_and_touches_may_be_throttled_too(
-    moto_client: Any, moto_store: DynamoStore, operation: str
+    moto_client: Any, moto_store: DynamoStore, operation: str, attempt: Callable[[Any], object]
 ) -> None:
     with refusing(moto_client, operation, "ThrottlingException"), pytest.raises(Unavailable):
-        if operation == "Query":
-            moto_store.load(NOW)
-        elif operation == "GetItem":
-            moto_store.job("job1")
-        else:
-            waits(moto_store, "job1")
+        attempt(moto_store)
 
 
 def test_what_is_a_bug_stays_an_error_of_its_own(moto_client: Any, moto_store: DynamoStore) -> None:

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.dynamodb_table import ledger_key, line_key
 from slotq_core.errors import Conflict, NameTaken, Unavailable
 from slotq_core.model import Demand, Job
 from slotq_core.policy.lines import line_of
 from slotq_core.ports import Change, Store
-
 from tests.contract.worlds import (
     NOW,
     REQUEST,
@@ -122,7 +122,7 @@ def test_of_a_start_and_a_cancel_exactly_one_holds(racing_store: Store) -> None:
         assert len(won(results)) == 1
         kept = store.job(job.name)
         assert kept == won(results)[0][0]
-        if kept.active:
+        if kept and kept.active:
             commit(store, completing(kept))
     assert store.load(NOW).ledgers["p5"].used == Demand()
 
@@ -259,7 +259,7 @@ def _partition(client: Any, table: str) -> list[dict[str, Any]]:
 
 @contextmanager
 def _answering(client: Any, answers: Iterator[list[dict[str, Any]]]) -> Iterator[None]:
-    """While it lasts, queries of the pool's partition bring these items, until they have run out."""
+    """While it lasts, queries of the pool's partition bring these items, until they run out."""
 
     def change(parsed: dict[str, Any], **_: Any) -> None:
         items = parsed.get("Items", [])
