@@ -18,6 +18,7 @@ from slotq_core.adapters.dynamodb_items import items_of, keyed
 from slotq_core.adapters.dynamodb_table import line_key, waiting_key
 from slotq_core.model import Job
 from slotq_core.policy.lines import line_of
+from tests.contract.faults import on
 from tests.contract.worlds import (
     NOW,
     a_job,
@@ -74,11 +75,8 @@ class Meter:
 @contextmanager
 def measured(client: Any) -> Iterator[Meter]:
     meter = Meter()
-    client.meta.events.register("after-call.dynamodb.*", meter.note)
-    try:
+    with on(client, "after-call.dynamodb.*", meter.note):
         yield meter
-    finally:
-        client.meta.events.unregister("after-call.dynamodb.*", meter.note)
 
 
 def fill(client: Any, table: str, jobs: list[Job]) -> None:
