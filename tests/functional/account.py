@@ -6,11 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import app
 import boto3
 
+import app
 from slotq.local.plane import Plane
-from slotq.local.plane_client import PlaneClient
 from slotq.local.virtual import VirtualClock, VirtualRunner, Work
 from slotq_core.adapters.dynamodb_table import table_definition
 from slotq_core.moments import from_iso

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-import app
 import pytest
 from moto import mock_aws
 
+import app
 from slotq.local.plane_client import PlaneClient
 from tests.functional.account import TABLE, Account, forget
 

@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+
 from tests.functional.account import Account, add_job, sample
 
 P4D = {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1, "VolumeSizeInGB": 100}
@@ -129,7 +130,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         add_job(
             ResourceConfig={
                 "InstanceGroups": [
-                    {"InstanceGroupName": "a", "InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1},
+                    {
+                        "InstanceGroupName": "a",
+                        "InstanceType": "ml.p4d.24xlarge",
+                        "InstanceCount": 1,
+                    },
                     {"InstanceGroupName": "b", "InstanceType": "ml.g5.xlarge", "InstanceCount": 1},
                 ]
             }

@@ -2,11 +2,11 @@
 
 import json
 
-import app
 import pytest
-from tests.functional.account import Account
 
+import app
 from slotq_core.errors import Conflict, Unavailable
+from tests.functional.account import Account
 
 
 def test_an_unexpected_error_tells_the_request_s_id_and_no_more(

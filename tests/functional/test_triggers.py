@@ -2,11 +2,11 @@
 
 import json
 
-import app
 import pytest
-from tests.functional.account import EVENTS, HOUR, Account, add_job, forget, sample
 
+import app
 from slotq_core.adapters.lambda_invoke import PASS_EVENT
+from tests.functional.account import EVENTS, HOUR, Account, add_job, forget, sample
 
 SUBMITTER = "arn:aws:sts::123456789012:assumed-role/DataScientist/ada"
 
