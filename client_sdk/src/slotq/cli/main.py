@@ -34,12 +34,12 @@ _EPILOG = "\b\nExit codes:\n" + "\n".join(
 class Commands(click.Group):
     """Loads commands by name and turns SlotQ's errors into messages and exit codes."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+    def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name, place in COMMANDS.items() if find_spec(place.split(":")[0])]
 
     def get_command(
         self,
-        ctx: click.Context,  # noqa: ARG002 - click's signature
+        ctx: click.Context,
         cmd_name: str,
     ) -> click.Command | None:
         module, _, attribute = COMMANDS.get(cmd_name, "").partition(":")
