@@ -20,7 +20,7 @@ from botocore.config import Config
 
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.lambda_invoke import AsynchronousPass, InlinePass
-from slotq_core.adapters.sagemaker import SageMakerTraining, observation_of
+from slotq_core.adapters.sagemaker import SageMakerTraining, observation_of, sagemaker_client
 from slotq_core.adapters.settings import SystemClock, pools_from_environment
 from slotq_core.errors import Misconfigured
 from slotq_core.manager import QueueManager
@@ -108,7 +108,7 @@ def routes() -> Routes:
     """The API, imported with its first request."""
     from slotq_core.api import Routes
 
-    return Routes(manager(), unexpected=report)
+    return Routes(manager, unexpected=report)
 
 
 @cache
@@ -116,7 +116,7 @@ def manager() -> QueueManager:
     """The queue over DynamoDB and SageMaker, made once per cold start."""
     store = DynamoStore(client("dynamodb"), os.environ["SLOTQ_TABLE"])
     configure(store)
-    training = SageMakerTraining(clock=clock)
+    training = SageMakerTraining(clock=clock, make_client=sagemaker_client)
     return QueueManager(store=store, training=training, clock=clock, notifier=notifier())
 
 

@@ -7,7 +7,6 @@ Imported on the first API call only: pydantic and the views cost more than the r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -59,8 +58,13 @@ class Routes:
     One request at a time, as in Lambda: the resolver keeps the request that it works on.
     """
 
-    def __init__(self, manager: QueueManager, *, unexpected: Callable[[Exception], None]) -> None:
-        """`unexpected` is told of each error that becomes an answer of 500 or 503."""
+    def __init__(
+        self, manager: Callable[[], QueueManager], *, unexpected: Callable[[Exception], None]
+    ) -> None:
+        """`manager` is asked for in each request, so that a queue that cannot be set up answers too.
+
+        `unexpected` is told of each error that becomes an answer of 500 or 503.
+        """
         self._manager = manager
         self._unexpected = unexpected
         self._http = http = APIGatewayRestResolver(debug=False)
@@ -70,7 +74,7 @@ class Routes:
         http.delete("/jobs/<name>")(self._cancel_job)
         for path, methods in METHODS.items():
             others = [method for method in ALL_METHODS if method not in methods]
-            http.route(path, method=others)(partial(_wrong_method, methods))
+            http.route(path, method=others)(_wrong_method(methods))
         http.not_found(_no_route)
         http.exception_handler(Refused)(_refused)
         http.exception_handler([Unavailable, Conflict])(self._unavailable)
@@ -83,19 +87,19 @@ class Routes:
     def _add_job(self) -> Response[str]:
         submitter = self._caller()
         submission, request = wire.parse_submission(self._body())
-        status = self._manager.submit(submission, request, submitter=submitter)
+        status = self._manager().submit(submission, request, submitter=submitter)
         return _json(HTTPStatus.ACCEPTED, _view(status))
 
     def _list_jobs(self) -> Response[str]:
         states, limit = _selection(self._http.current_event.resolved_query_string_parameters)
-        jobs = self._manager.statuses(states)[:limit]
+        jobs = self._manager().statuses(states)[:limit]
         return _json(HTTPStatus.OK, wire.queue_view(_view(status) for status in jobs))
 
     def _get_job(self, name: str) -> Response[str]:
-        return _json(HTTPStatus.OK, _view(self._manager.status(name)))
+        return _json(HTTPStatus.OK, _view(self._manager().status(name)))
 
     def _cancel_job(self, name: str) -> Response[str]:
-        return _json(HTTPStatus.OK, _view(self._manager.cancel(name, by=self._caller())))
+        return _json(HTTPStatus.OK, _view(self._manager().cancel(name, by=self._caller())))
 
     def _caller(self) -> str:
         """Who signed the request: API Gateway says so, and nothing in the request can."""
@@ -168,9 +172,11 @@ def _no_route(_: Exception) -> Response[str]:
     return _error(HTTPStatus.NOT_FOUND, "no_such_route", f"there is only {known}")
 
 
-def _wrong_method(allowed: Sequence[str], **_: str) -> Response[str]:
-    answer = _error(
-        HTTPStatus.METHOD_NOT_ALLOWED, "no_such_method", f"use {' or '.join(allowed)} here"
-    )
-    answer.headers["Allow"] = ", ".join(allowed)
-    return answer
+def _wrong_method(allowed: Sequence[str]) -> Callable[..., Response[str]]:
+    def wrong_method(**_: str) -> Response[str]:
+        message = f"use {' or '.join(allowed)} here"
+        answer = _error(HTTPStatus.METHOD_NOT_ALLOWED, "no_such_method", message)
+        answer.headers["Allow"] = ", ".join(allowed)
+        return answer
+
+    return wrong_method

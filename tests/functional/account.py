@@ -1,0 +1,102 @@
+"""The real handler over moto's DynamoDB and the emulator's training plane, in one process."""
+
+import copy
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import app
+import boto3
+
+from slotq.local.plane import Plane
+from slotq.local.plane_client import PlaneClient
+from slotq.local.virtual import VirtualClock, VirtualRunner, Work
+from slotq_core.adapters.dynamodb_table import table_definition
+from slotq_core.moments import from_iso
+
+EVENTS = Path(__file__).parents[2] / "events"
+TABLE = "sagemaker-queue"
+NOW = from_iso("2026-11-20T10:30:00.000Z")
+HOUR = 3_600_000
+
+
+def sample(name: str) -> dict[str, Any]:
+    """One of the files in events/."""
+    return json.loads((EVENTS / f"{name}.json").read_text())
+
+
+def add_job(**changes: Any) -> dict[str, Any]:
+    """events/add-job.json with another body: fields changed, or taken out where None."""
+    event = sample("add-job")
+    body = {**json.loads(event["body"]), **changes}
+    event["body"] = json.dumps({key: value for key, value in body.items() if value is not None})
+    return event
+
+
+class FakeLambda:
+    """Takes asynchronous invocations and keeps their events."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.calls: list[dict[str, Any]] = []
+
+    def invoke(self, **request: Any) -> dict[str, Any]:
+        self.calls.append(request)
+        self.events.append(json.loads(request["Payload"]))
+        return {"StatusCode": 202}
+
+
+class Account:
+    """An AWS account with a queue in it: what tests do to it and see of it."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(NOW)
+        self.emitted: list[dict[str, Any]] = []
+        self.plane = Plane(
+            clock=self.clock,
+            runner=VirtualRunner(clock=self.clock, work_of=lambda *_: Work(runtime=HOUR)),
+            emit=self.emitted.append,
+        )
+        self.lambda_ = FakeLambda()
+        self.dynamodb = boto3.client("dynamodb", region_name="us-east-1")
+        self.dynamodb.create_table(**table_definition(TABLE))
+
+    def client(self, service: str) -> Any:
+        return {"dynamodb": self.dynamodb, "lambda": self.lambda_}[service]
+
+    def send(self, event: dict[str, Any] | str) -> dict[str, Any]:
+        """One invocation of the handler, with an event or the name of a sample."""
+        event = sample(event) if isinstance(event, str) else copy.deepcopy(event)
+        return app.handler(event, SimpleNamespace(aws_request_id="request-1"))
+
+    def call(self, event: dict[str, Any] | str) -> tuple[int, dict[str, Any]]:
+        """An API request: status and body of the answer."""
+        answer = self.send(event)
+        assert answer["isBase64Encoded"] is False
+        assert answer["multiValueHeaders"]["Content-Type"] == ["application/json"]
+        return answer["statusCode"], json.loads(answer["body"])
+
+    def settle(self) -> None:
+        """Deliver asked-for passes and training events until there are none."""
+        self.plane.advance()
+        while self.lambda_.events or self.emitted:
+            while self.lambda_.events:
+                self.send(self.lambda_.events.pop(0))
+            while self.emitted:
+                self.send(self.emitted.pop(0))
+            self.plane.advance()
+
+    def items(self) -> list[dict[str, Any]]:
+        return self.dynamodb.scan(TableName=TABLE)["Items"]
+
+    def state(self, name: str) -> str:
+        event = sample("get-job")
+        event["path"] = f"/jobs/{name}"
+        return str(self.call(event)[1]["state"])
+
+
+def forget() -> None:
+    """As a cold start does."""
+    for part in (app.manager, app.routes, app.client):
+        getattr(part, "cache_clear", lambda: None)()

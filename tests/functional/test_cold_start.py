@@ -1,0 +1,48 @@
+"""What a cold start imports: the event path pays for nothing that only the API needs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+EVENT_PATH = """
+import json, os, sys
+sys.path.insert(0, sys.argv[1])
+import app
+from types import SimpleNamespace
+
+class Table:
+    "Answers every read with nothing and takes every write."
+    def __getattr__(self, operation):
+        return lambda **request: {"Items": [], "Count": 0}
+
+app.client = lambda service: Table()
+context = SimpleNamespace(aws_request_id="r")
+for event in map(json.loads, sys.stdin):
+    app.handler(event, context)
+heavy = ("pydantic", "pydantic_core", "slotq_core.api", "slotq_core.wire", "slotq",
+         "aws_lambda_powertools.event_handler", "aws_xray_sdk", "yaml")
+print(json.dumps([name for name in heavy if name in sys.modules]))
+"""
+
+
+def test_the_event_path_imports_neither_pydantic_nor_the_api():
+    names = ("tick", "pass", "training-in-progress", "training-completed")
+    events = [json.loads((ROOT / "events" / f"{name}.json").read_text()) for name in names]
+    out = subprocess.run(
+        [sys.executable, "-c", EVENT_PATH, str(ROOT / "functions" / "queue_manager")],
+        input="\n".join(map(json.dumps, events)),
+        env={
+            "SLOTQ_POOLS": "main=2@ml.p4d.24xlarge",
+            "SLOTQ_TABLE": "sagemaker-queue",
+            "AWS_LAMBDA_FUNCTION_NAME": "slotq-queue-manager",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "POWERTOOLS_METRICS_NAMESPACE": "SlotQ",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert out.returncode == 0, out.stderr
+    assert json.loads(out.stdout.splitlines()[-1]) == []

@@ -1,0 +1,66 @@
+"""Errors that are nobody's request's fault: what the caller is told, and what is not."""
+
+import json
+
+import app
+import pytest
+from tests.functional.account import Account
+
+from slotq_core.errors import Conflict, Unavailable
+
+
+def test_an_unexpected_error_tells_the_request_s_id_and_no_more(
+    account: Account, monkeypatch, capsys
+):
+    def broken(*_, **__):
+        raise KeyError("secret-of-the-house")
+
+    monkeypatch.setattr(app.manager(), "submit", broken)
+    status, error = account.call("add-job")
+    assert (status, error["code"]) == (500, "internal_error")
+    assert "request-1" in error["message"]
+    assert "KeyError" not in error["message"]
+    out = capsys.readouterr()
+    assert "secret-of-the-house" not in json.dumps(error) + out.out + out.err
+    assert "KeyError" in out.out
+
+
+@pytest.mark.parametrize("error", [Unavailable("DynamoDB: throttled"), Conflict("again")])
+def test_a_service_that_does_not_answer_is_no_fault_of_the_request(
+    account: Account, monkeypatch, error: Exception
+):
+    def unavailable(*_, **__):
+        raise error
+
+    monkeypatch.setattr(app.manager(), "submit", unavailable)
+    status, said = account.call("add-job")
+    assert (status, said["code"]) == (503, "unavailable")
+    assert "again" in said["message"]
+
+
+def test_a_pass_that_cannot_be_asked_for_does_not_spoil_the_submission(account: Account):
+    def refuse(**_):
+        from botocore.exceptions import ClientError
+
+        raise ClientError({"Error": {"Code": "TooManyRequestsException"}}, "Invoke")
+
+    account.lambda_.invoke = refuse
+    assert account.call("add-job")[0] == 202
+    account.send("tick")
+    assert account.state("job1") == "starting"
+
+
+def test_a_pass_that_fails_on_the_spot_does_not_spoil_the_submission(account: Account, monkeypatch):
+    monkeypatch.setenv("SLOTQ_INLINE_PASS", "1")
+
+    def unavailable():
+        raise Unavailable("SageMaker")
+
+    monkeypatch.setattr(app.manager(), "run_pass", unavailable)
+    assert account.call("add-job")[0] == 202
+
+
+def test_without_pools_nothing_is_taken(account: Account, monkeypatch):
+    monkeypatch.setenv("SLOTQ_POOLS", "")
+    with pytest.raises(app.Failed, match="Misconfigured"):
+        account.send("add-job")

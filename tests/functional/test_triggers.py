@@ -1,0 +1,212 @@
+"""Every trigger of the queue manager, from the very files in events/."""
+
+import json
+
+import app
+import pytest
+from tests.functional.account import EVENTS, HOUR, Account, add_job, forget, sample
+
+from slotq_core.adapters.lambda_invoke import PASS_EVENT
+
+SUBMITTER = "arn:aws:sts::123456789012:assumed-role/DataScientist/ada"
+
+
+def test_every_sample_is_of_a_known_trigger():
+    triggers = {path.stem: app.route(sample(path.stem))[0] for path in EVENTS.glob("*.json")}
+    assert set(triggers.values()) == {"ApiRequest", "TrainingEvent", "Tick", "Pass"}
+    assert triggers["tick"] == "Tick"
+    assert triggers["pass"] == "Pass"
+    assert all(t == "TrainingEvent" for name, t in triggers.items() if name.startswith("training"))
+
+
+def test_the_pass_sample_is_what_the_queue_manager_sends_itself():
+    assert sample("pass") == PASS_EVENT
+
+
+def test_a_submission_is_kept_answered_and_followed_by_a_pass_elsewhere(account: Account):
+    status, job = account.call("add-job")
+    assert status == 202
+    assert (job["name"], job["state"], job["priority"]) == ("job1", "pending", 1)
+    assert job["place"] == 1
+    assert job["reason"]["code"] == "next_pass"
+    assert job["submitter"] == SUBMITTER
+    assert job["entry_time"] == "2026-11-20T10:30:00.000Z"
+    assert account.plane.calls["CreateTrainingJob"] == 0
+    (call,) = account.lambda_.calls
+    assert call["FunctionName"] == "slotq-queue-manager"
+    assert call["InvocationType"] == "Event"
+    assert account.lambda_.events == [PASS_EVENT]
+
+
+def test_the_pass_starts_the_training_job_with_the_user_s_own_request(account: Account):
+    account.call("add-job")
+    account.send("pass")
+    account.plane.advance()
+    found = account.plane.handle("DescribeTrainingJob", {"TrainingJobName": "job1"})
+    submitted = json.loads(sample("add-job")["body"])
+    for field in ("RoleArn", "HyperParameters", "InputDataConfig", "ResourceConfig"):
+        assert found[field] == submitted[field]
+    tags = account.plane.handle("ListTags", {"ResourceArn": found["TrainingJobArn"]})["Tags"]
+    assert {tag["Key"] for tag in tags} >= {"priority", "team", "slotq:job", "slotq:token"}
+
+
+def test_a_tick_does_what_a_lost_pass_did_not(account: Account):
+    account.call("add-job")
+    account.lambda_.events.clear()
+    assert account.send("tick") == {"decisions": 1}
+    assert account.state("job1") == "starting"
+
+
+def test_without_an_event_bus_the_pass_runs_on_the_spot(account: Account, monkeypatch):
+    monkeypatch.setenv("SLOTQ_INLINE_PASS", "1")
+    status, job = account.call("add-job")
+    assert (status, job["state"]) == (202, "starting")
+    assert account.lambda_.calls == []
+
+
+@pytest.mark.parametrize(
+    ("event", "state"),
+    [
+        ("training-starting", "starting"),
+        ("training-in-progress", "running"),
+        ("training-completed", "completed"),
+        ("training-failed", "failed"),
+        ("training-failed-capacity", "backoff"),
+        ("training-stopped", "stopped"),
+    ],
+)
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_training_event_moves_its_job(account: Account, event: str, state: str, times: int):
+    account.call("add-job")
+    account.send("pass")
+    for _ in range(times):
+        account.send(event)
+    assert account.state("job1") == state
+
+
+def test_events_of_training_jobs_that_are_not_ours_change_nothing(account: Account):
+    before = account.items()
+    assert account.send("training-completed") == {"decisions": 0}
+    configured = [item for item in account.items() if item not in before]
+    assert all(not item["pk"]["S"].startswith("JOB#") for item in configured)
+
+
+def test_a_job_is_shown_with_its_attempts(account: Account):
+    account.call("add-job")
+    account.settle()
+    account.clock.set(account.clock.now() + HOUR)
+    account.settle()
+    status, job = account.call("get-job")
+    assert (status, job["state"]) == (200, "completed")
+    (attempt,) = job["attempts"]
+    assert attempt["training_job"] == "job1"
+    assert attempt["outcome"] == "completed"
+    assert attempt["artifact"].endswith("/model.tar.gz")
+
+
+def test_a_more_important_job_takes_the_slots_and_gives_them_back(account: Account):
+    account.call("add-job")
+    account.settle()
+    account.call("add-job-urgent")
+    account.settle()
+    assert [account.state("job1"), account.state("job2")] == ["preempted", "running"]
+    account.clock.set(account.clock.now() + HOUR)
+    account.settle()
+    assert [account.state("job1"), account.state("job2")] == ["running", "completed"]
+    _, job = account.call("get-job")
+    assert [attempt["outcome"] for attempt in job["attempts"]] == ["evicted", None]
+    assert job["attempts"][0]["stopped_for"] == "job2"
+    assert job["attempts"][1]["training_job"].startswith("job1-qstamp-2-")
+
+
+def test_the_list_is_in_the_order_of_the_queue(account: Account):
+    for name, priority in (("low", "1"), ("high", "5"), ("middle", "3")):
+        tags = [{"Key": "priority", "Value": priority}]
+        assert account.call(add_job(TrainingJobName=name, Tags=tags))[0] == 202
+    account.settle()
+    status, queue = account.call("list-jobs")
+    assert status == 200
+    assert [(job["name"], job["place"]) for job in queue["jobs"]] == [
+        ("high", None),
+        ("middle", None),
+        ("low", 1),
+    ]
+    event = sample("list-jobs-filtered")
+    assert [job["name"] for job in account.call(event)[1]["jobs"]] == ["high", "middle", "low"]
+    event["multiValueQueryStringParameters"] = {"state": ["pending"]}
+    assert [job["name"] for job in account.call(event)[1]["jobs"]] == ["low"]
+    event["multiValueQueryStringParameters"] = {"limit": ["2"]}
+    assert [job["name"] for job in account.call(event)[1]["jobs"]] == ["high", "middle"]
+
+
+def test_a_waiting_job_is_cancelled_at_once(account: Account):
+    account.call("add-job")
+    status, job = account.call("cancel-job")
+    assert (status, job["state"]) == (200, "cancelled")
+    assert SUBMITTER in job["message"]
+    account.settle()
+    assert account.plane.calls["CreateTrainingJob"] == 0
+
+
+def test_a_running_job_is_stopped_then_cancelled(account: Account):
+    account.call("add-job")
+    account.settle()
+    assert account.call("cancel-job")[1]["state"] == "stopping"
+    account.settle()
+    assert account.state("job1") == "cancelled"
+
+
+def test_an_unknown_event_is_an_error_and_its_contents_stay_out_of_the_log(account, capsys):
+    with pytest.raises(app.UnknownEvent):
+        account.send({"source": "aws.s3", "detail": {"HyperParameters": {"password": "hush"}}})
+    out = capsys.readouterr()
+    assert "aws.s3" not in out.out + out.err
+    assert "hush" not in out.out + out.err
+
+
+def test_a_failure_is_raised_for_lambda_to_retry_and_logged_without_contents(
+    account: Account, monkeypatch, capsys
+):
+    account.call("add-job")
+
+    def broken(*_):
+        raise ValueError(json.loads(sample("add-job")["body"])["HyperParameters"])
+
+    monkeypatch.setattr(app.manager(), "run_pass", broken)
+    with pytest.raises(app.Failed, match="ValueError") as raised:
+        account.send("pass")
+    assert raised.value.__cause__ is None
+    assert raised.value.__suppress_context__
+    out = capsys.readouterr()
+    assert "ValueError" in out.out
+    assert "sagemaker_program" not in out.out + out.err + str(raised.value)
+
+
+def test_nothing_of_a_request_is_logged(account: Account, capsys):
+    account.call("add-job")
+    account.settle()
+    account.call("get-job")
+    out = capsys.readouterr()
+    for content in ("sagemaker_program", "epochs", "RoleArn", "pytorch-training", "ada"):
+        assert content not in out.out + out.err
+
+
+def test_the_pools_follow_the_settings_at_a_cold_start(account: Account, monkeypatch):
+    account.send("tick")
+    monkeypatch.setenv("SLOTQ_POOLS", "main=3@ml.p4d.24xlarge,small=1@ml.g5.xlarge")
+    forget()
+    account.send("tick")
+    tags = [{"Key": "slotq:pools", "Value": "small"}]
+    assert account.call(add_job(Tags=tags))[0] == 202
+
+
+def test_a_pool_that_is_in_use_is_not_removed_and_the_queue_goes_on(
+    account: Account, monkeypatch, capsys
+):
+    account.call("add-job")
+    account.settle()
+    monkeypatch.setenv("SLOTQ_POOLS", "other=1@ml.g5.xlarge")
+    forget()
+    assert account.send("tick") == {"decisions": 0}
+    assert account.state("job1") == "running"
+    assert "the pools were not changed" in capsys.readouterr().out
