@@ -16,6 +16,7 @@ from botocore.exceptions import EndpointConnectionError
 from slotq.client import QueueClient
 from slotq.config import Config
 from slotq.transport import Transport
+from slotq_core.errors import NameTaken, NoSuchJob, Refused, TooLate
 from slotq_core.wire import (
     AttemptView,
     ErrorView,
@@ -24,7 +25,6 @@ from slotq_core.wire import (
     ReasonView,
     parse_submission,
 )
-from slotq_core.errors import NameTaken, NoSuchJob, Refused, TooLate
 
 ENDPOINT = "https://queue.test/prod"
 MOMENT = "2026-11-20T10:30:00.000Z"

@@ -122,7 +122,7 @@ def test_a_wrong_certificate_is_not_tried_again():
 def test_a_queue_that_stays_unavailable_says_so():
     http = FakeHttp()
     http.troubles = [FakeAnswer(503, '{"message": "Service Unavailable"}')] * TRIES
-    with pytest.raises(errors.Unavailable, match="503 5 times.*Service Unavailable"):
+    with pytest.raises(errors.Unavailable, match=r"503 5 times.*Service Unavailable"):
         client_of(http).job("job1")
 
 
@@ -213,7 +213,7 @@ def test_no_region_for_the_signature_is_said():
 
 def test_an_unknown_profile_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    with pytest.raises(errors.NotConfigured, match="'nobody'.*list-profiles"):
+    with pytest.raises(errors.NotConfigured, match=r"'nobody'.*list-profiles"):
         Transport(Config(endpoint=ENDPOINT, profile="nobody"))
 
 

@@ -1,4 +1,4 @@
-"""Plays the story: submits each job with the SageMaker SDK when its moment has come, and watches."""
+"""Plays the story: submits each job with the SageMaker SDK at its moment, and watches the queue."""
 
 from __future__ import annotations
 
@@ -116,9 +116,9 @@ class Player:
             name in self.jobs and self.jobs[name].state == state
             for name, state in part.after.items()
         )
-        return there and (
-            not part.after_checkpoint or self.evidence.checkpoint(EVICTED) is not None
-        )
+        if not (there and part.after_checkpoint):
+            return there
+        return self.evidence.checkpoint(EVICTED) is not None
 
     def _look(self) -> None:
         """Ask the queue, and show what has changed."""

@@ -68,7 +68,8 @@ def _resume(jobs: Mapping[str, JobView], evidence: Evidence) -> Iterator[Check]:
     stopped = max(evidence.steps(first), default=0)
     yield Check(
         held=kept is not None and kept > 0 and kept <= stopped <= kept + SAVE_EVERY,
-        text=f"{EVICTED} was stopped after step {stopped}; its checkpoint in S3 then held step {kept}",
+        text=f"{EVICTED} was stopped after step {stopped}; its checkpoint in S3 then held "
+        f"step {kept}",
     )
     resumed, went_on = evidence.resumed_from(last), evidence.steps(last)
     yield Check(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from rich.console import Console, Group
 from rich.rule import Rule
@@ -11,9 +12,9 @@ from rich.text import Text
 
 from slotq.cli.tables import COLORS, outcome, why
 from slotq.demo.proof import Check
-from slotq.demo.story import PARTS, TELLING, Part
+from slotq.demo.story import TELLING, Part
 from slotq_core.moments import from_iso
-from slotq_core.wire import AttemptView, JobView
+from slotq_core.wire import JobView
 
 WIDTH = 60
 """Columns of the timeline's bars."""
@@ -49,54 +50,68 @@ class ConsoleScreen:
         self._console.print(Text(f"{at:5.1f} s  ", style="dim") + Text(text, style=style))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """The line of time: from the first submission to the last end (ms)."""
+
+    begin: int
+    end: int
+
+    @classmethod
+    def of(cls, jobs: Iterable[JobView]) -> Axis:
+        begin = min(from_iso(job.entry_time) for job in jobs)
+        return cls(begin=begin, end=max(from_iso(job.changed_at) for job in jobs))
+
+    def seconds(self, moment: str | None) -> str:
+        return f"{(from_iso(moment) - self.begin) / 1000:5.1f} s" if moment else ""
+
+    def cells(self, since: str, until: str) -> range:
+        """The columns from one moment to another; at least one."""
+        scale = WIDTH / max(self.end - self.begin, 1)
+        first, last = (round((from_iso(x) - self.begin) * scale) for x in (since, until))
+        first = min(first, WIDTH - 1)
+        return range(first, min(max(last, first + 1), WIDTH))
+
+
 def timeline(jobs: Mapping[str, JobView]) -> Group:
     """Every job's attempts on one line of time, and the figures below it."""
-    entries = {name: from_iso(job.entry_time) for name, job in jobs.items()}
-    ends = [from_iso(a.ended_at) for job in jobs.values() for a in job.attempts if a.ended_at]
-    begin, end = min(entries.values()), max(ends, default=min(entries.values()) + 1)
-    scale = WIDTH / max(end - begin, 1)
+    axis = Axis.of(list(jobs.values()))
     bars = Table.grid(padding=(0, 1))
-    for part in PARTS:
-        job = jobs[part.name]
-        bars.add_row(job.name, f"priority {job.priority}", _bar(job, begin, scale))
-    bars.add_row("", "", f"0 s{(end - begin) / 1000:>{WIDTH - 5}.1f} s")
-    figures = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in ("attempt", "training job", "from", "to", "outcome"):
-        figures.add_column(column, no_wrap=True)
     for name, job in jobs.items():
-        for attempt in job.attempts:
-            figures.add_row(
-                f"{name} #{attempt.number}",
-                attempt.training_job,
-                *_span(attempt, begin),
-                outcome(attempt),
-            )
-    return Group(bars, Text(""), figures)
+        bars.add_row(f"{name}, priority {job.priority}", Text(_bar(job, axis), style="green"))
+    total = f"{(axis.end - axis.begin) / 1000:.1f} s"
+    bars.add_row("", f"0 s{total:>{WIDTH - 3}}")
+    bars.add_row("", "· waits   ▒ runs, and is evicted   █ runs to its end")
+    return Group(bars, Text(""), _figures(jobs, axis))
 
 
-def _bar(job: JobView, begin: int, scale: float) -> Text:
-    """`·` waits, `█` runs, `▒` runs and is being evicted for another."""
+def _bar(job: JobView, axis: Axis) -> str:
     cells = [" "] * WIDTH
-    _fill(cells, "·", from_iso(job.entry_time), from_iso(job.changed_at), begin, scale)
+    spans = [("·", job.entry_time, job.changed_at)]
     for attempt in job.attempts:
         mark = "▒" if attempt.outcome == "evicted" else "█"
-        since = from_iso(attempt.running_since or attempt.admitted_at)
-        _fill(cells, mark, since, from_iso(attempt.ended_at or job.changed_at), begin, scale)
-    return Text("".join(cells), style="green")
+        since = attempt.running_since or attempt.admitted_at
+        spans.append((mark, since, attempt.ended_at or job.changed_at))
+    for mark, since, until in spans:
+        for cell in axis.cells(since, until):
+            cells[cell] = mark
+    return "".join(cells)
 
 
-def _fill(cells: list[str], mark: str, since: int, until: int, begin: int, scale: float) -> None:
-    first, last = round((since - begin) * scale), round((until - begin) * scale)
-    for cell in range(max(first, 0), min(max(last, first + 1), WIDTH)):
-        cells[cell] = mark
-
-
-def _span(attempt: AttemptView, begin: int) -> tuple[str, str]:
-    since = attempt.running_since or attempt.admitted_at
-    until = attempt.ended_at
-    seconds = [(from_iso(text) - begin) / 1000 if text else None for text in (since, until)]
-    first, last = ("" if value is None else f"{value:5.1f} s" for value in seconds)
-    return first, last
+def _figures(jobs: Mapping[str, JobView], axis: Axis) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in ("attempt", "training job", "from", "to", "outcome"):
+        table.add_column(column, no_wrap=True)
+    for name, job in jobs.items():
+        for attempt in job.attempts:
+            table.add_row(
+                f"{name} #{attempt.number}",
+                attempt.training_job,
+                axis.seconds(attempt.running_since or attempt.admitted_at),
+                axis.seconds(attempt.ended_at),
+                outcome(attempt),
+            )
+    return table
 
 
 def verdict(checks: Iterable[Check]) -> Group:

@@ -13,6 +13,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+
+Weights = NDArray[np.float64]
 
 FEATURES = 32
 RATE = 0.05
@@ -20,12 +23,12 @@ SAVE_EVERY = 5
 """Steps between two checkpoints."""
 
 
-def begin():
+def begin() -> Weights:
     """The model before its first step."""
     return np.zeros(FEATURES)
 
 
-def improve(weights, step):
+def improve(weights: Weights, step: int) -> tuple[Weights, float]:
     """One step of gradient descent on a fresh batch; gives the new weights and the batch's loss."""
     chance = np.random.default_rng(step)
     batch = chance.normal(size=(64, FEATURES))
@@ -34,7 +37,7 @@ def improve(weights, step):
     return weights - RATE * (batch.T @ error) / len(batch), float(np.mean(error**2))
 
 
-def load(folder):
+def load(folder: Path) -> tuple[Weights, int]:
     """The last checkpoint's weights and step; the beginning where there is none."""
     path = folder / "checkpoint.npz"
     if not path.exists():
@@ -46,7 +49,7 @@ def load(folder):
     return weights, step
 
 
-def save(folder, weights, step):
+def save(folder: Path, weights: Weights, step: int) -> None:
     """Never a half-written checkpoint: whoever reads finds the old one or the new one."""
     unfinished = folder / ".unfinished.npz"
     np.savez(unfinished, weights=weights, step=step)
@@ -54,7 +57,7 @@ def save(folder, weights, step):
     print(f"saved step {step}", flush=True)
 
 
-def main():
+def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--steps", type=int, required=True)
     arguments.add_argument("--step-seconds", type=float, default=0.1)
