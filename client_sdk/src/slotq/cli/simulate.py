@@ -89,7 +89,7 @@ def _print(scenario: Scenario, record: Record, figures: Metrics) -> None:
             f"{event.t / 1000:g}", event.event, event.job, event.pool or "", event.reason
         )
     console.print(events)
-    console.print(
+    click.echo(
         f"\n{len(scenario.jobs)} jobs, {record.end / 1000:g} s: "
         f"utilisation {figures.utilisation:.1%}, waited {figures.wait_mean:g} s on average "
         f"(95 % at most {figures.wait_p95:g} s), {figures.evictions} evictions, "

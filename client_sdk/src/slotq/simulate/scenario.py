@@ -85,6 +85,8 @@ class JobSpec(_Part):
             raise ValueError("running_since needs a pool, and is at most 0")
         if self.running_since is None and (self.pool is not None or self.entry_at is not None):
             raise ValueError("pool and entry_at belong to running_since")
+        if self.pool and self.pools and self.pool not in self.pools:
+            raise ValueError(f"it runs in pool '{self.pool}', which is not among its pools")
         return self
 
     @property

@@ -227,6 +227,8 @@ class AttemptView(BaseModel):
     ended_at: str | None = None
     outcome: str | None = None
     message: str = ""
+    stop_cause: str | None = None
+    """`evicted` or `cancelled`, from the moment that it is decided; None for any other end."""
     stopped_for: str | None = None
     """The job that this attempt was evicted for, or who cancelled it."""
     artifact: str = ""
@@ -291,6 +293,7 @@ def attempt_view(attempt: Attempt) -> AttemptView:
         ended_at=_iso(attempt.ended_at),
         outcome=attempt.outcome,
         message=attempt.message,
+        stop_cause=attempt.stop.cause if attempt.stop else None,
         stopped_for=attempt.stop.by if attempt.stop else None,
         artifact=attempt.artifact,
         checkpoints=attempt.checkpoints,

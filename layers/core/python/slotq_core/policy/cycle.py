@@ -13,12 +13,13 @@
 
 One look at each line is enough: when its first job is blocked, so are those behind it (lines.py).
 One way down the order is enough, too: with one project the order does not change as jobs are
-admitted, and an eviction frees nothing that a job ahead could not have evicted itself.
+admitted, and an eviction frees nothing that a job ahead could not have evicted itself. Only a claim
+that is given up frees something for those ahead: there the walk ends, and the next plan begins anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from slotq_core.model import Claim, Job, Snapshot
 from slotq_core.policy import explain
@@ -36,14 +37,17 @@ def plan(snapshot: Snapshot, now: int) -> Plan:
     settled = tuple(_settle(snapshot, now))
     if settled:
         return Plan(decisions=settled, wake_at=now)
-    walk = _Walk(snapshot, now)
+    ordered = sorted(snapshot.waiting, key=position)
+    walk = _Walk(snapshot, ordered, now)
     blocked: set[Line] = set()
-    for job in sorted(snapshot.waiting, key=position):
+    for job in ordered:
         line = Line.of(job)
         if line in blocked and job.claim is None:
             continue
         if not walk.visit(job) and job.claim is None:
             blocked.add(line)
+        if walk.over:
+            break
     return walk.plan()
 
 
@@ -56,11 +60,13 @@ def _settle(snapshot: Snapshot, now: int) -> Iterator[EndBackoff]:
 class _Walk:
     """Step 3. `visit` is called once for each job, in order."""
 
-    def __init__(self, snapshot: Snapshot, now: int) -> None:
+    def __init__(self, snapshot: Snapshot, ordered: Sequence[Job], now: int) -> None:
         self._now = now
-        self._rooms = rooms_of(snapshot)
+        self._rooms = rooms_of(snapshot, ordered)
         self._decisions: list[Decision] = []
         self._reasons: dict[str, Reason] = {}
+        self.over = False
+        """A claim was given up: what was passed so far may fit now."""
         self._wake_at = min(
             (job.not_before for job in snapshot.due if job.not_before), default=None
         )
@@ -86,6 +92,7 @@ class _Walk:
             if room.fits_now(job, may_evict):
                 room.give(job.demand)
                 self._decisions.append(Start(job=job, pool=room.pool.name))
+                self.over = job.claim is not None and job.claim.pool != room.pool.name
                 return True
         return False
 
@@ -95,7 +102,7 @@ class _Walk:
         for room in sorted(rooms, key=lambda each: each.pool.name != claimed):
             if room.fits_soon(job, may_evict):
                 if claimed not in {None, room.pool.name}:
-                    self._decisions.append(DropClaim(job=job))
+                    self._drop_claim(job)
                 self._reasons[job.name] = explain.coming(job, room)
                 room.hold(job)
                 return True
@@ -115,7 +122,7 @@ class _Walk:
     def _blocked(self, job: Job, rooms: list[PoolRoom], open_rooms: list[PoolRoom]) -> bool:
         """Always False. Explains, and drains a pool where the job has waited long enough."""
         if job.claim:
-            self._decisions.append(DropClaim(job=job))
+            self._drop_claim(job)
         large = [r for r in rooms if job.demand.within(r.pool.capacity - r.pool.foreign)]
         if not large:
             self._reasons[job.name] = explain.too_small(job, rooms)
@@ -128,6 +135,10 @@ class _Walk:
             self._reasons[job.name] = explain.blocked(job, large, self._now)
         self._wake(job, large)
         return False
+
+    def _drop_claim(self, job: Job) -> None:
+        self._decisions.append(DropClaim(job=job))
+        self.over = True
 
     def _wake(self, job: Job, rooms: list[PoolRoom]) -> None:
         moments = [at for room in rooms if (at := due_at(job, room)) is not None]

@@ -48,8 +48,11 @@ class PoolRoom:
     def left(self, job: Job, entitled: Callable[[Job, Job], bool]) -> Demand:
         """Free and coming together, less what is owed to others.
 
-        A claim counts for everyone but its holder and a job entitled to evict that holder.
+        A claim counts for everyone but a job entitled to evict its holder, and claimants ahead of
+        it ("claims are served in the policy's order").
         """
+        if job.claim and job.claim.pool == self.pool.name:
+            return self.free + self.coming
         return self.free + self.coming - self._owed(job, entitled)
 
     def fits_now(self, job: Job, entitled: Callable[[Job, Job], bool]) -> bool:
@@ -90,14 +93,14 @@ class PoolRoom:
         return owed
 
 
-def rooms_of(snapshot: Snapshot) -> dict[str, PoolRoom]:
-    """A fresh sheet for every pool of the snapshot, in the configured order."""
+def rooms_of(snapshot: Snapshot, ordered: Iterable[Job]) -> dict[str, PoolRoom]:
+    """A fresh sheet for every pool of the snapshot. `ordered`: what waits, in the policy's order."""
     active: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     claimants: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     for job in snapshot.active:
         if job.attempt and job.attempt.pool in active:
             active[job.attempt.pool].append(job)
-    for job in snapshot.waiting:
+    for job in ordered:
         if job.claim and job.claim.pool in claimants:
             claimants[job.claim.pool].append(job)
     return {

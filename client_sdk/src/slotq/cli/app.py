@@ -1,0 +1,124 @@
+"""What all commands share: the global options, the client, the console and how to answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import click
+from pydantic import BaseModel
+from rich.console import Console, RenderableType
+
+from slotq.cli.exits import Exit, exit_of
+from slotq.client import QueueClient
+from slotq.errors import NoSuchJob, Refused, SlotQError
+from slotq_core.wire import ErrorView
+
+WIDE = 10_000
+"""Columns where nobody's terminal limits them: a table in a file or a pipe is never cut."""
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass
+class App:
+    """The state of one invocation of `slotq`."""
+
+    endpoint: str | None = None
+    json: bool = False
+    color: bool = True
+    connect: Callable[[str | None], QueueClient] = field(default=QueueClient)
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    def client(self) -> QueueClient:
+        """The queue at the configured endpoint. Raises NotConfigured."""
+        return self.connect(self.endpoint)
+
+    def console(self) -> Console:
+        """Plain where it is not a terminal, where NO_COLOR is set and with --no-color."""
+        terminal = sys.stdout.isatty()
+        plain = not self.color or "NO_COLOR" in os.environ or not terminal
+        return Console(
+            no_color=plain,
+            color_system=None if plain else "auto",
+            width=None if terminal else WIDE,
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
+
+    def answer(self, view: BaseModel, shown: RenderableType) -> None:
+        """Print the wire view for programs, or what is shown to people."""
+        if self.json:
+            click.echo(view.model_dump_json(indent=2))
+        else:
+            self.console().print(shown)
+
+    def line(self, view: BaseModel, text: str) -> None:
+        """The same for a stream of answers: one JSON document a line."""
+        click.echo(view.model_dump_json() if self.json else text)
+
+
+class Failure(click.ClickException):
+    """An error of SlotQ's as click shows it: on stderr, with the exit code of `exits`."""
+
+    def __init__(self, error: SlotQError, *, as_json: bool) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.as_json = as_json
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]
+        return int(exit_of(self.error))
+
+    def show(self, file: Any = None) -> None:
+        if self.as_json:
+            text = _error_view(self.error).model_dump_json()
+        else:
+            text = f"slotq: {self.message}{_next_step(self.error)}"
+        click.echo(text, err=True, file=file)
+
+
+def json_option(command: Command) -> Command:
+    """`--json` after the command's name too, where people look for it."""
+
+    def switch_on(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001
+        if value:
+            ctx.ensure_object(App).json = True
+
+    return click.option(
+        "--json",
+        is_flag=True,
+        expose_value=False,
+        callback=switch_on,
+        help="The queue's own JSON instead of a table.",
+    )(command)
+
+
+def interrupted() -> click.exceptions.Exit:
+    return click.exceptions.Exit(int(Exit.INTERRUPTED))
+
+
+def compact(view: BaseModel) -> dict[str, Any]:
+    """A view as plain JSON data."""
+    data: dict[str, Any] = json.loads(view.model_dump_json())
+    return data
+
+
+def _error_view(error: SlotQError) -> ErrorView:
+    code = error.code if isinstance(error, Refused) else _snake(type(error).__name__)
+    return ErrorView(code=code, message=str(error), field=getattr(error, "field", ""))
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
+
+
+def _next_step(error: SlotQError) -> str:
+    return "\n`slotq ls` shows the jobs that there are." if isinstance(error, NoSuchJob) else ""

@@ -1,0 +1,50 @@
+"""Exit codes, in this one place; `slotq --help` shows this table."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from slotq.errors import (
+    CannotReach,
+    NotAllowed,
+    NotConfigured,
+    Refused,
+    SlotQError,
+    Unavailable,
+    UnexpectedAnswer,
+)
+
+
+class Exit(IntEnum):
+    """What a command's exit code means."""
+
+    OK = 0
+    NO = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    NOT_ALLOWED = 4
+    INTERRUPTED = 130
+
+
+MEANINGS = {
+    Exit.OK: "it was done, or the answer is yes",
+    Exit.NO: "the answer is no: refused, not there, or the job did not complete",
+    Exit.USAGE: "the command line, a file or a setting is wrong",
+    Exit.UNREACHABLE: "the queue cannot be reached, or does not answer as it should",
+    Exit.NOT_ALLOWED: "the API did not let you in",
+    Exit.INTERRUPTED: "interrupted (Ctrl-C); the queue goes on",
+}
+
+_OF_ERROR: tuple[tuple[type[SlotQError], Exit], ...] = (
+    (Refused, Exit.NO),
+    (NotConfigured, Exit.USAGE),
+    (NotAllowed, Exit.NOT_ALLOWED),
+    (CannotReach, Exit.UNREACHABLE),
+    (Unavailable, Exit.UNREACHABLE),
+    (UnexpectedAnswer, Exit.UNREACHABLE),
+)
+
+
+def exit_of(error: SlotQError) -> Exit:
+    """The exit code for an error that nobody has caught."""
+    return next((code for kind, code in _OF_ERROR if isinstance(error, kind)), Exit.NO)

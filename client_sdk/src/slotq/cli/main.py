@@ -1,0 +1,81 @@
+"""`slotq`: the group of commands. Each is imported when it is asked for, so that a short answer is
+quick and a missing extra stops only the command that needs it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+
+import click
+
+from slotq.cli.app import App, Failure, interrupted
+from slotq.cli.exits import MEANINGS
+from slotq.errors import SlotQError
+
+COMMANDS = {
+    "submit": "slotq.cli.submit",
+    "ls": "slotq.cli.look",
+    "show": "slotq.cli.look",
+    "why": "slotq.cli.look",
+    "cancel": "slotq.cli.cancel",
+    "watch": "slotq.cli.watch",
+    "simulate": "slotq.cli.simulate",
+    "local": "slotq.cli.local",
+    "demo": "slotq.cli.demo",
+    "version": "slotq.cli.version",
+}
+"""By command: the module that has it under its own name. The order is that of the help."""
+
+_EPILOG = "\b\nExit codes:\n" + "\n".join(
+    f"  {int(code):>3}  {meaning}" for code, meaning in MEANINGS.items()
+)
+
+
+class Commands(click.Group):
+    """Loads commands by name and turns SlotQ's errors into messages and exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return [name for name, module in COMMANDS.items() if find_spec(module)]
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's signature
+        cmd_name: str,
+    ) -> click.Command | None:
+        module = COMMANDS.get(cmd_name)
+        if module is None or find_spec(module) is None:
+            return None
+        command: click.Command = getattr(import_module(module), cmd_name)
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except SlotQError as error:
+            raise Failure(error, as_json=ctx.ensure_object(App).json) from error
+        except KeyboardInterrupt:
+            raise interrupted() from None
+
+
+@click.group(cls=Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--endpoint", metavar="URL", help="The queue's API; else SLOTQ_ENDPOINT, else config."
+)
+@click.option("--json", "as_json", is_flag=True, help="The queue's own JSON instead of tables.")
+@click.option("--no-color", is_flag=True, help="Plain text; so does NO_COLOR, and a pipe.")
+@click.pass_context
+def cli(ctx: click.Context, endpoint: str | None, *, as_json: bool, no_color: bool) -> None:
+    """A priority queue in front of SageMaker training.
+
+    `slotq COMMAND --help` explains a command. Settings come from options, else SLOTQ_…
+    variables, else ~/.config/slotq/config.toml.
+    """
+    app = ctx.ensure_object(App)
+    app.endpoint = endpoint or app.endpoint
+    app.json = as_json or app.json
+    app.color = app.color and not no_color
+
+
+def main() -> None:
+    """The `slotq` program."""
+    cli(prog_name="slotq")

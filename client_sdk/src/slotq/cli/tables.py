@@ -1,0 +1,122 @@
+"""Jobs as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from slotq.follow import standing
+from slotq_core.wire import AttemptView, JobView
+
+COLORS = {
+    "running": "green",
+    "starting": "green",
+    "stopping": "yellow",
+    "preempted": "yellow",
+    "backoff": "yellow",
+    "completed": "blue",
+    "failed": "red",
+    "cancelled": "dim",
+    "stopped": "dim",
+}
+
+
+def queue_table(jobs: Iterable[JobView]) -> RenderableType:
+    """The queue, a line for each job, in the order given."""
+    table = _table("JOB", "STATE", ">PRIORITY", ">PLACE", "POOL", ">SLOTS", "ENTERED (UTC)", "WHY")
+    for job in jobs:
+        table.add_row(
+            job.name,
+            _state(job.state),
+            str(job.priority),
+            "" if job.place is None else str(job.place),
+            job.pool or ",".join(job.pools),
+            str(job.demand.get("slots", 0)),
+            _moment(job.entry_time),
+            why(job),
+        )
+    return table if table.row_count else Text("no jobs")
+
+
+def job_page(job: JobView) -> RenderableType:
+    """All there is to know of one job."""
+    facts = Table.grid(padding=(0, 2))
+    for name, value in (
+        ("job", job.name),
+        ("state", _state(job.state)),
+        ("place", "" if job.place is None else str(job.place)),
+        ("why", why(job)),
+        ("priority", str(job.priority)),
+        ("needs", ", ".join(f"{n} {what}" for what, n in job.demand.items())),
+        ("pools", ", ".join(job.pools)),
+        ("runs in", job.pool or ""),
+        ("preemptible", "yes" if job.preemptible else "no"),
+        ("min. runtime", f"{job.min_runtime:g} s" if job.min_runtime else ""),
+        ("retries", str(job.retries) if job.retries else ""),
+        ("entered", _moment(job.entry_time)),
+        ("changed", _moment(job.changed_at)),
+        ("submitter", job.submitter),
+        ("evictions", str(job.evictions)),
+    ):
+        if value:
+            facts.add_row(Text(name, style="bold"), value)
+    return Group(facts, Text(""), attempts_table(job.attempts)) if job.attempts else facts
+
+
+def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
+    """The history of a job, a line for each attempt."""
+    table = _table(">#", "TRAINING JOB", "POOL", "RAN FROM (UTC)", "TO", "OUTCOME", "MESSAGE")
+    for attempt in attempts:
+        table.add_row(
+            str(attempt.number),
+            attempt.training_job,
+            attempt.pool,
+            _moment(attempt.running_since),
+            _moment(attempt.ended_at),
+            outcome(attempt),
+            attempt.message,
+        )
+    return table
+
+
+def outcome(attempt: AttemptView) -> str:
+    """How an attempt ended, and for whom if for someone."""
+    how = attempt.outcome or ("stopping" if attempt.stop_cause else "")
+    if attempt.stop_cause == "evicted" and how in {"evicted", "stopping"}:
+        return f"{how} for {attempt.stopped_for}"
+    if attempt.stop_cause == "cancelled" and how in {"cancelled", "stopping"}:
+        return f"{how}, cancelled by {attempt.stopped_for}"
+    return how
+
+
+def why(job: JobView) -> str:
+    """Why it waits, or what is to be said of the state that it is in."""
+    return job.reason.text if job.reason else job.message
+
+
+def explanation(job: JobView) -> str:
+    """One sentence on where the job stands and why."""
+    return f"{job.name}: {standing(job)}"
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        right = column.startswith(">")
+        wraps = column in {"WHY", "MESSAGE"}
+        table.add_column(
+            column.removeprefix(">"), justify="right" if right else "left", no_wrap=not wraps
+        )
+    return table
+
+
+def _state(state: str) -> Text:
+    return Text(state, style=COLORS.get(state, ""))
+
+
+def _moment(text: str | None) -> str:
+    """`11-20 10:30:00` of `2026-11-20T10:30:00.000Z`."""
+    return f"{text[5:10]} {text[11:19]}" if text else ""

@@ -1,0 +1,111 @@
+"""QueueClient: the queue's four calls, and its refusals as exceptions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from pydantic import BaseModel, ValidationError
+
+from slotq import refusals
+from slotq.config import Config, load
+from slotq.errors import InvalidRequest, TooLate, UnexpectedAnswer
+from slotq.submission import jsonable
+from slotq.transport import Answer, Transport
+from slotq_core import names
+from slotq_core.wire import MAX_BODY, JobView, QueueView
+
+View = TypeVar("View", bound=BaseModel)
+
+
+class QueueClient:
+    """Speaks to the queue's API.
+
+    Every method may raise NotConfigured, NotAllowed, CannotReach, Unavailable and UnexpectedAnswer
+    (`slotq.errors`), and the Refused of `slotq_core.errors` that the queue answered with.
+    """
+
+    def __init__(
+        self,
+        endpoint: str | None = None,
+        *,
+        api_id: str | None = None,
+        region: str | None = None,
+        profile: str | None = None,
+        config: Config | None = None,
+        transport: Transport | None = None,
+    ) -> None:
+        """What is not given comes from the environment or the config file (`slotq.config`)."""
+        arguments = {"endpoint": endpoint, "api_id": api_id, "region": region, "profile": profile}
+        self.config = config or load(arguments)
+        self._transport = transport or Transport(self.config)
+
+    def submit(self, request: Mapping[str, Any]) -> JobView:
+        """Put a CreateTrainingJob request into the queue and return the job as it then stands.
+
+        The same request again, while its job lives, gives the same job.
+        """
+        body = json.dumps(jsonable(request)).encode()
+        if len(body) > MAX_BODY:
+            raise InvalidRequest(
+                f"the request has {len(body):,} bytes, the queue takes {MAX_BODY:,}: put what is "
+                "large (hyperparameters, environment) into S3"
+            )
+        return self._read(JobView, self._transport.call("POST", "/add-job", body=body))
+
+    def job(self, name: str) -> JobView:
+        """One job with its attempts, place and reason. Raises NoSuchJob."""
+        return self._read(JobView, self._transport.call("GET", _path(name)))
+
+    def jobs(
+        self, states: Iterable[str] | None = None, *, limit: int | None = None
+    ) -> list[JobView]:
+        """Jobs in the order of the queue: running, then waiting by place, then ended.
+
+        `states` keeps only those (None: all); `limit` cuts the list.
+        """
+        query: dict[str, object] = {}
+        if states is not None:
+            query["state"] = list(states)
+            if not query["state"]:
+                return []
+        if limit is not None:
+            query["limit"] = limit
+        return self._read(QueueView, self._transport.call("GET", "/jobs", query=query)).jobs
+
+    def cancel(self, name: str) -> JobView:
+        """Cancel a job, whether it waits or runs. Raises NoSuchJob, TooLate (it has ended).
+
+        Cancelling a cancelled job is no error: the first answer may have been lost.
+        """
+        try:
+            return self._read(JobView, self._transport.call("DELETE", _path(name)))
+        except TooLate:
+            job = self.job(name)
+            if job.state == "cancelled":
+                return job
+            raise
+
+    def _read(self, view: type[View], answer: Answer) -> View:
+        if not 200 <= answer.status_code < 300:
+            signed = self._transport.credentials() is not None
+            raise refusals.error(answer, config=self.config, signed=signed)
+        try:
+            return view.model_validate_json(answer.content)
+        except ValidationError:
+            raise UnexpectedAnswer(
+                f"{self.config.endpoint} answered {answer.status_code} with something that is not "
+                "the queue's: check that the endpoint is the queue's API and ends with its stage "
+                "(…/prod), and that slotq here is as new as the queue"
+            ) from None
+
+
+def _path(name: str) -> str:
+    if not names.TRAINING_JOB_NAME.fullmatch(name):
+        raise InvalidRequest(
+            f"{name!r} cannot be a job's name: those are 1 to 63 letters, digits and hyphens",
+            field="name",
+        )
+    return "/jobs/" + quote(name, safe="")

@@ -1,0 +1,54 @@
+"""What can go wrong on the user's side. The queue's own refusals are `slotq_core.errors.Refused`.
+
+SlotQError
+├── Refused …         the queue says no to the request itself (slotq_core.errors)
+├── NotConfigured     a setting is missing or malformed: names the setting and where to put it
+├── NotAllowed        the API did not let the caller in: says which permission or setting to check
+├── CannotReach       no connection to the endpoint, after several tries
+├── Unavailable       the queue answers, but not for now, after several tries (slotq_core.errors)
+└── UnexpectedAnswer  something answers at the endpoint that does not speak as the queue does
+"""
+
+from __future__ import annotations
+
+from slotq_core.errors import (
+    InvalidRequest,
+    NameTaken,
+    NeverFits,
+    NoSuchJob,
+    Refused,
+    SlotQError,
+    TooLate,
+    Unavailable,
+)
+
+__all__ = [
+    "CannotReach",
+    "InvalidRequest",
+    "NameTaken",
+    "NeverFits",
+    "NoSuchJob",
+    "NotAllowed",
+    "NotConfigured",
+    "Refused",
+    "SlotQError",
+    "TooLate",
+    "Unavailable",
+    "UnexpectedAnswer",
+]
+
+
+class NotConfigured(SlotQError):
+    """A setting is missing or malformed; the message names it and where it can be put."""
+
+
+class NotAllowed(SlotQError):
+    """The API answered 401 or 403; the message says which permission or setting to check."""
+
+
+class CannotReach(SlotQError):
+    """No connection to the endpoint; the message names the endpoint and what to check."""
+
+
+class UnexpectedAnswer(SlotQError):
+    """Something answers at the endpoint, but it is not (this version of) the queue."""

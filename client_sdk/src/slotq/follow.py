@@ -1,0 +1,140 @@
+"""Following one job: what there is to say about each change, and waiting until it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slotq.errors import CannotReach, Unavailable
+from slotq_core.model import TERMINAL_STATES, JobState
+from slotq_core.wire import AttemptView, JobView
+
+HEARTBEAT = 60.0
+"""Seconds after which a job that waits is mentioned again though nothing has changed."""
+RUNNING_HEARTBEAT = 600.0
+"""The same for one that runs: then its logs are the news."""
+PATIENCE = 900.0
+"""Seconds for which a queue that does not answer is asked again: the job does not depend on us."""
+
+S = JobState
+
+
+def follow(
+    fetch: Callable[[], JobView],
+    *,
+    say: Callable[[str], None],
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    poll: float = 5.0,
+    each: Callable[[JobView], None] = lambda _: None,
+) -> JobView:
+    """Ask for the job every `poll` seconds until it has ended; returns it as it ended.
+
+    Says one line for each change and a heartbeat now and then; `each` sees every answer. Raises
+    what `fetch` raises, an absent queue only after PATIENCE.
+    """
+    before: JobView | None = None
+    said_at = clock()
+    while True:
+        job = _patiently(fetch, say=say, clock=clock, sleep=sleep, poll=poll)
+        each(job)
+        line = news(before, job)
+        if line is None and clock() - said_at >= _heartbeat(job):
+            line = standing(job)
+        if line is not None:
+            say(f"{job.name}: {line}")
+            said_at = clock()
+        if ended(job):
+            return job
+        before = job
+        sleep(poll)
+
+
+def ended(job: JobView) -> bool:
+    return job.state in TERMINAL_STATES
+
+
+def news(before: JobView | None, now: JobView) -> str | None:
+    """What is new since `before` (None: everything); None where nothing is."""
+    if before is not None and standing(before) == standing(now):
+        return None
+    evicted = before is not None and now.evictions > before.evictions
+    if evicted and now.state != S.STOPPING:
+        return f"was evicted{_for(_last_evicted(now))}; now {standing(now)}"
+    return standing(now)
+
+
+def standing(job: JobView) -> str:
+    """Where a job stands, in one line for people, its name left out."""
+    match job.state:
+        case S.PENDING | S.PREEMPTED:
+            return f"waits, {_place(job)}{_why(job)}"
+        case S.BACKOFF:
+            return f"pauses before its next attempt{_why(job)}"
+        case S.STARTING:
+            return f"starting in pool {job.pool} (attempt {job.attempts_begun})"
+        case S.RUNNING:
+            return f"running in pool {job.pool} (attempt {job.attempts_begun}: {job.training_job})"
+        case S.STOPPING:
+            return _stopping(job)
+        case _:
+            return _end(job)
+
+
+def _stopping(job: JobView) -> str:
+    last = job.attempts[-1] if job.attempts else None
+    if last is None or last.stop_cause != "evicted":
+        return f"stopping: {job.message}" if job.message else "stopping"
+    return (
+        f"evicted{_for(last)}: it stops, keeps its place in the line, and goes on from its last "
+        "checkpoint when it starts again"
+    )
+
+
+def _end(job: JobView) -> str:
+    runs = f"{job.attempts_begun} attempt{'' if job.attempts_begun == 1 else 's'}"
+    line = f"{job.state} after {runs}" if job.attempts_begun else job.state
+    if job.evictions:
+        line += f", evicted {job.evictions} time{'' if job.evictions == 1 else 's'}"
+    return f"{line}: {job.message}" if job.message else line
+
+
+def _place(job: JobView) -> str:
+    return f"place {job.place} in the line" if job.place is not None else "in the line"
+
+
+def _why(job: JobView) -> str:
+    return f": {job.reason.text}" if job.reason else ""
+
+
+def _for(attempt: AttemptView | None) -> str:
+    return f" for {attempt.stopped_for}" if attempt is not None and attempt.stopped_for else ""
+
+
+def _last_evicted(job: JobView) -> AttemptView | None:
+    return next((a for a in reversed(job.attempts) if a.outcome == "evicted"), None)
+
+
+def _heartbeat(job: JobView) -> float:
+    return RUNNING_HEARTBEAT if job.state == S.RUNNING else HEARTBEAT
+
+
+def _patiently(
+    fetch: Callable[[], JobView],
+    *,
+    say: Callable[[str], None],
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    poll: float,
+) -> JobView:
+    """One answer, asking again while the queue does not answer: for PATIENCE at most."""
+    since: float | None = None
+    while True:
+        try:
+            return fetch()
+        except (CannotReach, Unavailable) as error:
+            if since is None:
+                since = clock()
+                say(f"the queue does not answer, asking again (the job goes on): {error}")
+            if clock() - since >= PATIENCE:
+                raise
+            sleep(poll)

@@ -1,0 +1,151 @@
+"""The promises that a single plan must keep, on random worlds."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from slotq_core.model import Demand, Snapshot
+from slotq_core.policy.apply import steps
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.lines import heads_needed, line_of
+from slotq_core.policy.order import order_key, position
+from slotq_core.policy.plan import Evict, Plan, Start
+
+from tests.property import reference
+from tests.property.worlds import NOW, snapshots
+
+
+Decided = tuple[set[tuple[str, str]], dict[str, tuple[str, set[str]]]]
+"""(job, pool) of every start; of every eviction the beneficiary, its pool and its victims."""
+
+
+def settle(snapshot: Snapshot) -> tuple[Decided, Snapshot]:
+    """Plan and apply until nothing is left to decide, which must come soon (promise 9, stable)."""
+    starts: set[tuple[str, str]] = set()
+    evictions: dict[str, tuple[str, set[str]]] = {}
+    pools = {pool.name: pool for pool in snapshot.pools}
+    for _ in range(len(snapshot.waiting) + 2):
+        planned = plan(snapshot, NOW)
+        if not planned.decisions:
+            return (starts, evictions), snapshot
+        more_starts, more_evictions = decided(planned)
+        starts |= more_starts
+        evictions |= more_evictions
+        jobs = {job.name: job for job in (*snapshot.active, *snapshot.waiting)}
+        for decision in planned.decisions:
+            jobs |= {after.name: after for _, after in steps(decision, pools, NOW)}
+        snapshot = replace(
+            snapshot,
+            active=tuple(job for job in jobs.values() if job.active),
+            waiting=tuple(job for job in jobs.values() if job.waits),
+        )
+    raise AssertionError("the plan does not settle")
+
+
+def decided(planned: Plan) -> Decided:
+    starts = {(d.job.name, d.pool) for d in planned.decisions if isinstance(d, Start)}
+    evictions = {
+        d.beneficiary.name: (d.claim.pool, {v.name for v in d.victims})
+        for d in planned.decisions
+        if isinstance(d, Evict)
+    }
+    return starts, evictions
+
+
+@given(snapshots())
+def test_the_plan_is_what_the_design_says_word_for_word(snapshot: Snapshot) -> None:
+    """Promise 4, ordered: the clever walk and the one that begins anew after each decision agree."""
+    assert settle(snapshot)[0] == reference.decide(snapshot, NOW)
+
+
+@given(snapshots())
+def test_a_plan_never_goes_over_capacity(snapshot: Snapshot) -> None:
+    """Promise 2."""
+    used = {pool.name: pool.foreign for pool in snapshot.pools}
+    for job in snapshot.active:
+        used[job.attempt.pool] += job.demand
+    before = dict(used)
+    for decision in plan(snapshot, NOW).decisions:
+        if isinstance(decision, Start):
+            used[decision.pool] += decision.job.demand
+    for pool in snapshot.pools:
+        assert used[pool.name].within(pool.capacity) or used[pool.name] == before[pool.name]
+
+
+@given(snapshots())
+def test_each_job_is_decided_about_once(snapshot: Snapshot) -> None:
+    """Promise 3: no job is started twice, evicted twice, or both in one plan."""
+    touched: list[str] = []
+    for decision in plan(snapshot, NOW).decisions:
+        if isinstance(decision, Start):
+            touched.append(decision.job.name)
+        elif isinstance(decision, Evict):
+            touched += [decision.beneficiary.name, *(v.name for v in decision.victims)]
+    assert len(touched) == len(set(touched))
+
+
+@given(snapshots())
+def test_nothing_is_evicted_unless_its_beneficiary_then_fits(snapshot: Snapshot) -> None:
+    """Promise 4, second half: victims rank strictly lower, and with them gone there is room."""
+    pools = {pool.name: pool for pool in snapshot.pools}
+    for decision in plan(snapshot, NOW).decisions:
+        if isinstance(decision, Evict):
+            gone = {victim.name for victim in decision.victims}
+            stays = [
+                job.demand
+                for job in snapshot.active
+                if job.attempt.pool == decision.claim.pool
+                and job.name not in gone
+                and job.state != "stopping"
+            ]
+            pool = pools[decision.claim.pool]
+            room = pool.capacity - pool.foreign - sum(stays, Demand())
+            assert decision.beneficiary.demand.within(room)
+            assert all(v.preemptible for v in decision.victims)
+            assert all(v.priority < decision.beneficiary.priority for v in decision.victims)
+
+
+@given(snapshots(), st.randoms(use_true_random=False))
+def test_the_same_world_in_any_order_gives_the_same_plan(
+    snapshot: Snapshot, rng: random.Random
+) -> None:
+    """Promise 9, deterministic."""
+    active, waiting = list(snapshot.active), list(snapshot.waiting)
+    rng.shuffle(active)
+    rng.shuffle(waiting)
+    shuffled = replace(snapshot, active=tuple(active), waiting=tuple(waiting))
+    assert plan(shuffled, NOW) == plan(snapshot, NOW)
+
+
+@given(snapshots())
+def test_the_heads_of_the_lines_give_the_same_plan_as_everything(snapshot: Snapshot) -> None:
+    heads = replace(snapshot, waiting=tuple(heads_of(snapshot)))
+    assert plan(heads, NOW) == plan(snapshot, NOW)
+
+
+def heads_of(snapshot: Snapshot) -> list:
+    claimants = [job for job in snapshot.waiting if job.claim]
+    kept = {job.name: job for job in claimants}
+    for line in {line_of(job) for job in snapshot.waiting}:
+        count = heads_needed(line, snapshot.pools, snapshot.active, claimants)
+        members = sorted((j for j in snapshot.waiting if line_of(j) == line), key=position)
+        kept |= {job.name: job for job in members[:count]}
+    return list(kept.values())
+
+
+@given(snapshots())
+def test_order_keys_sort_as_the_order_does(snapshot: Snapshot) -> None:
+    assert sorted(snapshot.waiting, key=order_key) == sorted(snapshot.waiting, key=position)
+
+
+@given(snapshots())
+def test_whoever_was_looked_at_and_waits_has_a_reason(snapshot: Snapshot) -> None:
+    """Promise 10: of each line that waits, at least the first job is explained."""
+    _, settled = settle(snapshot)
+    reasons = plan(settled, NOW).reasons
+    explained_lines = {line_of(job) for job in settled.waiting if job.name in reasons}
+    assert {line_of(job) for job in settled.waiting} == explained_lines
+    assert all(reason.sentence() for reason in reasons.values())

@@ -1,0 +1,132 @@
+"""The promises that hold over time, on random scenarios run to their end."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from slotq.simulate import simulate
+from slotq.simulate.scenario import Scenario
+from slotq_core.model import Demand, Job, Snapshot
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.plan import Evict, Plan, Start
+
+from tests.property.worlds import scenarios
+
+
+@given(scenarios())
+def test_every_run_ends_and_every_job_with_it(scenario: Scenario) -> None:
+    """Promises 1 and 9: nothing is lost and nothing goes on for ever; whatever could run has run."""
+    record = simulate(scenario)
+    for spec in scenario.jobs:
+        assert record.states[spec.name][-1][1] in {"completed", "cancelled", "refused"}
+
+
+@given(scenarios())
+def test_no_pool_is_ever_over_its_capacity(scenario: Scenario) -> None:
+    """Promise 2, at every moment of a run."""
+
+    def watch(snapshot: Snapshot, _planned: Plan, now: int) -> None:
+        for pool in snapshot.pools:
+            used = sum((j.demand for j in snapshot.active if j.attempt.pool == pool.name), Demand())
+            assert used.within(pool.capacity), (pool.name, now)
+
+    simulate(scenario, watch)
+
+
+@given(scenarios())
+def test_an_evicted_job_keeps_its_entry_time(scenario: Scenario) -> None:
+    """Promise 5."""
+    entered: dict[str, int] = {}
+
+    def watch(snapshot: Snapshot, _planned: Plan, _now: int) -> None:
+        for job in (*snapshot.active, *snapshot.waiting):
+            assert entered.setdefault(job.name, job.entry_time) == job.entry_time
+
+    simulate(scenario, watch)
+
+
+@given(scenarios(settled=True))
+def test_whoever_was_evicted_for_a_job_that_job_starts_before_the_victim_does(
+    scenario: Scenario,
+) -> None:
+    """Promise 9: in a world where nobody comes or goes, an eviction is never in vain."""
+    record = simulate(scenario)
+    waits_for: dict[str, str] = {}
+    for event in record.events:
+        if event.event == "evict":
+            waits_for[event.job] = event.reason.removeprefix("evicted for ")
+        elif event.event == "start":
+            assert event.job not in waits_for, f"{event.job} ran again before {waits_for[event.job]}"
+            waits_for = {v: b for v, b in waits_for.items() if b != event.job}
+        elif event.event == "complete":
+            waits_for.pop(event.job, None)
+    assert not waits_for
+
+
+@given(scenarios())
+def test_no_job_is_admitted_while_one_ahead_of_it_could_have_been(scenario: Scenario) -> None:
+    """Promise 4, from outside the walk: whoever is ahead of a starting job, waits on, and accepts
+    that pool, does not fit into what was free there, unless another claims or is given it."""
+
+    def watch(snapshot: Snapshot, planned: Plan, _now: int) -> None:
+        starts = [d for d in planned.decisions if isinstance(d, Start)]
+        started = {d.job.name for d in starts}
+        for start in starts:
+            if start.job.claim:
+                continue
+            free = _free(snapshot, start.pool)
+            for job in snapshot.waiting:
+                ahead = (-job.priority, job.entry_time, job.name) < (
+                    -start.job.priority,
+                    start.job.entry_time,
+                    start.job.name,
+                )
+                if ahead and job.name not in started and start.pool in job.pools:
+                    owed = _owed_to_others(snapshot, start.pool, job)
+                    given = sum(
+                        (d.job.demand for d in starts if d.pool == start.pool and _ahead(d.job, job)),
+                        Demand(),
+                    )
+                    assert not job.demand.within(free - owed - given), (job.name, start.job.name)
+
+    simulate(scenario, watch)
+
+
+@given(scenarios())
+def test_planning_again_at_once_decides_nothing(scenario: Scenario) -> None:
+    """Promise 9: a settled world gives no further action, and evicting jobs never do so in turn."""
+    last: list[Plan] = []
+
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        assert plan(snapshot, now) == planned
+        last.append(planned)
+        assert len(last) < 2_000, "the queue does not come to rest"
+
+    simulate(scenario, watch)
+    assert last and not last[-1].decisions
+
+
+@given(scenarios())
+def test_no_two_jobs_evict_each_other(scenario: Scenario) -> None:
+    """Promise 9: eviction goes strictly down the ranks, so it cannot go round."""
+
+    def watch(_snapshot: Snapshot, planned: Plan, _now: int) -> None:
+        for decision in planned.decisions:
+            if isinstance(decision, Evict):
+                assert all(v.priority < decision.beneficiary.priority for v in decision.victims)
+
+    simulate(scenario, watch)
+
+
+def _free(snapshot: Snapshot, name: str) -> Demand:
+    (pool,) = (p for p in snapshot.pools if p.name == name)
+    used = (j.demand for j in snapshot.active if j.attempt.pool == name)
+    return pool.capacity - pool.foreign - sum(used, Demand())
+
+
+def _owed_to_others(snapshot: Snapshot, name: str, job: Job) -> Demand:
+    claims = (j for j in snapshot.waiting if j.claim and j.claim.pool == name and j is not job)
+    return sum((j.claim.amount for j in claims), Demand())
+
+
+def _ahead(one: Job, other: Job) -> bool:
+    return (-one.priority, one.entry_time, one.name) < (-other.priority, other.entry_time, other.name)

@@ -1,0 +1,141 @@
+"""Random worlds, small enough that everything in them meets everything else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+from slotq.simulate.scenario import JobSpec, PoolSpec, Scenario
+from slotq_core.model import Attempt, Claim, Demand, Job, JobState, Pool, Snapshot, StopCause, StopOrder
+
+NOW = 1_000_000
+"""The moment at which random snapshots are planned (ms)."""
+
+durations = st.sampled_from([0, 5_000, 30_000, 100_000])
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> tuple[Pool, ...]:
+    return tuple(
+        Pool(
+            name=name,
+            instance_type="ml.test",
+            capacity=Demand(slots=draw(st.integers(1, 6))),
+            foreign=Demand(slots=draw(st.sampled_from([0, 0, 0, 1]))),
+            reserve_after=draw(st.sampled_from([None, None, 0, 50_000])),
+            min_runtime=draw(st.sampled_from([0, 0, 40_000])),
+            max_min_runtime=draw(st.sampled_from([0, 60_000])),
+        )
+        for name in ("p", "q", "r")[: draw(st.integers(1, 3))]
+    )
+
+
+@st.composite
+def snapshots(draw: st.DrawFn) -> Snapshot:
+    """Any world that the queue's own rules allow: what is active fits, claims belong to waiting jobs."""
+    world = draw(pools())
+    names = [pool.name for pool in world]
+    jobs = [draw(_job(f"j{i:02d}", names)) for i in range(draw(st.integers(0, 14)))]
+    room = {pool.name: (pool.capacity - pool.foreign).slots for pool in world}
+    active, waiting = [], []
+    for job in jobs:
+        pool = draw(st.sampled_from(job.pools))
+        if draw(st.booleans()) and job.demand.slots <= room[pool]:
+            room[pool] -= job.demand.slots
+            active.append(draw(_active(job, pool)))
+        else:
+            waiting.append(draw(_claimant(job)))
+    return Snapshot(pools=world, active=tuple(active), waiting=tuple(waiting))
+
+
+@st.composite
+def _job(draw: st.DrawFn, name: str, pool_names: list[str]) -> Job:
+    accepted = draw(st.lists(st.sampled_from(pool_names), min_size=1, unique=True))
+    return Job(
+        name=name,
+        state=JobState.PENDING,
+        priority=draw(st.integers(0, 3)),
+        entry_time=NOW - draw(st.sampled_from([0, 1_000, 50_000, 60_000, 200_000])),
+        demand=Demand(slots=draw(st.integers(1, 3))),
+        pools=tuple(accepted),
+        preemptible=draw(st.sampled_from([True, True, True, False])),
+        min_runtime=draw(durations),
+    )
+
+
+@st.composite
+def _active(draw: st.DrawFn, job: Job, pool: str) -> Job:
+    since = NOW - draw(st.sampled_from([1_000, 40_000, 90_000]))
+    state = draw(st.sampled_from([JobState.RUNNING] * 4 + [JobState.STOPPING, JobState.STARTING]))
+    attempt = Attempt(
+        number=1,
+        training_job=job.name,
+        token="t",
+        pool=pool,
+        instance_type="ml.test",
+        admitted_at=since,
+        created=state is not JobState.STARTING or draw(st.booleans()),
+        running_since=None if state is JobState.STARTING else since,
+        stop=StopOrder(cause=StopCause.EVICTED, by="x", at=NOW) if state is JobState.STOPPING else None,
+    )
+    return replace(job, state=state, attempt=attempt, attempts=1)
+
+
+@st.composite
+def _claimant(draw: st.DrawFn, job: Job) -> Job:
+    if draw(st.integers(0, 5)):
+        return job
+    claim = Claim(pool=draw(st.sampled_from(job.pools)), amount=job.demand, since=NOW - 500)
+    return replace(job, claim=claim)
+
+
+@st.composite
+def scenarios(draw: st.DrawFn, *, settled: bool = False) -> Scenario:
+    """Random scenarios. `settled`: everything is submitted before the start and nobody cancels."""
+    specs = [
+        PoolSpec(
+            name=name,
+            capacity=draw(st.integers(1, 5)),
+            stop_seconds=draw(st.sampled_from([0, 3, 20])),
+            reserve_after=draw(st.sampled_from([None, None, 0, 60])),
+            min_runtime=draw(st.sampled_from([0, 0, 30])),
+        )
+        for name in ("p", "q")[: draw(st.integers(1, 2))]
+    ]
+    names = [spec.name for spec in specs]
+    jobs = [draw(_spec(f"j{i}", names, settled=settled)) for i in range(draw(st.integers(1, 9)))]
+    return Scenario(pools=tuple(specs), jobs=tuple(_fitting(specs, jobs)))
+
+
+def _fitting(specs: list[PoolSpec], jobs: list[JobSpec]) -> list[JobSpec]:
+    """Those that run at the start must fit; the others may not."""
+    room = {spec.name: spec.capacity for spec in specs}
+    kept = []
+    for job in jobs:
+        if job.pool is not None:
+            if job.slots > room[job.pool]:
+                continue
+            room[job.pool] -= job.slots
+        kept.append(job)
+    return kept
+
+
+@st.composite
+def _spec(draw: st.DrawFn, name: str, pool_names: list[str], *, settled: bool) -> JobSpec:
+    running = draw(st.integers(0, 3)) == 0
+    fields: dict = {
+        "name": name,
+        "priority": draw(st.integers(0, 3)),
+        "slots": draw(st.integers(1, 4)),
+        "runtime": draw(st.sampled_from([1, 20, 50, 100])),
+        "checkpoint": draw(st.booleans()),
+        "preemptible": draw(st.sampled_from([True, True, True, False])),
+        "pools": draw(st.lists(st.sampled_from(pool_names), min_size=1, unique=True)),
+    }
+    if running:
+        fields |= {"running_since": -10, "pool": fields["pools"][0], "runtime": 60}
+    else:
+        fields["submit_at"] = draw(st.sampled_from([-5, 0] if settled else [-5, 0, 10, 20, 55]))
+        if not settled:
+            fields["cancel_at"] = draw(st.sampled_from([None, None, None, 12, 60]))
+    return JobSpec.model_validate(fields)

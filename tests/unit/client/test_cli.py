@@ -1,0 +1,238 @@
+"""The commands against a queue of fakes: what they print, their JSON and their exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from slotq.cli.app import App
+from slotq.cli.exits import MEANINGS, Exit
+from slotq.cli.main import cli
+from slotq_core.wire import JobView, QueueView
+from tests.unit.client.fake_queue import (
+    Clock,
+    FakeAnswer,
+    FakeHttp,
+    FakeQueue,
+    attempt,
+    client_of,
+    ended,
+    no_connection,
+    running,
+    waiting,
+)
+
+REQUEST = {
+    "TrainingJobName": "new",
+    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
+}
+
+
+@pytest.fixture
+def queue():
+    history = [attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4"), attempt(2)]
+    return FakeQueue(
+        running(2, evictions=1, attempts=history),
+        waiting(1, "needs 1 slot; pool p5 has 0 free of 2", name="job3"),
+        ended("failed", name="job9", message="AlgorithmError: exit code 1"),
+    )
+
+
+@pytest.fixture
+def http(queue):
+    return FakeHttp(queue)
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def slotq(http, clock):
+    def run(*args, **options):
+        app = App(
+            connect=lambda endpoint: client_of(http, clock=clock), clock=clock, sleep=clock.sleep
+        )
+        return CliRunner().invoke(cli, args, obj=app, **options)
+
+    return run
+
+
+def test_ls_is_a_table_in_the_order_of_the_queue(slotq):
+    result = slotq("ls")
+    lines = result.output.splitlines()
+    assert result.exit_code == Exit.OK
+    assert lines[0].split()[:4] == ["JOB", "STATE", "PRIORITY", "PLACE"]
+    assert [line.split()[0] for line in lines[1:]] == ["job1", "job3", "job9"]
+    assert "needs 1 slot; pool p5 has 0 free of 2" in lines[2]
+    assert "\x1b" not in result.output
+
+
+def test_ls_keeps_states_and_limits(slotq, http):
+    assert "job3" in slotq("ls", "--state", "pending", "--state", "running", "--limit", "5").output
+    assert http.sent[0].url.endswith("/jobs?state=pending&state=running&limit=5")
+    assert slotq("ls", "--state", "backoff").output == "no jobs\n"
+    assert slotq("ls", "--state", "asleep").exit_code == Exit.USAGE
+
+
+@pytest.mark.parametrize("where", [("--json", "ls"), ("ls", "--json")])
+def test_ls_json_is_the_queues_own_view(slotq, queue, where):
+    result = slotq(*where)
+    view = QueueView.model_validate_json(result.output)
+    assert view.jobs == list(queue.jobs.values())
+
+
+@pytest.mark.parametrize("command", ["show", "why", "cancel"])
+def test_one_job_as_json_is_the_queues_own_view(slotq, queue, command):
+    result = slotq(command, "job3", "--json")
+    assert JobView.model_validate_json(result.output) == queue.jobs["job3"]
+
+
+def test_show_has_the_attempts(slotq):
+    output = slotq("show", "job1").output
+    assert "job1-qstamp-2-abcdef" in output
+    assert "evicted for job4" in output
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("job3", "job3: waits, place 1 in the line: needs 1 slot; pool p5 has 0 free of 2"),
+        ("job1", "job1: running in pool p5 (attempt 2: job1-qstamp-2-abcdef)"),
+        ("job9", "job9: failed after 1 attempt: AlgorithmError: exit code 1"),
+    ],
+)
+def test_why_is_one_sentence(slotq, name, sentence):
+    assert slotq("why", name).output == sentence + "\n"
+
+
+def test_submit_from_a_file_from_yaml_and_from_stdin(slotq, http, tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps(REQUEST))
+    (tmp_path / "b.yaml").write_text(
+        "TrainingJobName: new\nResourceConfig: {InstanceType: ml.p5.48xlarge, InstanceCount: 1}\n"
+    )
+    first = slotq("submit", str(tmp_path / "a.json"))
+    assert first.exit_code == Exit.OK
+    assert first.output == "new: waits, place 4 in the line: the pool is full\n"
+    assert slotq("submit", str(tmp_path / "b.yaml")).exit_code == Exit.OK
+    assert slotq("submit", "-", input=json.dumps(REQUEST)).exit_code == Exit.OK
+    assert http.last_body() == REQUEST
+
+
+def test_submit_options_replace_the_files_tags(slotq, http):
+    request = REQUEST | {"Tags": [{"Key": "priority", "Value": "1"}]}
+    slotq(
+        *("submit", "-", "--name", "other", "--priority", "-5", "--pools", "p5,p4"),
+        *("--not-preemptible", "--min-runtime", "60", "--retries", "1"),
+        input=json.dumps(request),
+    )
+    body = http.last_body()
+    assert body["TrainingJobName"] == "other"
+    assert {tag["Key"]: tag["Value"] for tag in body["Tags"]} == {
+        "priority": "-5",
+        "slotq:pools": "p5,p4",
+        "slotq:preemptible": "false",
+        "slotq:min-runtime": "60",
+        "slotq:retries": "1",
+    }
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '"x"', ""])
+def test_submit_of_what_is_no_request_is_a_usage_error(slotq, http, text):
+    result = slotq("submit", "-", input=text)
+    assert result.exit_code == Exit.USAGE
+    assert "CreateTrainingJob request" in result.stderr
+    assert not http.sent
+
+
+def test_submit_wait_follows_to_the_end(slotq, queue):
+    queue.script(waiting(1, name="new"), running(name="new"), ended(name="new"))
+    queue.requests["new"] = REQUEST
+    result = slotq("submit", "-", "--wait", input=json.dumps(REQUEST))
+    assert result.exit_code == Exit.OK
+    assert result.output.splitlines()[-1] == "new: completed after 1 attempt"
+
+
+def test_watch_a_job_says_with_its_exit_code_whether_it_completed(slotq, queue):
+    queue.script(running(), ended("failed", message="out of memory"))
+    result = slotq("watch", "job1", "--every", "1")
+    assert result.exit_code == Exit.NO
+    assert result.output.splitlines() == [
+        "job1: running in pool p5 (attempt 1: job1)",
+        "job1: failed after 1 attempt: out of memory",
+    ]
+
+
+def test_watch_json_is_a_view_for_each_change(slotq, queue):
+    queue.script(waiting(1), waiting(1), running(), ended())
+    result = slotq("watch", "job1", "--json")
+    states = [JobView.model_validate_json(line).state for line in result.output.splitlines()]
+    assert states == ["pending", "running", "completed"]
+
+
+def test_watch_shows_the_queue_until_interrupted(slotq, queue, clock):
+    def after_sleep():
+        queue.jobs.pop("job9", None)
+        if clock.now >= 20:
+            raise KeyboardInterrupt
+
+    clock.after_sleep = after_sleep
+    result = slotq("watch")
+    assert result.exit_code == Exit.INTERRUPTED
+    assert result.output.count("JOB") == 2  # once at first, once when job9 has gone
+
+
+def test_a_refusal_is_no_with_the_queues_words(slotq):
+    result = slotq("show", "job77")
+    assert result.exit_code == Exit.NO
+    assert result.stderr.startswith("slotq: there is no job 'job77'")
+    assert "slotq ls" in result.stderr
+    assert result.stdout == ""
+
+
+def test_errors_as_json_are_error_views_on_stderr(slotq):
+    result = slotq("show", "job77", "--json")
+    assert json.loads(result.stderr)["code"] == "no_such_job"
+    assert result.stdout == ""
+
+
+def test_cancelling_what_has_ended_is_no(slotq):
+    assert slotq("cancel", "job3").exit_code == Exit.OK
+    assert slotq("cancel", "job9").exit_code == Exit.NO
+
+
+def test_a_queue_out_of_reach(slotq, http):
+    http.troubles = [no_connection()] * 9
+    result = slotq("ls")
+    assert result.exit_code == Exit.UNREACHABLE
+    assert "cannot reach the queue" in result.stderr
+
+
+def test_not_allowed(slotq, http):
+    http.troubles = [FakeAnswer(403, '{"message": "Forbidden"}')]
+    assert slotq("ls").exit_code == Exit.NOT_ALLOWED
+
+
+def test_no_endpoint_is_a_matter_of_settings():
+    result = CliRunner().invoke(cli, ["ls"])
+    assert result.exit_code == Exit.USAGE
+    assert "SLOTQ_ENDPOINT" in result.stderr
+
+
+def test_help_has_every_exit_code():
+    output = CliRunner().invoke(cli, ["--help"]).output
+    for code, meaning in MEANINGS.items():
+        assert f"{int(code)}  {meaning}" in output
+    assert set(MEANINGS) == set(Exit)
+
+
+def test_an_unknown_command_is_a_usage_error(slotq):
+    assert slotq("fly").exit_code == Exit.USAGE
+
+
+def test_version(slotq):
+    assert slotq("version").output.startswith("slotq 0.")
+    assert set(json.loads(slotq("version", "--json").output)) == {"slotq", "wire"}

@@ -1,0 +1,247 @@
+"""The queue's calls, signed and repeated, and its refusals as exceptions."""
+
+from __future__ import annotations
+
+import threading
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+import pytest
+from botocore.exceptions import SSLError
+
+from slotq import errors
+from slotq.client import QueueClient
+from slotq.config import Config
+from slotq.transport import TRIES, Transport
+from slotq_core.wire import JobView
+from tests.unit.client.fake_queue import (
+    ENDPOINT,
+    Clock,
+    FakeAnswer,
+    FakeAws,
+    FakeHttp,
+    FakeQueue,
+    client_of,
+    ended,
+    job_view,
+    no_connection,
+    running,
+    waiting,
+)
+
+REQUEST = {
+    "TrainingJobName": "job1",
+    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
+    "Tags": [{"Key": "priority", "Value": "7"}],
+}
+
+
+def test_submit_gives_the_job_as_it_stands():
+    http = FakeHttp()
+    job = client_of(http).submit(REQUEST)
+    assert isinstance(job, JobView)
+    assert (job.name, job.priority, job.place) == ("job1", 7, 1)
+    assert http.sent[0].url == f"{ENDPOINT}/add-job"
+    assert http.last_body() == REQUEST
+
+
+def test_looking_listing_and_cancelling():
+    http = FakeHttp(FakeQueue(running(), job_view("job2"), ended(name="job3")))
+    client = client_of(http)
+    assert client.job("job1").state == "running"
+    assert [job.name for job in client.jobs()] == ["job1", "job2", "job3"]
+    assert [job.name for job in client.jobs(["pending", "completed"])] == ["job2", "job3"]
+    assert [job.name for job in client.jobs(limit=2)] == ["job1", "job2"]
+    assert client.cancel("job2").state == "cancelled"
+
+
+def test_calls_are_signed_for_execute_api():
+    http = FakeHttp(FakeQueue(job_view()))
+    client_of(http).job("job1")
+    assert "/eu-west-1/execute-api/aws4_request" in str(http.sent[0].headers["Authorization"])
+
+
+def test_without_credentials_it_is_sent_unsigned():
+    http = FakeHttp(FakeQueue(job_view()))
+    client_of(http, aws=FakeAws(signed=False)).job("job1")
+    assert "Authorization" not in http.sent[0].headers
+
+
+def test_a_vpc_endpoint_gets_the_apis_id_signed():
+    http = FakeHttp(FakeQueue(job_view()))
+    endpoint = "https://vpce-0a.execute-api.eu-west-1.vpce.amazonaws.com/prod"
+    client_of(http, config=Config(endpoint=endpoint, api_id="a1b2c3")).job("job1")
+    headers = http.sent[0].headers
+    assert headers["x-apigw-api-id"] == "a1b2c3"
+    assert "x-apigw-api-id" in str(headers["Authorization"])
+
+
+@pytest.mark.parametrize(
+    "trouble", [no_connection(), FakeAnswer(429, "{}"), FakeAnswer(503, ""), FakeAnswer(500, "x")]
+)
+def test_what_passes_is_tried_again(trouble):
+    http, clock = FakeHttp(FakeQueue(job_view())), Clock()
+    http.troubles = [trouble, trouble]
+    assert client_of(http, clock=clock).job("job1").name == "job1"
+    assert len(http.sent) == 3
+    assert clock.slept == [0.25, 0.5]
+
+
+def test_the_pause_is_what_the_answer_asks_for():
+    http, clock = FakeHttp(FakeQueue(job_view())), Clock()
+    http.troubles = [FakeAnswer(429, "{}", {"Retry-After": "3"})]
+    client_of(http, clock=clock).job("job1")
+    assert clock.slept == [3.0]
+
+
+def test_a_submission_whose_answer_was_lost_is_the_same_job():
+    queue = FakeQueue()
+    http = FakeHttp(queue)
+    client = client_of(http)
+    client.submit(REQUEST)
+    http.troubles = [no_connection()]
+    assert client.submit(REQUEST).name == "job1"
+    assert list(queue.jobs) == ["job1"]
+
+
+def test_no_connection_at_all_names_the_endpoint_and_what_to_check():
+    http = FakeHttp()
+    http.troubles = [no_connection()] * TRIES
+    with pytest.raises(errors.CannotReach, match=r"https://queue.test/prod.*VPC"):
+        client_of(http).job("job1")
+    assert len(http.sent) == TRIES
+
+
+def test_a_wrong_certificate_is_not_tried_again():
+    http = FakeHttp()
+    http.troubles = [SSLError(endpoint_url=ENDPOINT, error="self-signed")]
+    with pytest.raises(errors.CannotReach, match="AWS_CA_BUNDLE"):
+        client_of(http).job("job1")
+    assert len(http.sent) == 1
+
+
+def test_a_queue_that_stays_unavailable_says_so():
+    http = FakeHttp()
+    http.troubles = [FakeAnswer(503, '{"message": "Service Unavailable"}')] * TRIES
+    with pytest.raises(errors.Unavailable, match="503 5 times.*Service Unavailable"):
+        client_of(http).job("job1")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (400, "invalid_request", errors.InvalidRequest),
+        (400, "never_fits", errors.NeverFits),
+        (409, "name_taken", errors.NameTaken),
+        (409, "too_late", errors.TooLate),
+        (404, "no_such_job", errors.NoSuchJob),
+        (422, "a_newer_code", errors.Refused),
+    ],
+)
+def test_a_refusal_comes_back_as_its_own_exception(status, code, kind):
+    http = FakeHttp()
+    http.troubles = [
+        FakeAnswer(status, f'{{"code": "{code}", "message": "do this", "field": "Tags"}}')
+    ]
+    with pytest.raises(kind, match="do this") as raised:
+        client_of(http).submit(REQUEST)
+    assert raised.value.field == "Tags"
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("Missing Authentication Token", "must end with the stage"),
+        ("User: x is not authorized to perform: execute-api:Invoke on", "execute-api:Invoke"),
+        ("The security token included in the request is expired", "expired: log in again"),
+        ("The security token included in the request is invalid.", "SLOTQ_PROFILE"),
+        ("The request signature we calculated does not match", "SLOTQ_REGION"),
+        ("Forbidden", "SLOTQ_API_ID"),
+        ("something new", "execute-api:Invoke"),
+    ],
+)
+def test_who_is_not_let_in_learns_what_to_check(message, said):
+    http = FakeHttp()
+    http.troubles = [FakeAnswer(403, f'{{"Message": "{message}"}}')]
+    with pytest.raises(errors.NotAllowed, match=said):
+        client_of(http).jobs()
+
+
+def test_who_is_not_let_in_unsigned_learns_that():
+    http = FakeHttp()
+    http.troubles = [FakeAnswer(403, '{"message": "Missing Authentication Token"}')]
+    with pytest.raises(errors.NotAllowed, match="no AWS credentials"):
+        client_of(http, aws=FakeAws(signed=False)).jobs()
+
+
+@pytest.mark.parametrize("answer", [FakeAnswer(200, "<html>"), FakeAnswer(404, "Not Found")])
+def test_an_answer_that_is_not_the_queues_is_said_to_be_so(answer):
+    http = FakeHttp()
+    http.troubles = [answer]
+    with pytest.raises(errors.UnexpectedAnswer, match="ends with its stage"):
+        client_of(http).jobs()
+
+
+def test_cancelling_what_is_cancelled_is_done_and_what_has_ended_is_too_late():
+    http = FakeHttp(FakeQueue(job_view(state="cancelled"), ended(name="job2")))
+    client = client_of(http)
+    assert client.cancel("job1").state == "cancelled"
+    with pytest.raises(errors.TooLate):
+        client.cancel("job2")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "../jobs", "a b", "x" * 64])
+def test_a_name_that_no_job_can_have_is_not_sent(name):
+    http = FakeHttp()
+    with pytest.raises(errors.InvalidRequest):
+        client_of(http).job(name)
+    assert not http.sent
+
+
+def test_too_large_a_request_is_not_sent():
+    http = FakeHttp()
+    with pytest.raises(errors.InvalidRequest, match="put what is large"):
+        client_of(http).submit(REQUEST | {"HyperParameters": {"a": "x" * 1_100_000}})
+    assert not http.sent
+
+
+def test_no_region_for_the_signature_is_said():
+    http = FakeHttp()
+    config = Config(endpoint=ENDPOINT)
+    with pytest.raises(errors.NotConfigured, match="SLOTQ_REGION"):
+        client_of(http, config=config, aws=FakeAws(region=None)).jobs()
+
+
+def test_an_unknown_profile_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    with pytest.raises(errors.NotConfigured, match="'nobody'.*list-profiles"):
+        Transport(Config(endpoint=ENDPOINT, profile="nobody"))
+
+
+class Quiet(WSGIRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+def test_over_a_real_connection(monkeypatch):
+    seen = []
+
+    def app(environ, start_response):
+        seen.append((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
+        start_response("200 OK", [("Content-Type", "application/json")])
+        return [waiting(2).model_dump_json().encode()]
+
+    monkeypatch.setenv("HTTP_PROXY", "http://nowhere.test:1")  # loopback never goes through it
+    with make_server("127.0.0.1", 0, app, handler_class=Quiet) as server:
+        thread = threading.Thread(target=server.handle_request, daemon=True)
+        thread.start()
+        client = QueueClient(f"http://127.0.0.1:{server.server_port}/prod", region="eu-west-1")
+        assert client.job("job1").place == 2
+        thread.join()
+    assert seen == [("GET", "/prod/jobs/job1")]
+
+
+def test_nobody_there_on_loopback_hints_at_the_emulator():
+    config = Config(endpoint="http://127.0.0.1:9", region="eu-west-1")
+    transport = Transport(config, aws=FakeAws(), sleep=Clock().sleep)
+    with pytest.raises(errors.CannotReach, match="slotq local start"):
+        QueueClient(config=config, transport=transport).jobs()

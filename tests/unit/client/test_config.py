@@ -1,0 +1,102 @@
+"""Where settings come from, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from slotq.config import load
+from slotq.errors import NotConfigured
+
+URL = "https://abc.execute-api.eu-west-1.amazonaws.com/prod"
+
+
+@pytest.fixture
+def env(tmp_path):
+    return {"HOME": str(tmp_path)}
+
+
+def write(tmp_path, text):
+    path = tmp_path / ".config" / "slotq" / "config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return path
+
+
+def test_argument_over_environment_over_file(tmp_path, env):
+    path = write(tmp_path, 'endpoint = "https://file.test"\nregion = "file"\npriority = 3\n')
+    env |= {"SLOTQ_ENDPOINT": "https://env.test", "SLOTQ_REGION": "env"}
+    config = load({"endpoint": "https://argument.test", "region": None}, environ=env)
+    assert (config.endpoint, config.region, config.priority) == ("https://argument.test", "env", 3)
+    assert config.source("endpoint") == "argument"
+    assert config.source("region") == "SLOTQ_REGION"
+    assert config.source("priority") == str(path)
+    assert config.source("api_id") == "not set"
+
+
+def test_no_file_is_no_error_and_an_empty_variable_is_not_given(env):
+    config = load(environ=env | {"SLOTQ_ENDPOINT": "", "SLOTQ_CONFIG": ""})
+    assert config.endpoint is None
+
+
+def test_xdg_and_a_named_file(tmp_path, env):
+    (tmp_path / "x" / "slotq").mkdir(parents=True)
+    (tmp_path / "x" / "slotq" / "config.toml").write_text('api_id = "xdg"')
+    (tmp_path / "own.toml").write_text('api_id = "own"')
+    env["XDG_CONFIG_HOME"] = str(tmp_path / "x")
+    assert load(environ=env).api_id == "xdg"
+    assert load(environ=env | {"SLOTQ_CONFIG": str(tmp_path / "own.toml")}).api_id == "own"
+
+
+def test_without_an_endpoint_it_says_how_to_set_one(env):
+    with pytest.raises(NotConfigured, match=r"(?s)SLOTQ_ENDPOINT.*config\.toml.*slotq local start"):
+        load(environ=env).required_endpoint()
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"SLOTQ_ENDPOINT": "queue.test/prod"}, "endpoint .from SLOTQ_ENDPOINT. must be a URL"),
+        ({"SLOTQ_ENDPOINT": "ftp://queue.test"}, "must be a URL"),
+        ({"SLOTQ_ENDPOINT": "https://queue.test:x/"}, "must be a URL"),
+        ({"SLOTQ_ENDPOINT": "https://queue.test/?a=b"}, "must be a URL"),
+        ({"SLOTQ_PRIORITY": "high"}, "priority .from SLOTQ_PRIORITY. must be an integer"),
+        ({"SLOTQ_PRIORITY": "1000001"}, "to 1,000,000"),
+        ({"SLOTQ_CONFIG": "/nowhere/config.toml"}, "names /nowhere/config.toml, which is not"),
+    ],
+)
+def test_a_wrong_variable_is_named(env, variables, said):
+    with pytest.raises(NotConfigured, match=said):
+        load(environ=env | variables)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("endpoint = ", "cannot be read as TOML"),
+        ('endpint = "x"', "'endpint' is not known; there are endpoint, api_id"),
+        ("endpoint = 5", "endpoint .from .*config.toml. must be a text, not 5"),
+        ("priority = true", "must be an integer"),
+        ("priority = 1.5", "must be an integer"),
+    ],
+)
+def test_a_wrong_file_is_named(tmp_path, env, text, said):
+    write(tmp_path, text)
+    with pytest.raises(NotConfigured, match=said):
+        load(environ=env)
+
+
+def test_a_vpc_endpoint_needs_the_api_id(env):
+    url = "https://vpce-0abc-xyz.execute-api.eu-west-1.vpce.amazonaws.com/prod/"
+    with pytest.raises(NotConfigured, match="SLOTQ_API_ID"):
+        load({"endpoint": url}, environ=env)
+    config = load({"endpoint": url, "api_id": "a1b2"}, environ=env)
+    assert config.endpoint == url.rstrip("/")
+    assert config.signing_region() == "eu-west-1"
+
+
+def test_the_region_is_read_from_the_endpoint_unless_given(env):
+    assert load({"endpoint": URL}, environ=env).signing_region() == "eu-west-1"
+    assert load({"endpoint": URL, "region": "us-east-1"}, environ=env).signing_region() == (
+        "us-east-1"
+    )
+    assert load({"endpoint": "https://queue.test"}, environ=env).signing_region() is None

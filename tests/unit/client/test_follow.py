@@ -1,0 +1,110 @@
+"""What is said of a job while it is followed, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from slotq.errors import CannotReach, NoSuchJob
+from slotq.follow import HEARTBEAT, PATIENCE, follow, news, standing
+from tests.unit.client.fake_queue import Clock, attempt, ended, job_view, running, waiting
+
+EVICTED = [attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")]
+STOPPING = [attempt(1, stop_cause="evicted", stopped_for="job4")]
+
+
+def followed(*answers, poll=5.0):
+    """What is said while these are the answers, one a poll; and how it ended."""
+    clock, said, script = Clock(), [], list(answers)
+
+    def fetch():
+        answer = script.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    job = follow(fetch, say=said.append, clock=clock, sleep=clock.sleep, poll=poll)
+    return said, job, clock
+
+
+def test_only_changes_are_said():
+    said, job, clock = followed(
+        waiting(3), waiting(3), waiting(2), running(), running(), ended(), poll=5
+    )
+    assert said == [
+        "job1: waits, place 3 in the line: the pool is full",
+        "job1: waits, place 2 in the line: the pool is full",
+        "job1: running in pool p5 (attempt 1: job1)",
+        "job1: completed after 1 attempt",
+    ]
+    assert job.state == "completed"
+    assert clock.now == 25
+
+
+def test_a_job_that_waits_long_is_mentioned_now_and_then():
+    waits = [waiting(1)] * int(2 * HEARTBEAT / 5 + 1)
+    said, _, _ = followed(*waits, ended(), poll=5)
+    assert said[:3] == ["job1: waits, place 1 in the line: the pool is full"] * 3
+    assert len(said) == 4
+
+
+def test_an_eviction_names_its_beneficiary():
+    said, _, _ = followed(
+        running(),
+        running(state="stopping", evictions=1, attempts=STOPPING, message="evicted for job4"),
+        waiting(1, state="preempted", evictions=1, attempts_begun=1, attempts=EVICTED),
+        running(2, evictions=1),
+        ended(number=2, evictions=1),
+    )
+    assert "evicted for job4: it stops, keeps its place" in said[1]
+    assert said[2] == "job1: waits, place 1 in the line: the pool is full"
+    assert said[3] == "job1: running in pool p5 (attempt 2: job1-qstamp-2-abcdef)"
+    assert said[4] == "job1: completed after 2 attempts, evicted 1 time"
+
+
+def test_an_eviction_between_two_looks_is_not_kept_back():
+    again = running(2, evictions=1, attempts=[*EVICTED, attempt(2)])
+    said, _, _ = followed(running(), again, ended(number=2, evictions=1))
+    assert said[1] == (
+        "job1: was evicted for job4; now running in pool p5 (attempt 2: job1-qstamp-2-abcdef)"
+    )
+
+
+def test_a_failure_comes_with_its_message():
+    said, _, _ = followed(ended("failed", message="AlgorithmError: exit code 1"))
+    assert said == ["job1: failed after 1 attempt: AlgorithmError: exit code 1"]
+
+
+def test_a_cancel_is_not_called_an_eviction():
+    stop = [attempt(1, stop_cause="cancelled", stopped_for="ada")]
+    assert standing(running(state="stopping", attempts=stop, message="cancelled by ada")) == (
+        "stopping: cancelled by ada"
+    )
+    assert standing(running(state="stopping", attempts=[], message="")) == "stopping"
+
+
+@pytest.mark.parametrize("state", ["pending", "preempted", "backoff", "starting", "stopping"])
+def test_every_state_has_a_line(state):
+    assert standing(job_view(state=state, attempts_begun=1, pool="p5"))
+
+
+def test_nothing_new_is_no_news():
+    assert news(running(), running()) is None
+    assert news(None, running()) is not None
+
+
+def test_a_queue_that_is_away_for_a_while_is_asked_again():
+    away = CannotReach("no route")
+    said, job, _ = followed(running(), away, away, ended())
+    assert job.state == "completed"
+    assert [line for line in said if "does not answer" in line] == [said[1]]
+
+
+def test_a_queue_that_stays_away_is_given_up():
+    away = [CannotReach("no route")] * int(PATIENCE / 5 + 2)
+    with pytest.raises(CannotReach):
+        followed(running(), *away)
+
+
+def test_a_job_that_is_not_there_is_no_matter_of_patience():
+    with pytest.raises(NoSuchJob):
+        followed(NoSuchJob("there is no job 'job1'"))

@@ -1,0 +1,317 @@
+"""The session under the real SageMaker SDK v2, over a fake queue and moto's AWS."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from slotq.errors import CannotReach, InvalidRequest, NotConfigured
+from tests.unit.client.fake_queue import (
+    Clock,
+    FakeHttp,
+    FakeQueue,
+    attempt,
+    client_of,
+    ended,
+    job_view,
+    no_connection,
+    running,
+    waiting,
+)
+
+pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not installed")
+
+from sagemaker.estimator import Estimator
+from sagemaker.exceptions import UnexpectedStatusException
+
+from slotq import QueueTrainingJobSession
+
+NO_TELEMETRY = {
+    "SchemaVersion": "1.0",
+    "SageMaker": {"PythonSDK": {"Modules": {"TelemetryOptOut": True}}},
+}
+ROLE = "arn:aws:iam::123456789012:role/trainer"
+
+
+@pytest.fixture
+def aws():
+    with mock_aws():
+        boto3.client("s3").create_bucket(
+            Bucket="sagemaker-eu-west-1-123456789012",
+            CreateBucketConfiguration={"LocationConstraint": "eu-west-1"},
+        )
+        yield boto3.Session()
+
+
+@pytest.fixture
+def queue():
+    return FakeQueue()
+
+
+@pytest.fixture
+def http(queue):
+    return FakeHttp(queue)
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def session(aws, http, clock, said):
+    def make(**settings):
+        return QueueTrainingJobSession(
+            aws,
+            queue=client_of(http, clock=clock),
+            endpoint="https://queue.test/prod",
+            say=said.append,
+            clock=clock,
+            sleep=clock.sleep,
+            sagemaker_config=NO_TELEMETRY,
+            **settings,
+        )
+
+    return make
+
+
+def estimator(session, **settings):
+    given = {"instance_count": 1, "instance_type": "ml.p5.48xlarge", "role": ROLE}
+    image = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/train:1"
+    return Estimator(image, sagemaker_session=session, **(given | settings))
+
+
+def tags_of(request):
+    return {tag["Key"]: tag["Value"] for tag in request["Tags"]}
+
+
+def train(aws, name, status="Completed"):
+    """A training job in moto, which is born completed."""
+    aws.client("sagemaker").create_training_job(
+        TrainingJobName=name,
+        AlgorithmSpecification={"TrainingImage": "train:1", "TrainingInputMode": "File"},
+        RoleArn=ROLE,
+        OutputDataConfig={"S3OutputPath": "s3://out", "KmsKeyId": ""},
+        ResourceConfig={
+            "InstanceType": "ml.p5.48xlarge",
+            "InstanceCount": 1,
+            "VolumeSizeInGB": 30,
+        },
+        StoppingCondition={"MaxRuntimeInSeconds": 60},
+        Tags=[{"Key": "priority", "Value": "1"}],
+    )
+
+
+def test_fit_submits_to_the_queue_and_returns(session, queue, aws, said):
+    job = estimator(session(priority=5), tags=[{"Key": "team", "Value": "vision"}])
+    job.fit("s3://data/train", job_name="job1", wait=False)
+    request = queue.requests["job1"]
+    assert request["TrainingJobName"] == "job1"
+    assert request["ResourceConfig"]["InstanceType"] == "ml.p5.48xlarge"
+    assert tags_of(request) == {"priority": "5", "team": "vision"}
+    assert aws.client("sagemaker").list_training_jobs()["TrainingJobSummaries"] == []
+    assert said == ["job1: in the queue with priority 5"]
+
+
+def test_the_estimators_own_tag_wins(session, queue):
+    made = session(priority=5, pools=["p5", "p4"], preemptible=False, min_runtime=60, retries=1)
+    estimator(made, tags=[{"Key": "priority", "Value": "9"}]).fit(job_name="job1", wait=False)
+    assert tags_of(queue.requests["job1"]) == {
+        "priority": "9",
+        "slotq:pools": "p5,p4",
+        "slotq:preemptible": "false",
+        "slotq:min-runtime": "60",
+        "slotq:retries": "1",
+    }
+
+
+def test_the_priority_may_come_from_the_environment(session, queue, monkeypatch):
+    monkeypatch.setenv("SLOTQ_PRIORITY", "3")
+    estimator(session()).fit(job_name="job1", wait=False)
+    assert tags_of(queue.requests["job1"]) == {"priority": "3"}
+
+
+def test_other_requests_go_to_sagemaker(session, queue, aws):
+    session().create_model("model1", ROLE, {"Image": "train:1", "ModelDataUrl": "s3://out/m"})
+    assert aws.client("sagemaker").list_models()["Models"][0]["ModelName"] == "model1"
+    assert not queue.requests
+
+
+def test_fit_waits_across_an_eviction_and_finds_the_last_model(session, queue, aws, said):
+    job = estimator(session())
+    train(aws, "job1-qstamp-2-abcdef")
+    evicted = attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")
+    history = [evicted, attempt(2)]
+    queue.script(
+        waiting(2),
+        running(),
+        waiting(1, state="preempted", evictions=1, attempts_begun=1, attempts=[evicted]),
+        running(2, evictions=1, attempts=history),
+        ended(number=2, evictions=1, attempts=history),
+    )
+    queue.requests.clear()
+    queue.jobs.clear()
+    job.fit(job_name="job1", logs=False)
+    assert said[0] == "job1: in the queue with priority 0"
+    assert said[-1] == "job1: completed after 2 attempts, evicted 1 time"
+    assert any("was evicted for job4; now waits, place 1" in line for line in said)
+    assert job.model_data.endswith("job1-qstamp-2-abcdef/output/model.tar.gz")
+    assert job.latest_training_job.describe()["TrainingJobName"] == "job1-qstamp-2-abcdef"
+
+
+@pytest.mark.parametrize(
+    ("state", "status"), [("failed", "Failed"), ("cancelled", "Stopped"), ("stopped", "Stopped")]
+)
+def test_an_end_that_is_no_completion_raises_as_the_sdk_does(session, queue, state, status):
+    queue.script(ended(state, message="AlgorithmError: exit code 1"))
+    with pytest.raises(UnexpectedStatusException, match="AlgorithmError: exit code 1") as raised:
+        session().wait_for_job("job1")
+    assert raised.value.actual_status == status
+
+
+def test_fit_shows_the_logs_of_every_attempt_once(session, queue, aws, said):
+    logs = aws.client("logs")
+    logs.create_log_group(logGroupName="/aws/sagemaker/TrainingJobs")
+    for name, lines in (("job1", ["step 1", "step 2"]), ("job1-qstamp-2-abcdef", ["step 3"])):
+        stream = {
+            "logGroupName": "/aws/sagemaker/TrainingJobs",
+            "logStreamName": f"{name}/algo-1-1700000000",
+        }
+        logs.create_log_stream(**stream)
+        now = 1000 * int(__import__("time").time())
+        events = [{"timestamp": now + n, "message": line} for n, line in enumerate(lines)]
+        logs.put_log_events(**stream, logEvents=events)
+    evicted = attempt(1, outcome="evicted", ended_at="2026-11-20T10:31:00.000Z")
+    queue.script(
+        running(),
+        running(),
+        running(2, attempts=[evicted, attempt(2)]),
+        ended(number=2, attempts=[evicted, attempt(2)]),
+    )
+    session().logs_for_job("job1", wait=True)
+    assert [line for line in said if line.startswith("step")] == ["step 1", "step 2", "step 3"]
+
+
+def test_logs_that_are_not_there_do_not_matter(session, queue, said):
+    queue.script(running(), running(), ended())
+    session().logs_for_job("job1", wait=True)
+    assert said[-1] == "job1: completed after 1 attempt"
+
+
+def test_a_job_that_waits_is_described_from_its_request(session, queue):
+    made = session()
+    job = estimator(made, hyperparameters={"lr": 0.1})
+    job.fit(job_name="job1", wait=False)
+    answer = job.latest_training_job.describe()
+    assert (answer["TrainingJobStatus"], answer["SecondaryStatus"]) == ("InProgress", "Pending")
+    assert answer["HyperParameters"] == {"lr": "0.1"}
+    assert answer["CreationTime"].year == 2026
+    assert job.model_data == ""
+
+
+@pytest.mark.parametrize(
+    ("job", "status"),
+    [
+        (job_view(state="starting", attempts_begun=1, pool="p5"), ("InProgress", "Starting")),
+        (running(state="preempted"), ("InProgress", "Pending")),
+        (job_view(state="cancelled"), ("Stopped", "Stopped")),
+        (job_view(state="failed", message="no such image"), ("Failed", "Failed")),
+    ],
+)
+def test_a_job_without_a_training_job_is_described_from_the_queue(session, queue, job, status):
+    queue.jobs["job1"] = job
+    answer = session().describe_training_job("job1")
+    assert (answer["TrainingJobStatus"], answer["SecondaryStatus"]) == status
+    assert answer.get("FailureReason") == (job.message or None)
+
+
+def test_a_training_job_that_is_not_the_queues_is_sagemakers(session, aws):
+    train(aws, "other")
+    made = session()
+    assert made.describe_training_job("other")["TrainingJobStatus"] == "Completed"
+    assert made.wait_for_job("other")["TrainingJobName"] == "other"
+
+
+def test_attach_finds_the_latest_attempt(session, queue, aws):
+    train(aws, "job1-qstamp-2-abcdef")
+    queue.jobs["job1"] = ended(number=2)
+    attached = Estimator.attach("job1", sagemaker_session=session())
+    assert attached.model_data.endswith("job1-qstamp-2-abcdef/output/model.tar.gz")
+    assert attached.instance_type == "ml.p5.48xlarge"
+
+
+def test_stop_cancels_in_the_queue(session, queue):
+    job = estimator(session())
+    job.fit(job_name="job1", wait=False)
+    job.latest_training_job.stop()
+    assert queue.jobs["job1"].state == "cancelled"
+
+
+def test_ctrl_c_leaves_the_job_in_the_queue_and_says_how_to_cancel(session, queue, clock, said):
+    queue.script(waiting(1), waiting(1))
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    clock.after_sleep = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        session().wait_for_job("job1")
+    assert queue.jobs["job1"].state == "pending"
+    assert "slotq cancel job1" in said[-1]
+
+
+def test_a_refusal_says_what_to_change(session):
+    with pytest.raises(InvalidRequest, match="takes an integer"):
+        estimator(session(), tags=[{"Key": "priority", "Value": "high"}]).fit(wait=False)
+
+
+def test_a_queue_out_of_reach_is_an_exception_not_a_training_job(session, http, aws):
+    http.troubles = [no_connection()] * 9
+    with pytest.raises(CannotReach):
+        estimator(session()).fit(job_name="job1", wait=False)
+    assert aws.client("sagemaker").list_training_jobs()["TrainingJobSummaries"] == []
+
+
+def test_without_an_endpoint_it_fails_before_anything_is_done():
+    with pytest.raises(NotConfigured, match="SLOTQ_ENDPOINT"):
+        QueueTrainingJobSession()
+
+
+def test_sts_follows_the_configured_endpoint(session, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    made = session()
+    urls = []
+
+    def stop(request, **_):
+        urls.append(request.url)
+        raise InterruptedError
+
+    made.boto_session.events.register_last("before-send.sts", stop)
+    with pytest.raises(InterruptedError):
+        made.account_id()
+    assert urls == ["http://127.0.0.1:1/"]
+
+
+def test_slotq_itself_does_not_import_the_sdk():
+    code = "import slotq, sys, slotq.cli.main, slotq.client; sys.exit('sagemaker' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_without_the_sdk_the_import_error_says_what_to_install():
+    code = (
+        "import sys; sys.modules['sagemaker'] = None\n"
+        "import slotq\n"
+        "try:\n    slotq.QueueTrainingJobSession\n"
+        "except ImportError as error:\n    assert 'slotq[sagemaker2]' in str(error)\n"
+        "else:\n    raise SystemExit(1)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

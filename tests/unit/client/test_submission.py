@@ -1,0 +1,66 @@
+"""Requests as plain JSON, and settings as tags."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+
+from slotq.errors import InvalidRequest
+from slotq.submission import jsonable, settings_tags, with_tags
+
+
+def test_settings_become_the_tags_that_the_queue_reads():
+    assert settings_tags(
+        priority=0, pools=("p5", "p4"), preemptible=False, min_runtime=600, retries=2
+    ) == {
+        "priority": "0",
+        "slotq:pools": "p5,p4",
+        "slotq:preemptible": "false",
+        "slotq:min-runtime": "600",
+        "slotq:retries": "2",
+    }
+    assert settings_tags(pools="p5,p4") == {"slotq:pools": "p5,p4"}
+    assert settings_tags() == {}
+
+
+def test_an_explicit_tag_wins_unless_overridden():
+    request = {"Tags": [{"Key": "priority", "Value": "9"}, {"Key": "team", "Value": "a"}]}
+    tags = {"priority": "1", "slotq:retries": "2"}
+    added = {"Key": "slotq:retries", "Value": "2"}
+    assert with_tags(request, tags)["Tags"] == [*request["Tags"], added]
+    assert with_tags(request, tags, override=True)["Tags"] == [
+        {"Key": "team", "Value": "a"},
+        {"Key": "priority", "Value": "1"},
+        added,
+    ]
+
+
+def test_no_tags_stay_none():
+    assert with_tags({"a": 1}, {}) == {"a": 1}
+    assert with_tags({"Tags": None}, {"priority": "1"})["Tags"] == [
+        {"Key": "priority", "Value": "1"}
+    ]
+
+
+def test_json_has_no_none_and_no_datetime():
+    summer = timezone(timedelta(hours=2))
+    assert jsonable(
+        {
+            "a": None,
+            "b": [datetime(2026, 7, 1, 12, tzinfo=summer), date(2026, 7, 1)],
+            "c": ({"d": None, "e": True, "f": 1.5},),
+            "g": datetime(2026, 7, 1, 12, tzinfo=UTC),
+        }
+    ) == {
+        "b": ["2026-07-01T10:00:00+00:00", "2026-07-01"],
+        "c": [{"e": True, "f": 1.5}],
+        "g": "2026-07-01T12:00:00+00:00",
+    }
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, float("nan"), float("inf")])
+def test_what_json_cannot_carry_is_named(value):
+    with pytest.raises(InvalidRequest, match="ResourceConfig.InstanceCount") as raised:
+        jsonable({"ResourceConfig": {"InstanceCount": value}})
+    assert raised.value.field == "ResourceConfig.InstanceCount"
