@@ -11,11 +11,11 @@ import boto3
 import pytest
 from botocore.config import Config
 from moto import mock_aws
-
 from slotq.local import moto_dynamodb
 from slotq_core.adapters.dynamodb import DynamoStore, table_definition
 from slotq_core.adapters.memory import MemoryStore
 from slotq_core.ports import Store
+
 from tests.contract import dynamodb_local
 
 REQUIRED = "SLOTQ_REQUIRE_DYNAMODB_LOCAL"
