@@ -38,13 +38,15 @@ def test_a_service_that_does_not_answer_is_no_fault_of_the_request(
     assert "again" in said["message"]
 
 
-def test_a_pass_that_cannot_be_asked_for_does_not_spoil_the_submission(account: Account):
+def test_a_pass_that_cannot_be_asked_for_does_not_spoil_the_submission(
+    account: Account, monkeypatch
+):
     def refuse(**_):
         from botocore.exceptions import ClientError
 
         raise ClientError({"Error": {"Code": "TooManyRequestsException"}}, "Invoke")
 
-    account.lambda_.invoke = refuse
+    monkeypatch.setattr(account.lambda_, "invoke", refuse)
     assert account.call("add-job")[0] == 202
     account.send("tick")
     assert account.state("job1") == "starting"
