@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from slotq.cli.app import App
@@ -23,6 +25,7 @@ def demo(app: App, speed: float) -> None:
     Runs an emulator of its own; needs no AWS account. Takes about a minute. Exits with 1 if
     anything did not come out as it must.
     """
+    os.environ.setdefault("SAGEMAKER_SUPPRESS_V2_WARNING", "1")
     try:
         from slotq.demo.driver import run
     except ImportError as error:
