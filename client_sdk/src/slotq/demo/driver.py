@@ -15,14 +15,14 @@ from slotq.demo.play import Player
 from slotq.demo.proof import checks
 from slotq.demo.sdk import quiet
 from slotq.demo.show import ConsoleScreen, heading, timeline, verdict
-from slotq.demo.story import EVICTED, POOL, SLOTS
+from slotq.demo.story import EVICTED, INSTANCE_TYPE, POOL, SLOTS
 from slotq.demo.world import emulator
 
 
 def run(console: Console, *, speed: float) -> bool:
     """Play the story and say whether all of it held. Leaves nothing behind, on Ctrl-C neither."""
     console.print(f"Pool {POOL} has {SLOTS} slots. One second here is {speed:g} s of the story.")
-    with _terminated_as_interrupted(), quiet(), emulator(POOL, SLOTS) as aws:
+    with _terminated_as_interrupted(), quiet(), emulator(f"{POOL}={SLOTS}@{INSTANCE_TYPE}") as aws:
         evidence = Evidence(EVICTED, aws.bucket)
         screen = ConsoleScreen(console)
         player = Player(screen=screen, evidence=evidence, queue=QueueClient(), speed=speed)

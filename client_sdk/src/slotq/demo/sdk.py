@@ -1,25 +1,20 @@
-"""The SageMaker SDK for the demo: silent, and calling nobody but the emulator."""
+"""The SageMaker SDK for the demo: calls nobody but the emulator."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sagemaker.telemetry import telemetry_logging
 
-_LOUD = ("sagemaker", "sagemaker.config", "botocore")
-
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No telemetry and no logs below errors.
+    """No telemetry. Its logs are silenced before it is imported (`slotq.cli.demo`).
 
     The sender of telemetry is taken out, and not by the SDK's own opt-out: that is a configuration,
     and the SDK validates a configuration some seventy times in each fit, which takes five seconds.
     """
-    for name in _LOUD:
-        logging.getLogger(name).setLevel(logging.ERROR)
     sender = telemetry_logging._send_telemetry_request  # noqa: SLF001 - see above
     telemetry_logging._send_telemetry_request = _send_nothing  # noqa: SLF001
     try:
