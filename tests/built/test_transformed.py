@@ -19,6 +19,7 @@ for resource in template["Resources"].values():
         if key in resource.get("Properties", {}):
             resource["Properties"][key] = "s3://bucket/key"
 parameters = {k: v.get("Default", "") for k, v in template["Parameters"].items()}
+parameters["VpcEndpointIds"] = "vpce-0a1b,vpce-2c3d"
 print(json.dumps(Translator({}, Parser()).translate(template, parameters)))
 """
 
@@ -46,7 +47,7 @@ def test_the_api_is_private_and_its_policy_names_the_endpoints_whole(resources):
     assert api["Name"] == "training-job-queue"
     assert api["EndpointConfiguration"] == {"Types": ["PRIVATE"]}
     allow, deny = api["Body"]["x-amazon-apigateway-policy"]["Statement"]
-    endpoints = {"Fn::Split": [",", {"Ref": "VpcEndpointIds"}]}
+    endpoints = {"Fn::Split": [",", "vpce-0a1b,vpce-2c3d"]}
     assert allow["Effect"] == "Allow"
     assert allow["Condition"] == {"StringEquals": {"aws:SourceVpce": endpoints}}
     assert deny["Effect"] == "Deny"
