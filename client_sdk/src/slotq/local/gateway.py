@@ -1,8 +1,8 @@
 """API Gateway in front of the queue: a WSGI request as the event of a REST proxy integration.
 
-Requests are signed (`signatures`), at most 10 MB, and answered within 29 seconds or not at all. The
-API is reached by its path (`/prod/…`), by its host name (`<id>.execute-api.…`), and as through a VPC
-endpoint: by the header `x-apigw-api-id`, or by the Host header alone.
+Requests are signed (`signatures`), at most 10 MB, and answered within 29 seconds or not at all.
+The API is reached by its path (`/prod/…`), by its host name (`<id>.execute-api.…`), and as through
+a VPC endpoint: by the header `x-apigw-api-id`, or by the Host header alone.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -202,7 +203,7 @@ def headers_of(environ: Environ) -> dict[str, list[str]]:
 
 
 def _as_http(answer: Any) -> tuple[str, list[tuple[str, str]], bytes]:
-    """What the function answered. Raises Answer where it is not in the proxy integration's format."""
+    """What the function answered. Raises Answer where it is not in the proxy's format."""
     if not isinstance(answer, Mapping) or not isinstance(answer.get("statusCode"), int):
         raise _broken()
     multiple: Mapping[str, Iterable[Any]] = answer.get("multiValueHeaders") or {}
@@ -220,6 +221,4 @@ def _broken() -> Answer:
 
 
 def _words(status: int) -> str:
-    from http import HTTPStatus
-
     return HTTPStatus(status).phrase if status in set(HTTPStatus) else "Unknown"

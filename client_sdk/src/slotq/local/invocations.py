@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import json
 import threading
 import time
 import traceback
@@ -82,10 +81,9 @@ class Invocations:
         self._put(_API, _Waiting(event=event, answer=answer))
         return answer.result(timeout)
 
-    def send(self, event: Mapping[str, Any]) -> None:
-        """Invoke some time soon; nobody waits for it."""
-        key = json.dumps(PASS, sort_keys=True) if _is_pass(event) else None
-        self._put(_EVENT, _Waiting(event=dict(event), key=key))
+    def send(self, event: Mapping[str, Any], *, key: str | None = None) -> None:
+        """Invoke some time soon; nobody waits for it. Not again while one of that key waits."""
+        self._put(_EVENT, _Waiting(event=dict(event), key="pass" if _is_pass(event) else key))
 
     def settled(self) -> bool:
         """Nothing runs and nothing waits."""

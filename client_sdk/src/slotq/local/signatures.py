@@ -1,4 +1,4 @@
-"""Who signed a request: AWS Signature V4 as API Gateway checks it, and its words when it refuses."""
+"""Who signed a request: AWS Signature V4 as API Gateway checks it, and its words for a refusal."""
 
 from __future__ import annotations
 
