@@ -20,9 +20,9 @@ from botocore.config import Config
 
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.lambda_invoke import AsynchronousPass, InlinePass
+from slotq_core.adapters.pool_settings import take_in
 from slotq_core.adapters.sagemaker import SageMakerTraining, observation_of, sagemaker_client
 from slotq_core.adapters.settings import SystemClock, pools_from_environment
-from slotq_core.errors import Misconfigured
 from slotq_core.manager import QueueManager
 
 if TYPE_CHECKING:
@@ -115,26 +115,11 @@ def routes() -> Routes:
 def manager() -> QueueManager:
     """The queue over DynamoDB and SageMaker, made once per cold start."""
     store = DynamoStore(client("dynamodb"), os.environ["SLOTQ_TABLE"])
-    configure(store)
+    if refused := take_in(store, pools_from_environment(), now=clock.now()):
+        logger.error("the pools were not changed", reason=refused)
+        count("PoolsRefused")
     training = SageMakerTraining(clock=clock, make_client=sagemaker_client)
     return QueueManager(store=store, training=training, clock=clock, notifier=notifier())
-
-
-def configure(store: DynamoStore) -> None:
-    """Make the settings' pools the store's.
-
-    A change that the store refuses must not stop the queue: it goes on with the pools that it has.
-    """
-    wanted, present = pools_from_environment(), store.pools()
-    if wanted == present:
-        return
-    try:
-        store.configure(wanted, who="SLOTQ_POOLS", now=clock.now())
-    except Misconfigured as error:
-        if not present:
-            raise
-        logger.error("the pools were not changed", reason=str(error))
-        count("PoolsRefused")
 
 
 def notifier() -> AsynchronousPass | InlinePass:

@@ -1,6 +1,7 @@
 """The template as CloudFormation gets it. `sam validate` sees none of these mistakes."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ def resources() -> dict[str, Any]:
     out = subprocess.run(
         [".venv/sam/bin/python", "-c", TRANSFORM],
         cwd=ROOT,
+        env={**os.environ, "AWS_DEFAULT_REGION": "us-east-1"},
         check=True,
         capture_output=True,
         text=True,
