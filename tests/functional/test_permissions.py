@@ -1,4 +1,4 @@
-"""The role in template.yaml may do what the queue does; it would be found out in production only."""
+"""The role in template.yaml may do what the queue does: nothing else here would show it."""
 
 from collections.abc import Iterator
 from typing import Any
