@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import os
+
 import click
 
 from slotq.cli.app import App
@@ -23,6 +26,7 @@ def demo(app: App, speed: float) -> None:
     Runs an emulator of its own; needs no AWS account. Takes about a minute. Exits with 1 if
     anything did not come out as it must.
     """
+    _hush()
     try:
         from slotq.demo.driver import run
     except ImportError as error:
@@ -31,3 +35,10 @@ def demo(app: App, speed: float) -> None:
         ) from None
     held = run(app.console(), speed=speed)
     raise click.exceptions.Exit(int(Exit.OK if held else Exit.NO))
+
+
+def _hush() -> None:
+    """The SDK warns and logs as soon as it is imported; the demo has its own things to say."""
+    os.environ.setdefault("SAGEMAKER_SUPPRESS_V2_WARNING", "1")
+    for name in ("sagemaker", "sagemaker.config", "botocore"):
+        logging.getLogger(name).setLevel(logging.ERROR)

@@ -11,10 +11,9 @@ import boto3
 import numpy as np
 from botocore.exceptions import ClientError
 
+from slotq.logs import LogTail
 from slotq_core.model import JobState
 from slotq_core.wire import JobView
-
-_LOGS = "/aws/sagemaker/TrainingJobs"
 
 
 class Evidence:
@@ -53,10 +52,7 @@ class Evidence:
     def lines(self, training_job: str) -> list[str]:
         """What a training job has written to its log."""
         try:
-            pages = self._logs.get_paginator("filter_log_events").paginate(
-                logGroupName=_LOGS, logStreamNamePrefix=f"{training_job}/"
-            )
-            return [event["message"] for page in pages for event in page["events"]]
+            return list(LogTail(self._logs, say=lambda _: None).new_lines(training_job))
         except ClientError:
             return []
 

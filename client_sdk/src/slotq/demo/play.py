@@ -28,11 +28,6 @@ PATIENCE = 20.0
 """Seconds for what a part waits for; then it is played anyway, and the checks will tell."""
 LONGEST = 300.0
 """Seconds after which the demo is given up."""
-
-NO_TELEMETRY = {
-    "SchemaVersion": "1.0",
-    "SageMaker": {"PythonSDK": {"Modules": {"TelemetryOptOut": True}}},
-}
 _IN_MOTION = {JobState.STARTING, JobState.STOPPING}
 _ENDED = {JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED, JobState.STOPPED}
 
@@ -78,12 +73,7 @@ class Player:
         return {part.name: self.queue.job(part.name) for part in PARTS}
 
     def _session(self) -> QueueTrainingJobSession:
-        return QueueTrainingJobSession(
-            boto3.Session(),
-            queue=self.queue,
-            say=lambda _: None,
-            sagemaker_config=NO_TELEMETRY,
-        )
+        return QueueTrainingJobSession(boto3.Session(), queue=self.queue, say=lambda _: None)
 
     def _estimator(self, part: Part, session: QueueTrainingJobSession, source: Path) -> Estimator:
         bucket = session.default_bucket()

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rich.console import Console, Group
-from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +19,11 @@ WIDTH = 60
 """Columns of the timeline's bars."""
 
 
+def heading(text: str) -> Text:
+    """A line across the screen that begins a part."""
+    return Text(f"\n── {text} ".ljust(79, "─"), style="bold")
+
+
 class ConsoleScreen:
     """Prints; nothing is drawn over, so that a log reads as a terminal does."""
 
@@ -27,8 +31,7 @@ class ConsoleScreen:
         self._console = console
 
     def submits(self, at: float, part: Part) -> None:
-        self._console.print()
-        self._console.print(Rule(f"{part.name} is submitted with priority {part.priority}"))
+        self._console.print(heading(f"{part.name}, priority {part.priority}, is submitted"))
         self._line(at, f"estimator.fit(wait=False)   {TELLING[part.name]}")
 
     def changed(self, at: float, before: JobView | None, now: JobView) -> None:

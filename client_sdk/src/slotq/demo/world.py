@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -25,48 +25,41 @@ class NoEmulator(SlotQError):
 
 
 @contextmanager
-def emulator(pool: str, slots: int) -> Iterator[Endpoint]:
-    """Runs an emulator with one pool while the context lasts, and points the environment at it.
+def emulator(pool: str) -> Iterator[Endpoint]:
+    """Runs an emulator with this pool while the context lasts, and points the environment at it.
 
     Whatever ends the context, the emulator and the training processes under it are gone after it.
     Raises NoEmulator.
     """
-    port = _free_port()
-    command = [sys.executable, "-m", "slotq.cli", "local", "start", "--port", str(port)]
     with tempfile.TemporaryDirectory(prefix="slotq-demo-") as folder:
-        log = Path(folder) / "emulator.log"
-        with log.open("wb") as output:
+        home = Path(folder)
+        with (home / "demo.log").open("wb") as output:
             process = subprocess.Popen(  # noqa: S603 - our own program
-                [*command, "--pool", f"{pool}={slots}", "--home", str(Path(folder) / "home")],
+                [sys.executable, "-m", "slotq.cli", "local", "start", "--port=0", f"--pool={pool}"],
+                env={**os.environ, "SLOTQ_LOCAL_DIR": folder},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                # Ctrl-C is for us alone: we stop it, after we have looked.
-                start_new_session=True,
+                start_new_session=True,  # Ctrl-C is for us alone: we end it when we have looked.
             )
         try:
-            _wait_until_up(process, port, log)
-            endpoint = Endpoint(url=f"http://127.0.0.1:{port}")
+            endpoint = _answering(process, home)
             with _environment({**endpoint.variables(), "SLOTQ_ENDPOINT": endpoint.queue}):
                 yield endpoint
         finally:
             _stop(process)
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _wait_until_up(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def _answering(process: subprocess.Popen[bytes], home: Path) -> Endpoint:
+    """Where it answers, once it does: it then leaves a file that says so."""
     until = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < until:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-            return
+        with suppress(FileNotFoundError, ValueError):
+            said = json.loads((home / "emulator.json").read_text())
+            return Endpoint(url=said["url"], region=said["region"])
         time.sleep(0.1)
-    words = log.read_text(errors="replace")[-2000:].strip()
-    raise NoEmulator(f"the emulator did not start on port {port}; it said:\n{words}")
+    words = (home / "demo.log").read_text(errors="replace")[-2000:].strip()
+    raise NoEmulator(f"the emulator did not start; it said:\n{words}")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -82,7 +75,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:

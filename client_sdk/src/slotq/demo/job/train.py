@@ -19,7 +19,7 @@ Weights = NDArray[np.float64]
 
 FEATURES = 32
 RATE = 0.05
-SAVE_EVERY = 5
+SAVE_EVERY = 10
 """Steps between two checkpoints."""
 
 
