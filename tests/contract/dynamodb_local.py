@@ -66,7 +66,13 @@ def running() -> Iterator[str]:
     if java is None:
         raise NotHere("java is not installed")
     home, port = fetch(), _free_port()
-    command = [java, "-Xmx512m", "-Djava.library.path=DynamoDBLocal_lib", "-jar", "DynamoDBLocal.jar"]
+    command = [
+        java,
+        "-Xmx512m",
+        "-Djava.library.path=DynamoDBLocal_lib",
+        "-jar",
+        "DynamoDBLocal.jar",
+    ]
     command += ["-inMemory", "-sharedDb", "-disableTelemetry", "-port", str(port)]
     with tempfile.TemporaryFile() as log:
         server = subprocess.Popen(command, cwd=home, stdout=log, stderr=log)

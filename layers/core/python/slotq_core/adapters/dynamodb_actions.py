@@ -33,8 +33,9 @@ MAX_ACTIONS = 100
 def action_count(changes: Sequence[Change], seen: Mapping[str, int] | None = None) -> int:
     """How many actions a commit of these changes takes, out of MAX_ACTIONS.
 
-    A start takes 6 (7 with a claim) and 1 for its pool, an eviction 2, a claim 3, an end 4 and 1
-    for its pool, any other change of an active job 2.
+    A start takes 5 (6 with a claim), an eviction 2, a claim 3, an end 3 (4 where the job waits
+    again), a cancel of a waiting job 2, any other change of an active job 2; and each pool whose
+    ledger is seen or changes takes 1.
     """
     return len(commit_actions("", changes, seen))
 

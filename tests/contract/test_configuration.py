@@ -1,0 +1,159 @@
+"""Pools: kept in order, changed on the record, never pulled away from under a job."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from slotq_core.adapters.dynamodb import DynamoStore
+from slotq_core.errors import Conflict, Misconfigured
+from slotq_core.model import Demand
+from slotq_core.ports import Store
+from tests.contract.faults import before_the_next
+from tests.contract.worlds import (
+    NOW,
+    a_pool,
+    a_queue,
+    commit,
+    completing,
+    runs,
+    starting,
+    starts,
+    waits,
+)
+
+
+def configure(store: Store, *pools: Any, now: int = NOW) -> None:
+    store.configure(pools, who="ada", now=now)
+
+
+def test_pools_come_back_whole_and_in_order(store: Store) -> None:
+    pools = (
+        a_pool("zeta", 2, reserve_after=0, min_runtime=5000, max_min_runtime=9000),
+        a_pool("alpha", capacity=Demand(slots=1, gpus=8), foreign=Demand(slots=1)),
+        a_pool("empty", 0),
+    )
+    configure(store, *pools)
+    assert store.pools() == pools
+    assert store.load(NOW).snapshot.pools == pools
+    assert set(store.load(NOW).ledgers) == {"zeta", "alpha", "empty"}
+
+
+def test_the_order_may_change(store: Store) -> None:
+    configure(store, a_pool("a"), a_pool("b"), a_pool("c"))
+    configure(store, a_pool("c"), a_pool("a"), a_pool("b"))
+    assert [pool.name for pool in store.pools()] == ["c", "a", "b"]
+
+
+def test_a_pool_may_grow(store: Store) -> None:
+    a_queue(store, a_pool("p5", 1))
+    starts(store, "job1")
+    job = waits(store, "job2")
+    version = store.load(NOW).ledgers["p5"].version
+    configure(store, a_pool("p5", 2))
+    assert store.load(NOW).ledgers["p5"].version > version
+    commit(store, starting(job))
+    with pytest.raises(Conflict):
+        starts(store, "job3")
+
+
+def test_a_decision_made_before_a_resize_is_refused(store: Store) -> None:
+    a_queue(store, a_pool("p5", 2))
+    job = waits(store, "job1")
+    seen = {"p5": store.load(NOW).ledgers["p5"].version}
+    configure(store, a_pool("p5", 1))
+    with pytest.raises(Conflict):
+        store.commit([starting(job)], seen=seen)
+
+
+def test_a_new_resource_may_be_added_and_taken_away(store: Store) -> None:
+    a_queue(store, a_pool("p5", 2))
+    demand = Demand(slots=1, gpus=8)
+    configure(store, a_pool("p5", capacity=Demand(slots=2, gpus=8)))
+    commit(store, completing(starts(store, "job1", demand=demand)))
+    configure(store, a_pool("p5", 2))
+    with pytest.raises(Conflict):
+        starts(store, "job2", demand=demand)
+
+
+def test_a_pool_in_which_something_runs_is_not_removed(store: Store) -> None:
+    a_queue(store, a_pool("p5"), a_pool("p4"))
+    job = runs(store, "job1")
+    with pytest.raises(Misconfigured, match="p5"):
+        configure(store, a_pool("p4"))
+    assert [pool.name for pool in store.pools()] == ["p5", "p4"]
+    commit(store, completing(job))
+    configure(store, a_pool("p4"))
+    assert [pool.name for pool in store.pools()] == ["p4"]
+
+
+def test_a_pool_that_is_gone_admits_nothing(store: Store) -> None:
+    a_queue(store, a_pool("p5"), a_pool("p4"))
+    job = waits(store, "job1")
+    seen = {"p5": store.load(NOW).ledgers["p5"].version}
+    configure(store, a_pool("p4"))
+    for version in (seen, None):
+        with pytest.raises(Conflict):
+            store.commit([starting(job)], seen=version)
+
+
+def test_a_pool_that_comes_back_is_empty_and_its_version_has_risen(store: Store) -> None:
+    a_queue(store, a_pool("p5", 2))
+    commit(store, completing(starts(store, "job1")))
+    version = store.load(NOW).ledgers["p5"].version
+    configure(store)
+    configure(store, a_pool("p5", 1))
+    assert store.load(NOW).ledgers["p5"].version > version
+    starts(store, "job2")
+    with pytest.raises(Conflict):
+        starts(store, "job3")
+
+
+def test_two_pools_of_one_name_are_refused(store: Store) -> None:
+    with pytest.raises(Misconfigured):
+        configure(store, a_pool("p5"), a_pool("p5", 3))
+    assert store.pools() == ()
+
+
+def test_each_change_is_recorded(dynamo: DynamoStore, client: Any, table: str) -> None:
+    configure(dynamo, a_pool("p5", 1), now=0)
+    configure(dynamo, a_pool("p5", 2), now=0)
+    records = _records(client, table)
+    assert [record["sk"]["S"] for record in records] == [
+        "CHANGE#1970-01-01T00:00:00.000Z#000001",
+        "CHANGE#1970-01-01T00:00:00.000Z#000002",
+    ]
+    last = records[-1]
+    assert (last["who"]["S"], last["at"]["S"]) == ("ada", "1970-01-01T00:00:00.000Z")
+    assert [_slots(last[part]) for part in ("before", "after")] == ["1", "2"]
+
+
+def test_the_same_pools_again_write_nothing(dynamo: DynamoStore, client: Any, table: str) -> None:
+    configure(dynamo, a_pool("p5"), a_pool("p4"))
+    before = client.scan(TableName=table)["Items"]
+    configure(dynamo, a_pool("p5"), a_pool("p4"), now=NOW + 1)
+    assert client.scan(TableName=table)["Items"] == before
+
+
+def test_two_who_configure_at_once_do_not_mix(dynamo: DynamoStore, client: Any, table: str) -> None:
+    """The second read its pools before the first wrote: it reads them again."""
+    configure(dynamo, a_pool("p5"))
+    other = DynamoStore(client, table)
+    interfere = partial(configure, other, a_pool("p4"))
+    with before_the_next(client, "TransactWriteItems", interfere):
+        configure(dynamo, a_pool("p5"), a_pool("p6"))
+    assert [pool.name for pool in dynamo.pools()] == ["p5", "p6"]
+    assert len(_records(client, table)) == 3
+
+
+def _records(client: Any, table: str) -> list[dict[str, Any]]:
+    items = client.scan(TableName=table)["Items"]
+    records = [item for item in items if item["sk"]["S"].startswith("CHANGE#")]
+    return sorted(records, key=lambda record: str(record["sk"]["S"]))
+
+
+def _slots(pools: dict[str, Any]) -> str:
+    (pool,) = pools["L"]
+    return str(pool["M"]["capacity"]["M"]["slots"]["N"])

@@ -1,0 +1,181 @@
+"""What a load costs: as much with 10,000 waiting jobs as with 10.
+
+Read units are computed from the sizes of the items as DynamoDB counts them (a strongly consistent
+Query: one unit for each 4 KB, or part, of all that it reads), because neither engine here reports
+them as AWS bills them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from math import ceil
+from typing import Any
+
+from slotq_core.adapters.dynamodb import DynamoStore, table_definition
+from slotq_core.adapters.dynamodb_items import items_of, keyed
+from slotq_core.adapters.dynamodb_table import line_key, waiting_key
+from slotq_core.model import Job
+from slotq_core.policy.lines import line_of
+from tests.contract.faults import on
+from tests.contract.worlds import (
+    NOW,
+    a_job,
+    a_pool,
+    a_queue,
+    backing_off,
+    claiming,
+    commit,
+    evicting,
+    runs,
+    starting,
+    starts,
+    waits,
+)
+
+WAITING = (10, 1_000, 10_000)
+
+
+def item_size(item: dict[str, Any]) -> int:
+    """Bytes as DynamoDB counts: names and values; 3 for a list or map, 1 for each member."""
+    return sum(len(name.encode()) + _size(value) for name, value in item.items())
+
+
+def _size(value: dict[str, Any]) -> int:
+    ((kind, content),) = value.items()
+    if kind == "M":
+        return 3 + len(content) + item_size(content)
+    if kind == "L":
+        return 3 + len(content) + sum(_size(each) for each in content)
+    if kind == "N":
+        return ceil(len(content.lstrip("-")) / 2) + 1 + content.startswith("-")
+    if kind in {"BOOL", "NULL"}:
+        return 1
+    return len(content.encode() if kind == "S" else content)
+
+
+@dataclass
+class Meter:
+    """What a client has done."""
+
+    calls: list[str] = field(default_factory=list)
+    read_units: int = 0
+    read_bytes: int = 0
+
+    def note(self, model: Any, parsed: dict[str, Any], **_: Any) -> None:
+        self.calls.append(model.name)
+        if model.name in {"Query", "GetItem"}:
+            found = parsed.get("Items", [parsed["Item"]] if "Item" in parsed else [])
+            size = sum(item_size(item) for item in found)
+            self.read_bytes += size
+            self.read_units += max(1, ceil(size / 4096))
+
+
+@contextmanager
+def measured(client: Any) -> Iterator[Meter]:
+    meter = Meter()
+    with on(client, "after-call.dynamodb.*", meter.note):
+        yield meter
+
+
+def fill(client: Any, table: str, jobs: list[Job]) -> None:
+    """Jobs that wait, as a load sees them: their copies and their lines, written many at a time."""
+    items = [keyed(waiting_key(job), items_of(job)[waiting_key(job)]) for job in jobs]
+    items += [
+        {**keyed(line_key(line)), "touched": {"N": str(NOW)}}
+        for line in {line_of(job) for job in jobs}
+    ]
+    for start in range(0, len(items), 25):
+        puts = [{"PutRequest": {"Item": item}} for item in items[start : start + 25]]
+        client.batch_write_item(RequestItems={table: puts})
+
+
+def crowd(first: int, last: int) -> list[Job]:
+    """Waiting jobs in two lines, of names of one length."""
+    kinds: list[dict[str, Any]] = [{"priority": 1}, {"priority": 2, "slots": 2}]
+    return [
+        replace(a_job(f"waiting-{n:06d}", entry_time=NOW + n, **kinds[n % 2]), version=1)
+        for n in range(first, last)
+    ]
+
+
+def a_busy_queue(store: DynamoStore) -> None:
+    """Two pools with running, starting and stopping jobs, a claim and a back-off."""
+    a_queue(store, a_pool("p5", 4), a_pool("p4", 2))
+    runs(store, "active-1", priority=3)
+    victim = runs(store, "active-2", priority=0)
+    starts(store, "active-3", pool="p4", pools=("p4",))
+    claimant = waits(store, "claimant", priority=5)
+    commit(store, backing_off(starts(store, "tired"), until=NOW + 60_000))
+    store.commit([evicting(victim, "claimant"), claiming(claimant)])
+
+
+def test_a_load_costs_the_same_however_many_wait(client: Any, table: str) -> None:
+    store = DynamoStore(client, table)
+    a_busy_queue(store)
+    costs, there = {}, 0
+    for count in WAITING:
+        fill(client, table, crowd(there, count))
+        there = count
+        with measured(client) as meter:
+            world = store.load(NOW)
+        costs[count] = meter
+        assert len(world.snapshot.active) == 3
+        assert len(world.snapshot.waiting) < 20
+    few, *more = costs.values()
+    assert more == [few, few]
+    assert set(few.calls) == {"Query"}
+    assert few.read_units == len(few.calls)  # No Query brings more than 4 KB.
+
+
+def test_what_a_quiet_load_and_each_transition_cost(moto_client: Any) -> None:
+    """In calls: the number of pools and lines, and no more."""
+    moto_client.create_table(**table_definition("t"))
+    store = DynamoStore(moto_client, "t")
+    a_queue(store, a_pool("p5"), a_pool("p4"))
+    with measured(moto_client) as meter:
+        job = waits(store, "job1")
+    assert meter.calls == ["UpdateItem", "TransactWriteItems"]
+    with measured(moto_client) as meter:
+        store.load(NOW)
+    assert meter.calls == ["Query"] * (1 + 2 + 1 + 1 + 1)  # configuration, pools, lines, line, due
+    assert meter.read_units == len(meter.calls)
+    with measured(moto_client) as meter:
+        commit(store, starting(job))
+    assert meter.calls == ["TransactWriteItems"]
+
+
+def test_a_waiting_job_is_a_short_item() -> None:
+    job = replace(a_job("a-training-job-of-usual-name-2026-11-20", project="vision"), version=1)
+    sizes = {
+        key[0].split("#")[0]: item_size(keyed(key, item)) for key, item in items_of(job).items()
+    }
+    assert set(sizes) == {"JOB", "WAITING"}
+    assert sizes["WAITING"] < 600
+
+
+def test_more_than_a_page_of_waiting_jobs_is_read_whole(client: Any, table: str) -> None:
+    """A Query answers with 1 MB at most; the rest comes in further pages."""
+    store, count = DynamoStore(client, table), 1_500
+    a_queue(store)
+    jobs = [
+        replace(a_job(f"waiting-{n:06d}", entry_time=NOW + n, message="x" * 1000), version=1)
+        for n in range(count)
+    ]
+    fill(client, table, jobs)
+    with measured(client) as meter:
+        world = store.load_all(NOW)
+    assert {job.name for job in world.snapshot.waiting} == {job.name for job in jobs}
+    assert meter.read_bytes > 2_000_000
+    assert store.ahead_of(jobs[-1]) == count - 1
+    assert len(store.load(NOW).snapshot.waiting) == 3
+
+
+def test_the_sizes_are_counted_as_dynamodb_says() -> None:
+    """Its documentation's rules, on one item of each kind."""
+    assert item_size({"pk": {"S": "añb"}}) == 2 + 4
+    assert item_size({"n": {"N": "1234"}}) == 1 + 3
+    assert item_size({"b": {"BOOL": True}, "x": {"B": b"12345"}}) == 2 + 6
+    assert item_size({"m": {"M": {"k": {"S": "v"}}}}) == 1 + 3 + 1 + 2
+    assert item_size({"l": {"L": [{"S": "ab"}]}}) == 1 + 3 + 1 + 2

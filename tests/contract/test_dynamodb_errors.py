@@ -1,0 +1,220 @@
+"""What the store makes of DynamoDB's errors, and of answers that are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from slotq_core.adapters.dynamodb import MAX_ACTIONS, DynamoStore, action_count, table_definition
+from slotq_core.errors import (
+    Conflict,
+    InvalidRequest,
+    Misconfigured,
+    NameTaken,
+    SlotQError,
+    Unavailable,
+)
+from slotq_core.model import Job
+from slotq_core.ports import Change
+from tests.contract.faults import cancelled, losing_the_answer, refusing
+from tests.contract.worlds import (
+    NOW,
+    a_job,
+    a_pool,
+    a_queue,
+    backing_off,
+    cancelling,
+    claiming,
+    commit,
+    completing,
+    evicted,
+    evicting,
+    running,
+    starting,
+    waits,
+)
+
+TRANSACTION = "TransactWriteItems"
+
+
+def test_a_collision_with_another_transaction_is_a_conflict(
+    dynamo: DynamoStore, client: Any
+) -> None:
+    """DynamoDB Local never answers so, and moto neither: AWS does."""
+    a_queue(dynamo)
+    job = waits(dynamo, "job1")
+    collision = cancelled("None", "TransactionConflict")
+    with refusing(client, TRANSACTION, **collision) as refused, pytest.raises(Conflict):
+        commit(dynamo, starting(job))
+    assert len(refused) == 1
+    commit(dynamo, starting(job))
+
+
+def test_a_submission_that_collides_is_tried_again(dynamo: DynamoStore, client: Any) -> None:
+    with refusing(client, TRANSACTION, times=2, **cancelled("TransactionConflict")) as refused:
+        job = waits(dynamo, "job1")
+    assert len(refused) == 2
+    assert dynamo.job("job1") == job
+
+
+def test_a_submission_that_keeps_colliding_is_unavailable_not_taken(
+    dynamo: DynamoStore, client: Any
+) -> None:
+    collision = cancelled("TransactionConflict")
+    with refusing(client, TRANSACTION, **collision), pytest.raises(Unavailable):
+        waits(dynamo, "job1")
+    assert dynamo.job("job1") is None
+
+
+def test_a_false_condition_says_more_than_a_collision_beside_it(
+    dynamo: DynamoStore, client: Any
+) -> None:
+    both = cancelled("TransactionConflict", "ConditionalCheckFailed", "None")
+    with refusing(client, TRANSACTION, **both) as refused, pytest.raises(NameTaken):
+        waits(dynamo, "job1")
+    assert len(refused) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        cancelled("None", "ThrottlingError"),
+        cancelled("ProvisionedThroughputExceeded"),
+        {"code": "ProvisionedThroughputExceededException"},
+        {"code": "ThrottlingException"},
+        {"code": "RequestLimitExceeded"},
+        {"code": "TransactionInProgressException"},
+        {"code": "InternalServerError", "status": 500},
+        {"code": "SomethingNew", "status": 503},
+    ],
+    ids=lambda answer: str(answer["code"]),
+)
+def test_throttles_and_faults_are_unavailable(
+    moto_client: Any, answer: dict[str, Any], moto_store: DynamoStore
+) -> None:
+    job = waits(moto_store, "job1")
+    with refusing(moto_client, TRANSACTION, **answer), pytest.raises(Unavailable):
+        commit(moto_store, cancelling(job))
+    assert moto_store.job("job1") == job
+
+
+@pytest.mark.parametrize(
+    ("operation", "attempt"),
+    [
+        ("Query", lambda store: store.load(NOW)),
+        ("GetItem", lambda store: store.job("job1")),
+        ("UpdateItem", lambda store: waits(store, "job1")),
+    ],
+)
+def test_reads_and_touches_may_be_throttled_too(
+    moto_client: Any, moto_store: DynamoStore, operation: str, attempt: Callable[[Any], object]
+) -> None:
+    with refusing(moto_client, operation, "ThrottlingException"), pytest.raises(Unavailable):
+        attempt(moto_store)
+
+
+def test_what_is_a_bug_stays_an_error_of_its_own(moto_client: Any, moto_store: DynamoStore) -> None:
+    with refusing(moto_client, "Query", "ValidationException"), pytest.raises(ClientError):
+        moto_store.load(NOW)
+
+
+def test_a_missing_table_is_a_wrong_setting(client: Any) -> None:
+    with pytest.raises(Misconfigured):
+        DynamoStore(client, "no-such-table").job("job1")
+
+
+def test_no_answer_at_all_is_unavailable() -> None:
+    nowhere = boto3.client(
+        "dynamodb",
+        region_name="eu-central-1",
+        endpoint_url="http://127.0.0.1:1",
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+        config=Config(retries={"total_max_attempts": 1}),
+    )
+    with pytest.raises(Unavailable):
+        DynamoStore(nowhere, "any").load(NOW)
+
+
+def test_a_lost_commit_is_found_by_the_next_try(dynamo: DynamoStore, client: Any) -> None:
+    a_queue(dynamo)
+    change = starting(waits(dynamo, "job1"))
+    with losing_the_answer(client), pytest.raises(Unavailable):
+        dynamo.commit([change])
+    with pytest.raises(Conflict):
+        dynamo.commit([change])
+    (found,) = dynamo.load(NOW).snapshot.active
+    assert found == dynamo.job("job1")
+    assert found.attempt == change.after.attempt
+    assert dynamo.load(NOW).ledgers["p5"].used == change.before.demand
+
+
+def test_a_lost_submission_is_found_by_the_next_try(dynamo: DynamoStore, client: Any) -> None:
+    with losing_the_answer(client), pytest.raises(Unavailable):
+        waits(dynamo, "job1")
+    with pytest.raises(NameTaken):
+        waits(dynamo, "job1")
+    kept = dynamo.job("job1")
+    assert kept is not None
+    assert kept.digest == a_job("job1").digest
+
+
+def test_more_pools_than_a_key_can_name_are_refused(dynamo: DynamoStore) -> None:
+    pools = tuple(f"a-pool-with-a-rather-long-name-{n}" for n in range(40))
+    with pytest.raises(InvalidRequest, match="pools"):
+        waits(dynamo, "job1", pools=pools)
+    assert dynamo.job("job1") is None
+
+
+def test_a_commit_beyond_one_transaction_is_refused_before_it_is_sent(dynamo: DynamoStore) -> None:
+    a_queue(dynamo, a_pool("p5", 100))
+    jobs = [waits(dynamo, f"job{n}") for n in range(20)]
+    changes = [starting(job) for job in jobs]
+    assert action_count(changes) > MAX_ACTIONS
+    with pytest.raises(SlotQError, match="100"):
+        dynamo.commit(changes)
+    assert dynamo.load(NOW).snapshot.active == ()
+
+
+def test_the_largest_commit_that_fits_is_taken(dynamo: DynamoStore) -> None:
+    a_queue(dynamo, a_pool("p5", 100))
+    changes = [starting(waits(dynamo, f"job{n}")) for n in range(19)]
+    assert action_count(changes) <= MAX_ACTIONS < action_count([*changes, *changes[:2]])
+    dynamo.commit(changes)
+    assert len(dynamo.load(NOW).snapshot.active) == 19
+
+
+def test_what_each_change_costs(moto_store: DynamoStore) -> None:
+    """As the docstring of `action_count` says; the manager's limits rest on it."""
+    a_queue(moto_store)
+    job, seen = waits(moto_store, "job1"), {"p5": 1}
+    assert action_count([starting(job)], seen) == 5 + 1
+    job = commit(moto_store, claiming(job))
+    assert action_count([starting(job)], seen) == 6 + 1
+    job = commit(moto_store, starting(job))
+    assert action_count([running(job)]) == 2
+    job = commit(moto_store, running(job))
+    assert action_count([completing(job)]) == 3 + 1
+    assert action_count([evicting(job, "x")], seen) == 2 + 1
+    assert action_count([backing_off(job, NOW)]) == 4 + 1
+    job = commit(moto_store, evicting(job, "x"))
+    assert action_count([evicted(job)]) == 4 + 1
+    waiting: Job = waits(moto_store, "job2")
+    assert action_count([claiming(waiting)], seen) == 3 + 1
+    assert action_count([cancelling(waiting)]) == 2
+    assert action_count([Change(before=waiting, after=waiting)]) == 2
+
+
+def test_nothing_to_commit_is_nothing(dynamo: DynamoStore) -> None:
+    assert dynamo.commit([]) == ()
+
+
+@pytest.fixture
+def moto_store(moto_client: Any) -> DynamoStore:
+    moto_client.create_table(**table_definition("sagemaker-queue"))
+    return DynamoStore(moto_client, "sagemaker-queue")

@@ -1,0 +1,181 @@
+"""What a load brings: heads, claimants, what is active, what is due; and what it leaves out."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from slotq_core.adapters.snapshots import MAX_DUE
+from slotq_core.model import Job, JobState
+from slotq_core.ports import Change, Store
+from tests.contract.worlds import (
+    NOW,
+    a_pool,
+    a_queue,
+    backing_off,
+    cancelling,
+    claiming,
+    commit,
+    completing,
+    evicted,
+    evicting,
+    runs,
+    starting,
+    starts,
+    waits,
+)
+
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+
+
+def waiting(store: Store, now: int = NOW) -> list[str]:
+    jobs = store.load(now).snapshot.waiting
+    return [job.name for job in sorted(jobs, key=lambda job: (-job.priority, job.entry_time))]
+
+
+def test_an_empty_store_gives_an_empty_world(store: Store) -> None:
+    world = store.load(NOW)
+    assert (world.snapshot.pools, world.snapshot.waiting, world.ledgers) == ((), (), {})
+
+
+def test_the_heads_of_a_line_are_its_first_in_order(store: Store) -> None:
+    a_queue(store, a_pool("p5", 2))
+    entries = list(range(20))
+    random.Random(5).shuffle(entries)
+    for entry in entries:
+        waits(store, f"job{entry:02d}", entry_time=NOW + entry)
+    # Two could start; the third stands for the rest.
+    assert waiting(store) == ["job00", "job01", "job02"]
+
+
+def test_every_line_shows_its_heads(store: Store) -> None:
+    a_queue(store, a_pool("p5", 1), a_pool("p4", 1))
+    for n in range(4):
+        waits(store, f"a{n}", entry_time=NOW + n, priority=9)
+        waits(store, f"b{n}", entry_time=NOW + n, priority=5, pools=("p4",))
+        waits(store, f"c{n}", entry_time=NOW + n, priority=1, slots=2)
+    assert waiting(store) == ["a0", "a1", "b0", "b1", "c0"]
+
+
+def test_load_all_brings_everything_that_waits(store: Store) -> None:
+    a_queue(store, a_pool("p5", 1))
+    names = {waits(store, f"job{n:02d}", entry_time=NOW + n).name for n in range(20)}
+    assert {job.name for job in store.load_all(NOW).snapshot.waiting} == names
+    assert store.load_all(NOW).ledgers == store.load(NOW).ledgers
+
+
+def test_a_claimant_is_there_though_many_stand_before_it(store: Store) -> None:
+    a_queue(store, a_pool("p5", 1))
+    late = commit(store, claiming(waits(store, "late", entry_time=NOW + 999)))
+    for n in range(10):
+        waits(store, f"job{n}", entry_time=NOW + n)
+    assert late in store.load(NOW).snapshot.waiting
+    assert waiting(store) == ["job0", "job1", "job2", "late"]
+
+
+def test_a_claim_is_held_until_the_job_starts_or_goes(store: Store) -> None:
+    a_queue(store)
+    one, two = waits(store, "one"), waits(store, "two")
+    one, two = store.commit([claiming(one), claiming(two)])
+    assert store.load(NOW).snapshot.waiting == (one, two)
+    commit(store, starting(one))
+    commit(store, cancelling(two))
+    assert store.load(NOW).snapshot.waiting == ()
+
+
+def test_a_claim_may_move_to_another_pool_or_be_given_up(store: Store) -> None:
+    a_queue(store, a_pool("p5"), a_pool("p4"))
+    job = commit(store, claiming(waits(store, "job1", pools=("p5", "p4"))))
+    job = commit(store, claiming(job, "p4"))
+    assert store.load(NOW).snapshot.waiting == (job,)
+    job = commit(store, Change(before=job, after=replace(job, claim=None)))
+    assert store.load(NOW).snapshot.waiting == (job,)
+
+
+def test_an_evicted_job_waits_again_at_its_old_place(store: Store) -> None:
+    a_queue(store, a_pool("p5", 1))
+    job = runs(store, "old", entry_time=NOW - 9)
+    waits(store, "younger", entry_time=NOW)
+    commit(store, evicted(commit(store, evicting(job, "x"))))
+    assert waiting(store) == ["old", "younger"]
+
+
+def test_an_evicted_job_waits_again_though_its_line_was_removed_meanwhile(store: Store) -> None:
+    a_queue(store)
+    job = runs(store, "job1")
+    store.load(NOW + 2 * HOUR)  # Finds the line empty, and long untouched.
+    at = NOW + 3 * HOUR
+    change = evicted(commit(store, evicting(job, "x")))
+    again = commit(store, replace(change, after=replace(change.after, changed_at=at)))
+    assert store.load(at).snapshot.waiting == (again,)
+
+
+def test_a_line_that_was_removed_comes_back_with_the_next_submission(store: Store) -> None:
+    a_queue(store)
+    commit(store, cancelling(waits(store, "job1")))
+    store.load(NOW + 2 * HOUR)
+    job = waits(store, "job2", entry_time=NOW + 2 * HOUR)
+    assert store.load(NOW + 2 * HOUR).snapshot.waiting == (job,)
+
+
+def test_a_line_in_which_jobs_wait_stays_however_old(store: Store) -> None:
+    a_queue(store)
+    job = waits(store, "job1")
+    for days in range(1, 4):
+        assert store.load(NOW + days * 24 * HOUR).snapshot.waiting == (job,)
+
+
+def test_due_are_those_whose_time_has_come_and_the_next(store: Store) -> None:
+    a_queue(store, a_pool("p5", 9))
+    jobs = [
+        commit(store, backing_off(starts(store, f"job{n}"), until=NOW + n * MINUTE))
+        for n in range(5)
+    ]
+    assert store.load(NOW - 1).snapshot.due == (jobs[0],)
+    assert store.load(NOW + 2 * MINUTE).snapshot.due == tuple(jobs[:4])
+    assert store.load(NOW + 9 * MINUTE).snapshot.due == tuple(jobs)
+    assert store.load_all(NOW).snapshot.due == tuple(jobs)
+    assert store.load(NOW).snapshot.waiting == ()
+
+
+def test_many_that_are_due_come_in_parts_the_earliest_first(store: Store) -> None:
+    a_queue(store, a_pool("p5", MAX_DUE + 5))
+    for first in range(0, MAX_DUE + 5, 15):
+        jobs = [waits(store, f"job{n:03d}") for n in range(first, first + 15)]
+        jobs = list(store.commit([starting(job) for job in jobs]))
+        store.commit([backing_off(job, NOW + first + n) for n, job in enumerate(jobs)])
+    due = store.load(NOW + HOUR).snapshot.due
+    assert [job.name for job in due] == [f"job{n:03d}" for n in range(MAX_DUE)]
+
+
+def test_a_back_off_that_is_over_waits_for_slots_again(store: Store) -> None:
+    a_queue(store)
+    job = commit(store, backing_off(starts(store, "job1"), until=NOW))
+    back = replace(job, state=JobState.PENDING, not_before=None)
+    job = commit(store, Change(before=job, after=back))
+    assert store.load(NOW).snapshot.due == ()
+    assert store.load(NOW).snapshot.waiting == (job,)
+
+
+def test_active_jobs_are_all_there(store: Store) -> None:
+    a_queue(store, a_pool("p5", 5), a_pool("p4", 5))
+    jobs: list[Job] = [runs(store, f"job{n}") for n in range(4)]
+    jobs.append(starts(store, "job4", pool="p4", pools=("p4",)))
+    jobs[0] = commit(store, evicting(jobs[0], "x"))
+    commit(store, completing(jobs.pop(1)))
+    assert store.load(NOW).snapshot.active == tuple(jobs)
+
+
+def test_the_place_counts_every_line_that_shares_a_pool(store: Store) -> None:
+    a_queue(store, a_pool("p5"), a_pool("p4"), a_pool("p3"))
+    for n in range(3):
+        waits(store, f"same{n}", entry_time=NOW + n)
+        waits(store, f"high{n}", priority=9, pools=("p4", "p5"))
+        waits(store, f"low{n}", priority=0, pools=("p5",))
+        waits(store, f"elsewhere{n}", priority=9, pools=("p3",))
+    job = waits(store, "job1", entry_time=NOW + 2)  # Before same2: the name decides.
+    assert store.ahead_of(job) == 5
+    first = store.job("high0")
+    assert first is not None
+    assert store.ahead_of(first) == 0
