@@ -199,6 +199,13 @@ def test_what_cannot_even_be_begun(account: Account) -> None:
         assert shown["FailureReason"].startswith(reason)
 
 
+def test_an_output_bucket_that_is_not_there(account: Account) -> None:
+    account.create("no-bucket", "pass", OutputDataConfig={"S3OutputPath": "s3://nobodys-bucket/x"})
+    shown = account.ended("no-bucket")
+    assert shown["TrainingJobStatus"] == "Failed"
+    assert shown["FailureReason"].startswith("ClientError: Artifact upload failed: s3://nobodys-")
+
+
 RANKS = """
 import json, os, pathlib, socket, sys, time
 me = os.environ["SM_CURRENT_HOST"]
