@@ -39,7 +39,7 @@ class Options:
     pools: str
     """As `settings.parse_pools` reads them, every instance type named."""
     work: Path
-    """Where the jobs' folders are made."""
+    """Where the jobs' folders and the Lambda's log (lambda.log) are made."""
     port: int = DEFAULT_PORT
     """0: any that is free."""
     host: str = "127.0.0.1"
@@ -59,7 +59,7 @@ class Emulator:
     """Started once; stopped once. `load` gives the Lambda's handler."""
 
     def __init__(
-        self, options: Options, *, load: Callable[[Endpoint, str], Handler] = function.load
+        self, options: Options, *, load: Callable[[Endpoint, str, Path], Handler] = function.load
     ) -> None:
         self._options = options
         self._load = load
@@ -131,7 +131,8 @@ class Emulator:
         """The account, and the function's first call: what is wrong with it shows here."""
         try:
             aws.furnish(self.endpoint)
-            self._handler = self._load(self.endpoint, self._options.pools)
+            log = self._options.work / "lambda.log"
+            self._handler = self._load(self.endpoint, self._options.pools, log)
             self.invocations.start()
             self.invocations.call(_tick_event(self.endpoint), _START_SECONDS)
         except Exception as error:

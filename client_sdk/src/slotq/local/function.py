@@ -11,10 +11,12 @@ import importlib.util
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from slotq.local.aws import TABLE
 from slotq.local.endpoint import Endpoint
 from slotq.local.invocations import FUNCTION, Handler
+from slotq.local.lambda_log import LambdaLog
 from slotq_core.errors import Misconfigured
 
 _FILE = Path("functions/queue_manager/app.py")
@@ -49,25 +51,33 @@ def environment(endpoint: Endpoint, pools: str) -> Mapping[str, str]:
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_LAMBDA_FUNCTION_NAME": FUNCTION,
         "NO_PROXY": "127.0.0.1,localhost",
-        "POWERTOOLS_LOG_LEVEL": os.environ.get("POWERTOOLS_LOG_LEVEL", "WARNING"),
-        "POWERTOOLS_METRICS_DISABLED": "true",
+        "POWERTOOLS_LOG_LEVEL": os.environ.get("POWERTOOLS_LOG_LEVEL", "INFO"),
         "POWERTOOLS_TRACE_DISABLED": "true",
         "SLOTQ_TABLE": TABLE,
         "SLOTQ_POOLS": pools,
     }
 
 
-def load(endpoint: Endpoint, pools: str) -> Handler:
-    """The handler, wired to the emulator. Changes this process's environment, for good: the
-    function reads it, and no call of it may reach the real AWS."""
+def load(endpoint: Endpoint, pools: str, log_file: Path) -> Handler:
+    """The handler, wired to the emulator; what it prints goes to the log file.
+
+    Changes this process's environment, for good: the function reads it, and no call of it may reach
+    the real AWS.
+    """
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "SLOTQ_INLINE_PASS"):
         os.environ.pop(name, None)
     for name in [name for name in os.environ if name.startswith("AWS_ENDPOINT_URL_")]:
         os.environ.pop(name)
     os.environ.update(environment(endpoint, pools))
+    log = LambdaLog.install(log_file)
     spec = importlib.util.spec_from_file_location("slotq_local_function", find())
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    handler: Handler = module.handler
+    with log.inside():
+        spec.loader.exec_module(module)
+
+    def handler(event: dict[str, Any], context: Any) -> Any:
+        with log.inside():
+            return module.handler(event, context)
+
     return handler

@@ -1,7 +1,8 @@
 """What is kept of a running emulator, so that `stop` and `env` find it.
 
 In the folder that SLOTQ_LOCAL_DIR names, else `$XDG_STATE_HOME/slotq`, else `~/.local/state/slotq`:
-`emulator.json` (one emulator a folder), `emulator.log`, `sagemaker.yaml` and the jobs' folders.
+`emulator.json` (one emulator a folder), `emulator.log`, `lambda.log` (what the queue's Lambda
+says), `sagemaker.yaml` and the jobs' folders.
 """
 
 from __future__ import annotations
