@@ -48,7 +48,7 @@ validate: $(INSTALLED) $(SAM_INSTALLED) ## sam validate and sam build, and what 
 	.ci/validate
 
 openapi: $(INSTALLED) ## Write docs/openapi.json anew
-	$(BIN)/python -m slotq_core.api > docs/openapi.json
+	$(BIN)/python -m slotq_core.openapi > docs/openapi.json
 
 lock: | $(BIN)/python ## Pin the newest versions that fit together (then run everything)
 	.ci/lock

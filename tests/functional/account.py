@@ -2,6 +2,7 @@
 
 import copy
 import json
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -46,6 +47,17 @@ class FakeLambda:
         return {"StatusCode": 202}
 
 
+@cache
+def dynamodb_client() -> Any:
+    """One for all tests: making it costs more than a test, and moto answers it anew in each."""
+    return boto3.client(
+        "dynamodb",
+        region_name="us-east-1",
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+    )
+
+
 class Account:
     """An AWS account with a queue in it: what tests do to it and see of it."""
 
@@ -58,7 +70,7 @@ class Account:
             emit=self.emitted.append,
         )
         self.lambda_ = FakeLambda()
-        self.dynamodb = boto3.client("dynamodb", region_name="us-east-1")
+        self.dynamodb = dynamodb_client()
         self.dynamodb.create_table(**table_definition(TABLE))
 
     def client(self, service: str) -> Any:

@@ -22,7 +22,7 @@ context = SimpleNamespace(aws_request_id="r")
 for event in map(json.loads, sys.stdin):
     app.handler(event, context)
 heavy = ("pydantic", "pydantic_core", "slotq_core.api", "slotq_core.wire", "slotq",
-         "aws_lambda_powertools.event_handler", "aws_xray_sdk", "yaml")
+         "aws_lambda_powertools.event_handler", "yaml")
 print(json.dumps([name for name in heavy if name in sys.modules]))
 """
 

@@ -10,7 +10,7 @@ from tests.functional.account import Account
 
 
 def test_an_unexpected_error_tells_the_request_s_id_and_no_more(
-    account: Account, monkeypatch, capsys
+    account: Account, monkeypatch, output
 ):
     def broken(*_, **__):
         raise KeyError("secret-of-the-house")
@@ -20,9 +20,9 @@ def test_an_unexpected_error_tells_the_request_s_id_and_no_more(
     assert (status, error["code"]) == (500, "internal_error")
     assert "request-1" in error["message"]
     assert "KeyError" not in error["message"]
-    out = capsys.readouterr()
-    assert "secret-of-the-house" not in json.dumps(error) + out.out + out.err
-    assert "KeyError" in out.out
+    written = output()
+    assert "secret-of-the-house" not in json.dumps(error) + written
+    assert "KeyError" in written
 
 
 @pytest.mark.parametrize("error", [Unavailable("DynamoDB: throttled"), Conflict("again")])
@@ -38,13 +38,15 @@ def test_a_service_that_does_not_answer_is_no_fault_of_the_request(
     assert "again" in said["message"]
 
 
-def test_a_pass_that_cannot_be_asked_for_does_not_spoil_the_submission(account: Account):
+def test_a_pass_that_cannot_be_asked_for_does_not_spoil_the_submission(
+    account: Account, monkeypatch
+):
     def refuse(**_):
         from botocore.exceptions import ClientError
 
         raise ClientError({"Error": {"Code": "TooManyRequestsException"}}, "Invoke")
 
-    account.lambda_.invoke = refuse
+    monkeypatch.setattr(account.lambda_, "invoke", refuse)
     assert account.call("add-job")[0] == 202
     account.send("tick")
     assert account.state("job1") == "starting"
@@ -62,5 +64,7 @@ def test_a_pass_that_fails_on_the_spot_does_not_spoil_the_submission(account: Ac
 
 def test_without_pools_nothing_is_taken(account: Account, monkeypatch):
     monkeypatch.setenv("SLOTQ_POOLS", "")
+    assert account.call("add-job")[0] == 500
     with pytest.raises(app.Failed, match="Misconfigured"):
-        account.send("add-job")
+        account.send("tick")
+    assert account.items() == []

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from slotq_core.adapters.settings import parse_pools, pools_from_environment
+from slotq_core.adapters.settings import parse_pools, pools_from_environment, pools_text
 from slotq_core.errors import Misconfigured
 from slotq_core.model import Demand, Pool
 
@@ -47,6 +47,7 @@ READS = [
 @pytest.mark.parametrize(("text", "pools"), READS)
 def test_reads(text: str, pools: tuple[Pool, ...]) -> None:
     assert parse_pools(text) == pools
+    assert parse_pools(pools_text(pools)) == pools
 
 
 def test_a_left_out_type_is_the_default_where_there_is_one() -> None:

@@ -42,14 +42,18 @@ class LogTail:
         if self._broken:
             return
         try:
-            for line in self._new_lines(training_job):
+            for line in self.new_lines(training_job):
                 self._say(line)
         except (ClientError, BotoCoreError) as error:
             if not _not_there_yet(error):
                 self._broken = True
                 self._say(f"the logs cannot be read (the job goes on): {error}")
 
-    def _new_lines(self, training_job: str) -> Iterator[str]:
+    def new_lines(self, training_job: str) -> Iterator[str]:
+        """What a training job has written since the last look; with several hosts, who wrote it.
+
+        Raises ClientError, BotoCoreError.
+        """
         streams = list(self._streams(training_job))
         for stream in streams:
             label = f"[{_host(stream)}] " if len(streams) > 1 else ""

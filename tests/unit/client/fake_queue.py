@@ -6,9 +6,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 from botocore.awsrequest import HeadersDict
 from botocore.exceptions import EndpointConnectionError
@@ -106,8 +111,12 @@ class FakeQueue:
         if self.requests.get(submission.name, request) != request:
             raise NameTaken(f"'{submission.name}' is taken", field="TrainingJobName")
         self.requests[submission.name] = request
-        job = waiting(len(self.jobs) + 1, name=submission.name, priority=submission.priority)
+        job = self.taken(submission.name, submission.priority)
         return self.jobs.setdefault(submission.name, job)
+
+    def taken(self, name: str, priority: int) -> JobView:
+        """A new job as it first stands."""
+        return waiting(len(self.jobs) + 1, name=name, priority=priority)
 
     def _list(self, query: dict[str, list[str]]) -> QueueView:
         states = query.get("state")
@@ -193,6 +202,39 @@ class FakeAws:
         from botocore.credentials import Credentials
 
         return Credentials("testing", "testing") if self.signed else None
+
+
+class _Quiet(WSGIRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+@contextmanager
+def served(queue: FakeQueue) -> Iterator[str]:
+    """The queue at a real address of this machine; gives the endpoint."""
+
+    def app(environ, start_response):
+        url = f"http://queue.test/prod{environ['PATH_INFO'].removeprefix('/prod')}"
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        request = SimpleNamespace(
+            method=environ["REQUEST_METHOD"],
+            url=f"{url}?{environ.get('QUERY_STRING', '')}",
+            body=body,
+        )
+        answer = http.send(request)
+        headers = [("Content-Type", "application/json")]
+        start_response(f"{answer.status_code} {HTTPStatus(answer.status_code).phrase}", headers)
+        return [answer.content]
+
+    http = FakeHttp(queue)
+    with make_server("127.0.0.1", 0, app, handler_class=_Quiet) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/prod"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def client_of(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from wsgiref.simple_server import WSGIRequestHandler, make_server
-
 import pytest
 from botocore.exceptions import SSLError
 
@@ -25,7 +22,7 @@ from tests.unit.client.fake_queue import (
     job_view,
     no_connection,
     running,
-    waiting,
+    served,
 )
 
 REQUEST = {
@@ -122,7 +119,7 @@ def test_a_wrong_certificate_is_not_tried_again():
 def test_a_queue_that_stays_unavailable_says_so():
     http = FakeHttp()
     http.troubles = [FakeAnswer(503, '{"message": "Service Unavailable"}')] * TRIES
-    with pytest.raises(errors.Unavailable, match="503 5 times.*Service Unavailable"):
+    with pytest.raises(errors.Unavailable, match=r"503 5 times.*Service Unavailable"):
         client_of(http).job("job1")
 
 
@@ -213,31 +210,20 @@ def test_no_region_for_the_signature_is_said():
 
 def test_an_unknown_profile_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    with pytest.raises(errors.NotConfigured, match="'nobody'.*list-profiles"):
+    with pytest.raises(errors.NotConfigured, match=r"'nobody'.*list-profiles"):
         Transport(Config(endpoint=ENDPOINT, profile="nobody"))
 
 
-class Quiet(WSGIRequestHandler):
-    def log_message(self, *args):
-        pass
-
-
 def test_over_a_real_connection(monkeypatch):
-    seen = []
-
-    def app(environ, start_response):
-        seen.append((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
-        start_response("200 OK", [("Content-Type", "application/json")])
-        return [waiting(2).model_dump_json().encode()]
-
     monkeypatch.setenv("HTTP_PROXY", "http://nowhere.test:1")  # loopback never goes through it
-    with make_server("127.0.0.1", 0, app, handler_class=Quiet) as server:
-        thread = threading.Thread(target=server.handle_request, daemon=True)
-        thread.start()
-        client = QueueClient(f"http://127.0.0.1:{server.server_port}/prod", region="eu-west-1")
-        assert client.job("job1").place == 2
-        thread.join()
-    assert seen == [("GET", "/prod/jobs/job1")]
+    with served(FakeQueue()) as endpoint:
+        client = QueueClient(endpoint, region="eu-west-1")
+        assert client.submit(REQUEST).place == 1
+        assert client.job("job1").priority == 7
+        assert [job.name for job in client.jobs(["pending"])] == ["job1"]
+        assert client.cancel("job1").state == "cancelled"
+        with pytest.raises(errors.NoSuchJob):
+            client.job("job2")
 
 
 def test_nobody_there_on_loopback_hints_at_the_emulator():

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from functools import cache
 
 import boto3
 import pytest
 from moto import mock_aws
 
+from slotq import hooks
 from slotq.errors import CannotReach, InvalidRequest, NotConfigured
 from tests.unit.client.fake_queue import (
     Clock,
@@ -30,11 +33,13 @@ from sagemaker.exceptions import UnexpectedStatusException
 
 from slotq import QueueTrainingJobSession
 
-NO_TELEMETRY = {
-    "SchemaVersion": "1.0",
-    "SageMaker": {"PythonSDK": {"Modules": {"TelemetryOptOut": True}}},
-}
 ROLE = "arn:aws:iam::123456789012:role/trainer"
+
+
+@cache
+def boto_session():
+    """One for all tests: it is the reading of AWS's service models that takes the time."""
+    return boto3.Session()
 
 
 @pytest.fixture
@@ -44,7 +49,14 @@ def aws():
             Bucket="sagemaker-eu-west-1-123456789012",
             CreateBucketConfiguration={"LocationConstraint": "eu-west-1"},
         )
-        yield boto3.Session()
+        yield boto_session()
+
+
+@pytest.fixture(autouse=True)
+def no_telemetry(monkeypatch):
+    """Not by the SDK's configuration: it would be validated seventy times in each fit."""
+    sender = "sagemaker.telemetry.telemetry_logging._send_telemetry_request"
+    monkeypatch.setattr(sender, lambda *args, **kwargs: None)
 
 
 @pytest.fixture
@@ -77,7 +89,6 @@ def session(aws, http, clock, said):
             say=said.append,
             clock=clock,
             sleep=clock.sleep,
-            sagemaker_config=NO_TELEMETRY,
             **settings,
         )
 
@@ -187,7 +198,7 @@ def test_fit_shows_the_logs_of_every_attempt_once(session, queue, aws, said):
             "logStreamName": f"{name}/algo-1-1700000000",
         }
         logs.create_log_stream(**stream)
-        now = 1000 * int(__import__("time").time())
+        now = 1000 * int(time.time())
         events = [{"timestamp": now + n, "message": line} for n, line in enumerate(lines)]
         logs.put_log_events(**stream, logEvents=events)
     evicted = attempt(1, outcome="evicted", ended_at="2026-11-20T10:31:00.000Z")
@@ -238,7 +249,7 @@ def test_a_training_job_that_is_not_the_queues_is_sagemakers(session, aws):
     train(aws, "other")
     made = session()
     assert made.describe_training_job("other")["TrainingJobStatus"] == "Completed"
-    assert made.wait_for_job("other")["TrainingJobName"] == "other"
+    assert made.wait_for_job("other", poll=0)["TrainingJobName"] == "other"
 
 
 def test_attach_finds_the_latest_attempt(session, queue, aws):
@@ -286,18 +297,20 @@ def test_without_an_endpoint_it_fails_before_anything_is_done():
         QueueTrainingJobSession()
 
 
-def test_sts_follows_the_configured_endpoint(session, monkeypatch):
+def test_sts_follows_the_configured_endpoint(monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    made = session()
+    own = boto3.Session()
+    hooks.honour_sts_endpoint(own.events)
     urls = []
 
     def stop(request, **_):
         urls.append(request.url)
         raise InterruptedError
 
-    made.boto_session.events.register_last("before-send.sts", stop)
+    own.events.register_last("before-send.sts", stop)
+    sts = own.client("sts", endpoint_url="https://sts.eu-west-1.amazonaws.com")
     with pytest.raises(InterruptedError):
-        made.account_id()
+        sts.get_caller_identity()
     assert urls == ["http://127.0.0.1:1/"]
 
 

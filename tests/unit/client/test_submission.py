@@ -61,6 +61,6 @@ def test_json_has_no_none_and_no_datetime():
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, float("nan"), float("inf")])
 def test_what_json_cannot_carry_is_named(value):
-    with pytest.raises(InvalidRequest, match="ResourceConfig.InstanceCount") as raised:
+    with pytest.raises(InvalidRequest, match=r"ResourceConfig\.InstanceCount") as raised:
         jsonable({"ResourceConfig": {"InstanceCount": value}})
     assert raised.value.field == "ResourceConfig.InstanceCount"

@@ -88,7 +88,7 @@ class Failure(click.ClickException):
 def json_option(command: Command) -> Command:
     """`--json` after the command's name too, where people look for it."""
 
-    def switch_on(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001
+    def switch_on(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         if value:
             ctx.ensure_object(App).json = True
 

@@ -13,18 +13,18 @@ from slotq.cli.exits import MEANINGS
 from slotq.errors import SlotQError
 
 COMMANDS = {
-    "submit": "slotq.cli.submit",
-    "ls": "slotq.cli.look",
-    "show": "slotq.cli.look",
-    "why": "slotq.cli.look",
-    "cancel": "slotq.cli.cancel",
-    "watch": "slotq.cli.watch",
-    "simulate": "slotq.cli.simulate",
-    "local": "slotq.cli.local",
-    "demo": "slotq.cli.demo",
-    "version": "slotq.cli.version",
+    "submit": "slotq.cli.submit:submit",
+    "ls": "slotq.cli.look:ls",
+    "show": "slotq.cli.look:show",
+    "why": "slotq.cli.look:why",
+    "cancel": "slotq.cli.cancel:cancel",
+    "watch": "slotq.cli.watch:watch",
+    "simulate": "slotq.cli.simulate:simulate_command",
+    "local": "slotq.cli.local:local",
+    "demo": "slotq.cli.demo:demo",
+    "version": "slotq.cli.version:version",
 }
-"""By command: the module that has it under its own name. The order is that of the help."""
+"""By command: where it is. The order is that of the help."""
 
 _EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {int(code):>3}  {meaning}" for code, meaning in MEANINGS.items()
@@ -34,18 +34,18 @@ _EPILOG = "\b\nExit codes:\n" + "\n".join(
 class Commands(click.Group):
     """Loads commands by name and turns SlotQ's errors into messages and exit codes."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return [name for name, module in COMMANDS.items() if find_spec(module)]
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name, place in COMMANDS.items() if find_spec(place.split(":")[0])]
 
     def get_command(
         self,
-        ctx: click.Context,  # noqa: ARG002 - click's signature
+        ctx: click.Context,
         cmd_name: str,
     ) -> click.Command | None:
-        module = COMMANDS.get(cmd_name)
-        if module is None or find_spec(module) is None:
+        module, _, attribute = COMMANDS.get(cmd_name, "").partition(":")
+        if not module or find_spec(module) is None:
             return None
-        command: click.Command = getattr(import_module(module), cmd_name)
+        command: click.Command = getattr(import_module(module), attribute)
         return command
 
     def invoke(self, ctx: click.Context) -> object:

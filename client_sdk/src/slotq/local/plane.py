@@ -248,7 +248,8 @@ class Plane:
             if job.status == "InProgress":
                 self._enter(job, "InProgress", "Uploading")
         elif report.step is Step.FINISHED:
-            self._finish(job, job.exit or Exit(client_error="it ended without a word"))
+            ended = report.exit or job.exit or Exit(client_error="it ended without a word")
+            self._finish(job, ended)
 
     def _finish(self, job: TrainingJob, ended: Exit) -> None:
         """Completed always wins; a stop is one only if it killed the work."""

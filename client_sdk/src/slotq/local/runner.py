@@ -43,7 +43,7 @@ class Step(Enum):
     EXITED = auto()
     """The work has ended (`Report.exit`)."""
     FINISHED = auto()
-    """Everything is uploaded."""
+    """Everything is uploaded, or could not be: then `Report.exit` says so."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -108,7 +108,8 @@ class TrainingJob:
     @property
     def artifact(self) -> str:
         base = self.request["OutputDataConfig"]["S3OutputPath"].rstrip("/")
-        return f"{base}/{self.name}/output/model.tar.gz"
+        packed = self.request["OutputDataConfig"].get("CompressionType") != "NONE"
+        return f"{base}/{self.name}/output/model{'.tar.gz' if packed else '/'}"
 
     def enter(self, status: str, secondary: str, now: int, message: str = "") -> None:
         if self.transitions:

@@ -61,7 +61,7 @@ class Routes:
     def __init__(
         self, manager: Callable[[], QueueManager], *, unexpected: Callable[[Exception], None]
     ) -> None:
-        """`manager` is asked for in each request, so that a queue that cannot be set up answers too.
+        """`manager` is asked for in each request: a queue that cannot be set up answers too.
 
         `unexpected` is told of each error that becomes an answer of 500 or 503.
         """

@@ -36,7 +36,7 @@ _ALLOWED_TAGS = ", ".join((PRIORITY_TAG, *SETTING_TAGS))
 class InstanceGroup(BaseModel):
     model_config = ConfigDict(extra="allow")
     InstanceType: str
-    InstanceCount: int = Field(ge=1)
+    InstanceCount: int = Field(ge=1, strict=True)
 
 
 class ResourceConfig(BaseModel):
@@ -44,7 +44,7 @@ class ResourceConfig(BaseModel):
 
     model_config = ConfigDict(extra="allow")
     InstanceType: str | None = None
-    InstanceCount: int | None = Field(default=None, ge=1)
+    InstanceCount: int | None = Field(default=None, ge=1, strict=True)
     InstanceGroups: list[InstanceGroup] | None = None
 
     @model_validator(mode="after")

@@ -19,7 +19,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slotq_core.errors import Misconfigured
@@ -70,6 +70,22 @@ def parse_pools(text: str, *, default_type: str | None = None) -> tuple[Pool, ..
     if not pools:
         raise Misconfigured("no pool is named: write NAME=SLOTS@INSTANCE_TYPE")
     return pools
+
+
+def pools_text(pools: Iterable[Pool]) -> str:
+    """The text that `parse_pools` reads back as these pools."""
+    entries = [
+        {
+            "name": pool.name,
+            "slots": pool.capacity.slots,
+            "instance_type": pool.instance_type,
+            "reserve_after": None if pool.reserve_after is None else pool.reserve_after // 1000,
+            "min_runtime": pool.min_runtime // 1000,
+            "max_min_runtime": pool.max_min_runtime // 1000,
+        }
+        for pool in pools
+    ]
+    return json.dumps(entries)
 
 
 def _json_entries(text: str) -> list[dict[str, Any]]:

@@ -1,0 +1,44 @@
+"""`slotq demo`."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import click
+
+from slotq.cli.app import App
+from slotq.cli.exits import Exit
+
+
+@click.command
+@click.option(
+    "--speed",
+    type=click.FloatRange(1, 20),
+    default=10.0,
+    show_default=True,
+    help="Seconds of the story in one second.",
+)
+@click.pass_obj
+def demo(app: App, speed: float) -> None:
+    """The queue at work on this machine: four jobs, two slots, an eviction and a resume.
+
+    Runs an emulator of its own; needs no AWS account. Takes about a minute. Exits with 1 if
+    anything did not come out as it must.
+    """
+    _hush()
+    try:
+        from slotq.demo.driver import run
+    except ImportError as error:
+        raise click.UsageError(
+            f"the demo needs the extras: pip install 'slotq[local,sagemaker2]' ({error})"
+        ) from None
+    held = run(app.console(), speed=speed)
+    raise click.exceptions.Exit(int(Exit.OK if held else Exit.NO))
+
+
+def _hush() -> None:
+    """The SDK warns and logs as soon as it is imported; the demo has its own things to say."""
+    os.environ.setdefault("SAGEMAKER_SUPPRESS_V2_WARNING", "1")
+    for name in ("sagemaker", "sagemaker.config", "botocore"):
+        logging.getLogger(name).setLevel(logging.ERROR)

@@ -1,0 +1,49 @@
+"""The demo from its first line to its last."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from rich.console import Console
+
+from slotq.client import QueueClient
+from slotq.demo.evidence import Evidence
+from slotq.demo.play import Player
+from slotq.demo.proof import checks
+from slotq.demo.sdk import quiet
+from slotq.demo.show import ConsoleScreen, heading, timeline, verdict
+from slotq.demo.story import EVICTED, INSTANCE_TYPE, POOL, SLOTS
+from slotq.demo.world import emulator
+
+
+def run(console: Console, *, speed: float) -> bool:
+    """Play the story and say whether all of it held. Leaves nothing behind, on Ctrl-C neither."""
+    console.print(f"Pool {POOL} has {SLOTS} slots. One second here is {speed:g} s of the story.")
+    with _terminated_as_interrupted(), quiet(), emulator(f"{POOL}={SLOTS}@{INSTANCE_TYPE}") as aws:
+        evidence = Evidence(EVICTED, aws.bucket)
+        screen = ConsoleScreen(console)
+        player = Player(screen=screen, evidence=evidence, queue=QueueClient(), speed=speed)
+        jobs = player.play()
+        found = checks(jobs, evidence)
+    console.print(heading("every attempt on one timeline"))
+    console.print(timeline(jobs))
+    console.print(heading("what had to hold"))
+    console.print(verdict(found))
+    return all(check.held for check in found)
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM ends the demo as Ctrl-C does, so that it still cleans up."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,77 @@
+"""What the demo can see for itself of a training, without the queue's word: S3 and the logs."""
+
+from __future__ import annotations
+
+import io
+import re
+import tarfile
+from typing import Any
+
+import boto3
+import numpy as np
+from botocore.exceptions import ClientError
+
+from slotq.logs import LogTail
+from slotq_core.model import JobState
+from slotq_core.wire import JobView
+
+
+class Evidence:
+    """Reads checkpoints, log lines and models from the AWS of the environment."""
+
+    def __init__(self, evicted: str, bucket: str) -> None:
+        session = boto3.Session()
+        self._s3, self._logs = session.client("s3"), session.client("logs")
+        self._evicted, self._bucket = evicted, bucket
+        self.kept: int | None = None
+        """The step in the evicted job's checkpoint, read while it waited to run again."""
+
+    def look(self, job: JobView) -> None:
+        """Keep what can only be seen at this moment."""
+        if job.name == self._evicted and job.state == JobState.PREEMPTED:
+            self.kept = self.checkpoint(job.name)
+
+    def checkpoint(self, job: str) -> int | None:
+        """The step in a job's checkpoint in S3; None where there is none yet."""
+        saved = self._object(f"{job}/checkpoints/checkpoint.npz")
+        if saved is None:
+            return None
+        with np.load(io.BytesIO(saved)) as arrays:
+            return int(arrays["step"])
+
+    def steps(self, training_job: str) -> list[int]:
+        """The steps that a training job has logged, in the order in which it did."""
+        found = (re.match(r"step (\d+) ", line) for line in self.lines(training_job))
+        return [int(match.group(1)) for match in found if match]
+
+    def resumed_from(self, training_job: str) -> int | None:
+        """The step that a training job said it goes on from; None if it began anew."""
+        found = (re.search(r"goes on from step (\d+)", x) for x in self.lines(training_job))
+        return next((int(match.group(1)) for match in found if match), None)
+
+    def lines(self, training_job: str) -> list[str]:
+        """What a training job has written to its log."""
+        try:
+            return list(LogTail(self._logs, say=lambda _: None).new_lines(training_job))
+        except ClientError:
+            return []
+
+    def model(self, artifact: str) -> Any:
+        """The weights in a model.tar.gz; None where there is no such object."""
+        bucket, _, key = artifact.removeprefix("s3://").partition("/")
+        packed = self._object(key, bucket)
+        if packed is None:
+            return None
+        with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+            member = tar.extractfile("model.npz")
+            assert member is not None
+            with np.load(io.BytesIO(member.read())) as arrays:
+                return arrays["weights"]
+
+    def _object(self, key: str, bucket: str | None = None) -> bytes | None:
+        try:
+            answer = self._s3.get_object(Bucket=bucket or self._bucket, Key=key)
+        except ClientError:
+            return None
+        body: bytes = answer["Body"].read()
+        return body

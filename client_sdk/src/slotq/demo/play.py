@@ -1,0 +1,133 @@
+"""Plays the story: submits each job with the SageMaker SDK at its moment, and watches the queue."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Protocol
+
+import boto3
+from sagemaker.estimator import Estimator
+
+from slotq.client import QueueClient
+from slotq.demo.evidence import Evidence
+from slotq.demo.story import EVICTED, INSTANCE_TYPE, PARTS, Part
+from slotq.errors import SlotQError
+from slotq.session import QueueTrainingJobSession
+from slotq_core.model import JobState
+from slotq_core.wire import JobView
+
+ROLE = "arn:aws:iam::123456789012:role/demo"
+IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/demo:1"
+"""Never fetched: the emulator runs the script with this Python."""
+POLL = 0.2
+PATIENCE = 20.0
+"""Seconds for what a part waits for; then it is played anyway, and the checks will tell."""
+LONGEST = 300.0
+"""Seconds after which the demo is given up."""
+_IN_MOTION = {JobState.STARTING, JobState.STOPPING}
+_ENDED = {JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED, JobState.STOPPED}
+
+
+class TookTooLong(SlotQError):
+    """The story has not ended within LONGEST."""
+
+
+class Screen(Protocol):
+    """Where the demo shows what happens; `at` is in seconds since the first submission."""
+
+    def submits(self, at: float, part: Part) -> None: ...
+    def changed(self, at: float, before: JobView | None, now: JobView) -> None: ...
+    def settled(self, at: float, jobs: list[JobView]) -> None: ...
+
+
+@dataclass(kw_only=True)
+class Player:
+    """One playing of the story against the queue and the AWS of the environment."""
+
+    screen: Screen
+    evidence: Evidence
+    queue: QueueClient
+    speed: float
+    began: float = 0.0
+    jobs: dict[str, JobView] = field(default_factory=dict)
+    shown: list[object] = field(default_factory=list)
+
+    def play(self) -> dict[str, JobView]:
+        """Every job as it ended, with its attempts. Raises TookTooLong."""
+        with as_file(files("slotq.demo") / "job") as source:
+            session = self._session()
+            estimators = {part.name: self._estimator(part, session, source) for part in PARTS}
+            self.began = time.monotonic()
+            for part in PARTS:
+                self._wait_for(part)
+                self.screen.submits(self._at(), part)
+                estimators[part.name].fit(job_name=part.name, wait=False)
+                self._look()
+        while not self._all(_ENDED, (part.name for part in PARTS)):
+            time.sleep(POLL)
+            self._look()
+        return {part.name: self.queue.job(part.name) for part in PARTS}
+
+    def _session(self) -> QueueTrainingJobSession:
+        return QueueTrainingJobSession(boto3.Session(), queue=self.queue, say=lambda _: None)
+
+    def _estimator(self, part: Part, session: QueueTrainingJobSession, source: Path) -> Estimator:
+        bucket = session.default_bucket()
+        return Estimator(
+            IMAGE,
+            role=ROLE,
+            instance_count=1,
+            instance_type=INSTANCE_TYPE,
+            source_dir=str(source),
+            entry_point="train.py",
+            hyperparameters={"steps": part.steps, "step-seconds": 1 / self.speed},
+            checkpoint_s3_uri=f"s3://{bucket}/{part.name}/checkpoints",
+            output_path=f"s3://{bucket}/models",
+            tags=[{"Key": "priority", "Value": str(part.priority)}],
+            max_run=3600,
+            sagemaker_session=session,
+        )
+
+    def _wait_for(self, part: Part) -> None:
+        """Until the part's moment has come, and the others are where it wants them."""
+        patience = time.monotonic() + part.at / self.speed + PATIENCE
+        while self._at() < part.at / self.speed or not self._ready(part):
+            if time.monotonic() > patience:
+                return
+            time.sleep(POLL)
+            self._look()
+
+    def _ready(self, part: Part) -> bool:
+        there = all(
+            name in self.jobs and self.jobs[name].state == state
+            for name, state in part.after.items()
+        )
+        if not (there and part.after_checkpoint):
+            return there
+        return self.evidence.checkpoint(EVICTED) is not None
+
+    def _look(self) -> None:
+        """Ask the queue, and show what has changed."""
+        jobs, at = self.queue.jobs(), self._at()
+        if at > LONGEST:
+            raise TookTooLong(f"the demo has not ended after {LONGEST:g} s")
+        for job in jobs:
+            before = self.jobs.get(job.name)
+            if before is None or before.state != job.state:
+                self.screen.changed(at, before, job)
+                self.evidence.look(job)
+            self.jobs[job.name] = job
+        standing: list[object] = [(job.name, job.state, job.place) for job in jobs]
+        if standing != self.shown and not any(job.state in _IN_MOTION for job in jobs):
+            self.screen.settled(at, jobs)
+            self.shown = standing
+
+    def _all(self, states: set[JobState], names: Iterable[str]) -> bool:
+        return all(name in self.jobs and self.jobs[name].state in states for name in names)
+
+    def _at(self) -> float:
+        return time.monotonic() - self.began

@@ -1,0 +1,55 @@
+"""What the demo plays and what must come of it, as data.
+
+Two slots; four jobs, twenty seconds apart. A step of training stands for one second of the story,
+and the demo plays `speed` steps a second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+POOL = "p5"
+SLOTS = 2
+INSTANCE_TYPE = "ml.p5.48xlarge"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """One job of the story."""
+
+    name: str
+    at: int
+    """When it is submitted, in seconds of the story."""
+    priority: int
+    steps: int
+    after: dict[str, str]
+    """The states that the other jobs have come into before it is submitted."""
+    after_checkpoint: bool = False
+    """Not before EVICTED has a checkpoint to go on from."""
+
+
+PARTS = (
+    Part(name="job1", at=0, priority=1, steps=300, after={}),
+    Part(name="job2", at=20, priority=2, steps=100, after={"job1": "running"}),
+    Part(name="job3", at=40, priority=1, steps=100, after={"job1": "running", "job2": "running"}),
+    Part(
+        name="job4",
+        at=60,
+        priority=3,
+        steps=200,
+        after={"job1": "running", "job2": "running", "job3": "pending"},
+        after_checkpoint=True,
+    ),
+)
+
+STARTS = (("job1", 1), ("job2", 1), ("job4", 1), ("job1", 2), ("job3", 1))
+"""Job and attempt, in the order in which they must run."""
+EVICTED = "job1"
+FOR = "job4"
+
+TELLING = {
+    "job1": "a slot is free, it starts",
+    "job2": "the other slot is free, it starts",
+    "job3": "nothing is free, and nothing running has a lower priority: it waits",
+    "job4": "nothing is free, but job1 has the lowest priority: job1 is stopped for it",
+}

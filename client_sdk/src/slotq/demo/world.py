@@ -1,0 +1,88 @@
+"""The demo's machine: an emulator of its own on a free port, and AWS settings that point at it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from slotq.errors import SlotQError
+from slotq.local.endpoint import Endpoint
+
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+
+
+class NoEmulator(SlotQError):
+    """The emulator did not start; the message has its last words."""
+
+
+@contextmanager
+def emulator(pool: str) -> Iterator[Endpoint]:
+    """Runs an emulator with this pool while the context lasts, and points the environment at it.
+
+    Whatever ends the context, the emulator and the training processes under it are gone after it.
+    Raises NoEmulator.
+    """
+    with tempfile.TemporaryDirectory(prefix="slotq-demo-") as folder:
+        home = Path(folder)
+        with (home / "demo.log").open("wb") as output:
+            process = subprocess.Popen(  # noqa: S603 - our own program
+                [sys.executable, "-m", "slotq.cli", "local", "start", "--port=0", f"--pool={pool}"],
+                env={**os.environ, "SLOTQ_LOCAL_DIR": folder},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C is for us alone: we end it when we have looked.
+            )
+        try:
+            endpoint = _answering(process, home)
+            with _environment({**endpoint.variables(), "SLOTQ_ENDPOINT": endpoint.queue}):
+                yield endpoint
+        finally:
+            _stop(process)
+
+
+def _answering(process: subprocess.Popen[bytes], home: Path) -> Endpoint:
+    """Where it answers, once it does: it then leaves a file that says so."""
+    until = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < until:
+        with suppress(FileNotFoundError, ValueError):
+            said = json.loads((home / "emulator.json").read_text())
+            return Endpoint(url=said["url"], region=said["region"])
+        time.sleep(0.1)
+    words = (home / "demo.log").read_text(errors="replace")[-2000:].strip()
+    raise NoEmulator(f"the emulator did not start; it said:\n{words}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """SIGTERM, on which the emulator ends its training processes; what is left is killed."""
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,222 @@
+"""The whole system in one process: moto, the training plane, the queue's API and its Lambda."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from moto.moto_server.werkzeug_app import MotoRequestHandler
+from werkzeug.serving import make_server
+
+from slotq.local import aws, function
+from slotq.local.endpoint import Endpoint
+from slotq.local.front import Front
+from slotq.local.gateway import Gateway
+from slotq.local.invocations import FUNCTION, Handler, Invocations
+from slotq.local.knobs import Knobs
+from slotq.local.plane import ACCOUNT, REGION, Plane
+from slotq.local.process_runner import ProcessRunner
+from slotq_core.adapters.settings import SystemClock
+from slotq_core.errors import SlotQError
+
+DEFAULT_PORT = 4777
+_START_SECONDS = 60.0
+
+
+class CannotStart(SlotQError):
+    """The emulator does not come up; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    pools: str
+    """As `settings.parse_pools` reads them, every instance type named."""
+    work: Path
+    """Where the jobs' folders are made."""
+    port: int = DEFAULT_PORT
+    """0: any that is free."""
+    host: str = "127.0.0.1"
+    region: str = REGION
+    tick_seconds: float = 60.0
+    isolated: bool | None = None
+    """None: an own /opt/ml for each process wherever the machine allows it."""
+    knobs: Knobs = field(default_factory=Knobs)
+
+
+class _QuietHandler(MotoRequestHandler):
+    def log_request(self, *_: Any) -> None:
+        pass
+
+
+class Emulator:
+    """Started once; stopped once. `load` gives the Lambda's handler."""
+
+    def __init__(
+        self, options: Options, *, load: Callable[[Endpoint, str], Handler] = function.load
+    ) -> None:
+        self._options = options
+        self._load = load
+        self.mark = uuid.uuid4().hex
+        """Marks every process of this emulator's jobs, and names it to whoever asks."""
+        self._jobs = options.work / "jobs"
+        self._closed = threading.Event()
+        self._due = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> Endpoint:
+        """Returns when it answers. Raises CannotStart."""
+        options = self._options
+        shutil.rmtree(self._jobs, ignore_errors=True)
+        listening = _listen(options.host, options.port)
+        port = listening.getsockname()[1]
+        shown = "127.0.0.1" if options.host in {"0.0.0.0", "::"} else options.host
+        self.endpoint = Endpoint(url=f"http://{shown}:{port}", region=options.region)
+        self.runner = ProcessRunner(
+            endpoint=self.endpoint,
+            work=self._jobs,
+            mark=self.mark,
+            wake=self._due.set,
+            isolated=options.isolated,
+        )
+        self.invocations = Invocations(self._invoke)
+        self.plane = Plane(
+            clock=SystemClock(),
+            runner=self.runner,
+            emit=self.invocations.send,
+            knobs=options.knobs,
+            region=options.region,
+        )
+        self._server = make_server(
+            options.host,
+            port,
+            self._front(),
+            threaded=True,
+            request_handler=_QuietHandler,
+            fd=listening.fileno(),
+        )
+        listening.close()  # The server has a copy.
+        self._spawn(self._server.serve_forever)
+        self._furnish()
+        self._spawn(self._drive_plane)
+        self._spawn(self._tick_on)
+        return self.endpoint
+
+    def _invoke(self, event: dict[str, Any], context: Any) -> Any:
+        return self._handler(event, context)
+
+    def _front(self) -> Front:
+        gateway = Gateway(
+            endpoint=self.endpoint,
+            find_caller=aws.Callers(self.endpoint).find,
+            call=self.invocations.call,
+        )
+        return Front(
+            plane=self.plane,
+            gateway=gateway,
+            invocations=self.invocations,
+            others=aws.application(),
+            poke=self._due.set,
+            health=self.health,
+            tick=self.tick,
+        )
+
+    def _furnish(self) -> None:
+        """The account, and the function's first call: what is wrong with it shows here."""
+        try:
+            aws.furnish(self.endpoint)
+            self._handler = self._load(self.endpoint, self._options.pools)
+            self.invocations.start()
+            self.invocations.call(_tick_event(self.endpoint), _START_SECONDS)
+        except Exception as error:
+            self.stop()
+            raise CannotStart(f"the emulator does not start: {error}") from error
+
+    def health(self) -> dict[str, Any]:
+        return {
+            "run": self.mark,
+            "url": self.endpoint.url,
+            "pools": self._options.pools,
+            "isolated": self.runner.isolated,
+            "training_jobs": self.plane.live(),
+            "settled": self.invocations.settled(),
+        }
+
+    def tick(self) -> None:
+        """What EventBridge's schedule does every minute."""
+        self.invocations.send(_tick_event(self.endpoint), key="tick")
+
+    def wait(self) -> None:
+        """Until it is stopped."""
+        self._closed.wait()
+
+    def stop(self) -> None:
+        """Ends every job's processes at once, then everything else. Nothing is kept."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        self._due.set()
+        self.runner.close()
+        self.invocations.close()
+        self._server.shutdown()
+        self._server.server_close()
+        for thread in self._threads:
+            thread.join(timeout=5)
+        # A job that was just being started when the others were ended.
+        self.runner.close()
+        shutil.rmtree(self._jobs, ignore_errors=True)
+
+    def _spawn(self, work: Callable[[], object]) -> None:
+        thread = threading.Thread(target=work, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _drive_plane(self) -> None:
+        """`advance` whenever something is due: by time, or because somebody has set `_due`."""
+        clock = SystemClock()
+        while not self._closed.is_set():
+            self._due.clear()
+            self.plane.advance()
+            due = self.plane.next_due()
+            self._due.wait(None if due is None else max(0.0, (due - clock.now()) / 1000))
+
+    def _tick_on(self) -> None:
+        while not self._closed.wait(self._options.tick_seconds):
+            self.tick()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises CannotStart."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise CannotStart(
+            f"cannot listen on {host}:{port}: {error.strerror}. Choose another with --port, or "
+            "stop what listens there (`slotq local stop`, if it is an emulator)"
+        ) from None
+    return listening
+
+
+def _tick_event(endpoint: Endpoint) -> dict[str, Any]:
+    return {
+        "version": "0",
+        "id": str(uuid.uuid4()),
+        "detail-type": "Scheduled Event",
+        "source": "aws.events",
+        "account": ACCOUNT,
+        "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "region": endpoint.region,
+        "resources": [f"arn:aws:events:{endpoint.region}:{ACCOUNT}:rule/{FUNCTION}-tick"],
+        "detail": {},
+    }

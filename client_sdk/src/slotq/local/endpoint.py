@@ -1,0 +1,66 @@
+"""Where the emulator listens, and boto3 clients that call nothing else."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+from slotq.local.plane import ACCOUNT, REGION
+
+ACCESS_KEY = "testing"
+SECRET_KEY = "testing"  # noqa: S105 - what the emulator accepts; worth nothing elsewhere
+API_ID = "slotqlocal"
+STAGE = "prod"
+
+_building = threading.Lock()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    url: str
+    """`http://127.0.0.1:PORT`, without a final slash."""
+    region: str = REGION
+    account: str = ACCOUNT
+
+    @property
+    def queue(self) -> str:
+        """The URL of the queue's API, with its stage."""
+        return f"{self.url}/{STAGE}"
+
+    @property
+    def bucket(self) -> str:
+        """SageMaker's default bucket."""
+        return f"sagemaker-{self.region}-{self.account}"
+
+    def variables(self) -> dict[str, str]:
+        """The environment in which AWS SDKs call the emulator and find no other credentials."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+            "AWS_DEFAULT_REGION": self.region,
+            "AWS_REGION": self.region,
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }
+
+    def client(self, service: str) -> Any:
+        """A boto3 client; one may be shared by threads."""
+        with _building:
+            return boto3.Session(
+                aws_access_key_id=ACCESS_KEY,
+                aws_secret_access_key=SECRET_KEY,
+                region_name=self.region,
+            ).client(
+                service,
+                endpoint_url=self.url,
+                config=Config(
+                    retries={"total_max_attempts": 2},
+                    s3={"addressing_style": "path"},
+                    proxies={},
+                    max_pool_connections=20,
+                ),
+            )

@@ -1,0 +1,90 @@
+"""One process of a training job, with its group: started, signalled, read and swept up."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+MARK = "SLOTQ_LOCAL_RUN"
+"""Environment variable that marks every process of a job, whatever group it moved to."""
+
+
+class HostProcess:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        environment: Mapping[str, str],
+        mark: str,
+        line: Callable[[str], None],
+    ) -> None:
+        """Starts it. `line` is called with each line of its output, from another thread."""
+        self._mark = mark
+        self._line = line
+        self._lock = threading.Lock()
+        self._over = False
+        self.last_lines: deque[str] = deque(maxlen=8)
+        self._process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**environment, MARK: mark},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def signal(self, number: int) -> None:
+        """To the whole group; nothing where it has ended."""
+        with self._lock:
+            if not self._over:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, number)
+
+    def wait(self) -> int:
+        """Its exit code, once it has ended and nothing that it started is left."""
+        if hasattr(os, "waitid"):
+            # Not reaped yet, so its number is still its own: the group can safely be swept.
+            os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        else:
+            self._process.wait()
+        self.signal(signal.SIGKILL)
+        with self._lock:
+            self._over = True
+            code = self._process.wait()
+        sweep(self._mark)
+        self._reader.join(timeout=5)
+        return code
+
+    def _read(self) -> None:
+        stream = self._process.stdout
+        assert stream is not None
+        with stream:
+            for raw in stream:
+                text = raw.decode(errors="replace").rstrip("\r\n")
+                self.last_lines.append(text)
+                self._line(text)
+
+
+def sweep(mark: str) -> int:
+    """Kill every process that bears a mark beginning so; returns how many. Needs /proc."""
+    wanted = f"{MARK}={mark}".encode()
+    killed = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (folder / "environ").read_bytes().split(b"\0")
+            if any(entry.startswith(wanted) for entry in environment):
+                os.kill(int(folder.name), signal.SIGKILL)
+                killed += 1
+        except (OSError, ValueError):
+            continue  # Gone, a zombie, or somebody else's.
+    return killed

@@ -1,0 +1,144 @@
+"""The Lambda service of the emulator: one execution environment, so one invocation at a time.
+
+API requests go first, and the pass that a submission asks for comes later: an answer waits at most
+for the one invocation that runs. What comes by itself (events, passes, the tick) is tried again
+twice if it fails, as Lambda does; a pass that waits already is not queued again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+import traceback
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+FUNCTION = "training-job-queue"
+PASS: Mapping[str, Any] = {"source": "slotq", "detail-type": "pass"}
+
+_API, _EVENT = 0, 1
+_TRIES = 3
+_RETRY_SECONDS = 1.0
+_BUDGET = 60.0
+
+Handler = Callable[[dict[str, Any], Any], Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LambdaContext:
+    """What a handler is told of its invocation, as far as anybody asks."""
+
+    function_name: str = FUNCTION
+    function_version: str = "$LATEST"
+    memory_limit_in_mb: int = 512
+    aws_request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    invoked_function_arn: str = f"arn:aws:lambda:us-east-1:123456789012:function:{FUNCTION}"
+    log_group_name: str = f"/aws/lambda/{FUNCTION}"
+    log_stream_name: str = "local"
+    deadline: float = field(default_factory=lambda: time.monotonic() + _BUDGET)
+
+    def get_remaining_time_in_millis(self) -> int:
+        return max(0, int((self.deadline - time.monotonic()) * 1000))
+
+
+@dataclass(kw_only=True)
+class _Waiting:
+    event: dict[str, Any]
+    key: str | None = None
+    """Of two that wait with the same key, one is enough."""
+    answer: Future[Any] | None = None
+    tries: int = 1
+
+
+class Invocations:
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._waiting: list[tuple[float, int, int, _Waiting]] = []
+        self._keys: set[str] = set()
+        self._order = itertools.count()
+        self._busy = False
+        self._closed = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._work, name="lambda", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Takes nothing more; the invocation that runs is left to end."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def call(self, event: dict[str, Any], timeout: float) -> Any:
+        """Invoke and wait for the answer. Raises TimeoutError, or what the handler raised."""
+        answer: Future[Any] = Future()
+        self._put(_API, _Waiting(event=event, answer=answer))
+        return answer.result(timeout)
+
+    def send(self, event: Mapping[str, Any], *, key: str | None = None) -> None:
+        """Invoke some time soon; nobody waits for it. Not again while one of that key waits."""
+        self._put(_EVENT, _Waiting(event=dict(event), key="pass" if _is_pass(event) else key))
+
+    def settled(self) -> bool:
+        """Nothing runs and nothing waits."""
+        with self._changed:
+            return not self._busy and not self._waiting
+
+    def _put(self, rank: int, waiting: _Waiting, *, delay: float = 0.0) -> None:
+        with self._changed:
+            if waiting.key is not None:
+                if waiting.key in self._keys:
+                    return
+                self._keys.add(waiting.key)
+            at = time.monotonic() + delay if delay else 0.0
+            heapq.heappush(self._waiting, (at, rank, next(self._order), waiting))
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        while (waiting := self._next()) is not None:
+            self._invoke(waiting)
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+
+    def _next(self) -> _Waiting | None:
+        """The next that is due; waits for it. None once closed."""
+        with self._changed:
+            while not self._closed:
+                pause = self._waiting[0][0] - time.monotonic() if self._waiting else None
+                if pause is not None and pause <= 0:
+                    waiting = heapq.heappop(self._waiting)[3]
+                    self._keys.discard(waiting.key or "")
+                    self._busy = True
+                    return waiting
+                self._changed.wait(pause)
+            return None
+
+    def _invoke(self, waiting: _Waiting) -> None:
+        try:
+            said = self._handler(waiting.event, LambdaContext())
+        except Exception as error:  # noqa: BLE001 - the caller hears of it, or it is tried again
+            self._failed(waiting, error)
+        else:
+            if waiting.answer is not None:
+                waiting.answer.set_result(said)
+
+    def _failed(self, waiting: _Waiting, error: Exception) -> None:
+        traceback.print_exception(error)
+        if waiting.answer is not None:
+            waiting.answer.set_exception(error)
+        elif waiting.tries < _TRIES:
+            again = _Waiting(event=waiting.event, key=waiting.key, tries=waiting.tries + 1)
+            self._put(_EVENT, again, delay=_RETRY_SECONDS * waiting.tries)
+        else:
+            print(f"given up after {_TRIES} tries: {waiting.event.get('detail-type')}", flush=True)
+
+
+def _is_pass(event: Mapping[str, Any]) -> bool:
+    return all(event.get(key) == value for key, value in PASS.items())

@@ -1,0 +1,60 @@
+"""A training job's log lines, to the logs service: one stream for each of its processes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+GROUP = "/aws/sagemaker/TrainingJobs"
+_BATCH = 500
+_LONGEST_LINE = 200_000
+
+
+class LogStream:
+    """`<job>/algo-1-<milliseconds>`. Lines are kept until `flush`."""
+
+    def __init__(self, logs: Any, training_job: str, host: str) -> None:
+        self._logs = logs
+        self._name = f"{training_job}/{host}-{_now()}"
+        self._lines: list[dict[str, Any]] = []
+        self._lock = threading.Lock()
+        self._flushing = threading.Lock()
+
+    def open(self) -> None:
+        for make, more in (
+            (self._logs.create_log_group, {}),
+            (self._logs.create_log_stream, {"logStreamName": self._name}),
+        ):
+            try:
+                make(logGroupName=GROUP, **more)
+            except ClientError as error:
+                if error.response["Error"]["Code"] != "ResourceAlreadyExistsException":
+                    raise
+
+    def line(self, text: str) -> None:
+        # The service takes no empty message.
+        event = {"timestamp": _now(), "message": text[:_LONGEST_LINE] or " "}
+        with self._lock:
+            self._lines.append(event)
+
+    def flush(self) -> None:
+        """Send what there is. A line that the service does not take is lost; the job goes on."""
+        with self._flushing:
+            with self._lock:
+                lines, self._lines = self._lines, []
+            for start in range(0, len(lines), _BATCH):
+                try:
+                    self._logs.put_log_events(
+                        logGroupName=GROUP,
+                        logStreamName=self._name,
+                        logEvents=lines[start : start + _BATCH],
+                    )
+                except (BotoCoreError, ClientError) as error:
+                    print(f"log lines of {self._name} are lost: {error}", flush=True)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,145 @@
+"""The OpenAPI document of `api`, out of the pydantic models of `wire`.
+
+`make openapi` writes it to docs/openapi.json, and a test compares the two and the routes. It is no
+part of the Lambda: describing the API costs more than serving it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from slotq_core import __version__, names, wire
+from slotq_core.api import MOST_JOBS
+from slotq_core.model import JobState
+
+_MODELS: tuple[type[BaseModel], ...] = (
+    wire.SubmissionBody,
+    wire.JobView,
+    wire.QueueView,
+    wire.ErrorView,
+)
+_REF = "#/components/schemas/{model}"
+
+_ERRORS = {
+    400: "Malformed, or it could never run: `field` names the field, `message` what is right",
+    403: "Not signed by an IAM principal, or not allowed to",
+    404: "There is no such job",
+    409: "The name is taken, or the job has ended",
+    500: "The queue has failed; its log says more under the request's id",
+    503: "A service that the queue needs does not answer; the same request again is safe",
+}
+
+
+def document() -> dict[str, Any]:
+    """The document, as JSON's own types."""
+    _, schemas = models_json_schema([(model, "validation") for model in _MODELS], ref_template=_REF)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "SlotQ",
+            "version": __version__,
+            "summary": "A priority queue in front of SageMaker training",
+            "description": "Every request is signed with AWS Signature V4 (execute-api); "
+            "who signed it is the submitter.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "security": [{"sigv4": []}],
+        "paths": {
+            "/add-job": {"post": _add_job()},
+            "/jobs": {"get": _list_jobs()},
+            "/jobs/{name}": {
+                "parameters": [_NAME],
+                "get": _get_job(),
+                "delete": _cancel_job(),
+            },
+        },
+        "components": {
+            "schemas": dict(sorted(schemas["$defs"].items())),
+            "securitySchemes": {
+                "sigv4": {
+                    "type": "apiKey",
+                    "name": "Authorization",
+                    "in": "header",
+                    "x-amazon-apigateway-authtype": "awsSigv4",
+                }
+            },
+        },
+    }
+
+
+_NAME = {
+    "name": "name",
+    "in": "path",
+    "required": True,
+    "description": "The job's name: its TrainingJobName",
+    "schema": {"type": "string", "pattern": f"^{names.TRAINING_JOB_NAME.pattern}$"},
+}
+
+
+def _add_job() -> dict[str, Any]:
+    return {
+        "operationId": "addJob",
+        "summary": "Submit a training job",
+        "description": "The body is a CreateTrainingJob request; the queue's settings travel "
+        "as its tags. The same body again, while the job lives, is answered with the same job.",
+        "requestBody": {"required": True, "content": _content("SubmissionBody")},
+        "responses": _responses(202, "The job is kept, and will run", "JobView", 400, 403, 409),
+    }
+
+
+def _list_jobs() -> dict[str, Any]:
+    states = {"type": "array", "items": {"type": "string", "enum": list(JobState)}}
+    limit = {"type": "integer", "minimum": 1, "maximum": MOST_JOBS, "default": MOST_JOBS}
+    return {
+        "operationId": "listJobs",
+        "summary": "The jobs in the order of the queue: running, waiting by place, ended",
+        "parameters": [
+            {
+                "name": "state",
+                "in": "query",
+                "description": "Only jobs in these states (repeated, or comma separated)",
+                "schema": states,
+            },
+            {"name": "limit", "in": "query", "description": "At most so many", "schema": limit},
+        ],
+        "responses": _responses(200, "The jobs, without their attempts", "QueueView", 400),
+    }
+
+
+def _get_job() -> dict[str, Any]:
+    return {
+        "operationId": "getJob",
+        "summary": "One job with its place, the reason why it waits, and its attempts",
+        "responses": _responses(200, "The job", "JobView", 404),
+    }
+
+
+def _cancel_job() -> dict[str, Any]:
+    return {
+        "operationId": "cancelJob",
+        "summary": "Cancel a job, whether it waits or runs",
+        "description": "A job that holds slots is `stopping` first. Cancelling a cancelled job "
+        "again changes nothing.",
+        "responses": _responses(200, "The job as it now stands", "JobView", 403, 404, 409),
+    }
+
+
+def _responses(status: int, description: str, model: str, *errors: int) -> dict[str, Any]:
+    answers = {status: {"description": description, "content": _content(model)}}
+    for error in (*errors, 500, 503):
+        answers[error] = {"description": _ERRORS[error], "content": _content("ErrorView")}
+    return {str(code): answer for code, answer in answers.items()}
+
+
+def _content(model: str) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": _REF.format(model=model)}}}
+
+
+if __name__ == "__main__":
+    json.dump(document(), sys.stdout, indent=2)
+    sys.stdout.write("\n")

@@ -1,0 +1,127 @@
+"""What the documentation shows works: its commands, its settings, its Python."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from slotq.cli.exits import MEANINGS
+from slotq.cli.main import COMMANDS, cli
+from slotq.config import SETTINGS, load
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`(slotq(?: [^`]*)?)`")
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def blocks(language):
+    return [
+        pytest.param(text, id=f"{page.name}-{n}")
+        for page in PAGES
+        for n, (kind, text) in enumerate(BLOCK.findall(page.read_text()))
+        if kind == language
+    ]
+
+
+def commands():
+    """Every `slotq …` line of a shell block, and every one within a sentence."""
+    for page in PAGES:
+        text = page.read_text()
+        lines = [
+            line for kind, body in BLOCK.findall(text) if kind == "sh" for line in body.splitlines()
+        ]
+        lines = [line for line in lines if re.match(r"(\w+=\S+ )*slotq\b", line)]
+        for line in dict.fromkeys([*lines, *INLINE.findall(text)]):
+            yield pytest.param(line, id=f"{page.name}: {line}")
+
+
+@pytest.mark.parametrize("line", commands())
+def test_every_command_line_is_one_that_slotq_takes(line):
+    """Parses as far as a line goes: a mention may leave the arguments out, but invent none."""
+    words = [w for w in shlex.split(line, comments=True) if not re.match(r"\w+=", w)]
+    words = words[: words.index("|")] if "|" in words else words
+    command, context = cli, click.Context(cli)
+    words = [word.strip("[]…") for word in words[1:]]
+    while isinstance(command, click.Group):
+        words = skip_options(command, words)
+        if not words:
+            return
+        name = words.pop(0)
+        if name in {"COMMAND", "_…"}:
+            return
+        found = command.get_command(context, name)
+        assert found is not None, f"there is no command '{name}'"
+        command = found
+    check_arguments(command, words)
+
+
+def skip_options(command, words):
+    """The words from the first that is no option of the group itself."""
+    known = {flag: option for option in command.params for flag in option.opts}
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        if option in {"--help", "-h"}:
+            return []
+        assert option in known, f"there is no option {option}"
+        if not known[option].is_flag:
+            words.pop(0)
+    return words
+
+
+def check_arguments(command, words):
+    flags = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
+    for word in words:
+        if word.startswith("--"):
+            flag = word.partition("=")[0]
+            assert flag in flags | {"--help"}, f"{command.name} has no option {flag}"
+    if not {"--help", "-h"} & set(words):
+        try:
+            command.make_context(command.name, list(words), resilient_parsing=True)
+        except click.UsageError as error:
+            pytest.fail(str(error))
+
+
+def test_every_command_is_in_the_readme_or_in_the_commands_page():
+    text = (ROOT / "README.md").read_text() + (ROOT / "docs" / "cli.md").read_text()
+    for name in COMMANDS:
+        assert f"slotq {name}" in text
+
+
+def test_the_exit_codes_in_the_docs_are_those_of_the_program():
+    text = (ROOT / "docs" / "cli.md").read_text()
+    for code, meaning in MEANINGS.items():
+        assert f"| {int(code)} | {meaning} |" in text
+
+
+def test_every_setting_is_in_the_docs():
+    text = (ROOT / "docs" / "client.md").read_text()
+    for setting in SETTINGS:
+        assert f"`SLOTQ_{setting.upper()}`" in text
+
+
+@pytest.mark.parametrize("text", blocks("toml"))
+def test_config_files_in_the_docs_load(text, tmp_path):
+    (tmp_path / "config.toml").write_text(text)
+    assert load(environ={"SLOTQ_CONFIG": str(tmp_path / "config.toml")}).endpoint
+
+
+@pytest.mark.parametrize("text", blocks("python"))
+def test_python_in_the_docs_compiles(text):
+    compile(text, "docs", "exec")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page):
+    for target in LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_opens_with_the_two_commands():
+    opening = (ROOT / "README.md").read_text()[:1000]
+    assert opening.index("make demo") < opening.index("make test")

@@ -1,0 +1,30 @@
+"""The OpenAPI document is true: to itself, to the routes and to the file in docs/."""
+
+import json
+from pathlib import Path
+
+from openapi_spec_validator import validate
+
+from slotq_core.api import METHODS
+from slotq_core.openapi import document
+
+ROOT = Path(__file__).parents[2]
+VERBS = {"get", "post", "put", "patch", "delete"}
+
+
+def test_the_file_is_up_to_date():
+    written = json.loads((ROOT / "docs" / "openapi.json").read_text())
+    assert written == json.loads(json.dumps(document())), "run `make openapi`"
+
+
+def test_it_is_valid():
+    validate(document())
+
+
+def test_it_describes_the_routes_and_no_others():
+    described = {
+        path: tuple(sorted(verb.upper() for verb in operations if verb in VERBS))
+        for path, operations in document()["paths"].items()
+    }
+    routes = {path.replace("<name>", "{name}"): methods for path, methods in METHODS.items()}
+    assert described == routes
