@@ -7,6 +7,10 @@ import os
 from hypothesis import HealthCheck, settings
 
 _slow_is_fine = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("quick", max_examples=250, deadline=None, suppress_health_check=_slow_is_fine)
-settings.register_profile("deep", max_examples=5_000, deadline=None, suppress_health_check=_slow_is_fine)
+settings.register_profile(
+    "quick", max_examples=250, deadline=None, suppress_health_check=_slow_is_fine
+)
+settings.register_profile(
+    "deep", max_examples=5_000, deadline=None, suppress_health_check=_slow_is_fine
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

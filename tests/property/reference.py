@@ -7,48 +7,70 @@ from __future__ import annotations
 
 from slotq_core.model import Job, JobState, Pool, Snapshot
 
+Decided = tuple[set[tuple[str, str]], dict[str, tuple[str, set[str]]]]
+"""(job, pool) of every start; of every eviction the beneficiary, its pool and its victims."""
 
-def decide(snapshot: Snapshot, now: int) -> tuple[set[tuple[str, str]], dict[str, tuple[str, set[str]]]]:
-    """(job, pool) of every start, and for every evicting job its pool and victims."""
-    pools = {pool.name: pool for pool in snapshot.pools}
-    running = {j.name: j for j in snapshot.active if j.state is not JobState.STOPPING}
-    where = {j.name: j.attempt.pool for j in snapshot.active if j.attempt}
-    stopping = {j.name: j for j in snapshot.active if j.state is JobState.STOPPING}
-    waiting = {j.name: j for j in snapshot.waiting}
-    claims = {j.name: j.claim.pool for j in snapshot.waiting if j.claim}
-    starts: set[tuple[str, str]] = set()
-    evictions: dict[str, tuple[str, set[str]]] = {}
 
-    def size(job: Job) -> int:
-        return job.demand.slots
+def decide(snapshot: Snapshot, now: int) -> Decided:
+    world = _World(snapshot, now)
+    while _Walk(world).comes_to_a_decision():
+        pass
+    return world.starts, world.evictions
 
-    def free(pool: Pool) -> int:
-        used = sum(size(j) for j in (*running.values(), *stopping.values()) if where[j.name] == pool.name)
+
+def size(job: Job) -> int:
+    return job.demand.slots
+
+
+def entitled(evictor: Job, holder: Job) -> bool:
+    return holder.preemptible and holder.priority < evictor.priority
+
+
+class _World:
+    """Who is where. Changes with each decision."""
+
+    def __init__(self, snapshot: Snapshot, now: int) -> None:
+        self.now = now
+        self.pools = {pool.name: pool for pool in snapshot.pools}
+        self.where = {j.name: j.attempt.pool for j in snapshot.active if j.attempt}
+        self.stopping = {j.name: j for j in snapshot.active if j.state is JobState.STOPPING}
+        self.running = {j.name: j for j in snapshot.active if j.name not in self.stopping}
+        self.waiting = {j.name: j for j in snapshot.waiting}
+        self.claims = {j.name: j.claim.pool for j in snapshot.waiting if j.claim}
+        self.starts: set[tuple[str, str]] = set()
+        self.evictions: dict[str, tuple[str, set[str]]] = {}
+
+    def free(self, pool: Pool) -> int:
+        active = (*self.running.values(), *self.stopping.values())
+        used = sum(size(job) for job in active if self.where[job.name] == pool.name)
         return (pool.capacity - pool.foreign).slots - used
 
-    def coming(pool: Pool) -> int:
-        return sum(size(j) for j in stopping.values() if where[j.name] == pool.name)
+    def coming(self, pool: Pool) -> int:
+        stopping = self.stopping.values()
+        return sum(size(job) for job in stopping if self.where[job.name] == pool.name)
 
-    def entitled(evictor: Job, holder: Job) -> bool:
-        return holder.preemptible and holder.priority < evictor.priority
+    def lost(self, job: Job) -> int:
+        since = job.attempt.running_since
+        return 0 if since is None else self.now - since
 
-    def safe(job: Job, pool: Pool) -> bool:
-        if not job.preemptible or not job.attempt or (job.attempt.running_since is None and not job.attempt.created):
+    def safe(self, job: Job, pool: Pool) -> bool:
+        if not job.preemptible or job.attempt is None:
+            return True
+        begun = job.attempt.running_since
+        if begun is None and not job.attempt.created:
             return True
         span = max(pool.min_runtime, min(job.min_runtime, pool.max_min_runtime))
-        since = job.attempt.running_since
-        return span > 0 and (since is None or now < since + span)
+        return span > 0 and (begun is None or self.now < begun + span)
 
-    def lost(job: Job) -> int:
-        assert job.attempt
-        return now - job.attempt.running_since if job.attempt.running_since is not None else 0
-
-    def victims(job: Job, pool: Pool, left: int) -> list[Job] | None:
+    def victims(self, job: Job, pool: Pool, left: int) -> list[Job] | None:
         options = [
-            v for v in running.values()
-            if where[v.name] == pool.name and v.priority < job.priority and not safe(v, pool)
+            other
+            for other in self.running.values()
+            if self.where[other.name] == pool.name
+            and other.priority < job.priority
+            and not self.safe(other, pool)
         ]
-        options.sort(key=lambda v: (v.priority, lost(v), -size(v), -v.entry_time, v.name))
+        options.sort(key=lambda v: (v.priority, self.lost(v), -size(v), -v.entry_time, v.name))
         chosen: list[Job] = []
         while left + sum(map(size, chosen)) < size(job):
             if not options:
@@ -59,76 +81,109 @@ def decide(snapshot: Snapshot, now: int) -> tuple[set[tuple[str, str]], dict[str
                 chosen.remove(victim)
         return chosen
 
-    def one_walk() -> bool:
-        """True if it came to a decision."""
-        held_free: dict[str, int] = dict.fromkeys(pools, 0)
-        held_coming: dict[str, int] = dict.fromkeys(pools, 0)
-        drains: set[str] = set()
-        walked: set[str] = set()
-        blocked: set[tuple[object, ...]] = set()
-        for job in sorted(waiting.values(), key=lambda j: (-j.priority, j.entry_time, j.name)):
-            line = (job.pools, job.demand, job.preemptible, job.priority)
-            if line in blocked and job.name not in claims:
-                continue
-            mine = [pools[n] for n in job.pools if n in pools]
-            allowed = [p for p in mine if p.name not in drains or claims.get(job.name) == p.name]
+    def start(self, job: Job, pool: Pool) -> None:
+        self.starts.add((job.name, pool.name))
+        self.running[job.name] = self.waiting.pop(job.name)
+        self.where[job.name] = pool.name
+        self.claims.pop(job.name, None)
 
-            def left(pool: Pool, job: Job = job) -> int:
-                if claims.get(job.name) == pool.name:
-                    return free(pool) - held_free[pool.name] + coming(pool) - held_coming[pool.name]
-                owed = sum(
-                    size(waiting[n]) for n, at in claims.items()
-                    if at == pool.name and n not in walked and n != job.name and not entitled(job, waiting[n])
-                )
-                return free(pool) - held_free[pool.name] + coming(pool) - held_coming[pool.name] - owed
+    def evict(self, job: Job, pool: Pool, victims: list[Job]) -> None:
+        self.evictions[job.name] = (pool.name, {victim.name for victim in victims})
+        for victim in victims:
+            self.stopping[victim.name] = self.running.pop(victim.name)
+        self.claims[job.name] = pool.name
 
-            def hold(pool: Pool, job: Job = job) -> None:
-                part = max(0, min(size(job), free(pool) - held_free[pool.name]))
-                held_free[pool.name] += part
-                held_coming[pool.name] += size(job) - part
+    def harm(self, victims: list[Job]) -> tuple[object, ...]:
+        ranks = sorted((victim.priority for victim in victims), reverse=True)
+        return ranks, sum(size(v) * self.lost(v) for v in victims), len(victims)
 
-            walked.add(job.name)
-            now_here = [p for p in allowed if size(job) <= min(left(p), free(p) - held_free[p.name])]
-            if now_here:
-                starts.add((job.name, now_here[0].name))
-                running[job.name] = job
-                where[job.name] = now_here[0].name
-                del waiting[job.name]
-                claims.pop(job.name, None)
+
+class _Walk:
+    """One way down the order, up to the first decision."""
+
+    def __init__(self, world: _World) -> None:
+        self.world = world
+        self.held_free = dict.fromkeys(world.pools, 0)
+        self.held_coming = dict.fromkeys(world.pools, 0)
+        self.drains: set[str] = set()
+        self.walked: set[str] = set()
+        self.blocked: set[tuple[object, ...]] = set()
+
+    def comes_to_a_decision(self) -> bool:
+        order = sorted(
+            self.world.waiting.values(), key=lambda j: (-j.priority, j.entry_time, j.name)
+        )
+        return any(self.turn(job) for job in order)
+
+    def turn(self, job: Job) -> bool:
+        line = (job.pools, job.demand, job.preemptible, job.priority)
+        if line in self.blocked and job.name not in self.world.claims:
+            return False
+        claimed = self.world.claims.get(job.name)
+        mine = [self.world.pools[name] for name in job.pools if name in self.world.pools]
+        pools = [p for p in mine if p.name not in self.drains or claimed == p.name]
+        self.walked.add(job.name)
+        return self.starts(job, pools) or self.waits_or_evicts(job, pools, line)
+
+    def starts(self, job: Job, pools: list[Pool]) -> bool:
+        for pool in pools:
+            free = self.world.free(pool) - self.held_free[pool.name]
+            if size(job) <= min(self.left(job, pool), free):
+                self.world.start(job, pool)
                 return True
-            soon = [p for p in allowed if size(job) <= left(p)]
-            soon.sort(key=lambda p: p.name != claims.get(job.name))
-            if soon:
-                if claims.get(job.name) not in {None, soon[0].name}:
-                    del claims[job.name]
-                    return True
-                hold(soon[0])
-                continue
-            offers = [(p, found) for p in allowed if (found := victims(job, p, left(p))) is not None]
-            if offers:
-                def harm(offer: tuple[Pool, list[Job]]) -> tuple[object, ...]:
-                    chosen = offer[1]
-                    return (
-                        sorted((v.priority for v in chosen), reverse=True),
-                        sum(size(v) * lost(v) for v in chosen),
-                        len(chosen),
-                    )
-                pool, chosen = min(offers, key=harm)
-                evictions[job.name] = (pool.name, {v.name for v in chosen})
-                for victim in chosen:
-                    stopping[victim.name] = running.pop(victim.name)
-                claims[job.name] = pool.name
-                return True
-            if job.name in claims:
-                del claims[job.name]
-                return True
-            blocked.add(line)
-            large = [p for p in allowed if size(job) <= (p.capacity - p.foreign).slots]
-            due = [p for p in large if p.reserve_after is not None and now - job.entry_time >= p.reserve_after]
-            if due:
-                drains.add(min(due, key=lambda p: max(0, size(job) - left(p))).name)
         return False
 
-    while one_walk():
-        pass
-    return starts, evictions
+    def waits_or_evicts(self, job: Job, pools: list[Pool], line: tuple[object, ...]) -> bool:
+        claimed = self.world.claims.get(job.name)
+        soon = [pool for pool in pools if size(job) <= self.left(job, pool)]
+        if soon:
+            pool = min(soon, key=lambda p: p.name != claimed)
+            if claimed not in {None, pool.name}:
+                del self.world.claims[job.name]
+                return True
+            self.hold(job, pool)
+            return False
+        offers = [(p, self.world.victims(job, p, self.left(job, p))) for p in pools]
+        possible = [(p, victims) for p, victims in offers if victims is not None]
+        if possible:
+            pool, victims = min(possible, key=lambda offer: self.world.harm(offer[1]))
+            self.world.evict(job, pool, victims)
+            return True
+        if claimed:
+            del self.world.claims[job.name]
+            return True
+        self.blocked.add(line)
+        self.drain(job, pools)
+        return False
+
+    def left(self, job: Job, pool: Pool) -> int:
+        left = self.world.free(pool) - self.held_free[pool.name]
+        left += self.world.coming(pool) - self.held_coming[pool.name]
+        if self.world.claims.get(job.name) == pool.name:
+            return left
+        claimants = [
+            self.world.waiting[n] for n, at in self.world.claims.items() if at == pool.name
+        ]
+        return left - sum(
+            size(other)
+            for other in claimants
+            if other.name not in self.walked and not entitled(job, other)
+        )
+
+    def hold(self, job: Job, pool: Pool) -> None:
+        free = self.world.free(pool) - self.held_free[pool.name]
+        part = max(0, min(size(job), free))
+        self.held_free[pool.name] += part
+        self.held_coming[pool.name] += size(job) - part
+
+    def drain(self, job: Job, pools: list[Pool]) -> None:
+        due = [
+            pool
+            for pool in pools
+            if size(job) <= (pool.capacity - pool.foreign).slots
+            and pool.reserve_after is not None
+            and self.world.now - job.entry_time >= pool.reserve_after
+        ]
+        if due:
+            best = min(due, key=lambda p: max(0, size(job) - self.left(job, p)))
+            self.drains.add(best.name)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from hypothesis import given
+
 from slotq.simulate import simulate
 from slotq.simulate.scenario import Scenario
 from slotq_core.model import Demand, Job, Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Evict, Plan, Start
-
 from tests.property.worlds import scenarios
 
 
 @given(scenarios())
 def test_every_run_ends_and_every_job_with_it(scenario: Scenario) -> None:
-    """Promises 1 and 9: nothing is lost and nothing goes on for ever; whatever could run has run."""
+    """Promises 1 and 9: nothing is lost, nothing goes on for ever, whatever could run has run."""
     record = simulate(scenario)
     for spec in scenario.jobs:
         assert record.states[spec.name][-1][1] in {"completed", "cancelled", "refused"}
@@ -55,7 +55,9 @@ def test_whoever_was_evicted_for_a_job_that_job_starts_before_the_victim_does(
         if event.event == "evict":
             waits_for[event.job] = event.reason.removeprefix("evicted for ")
         elif event.event == "start":
-            assert event.job not in waits_for, f"{event.job} ran again before {waits_for[event.job]}"
+            assert event.job not in waits_for, (
+                f"{event.job} ran again before {waits_for[event.job]}"
+            )
             waits_for = {v: b for v, b in waits_for.items() if b != event.job}
         elif event.event == "complete":
             waits_for.pop(event.job, None)
@@ -83,7 +85,11 @@ def test_no_job_is_admitted_while_one_ahead_of_it_could_have_been(scenario: Scen
                 if ahead and job.name not in started and start.pool in job.pools:
                     owed = _owed_to_others(snapshot, start.pool, job)
                     given = sum(
-                        (d.job.demand for d in starts if d.pool == start.pool and _ahead(d.job, job)),
+                        (
+                            d.job.demand
+                            for d in starts
+                            if d.pool == start.pool and _ahead(d.job, job)
+                        ),
                         Demand(),
                     )
                     assert not job.demand.within(free - owed - given), (job.name, start.job.name)
@@ -129,4 +135,8 @@ def _owed_to_others(snapshot: Snapshot, name: str, job: Job) -> Demand:
 
 
 def _ahead(one: Job, other: Job) -> bool:
-    return (-one.priority, one.entry_time, one.name) < (-other.priority, other.entry_time, other.name)
+    return (-one.priority, one.entry_time, one.name) < (
+        -other.priority,
+        other.entry_time,
+        other.name,
+    )

@@ -5,8 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hypothesis import strategies as st
+
 from slotq.simulate.scenario import JobSpec, PoolSpec, Scenario
-from slotq_core.model import Attempt, Claim, Demand, Job, JobState, Pool, Snapshot, StopCause, StopOrder
+from slotq_core.model import (
+    Attempt,
+    Claim,
+    Demand,
+    Job,
+    JobState,
+    Pool,
+    Snapshot,
+    StopCause,
+    StopOrder,
+)
 
 NOW = 1_000_000
 """The moment at which random snapshots are planned (ms)."""
@@ -32,7 +43,7 @@ def pools(draw: st.DrawFn) -> tuple[Pool, ...]:
 
 @st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
-    """Any world that the queue's own rules allow: what is active fits, claims belong to waiting jobs."""
+    """Any world that the queue's rules allow: what is active fits, claimants wait."""
     world = draw(pools())
     names = [pool.name for pool in world]
     jobs = [draw(_job(f"j{i:02d}", names)) for i in range(draw(st.integers(0, 14)))]
@@ -76,7 +87,9 @@ def _active(draw: st.DrawFn, job: Job, pool: str) -> Job:
         admitted_at=since,
         created=state is not JobState.STARTING or draw(st.booleans()),
         running_since=None if state is JobState.STARTING else since,
-        stop=StopOrder(cause=StopCause.EVICTED, by="x", at=NOW) if state is JobState.STOPPING else None,
+        stop=StopOrder(cause=StopCause.EVICTED, by="x", at=NOW)
+        if state is JobState.STOPPING
+        else None,
     )
     return replace(job, state=state, attempt=attempt, attempts=1)
 

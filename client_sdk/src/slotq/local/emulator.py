@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import threading
 import uuid
@@ -64,6 +65,7 @@ class Emulator:
         self._load = load
         self.mark = uuid.uuid4().hex
         """Marks every process of this emulator's jobs, and names it to whoever asks."""
+        self._jobs = options.work / "jobs"
         self._closed = threading.Event()
         self._due = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -71,13 +73,14 @@ class Emulator:
     def start(self) -> Endpoint:
         """Returns when it answers. Raises CannotStart."""
         options = self._options
+        shutil.rmtree(self._jobs, ignore_errors=True)
         listening = _listen(options.host, options.port)
         port = listening.getsockname()[1]
         shown = "127.0.0.1" if options.host in {"0.0.0.0", "::"} else options.host
         self.endpoint = Endpoint(url=f"http://{shown}:{port}", region=options.region)
         self.runner = ProcessRunner(
             endpoint=self.endpoint,
-            work=options.work / "jobs",
+            work=self._jobs,
             mark=self.mark,
             wake=self._due.set,
             isolated=options.isolated,
@@ -167,6 +170,7 @@ class Emulator:
             thread.join(timeout=5)
         # A job that was just being started when the others were ended.
         self.runner.close()
+        shutil.rmtree(self._jobs, ignore_errors=True)
 
     def _spawn(self, work: Callable[[], object]) -> None:
         thread = threading.Thread(target=work, daemon=True)

@@ -218,7 +218,7 @@ class TrainingRun:
 
     def _upload(self, ended: Exit) -> Exit:
         """Model and output of a job that completed or was stopped."""
-        if ended.code != 0 and not ended.killed:
+        if ended.code != 0 and not (self._stopping and ended.killed):
             return ended
         try:
             transfer.upload_artifacts(self._services.storage, self._request, self._hosts)

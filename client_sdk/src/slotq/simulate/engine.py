@@ -1,4 +1,4 @@
-"""The policy on a virtual clock: `plan` over a world of jobs that do nothing but take their time."""
+"""The policy on a virtual clock: `plan` over jobs that do nothing but take their time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from enum import IntEnum
 
+from slotq.simulate.record import Record
+from slotq.simulate.scenario import INSTANCE_TYPE, JobSpec, Scenario
 from slotq_core.errors import Refused
 from slotq_core.lifecycle import move
 from slotq_core.model import Attempt, Demand, Job, JobState, Snapshot
@@ -15,9 +17,6 @@ from slotq_core.policy.apply import cancelled, steps
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Plan
 from slotq_core.policy.retry import Ending, after_end
-
-from slotq.simulate.record import Record
-from slotq.simulate.scenario import JobSpec, Scenario
 
 USER_CANCEL = "its user"
 
@@ -39,7 +38,7 @@ Watcher = Callable[[Snapshot, Plan, int], None]
 def simulate(scenario: Scenario, watch: Watcher = lambda *_: None) -> Record:
     """Run the scenario to its end and say what happened.
 
-    `watch` is shown every snapshot with its plan and the moment (ms), before the plan is carried out.
+    `watch` is shown every snapshot with its plan and the moment (ms), before the plan takes effect.
     """
     return _World(scenario, watch).run()
 
@@ -73,7 +72,7 @@ class _World:
 
     def _announce(self, spec: JobSpec) -> None:
         if spec.running_since is not None:
-            job = running_job(spec, self._scenario, self._pools[spec.pool or ""].instance_type)
+            job = running_job(spec, self._scenario)
             self._jobs[job.name] = job
             self.record.states[job.name].append((0, job.state.value))
             self._push_end(job)
@@ -178,7 +177,7 @@ class _World:
         heapq.heappush(self._due, (t, due, name, attempt))
 
 
-def running_job(spec: JobSpec, scenario: Scenario, instance_type: str) -> Job:
+def running_job(spec: JobSpec, scenario: Scenario) -> Job:
     """A job that runs already when the scenario begins."""
     assert spec.running_since is not None and spec.pool is not None
     attempt = Attempt(
@@ -186,7 +185,7 @@ def running_job(spec: JobSpec, scenario: Scenario, instance_type: str) -> Job:
         training_job=spec.name,
         token="",
         pool=spec.pool,
-        instance_type=instance_type,
+        instance_type=INSTANCE_TYPE,
         admitted_at=spec.running_since,
         created=True,
         running_since=spec.running_since,

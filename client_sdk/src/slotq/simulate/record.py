@@ -1,7 +1,7 @@
 """What happened: events, states over time and figures, taken from the changes of jobs.
 
-Both ways to run a scenario, on the policy alone and live, record by the same function, so that their
-records can be compared.
+Both ways to run a scenario, on the policy alone and live, record by the same function, so that
+their records can be compared.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _HOLDING = {"starting", "running", "stopping"}
 
 
 def differences(scenario: Scenario, record: Record) -> list[str]:
-    """What does not hold of the scenario's expectations, a line each; empty where all of it does."""
+    """Which of the scenario's expectations do not hold, a line each."""
     return [line for expected in scenario.expect for line in _differences(expected, record)]
 
 

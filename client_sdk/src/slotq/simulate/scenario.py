@@ -11,13 +11,17 @@ from typing import Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
 from slotq_core import model
 from slotq_core.errors import SlotQError
 from slotq_core.names import TRAINING_JOB_NAME
 
+INSTANCE_TYPE = "ml.m5.large"
+"""Scenarios tell pools apart by name alone: all are of one type."""
+
 
 class ScenarioError(SlotQError):
-    """The file cannot be read as a scenario; the message names the file, the key and what is wrong."""
+    """The file is no scenario; the message names the file, the line, the key and what is wrong."""
 
 
 def _milliseconds(value: object) -> object:
@@ -44,10 +48,9 @@ class PoolSpec(_Part):
     max_min_runtime: Duration = 0
 
     def pool(self) -> model.Pool:
-        """The pool's own name serves as its instance type."""
         return model.Pool(
             name=self.name,
-            instance_type=self.name,
+            instance_type=INSTANCE_TYPE,
             capacity=model.Demand(slots=self.capacity),
             reserve_after=self.reserve_after,
             min_runtime=self.min_runtime,

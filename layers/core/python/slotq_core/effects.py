@@ -64,7 +64,7 @@ class Effects:
             self._stop(job, job.attempt)
 
     def observe(self, observation: Observation) -> None:
-        """Take in what is known of one training job. Repeated, late and foreign news change nothing."""
+        """Take in news of one training job. Repeated, late and foreign news change nothing."""
         name = self._store.job_of(observation.training_job)
         if name is not None:
             self._change(name, observation.training_job, lambda job: self._seen(job, observation))

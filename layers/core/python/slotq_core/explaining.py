@@ -25,7 +25,7 @@ class Status:
 
 
 def why(job: Job, planned: Plan, place: int | None) -> Reason | None:
-    """Why the job waits; None if it does not. `planned` is a plan in which it could be looked at."""
+    """Why the job waits; None if it does not. `planned`: a plan that could look at it."""
     if job.state is JobState.BACKOFF and job.not_before is not None:
         return BackingOff(until=job.not_before, cause=job.message)
     if not job.waits:

@@ -33,15 +33,15 @@ PASS_BUDGET = 30_000
 """How long a pass may go on deciding (ms). What is left is done by the pass it asks for."""
 
 JOBS_PER_COMMIT = 20
-"""A transaction has at most 100 actions, and a job costs up to four. A large eviction takes several;
-its claim goes with the first, so that the rest is owed even if we die in between."""
+"""A transaction has at most 100 actions, and a job costs up to four. A large eviction takes
+several; its claim goes with the first, so that the rest is owed even if we die in between."""
 
 _TRIES = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PassResult:
-    """What a pass did, in the order in which it was committed, and when time alone calls for the next."""
+    """What a pass did, in the order of the commits, and when time alone calls for the next."""
 
     decisions: tuple[Decision, ...] = ()
     wake_at: int | None = None
@@ -151,7 +151,8 @@ class QueueManager:
             return  # Whether the name is free shows when the job starts.
         if there is not None:
             raise NameTaken(
-                f"SageMaker has a training job '{name}' that is not this queue's; choose another name",
+                f"SageMaker has a training job '{name}' that is not this queue's; "
+                "choose another name",
                 field="TrainingJobName",
             )
 

@@ -54,8 +54,10 @@ class WorldLoader:
         active = [job for each in holders.values() for job in each.active]
         claimants = [job for each in holders.values() for job in each.claimants]
         heads: list[Job] = []
-        for line, touched in self._lines():
-            found = self._waiting(line, heads_needed(line, pools, active, claimants))
+        lines = dict(self._lines())
+        needed = heads_needed(lines, pools, active, claimants)
+        for line, touched in lines.items():
+            found = self._waiting(line, needed[line])
             heads += found
             if not found and touched < now - LINE_KEPT:
                 self._remove(line, touched)

@@ -83,9 +83,9 @@ class MemoryStore:
         heads: list[Job] = []
         for line in [line for line, places in self._lines.items() if not places]:
             del self._lines[line]
+        needed = heads_needed(self._lines, self._pools, active, claimants)
         for line, places in self._lines.items():
-            needed = heads_needed(line, self._pools, active, claimants)
-            heads += self._of(name for _, name in places[:needed])
+            heads += self._of(name for _, name in places[: needed[line]])
         earliest = self._of(name for _, name in self._due[:MAX_DUE])
         return self._world(active, [*claimants, *heads], due_part(earliest, now))
 

@@ -126,6 +126,8 @@ class OutcomeRow:
     verdict: Verdict
     message: str = ""
     """Said where SageMaker gives no FailureReason."""
+    final: bool = False
+    """The job's own end: no retry of its own is left to it."""
     source: str
 
 
@@ -141,6 +143,7 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
         secondary="MaxRuntimeExceeded",
         phase=Phase.FAILED,
         verdict=Verdict.FAIL,
+        final=True,
         message="it reached its maximum runtime (StoppingCondition.MaxRuntimeInSeconds)",
         source="SecondaryStatus MaxRuntimeExceeded: the job's own end",
     ),
@@ -149,6 +152,7 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
         secondary="MaxWaitTimeExceeded",
         phase=Phase.FAILED,
         verdict=Verdict.FAIL,
+        final=True,
         message="it reached its maximum wait time (StoppingCondition.MaxWaitTimeInSeconds)",
         source="SecondaryStatus MaxWaitTimeExceeded: the job's own end (managed spot training)",
     ),

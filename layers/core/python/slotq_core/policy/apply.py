@@ -1,5 +1,5 @@
-"""What a decision does to the jobs it names: pure, so that the manager's commits and the simulator's
-world are the same thing."""
+"""What a decision does to the jobs it names: pure, so that the manager's commits and the
+simulator's world are the same thing."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def evicted(victim: Job, beneficiary: Job, now: int) -> Job:
 
 
 def cancelled(job: Job, by: str, now: int) -> Job:
-    """The user's word against whatever was about to happen. A job that holds slots is stopped first."""
+    """The user's word, whatever was about to happen. A job that holds slots is stopped first."""
     message = f"cancelled by {by}"
     if job.attempt is None:
         return move(job, JobState.CANCELLED, at=now, message=message)

@@ -13,8 +13,9 @@
 
 One look at each line is enough: when its first job is blocked, so are those behind it (lines.py).
 One way down the order is enough, too: with one project the order does not change as jobs are
-admitted, and an eviction frees nothing that a job ahead could not have evicted itself. Only a claim
-that is given up frees something for those ahead: there the walk ends, and the next plan begins anew.
+admitted, and an eviction frees nothing that a job ahead could not have evicted itself. Only a
+claim that is given up frees something for those ahead: there the walk ends, and the next plan
+begins anew.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class _Walk:
         return False
 
     def _wait_for_coming(self, job: Job, rooms: list[PoolRoom]) -> bool:
-        """The pool it has a claim in first, then its own order: a claim is never given up for less."""
+        """The pool of its claim first, then its own order: a claim is not given up for less."""
         claimed = job.claim.pool if job.claim else None
         for room in sorted(rooms, key=lambda each: each.pool.name != claimed):
             if room.fits_soon(job, may_evict):

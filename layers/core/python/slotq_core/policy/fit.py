@@ -1,8 +1,8 @@
 """What is free, what is coming free, and for whom it is held (DESIGN 5.1).
 
 "free = capacity − foreign − everything starting, running or stopping. Capacity is freed by a
-terminal status, never by `stopping`." "Slots already coming free are counted, in the policy's order."
-"Everyone counts claims as held."
+terminal status, never by `stopping`." "Slots already coming free are counted, in the policy's
+order." "Everyone counts claims as held."
 
 `PoolRoom` is the working sheet of one plan for one pool: as the walk goes down the order it takes
 out what those ahead were given, so that whoever comes next sees what is left for it.
@@ -63,7 +63,7 @@ class PoolRoom:
         return job.demand.within(self.left(job, entitled))
 
     def closed_to(self, job: Job) -> bool:
-        """Drains for a job ahead of this one. A claim made before the drain is served all the same."""
+        """Drains for a job ahead of this one; an earlier claim is served all the same."""
         return bool(self.drains_for) and job.name not in self.claims
 
     def give(self, demand: Demand) -> None:
@@ -71,7 +71,7 @@ class PoolRoom:
         self.free = self.free - demand
 
     def hold(self, job: Job) -> None:
-        """Keep what the job needs from those behind: from the free part first, the rest as it comes."""
+        """Keep what the job needs from those behind: the free part first, the rest as it comes."""
         taken = Demand(
             {name: max(0, min(amount, self.free[name])) for name, amount in job.demand.items()}
         )
@@ -94,7 +94,7 @@ class PoolRoom:
 
 
 def rooms_of(snapshot: Snapshot, ordered: Iterable[Job]) -> dict[str, PoolRoom]:
-    """A fresh sheet for every pool of the snapshot. `ordered`: what waits, in the policy's order."""
+    """A fresh sheet for every pool. `ordered`: what waits, in the policy's order."""
     active: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     claimants: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     for job in snapshot.active:

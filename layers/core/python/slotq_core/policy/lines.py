@@ -8,6 +8,7 @@ jobs. (A claimant stands outside: it has a claim that the others have not.)
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -59,23 +60,32 @@ def line_of(job: Job) -> str:
 
 
 def heads_needed(
-    line: str, pools: Sequence[Pool], active: Iterable[Job], claimants: Iterable[Job] = ()
-) -> int:
-    """How many jobs of a line, from its first, a plan can tell apart from all of them.
+    lines: Iterable[str],
+    pools: Sequence[Pool],
+    active: Iterable[Job],
+    claimants: Iterable[Job] = (),
+) -> dict[str, int]:
+    """How many jobs of each line, from its first, a plan cannot tell apart from all of them.
 
-    As many as could start now, or later on slots coming free or evicted for them, and one more: the
-    first that is blocked, which stands for the rest. Claimants of the line are loaded besides, and
-    may be among the first, so they count extra.
+    As many as could start now, or later on slots that come free or are evicted for anybody; and one
+    more, the first that is blocked, which stands for the rest. Claimants are loaded besides and may
+    be among the first, so they count extra.
     """
-    about = Line.parse(line)
-    room = {pool.name: pool.capacity - pool.foreign for pool in pools if pool.name in about.pools}
+    about = {line: Line.parse(line) for line in lines}
+    owed = Counter(line_of(job) for job in claimants)
+    top = max((Line.parse(line).priority for line in {*about, *owed}), default=0)
+    room = {pool.name: pool.capacity - pool.foreign for pool in pools}
     for job in active:
         assert job.attempt is not None
-        pool = job.attempt.pool
-        if pool in room and not (job.state is JobState.STOPPING or rank(job) < about.priority):
-            room[pool] = room[pool] - job.demand
-    fitting = sum(_times(about.demand, amount) for amount in room.values())
-    return fitting + 1 + sum(line_of(job) == line for job in claimants)
+        stays = job.state is not JobState.STOPPING and rank(job) >= top
+        if stays and job.attempt.pool in room:
+            room[job.attempt.pool] -= job.demand
+    return {
+        line: sum(_times(each.demand, room[name]) for name in each.pools if name in room)
+        + 1
+        + owed[line]
+        for line, each in about.items()
+    }
 
 
 def _times(demand: Demand, room: Demand) -> int:

@@ -35,7 +35,7 @@ class Evict:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DropClaim:
-    """What the job is owed cannot come any more (the pool shrank, or a job entitled to it took it)."""
+    """What it is owed cannot come any more: the pool shrank, or a job entitled to it took it."""
 
     job: Job
 

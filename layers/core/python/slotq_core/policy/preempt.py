@@ -24,7 +24,7 @@ class Eviction:
     victims: tuple[Job, ...]
 
     def harm(self, now: int) -> tuple[tuple[int, ...], int, int]:
-        """ "Fewer of a higher rank, then less slot-time lost, then fewer victims": smaller is better."""
+        """Small is good: "fewer of a higher rank, then less slot-time lost, then fewer victims"."""
         return (
             tuple(sorted((rank(victim) for victim in self.victims), reverse=True)),
             sum(victim.demand.slots * unsaved(victim, now) for victim in self.victims),

@@ -1,8 +1,8 @@
 """What becomes of a job when its attempt has ended (DESIGN 5.5), as a pure decision.
 
 "Evictions, capacity errors and SageMaker's own faults requeue, with back-off where the cause was
-capacity or a fault; they never count against the user's retries. Reaching the maximum runtime is the
-job's own end. Anything else fails it, unless it has retries left."
+capacity or a fault; they never count against the user's retries. Reaching the maximum runtime is
+the job's own end. Anything else fails it, unless it has retries left."
 """
 
 from __future__ import annotations

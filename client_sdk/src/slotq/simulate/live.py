@@ -1,0 +1,186 @@
+"""A scenario through the real manager, store and training plane, on a virtual clock.
+
+Nothing here decides: what the policy did and what the queue did are then two records to compare.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from slotq.local.plane import Event, Plane
+from slotq.local.plane_client import PlaneClient
+from slotq.local.virtual import VirtualClock, VirtualRunner, Work
+from slotq.simulate.engine import USER_CANCEL, Due, running_job
+from slotq.simulate.record import Record
+from slotq.simulate.scenario import INSTANCE_TYPE, JobSpec, Scenario
+from slotq_core.adapters.memory import MemoryStore
+from slotq_core.adapters.sagemaker import SageMakerTraining, observation_of
+from slotq_core.errors import NoSuchJob, Refused, TooLate
+from slotq_core.lifecycle import move
+from slotq_core.manager import QueueManager
+from slotq_core.model import Job, JobState
+from slotq_core.ports import Change, Notifier, Request, Store
+
+
+def live_record(scenario: Scenario, store: Store | None = None) -> Record:
+    """Run the scenario to its end through the queue itself. `store`: a fresh one, by default in
+    memory."""
+    return _Live(scenario, store or MemoryStore()).run()
+
+
+class _Silent(Notifier):
+    """The driver runs a pass at every moment anyway."""
+
+    def wake(self) -> None:
+        pass
+
+
+class _Recording:
+    """A store whose accepted changes go into a record."""
+
+    def __init__(self, store: Store, record: Record, clock: VirtualClock) -> None:
+        self._store, self._record, self._clock = store, record, clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def submit(self, job: Job, request: Request) -> Job:
+        kept = self._store.submit(job, request)
+        self._record.change(None, kept, self._clock.now())
+        return kept
+
+    def commit(
+        self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
+    ) -> tuple[Job, ...]:
+        jobs = self._store.commit(changes, seen=seen)
+        for change, job in zip(changes, jobs, strict=True):
+            self._record.change(change.before, job, self._clock.now())
+        return jobs
+
+
+class _Live:
+    def __init__(self, scenario: Scenario, store: Store) -> None:
+        self._scenario = scenario
+        self._specs = {spec.name: spec for spec in scenario.jobs}
+        self._due: list[tuple[int, Due, str]] = []
+        moments = [spec.running_since or spec.submit_at or 0 for spec in scenario.jobs]
+        self._clock = VirtualClock(min([0, *moments]))
+        self._events: list[Event] = []
+        self._plane = Plane(
+            clock=self._clock,
+            runner=VirtualRunner(clock=self._clock, work_of=self._work),
+            emit=self._events.append,
+            max_runtime_counts=False,
+        )
+        self.record = Record()
+        self._store = store
+        store.configure([p.pool() for p in scenario.pools], who="scenario", now=self._clock.now())
+        self._training = SageMakerTraining(
+            clock=self._clock, make_client=lambda: PlaneClient(self._plane)
+        )
+        self._manager = QueueManager(
+            store=_Recording(store, self.record, self._clock),
+            training=self._training,
+            clock=self._clock,
+            notifier=_Silent(),
+        )
+
+    def run(self) -> Record:
+        for spec in self._scenario.jobs:
+            self._push(spec.submit_at, Due.SUBMIT, spec.name)
+            self._push(spec.running_since, Due.SUBMIT, spec.name)
+            self._push(spec.cancel_at and max(0, spec.cancel_at), Due.CANCEL, spec.name)
+        self._push(0, Due.PASS, "")
+        until = self._scenario.until
+        while (now := self._next()) is not None and (until is None or now <= until):
+            self._clock.set(now)
+            self._take_in(now)
+            self.record.end = max(self.record.end, now)
+        return self.record
+
+    def _next(self) -> int | None:
+        moments = [self._due[0][0]] if self._due else []
+        plane = self._plane.next_due()
+        return min([*moments, *([plane] if plane is not None else [])], default=None)
+
+    def _take_in(self, now: int) -> None:
+        """All that is due at one moment, then its pass, until nothing more comes of that."""
+        self._observe()
+        while self._due and self._due[0][0] == now:
+            _, due, name = heapq.heappop(self._due)
+            if due is Due.SUBMIT:
+                self._enter(self._specs[name], now)
+            elif due is Due.CANCEL:
+                self._cancel(name)
+        if now < 0:
+            return
+        while True:
+            self._push(self._manager.run_pass().wake_at, Due.PASS, "")
+            if not self._observe():
+                return
+
+    def _observe(self) -> bool:
+        self._plane.advance()
+        events, self._events[:] = list(self._events), []
+        for event in events:
+            self._manager.observe(observation_of(event["detail"], at=self._clock.now()))
+        return bool(events)
+
+    def _enter(self, spec: JobSpec, now: int) -> None:
+        if spec.running_since is not None:
+            self._begin_running(spec)
+            return
+        submission = spec.submission(self._scenario.pool_names)
+        try:
+            self._manager.submit(submission, _request(spec), submitter=spec.user)
+        except Refused as error:
+            self.record.refuse(spec.name, max(0, now), error.message)
+
+    def _begin_running(self, spec: JobSpec) -> None:
+        """Put a running job into the store and the plane, past the queue and the record."""
+        running = running_job(spec, self._scenario)
+        attempt = replace(running.attempt, running_since=None) if running.attempt else None
+        bare = replace(running, state=JobState.PENDING, attempt=None, attempts=0)
+        pending = self._store.submit(bare, _request(spec))
+        starting = move(
+            pending, JobState.STARTING, at=running.changed_at, attempts=1, attempt=attempt
+        )
+        (job,) = self._store.commit([Change(before=pending, after=starting)])
+        assert job.attempt is not None
+        self._training.create(_request(spec), job, job.attempt)
+        self.record.states[spec.name].append((0, JobState.RUNNING.value))
+
+    def _cancel(self, name: str) -> None:
+        with suppress(NoSuchJob, TooLate):  # It was refused, or has ended.
+            self._manager.cancel(name, by=USER_CANCEL)
+
+    def _work(self, job: str, _request: Mapping[str, Any]) -> Work:
+        kept = self._store.job(job)
+        assert kept is not None and kept.attempt is not None
+        (stop,) = (p.stop_seconds for p in self._scenario.pools if p.name == kept.attempt.pool)
+        spec = self._specs[job]
+        return Work(runtime=spec.runtime, stop=stop, checkpoint=spec.checkpoint)
+
+    def _push(self, t: int | None, due: Due, name: str) -> None:
+        if t is not None:
+            heapq.heappush(self._due, (t, due, name))
+
+
+def _request(spec: JobSpec) -> Request:
+    """The least that SageMaker takes."""
+    return {
+        "TrainingJobName": spec.name,
+        "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
+        "RoleArn": "arn:aws:iam::123456789012:role/scenario",
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket/out"},
+        "ResourceConfig": {
+            "InstanceType": INSTANCE_TYPE,
+            "InstanceCount": spec.needed,
+            "VolumeSizeInGB": 1,
+        },
+        "StoppingCondition": {"MaxRuntimeInSeconds": 86400},
+    }

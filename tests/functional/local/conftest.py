@@ -1,0 +1,69 @@
+"""One emulator for all tests of a worker: the `slotq local` that people start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.functional.local.account import Account
+
+SLOTQ = (sys.executable, "-c", "from slotq.cli.main import main; main()")
+
+
+def slotq(
+    *arguments: str, folder: Path, check: bool = True, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The `slotq` command, with its state in `folder`."""
+    ran = subprocess.run(
+        [*SLOTQ, *arguments],
+        env={**os.environ, "SLOTQ_LOCAL_DIR": str(folder), **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert not check or ran.returncode == 0, ran.stderr
+    return ran
+
+
+def start(folder: Path, *options: str) -> Account:
+    slotq("local", "start", "--detach", "--port", "0", *options, folder=folder)
+    return Account(folder)
+
+
+@pytest.fixture(scope="session")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
+    """Two slots; a grace of five seconds; a tick a second."""
+    folder = tmp_path_factory.mktemp("emulator")
+    account = start(folder, "--pool", "main=2", "--grace", "5", "--tick", "1")
+    yield account
+    log = (folder / "emulator.log").read_text()
+    slotq("local", "stop", folder=folder)
+    assert "Traceback" not in log, log
+
+
+@pytest.fixture
+def account(emulator: Account) -> Iterator[Account]:
+    """The emulator, its knobs put back afterwards."""
+    before = emulator.knobs()
+    yield emulator
+    emulator.knobs(before)
+
+
+@pytest.fixture
+def aws(account: Account, monkeypatch: pytest.MonkeyPatch) -> Account:
+    """The emulator as this process's only AWS, by the environment alone."""
+    for name in [name for name in os.environ if name.startswith(("AWS_", "SLOTQ_"))]:
+        monkeypatch.delenv(name)
+    for name, value in account.variables.items():
+        monkeypatch.setenv(name, value)
+    return account
+
+
+Request = dict[str, Any]

@@ -1,0 +1,189 @@
+"""The queue in the emulator: its API by signed HTTP, its Lambda, and what happens to the jobs."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from tests.functional.local.account import Account
+
+TESTING = Credentials("testing", "testing")
+
+
+def call(
+    account: Account,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    credentials: Credentials | None = TESTING,
+) -> tuple[int, Any]:
+    """One request to the queue's API: its status and its JSON."""
+    data = json.dumps(body).encode() if isinstance(body, dict) else body
+    made = AWSRequest(method=method, url=account.endpoint.queue + path, data=data)
+    if credentials is not None:
+        SigV4Auth(credentials, "execute-api", "us-east-1").add_auth(made)
+    wire = urllib.request.Request(
+        made.url, data=data, method=method, headers=dict(made.headers.items())
+    )
+    try:
+        with urllib.request.urlopen(wire, timeout=30) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def state(account: Account, name: str) -> str:
+    status, job = call(account, "GET", f"/jobs/{name}")
+    assert status == 200, job
+    return str(job["state"])
+
+
+def wait_for(account: Account, **states: str) -> None:
+    account.until(
+        lambda: all(state(account, name) == wanted for name, wanted in states.items()), str(states)
+    )
+
+
+@pytest.fixture
+def queue(account: Account) -> Iterator[Account]:
+    """An empty queue before and after."""
+    yield account
+    for job in call(account, "GET", "/jobs")[1]["jobs"]:
+        call(account, "DELETE", f"/jobs/{job['name']}")
+    account.until(lambda: account.control("health")["training_jobs"] == 0, "an empty queue")
+
+
+def submit(queue: Account, name: str, source: str, priority: int = 0, **more: Any) -> Any:
+    tags = [{"Key": "priority", "Value": str(priority)}]
+    status, job = call(queue, "POST", "/add-job", queue.request(name, source, Tags=tags, **more))
+    assert status == 202, job
+    return job
+
+
+SLEEPS = "import time; print('on', flush=True); time.sleep(100)"
+BRIEF = "print('on')"
+
+
+def test_a_job_waits_is_preempted_resumes_and_completes(queue: Account) -> None:
+    counting = """
+import pathlib, time, os
+file = pathlib.Path(os.environ["SM_MODEL_DIR"]).parent / "checkpoints/step"
+step = int(file.read_text()) if file.exists() else 0
+print("from", step, flush=True)
+file.write_text(str(step + 1))
+time.sleep(0 if step else 100)
+"""
+    kept = {"S3Uri": f"s3://{queue.bucket}/checkpoints/low"}
+    submit(queue, "low", counting, priority=1, CheckpointConfig=kept)
+    submit(queue, "middle", SLEEPS, priority=2)
+    wait_for(queue, low="running", middle="running")
+    queue.wait_for_line("low", "from 0")
+    submit(queue, "high", "import time; time.sleep(1)", priority=3)
+    wait_for(queue, high="completed", low="completed", middle="running")
+    low = call(queue, "GET", "/jobs/low")[1]
+    assert [one["outcome"] for one in low["attempts"]] == ["evicted", "completed"]
+    assert low["attempts"][0]["stopped_for"] == "high"
+    assert queue.said(low["attempts"][1]["training_job"]) == ["from 1"]
+    tags = queue.sagemaker.list_tags(
+        ResourceArn=queue.describe(low["attempts"][1]["training_job"])["TrainingJobArn"]
+    )["Tags"]
+    assert {"Key": "slotq:job", "Value": "low"} in tags
+    assert call(queue, "DELETE", "/jobs/middle")[0] == 200
+    wait_for(queue, middle="cancelled")
+
+
+def test_lost_and_doubled_events_and_lost_answers_change_nothing(queue: Account) -> None:
+    queue.knobs({"double_events": 4, "lose_answers": 1, "match": "odd*"})
+    submit(queue, "odd1", BRIEF)
+    submit(queue, "odd2", BRIEF)
+    wait_for(queue, odd1="completed", odd2="completed")
+    assert queue.describe("odd1")["TrainingJobStatus"] == "Completed"
+
+
+def test_no_capacity_is_waited_out(queue: Account) -> None:
+    queue.knobs({"refuse_creates": 1, "match": "refused"})
+    submit(queue, "refused", BRIEF)
+    wait_for(queue, refused="backoff")
+
+
+def test_an_answer_does_not_wait_for_the_pass(queue: Account) -> None:
+    for n in range(6):
+        begun = time.monotonic()
+        job = submit(queue, f"burst{n}", SLEEPS)
+        assert job["state"] == "pending"
+        assert time.monotonic() - begun < 5
+
+
+def test_the_signer_is_the_submitter(queue: Account) -> None:
+    iam = queue.endpoint.client("iam")
+    iam.create_user(UserName="anne")
+    key = iam.create_access_key(UserName="anne")["AccessKey"]
+    anne = Credentials(key["AccessKeyId"], key["SecretAccessKey"])
+    body = queue.request("annes", BRIEF)
+    status, job = call(queue, "POST", "/add-job", body, credentials=anne)
+    assert (status, job["submitter"]) == (202, "arn:aws:iam::123456789012:user/anne")
+    sts = boto3.client(
+        "sts",
+        endpoint_url=queue.running.url,
+        region_name="us-east-1",
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+    )
+    role = sts.assume_role(RoleArn="arn:aws:iam::123456789012:role/research", RoleSessionName="me")[
+        "Credentials"
+    ]
+    session = Credentials(role["AccessKeyId"], role["SecretAccessKey"], role["SessionToken"])
+    status, job = call(queue, "GET", "/jobs/annes", credentials=session)
+    assert status == 200
+
+
+def test_who_may_not_come_in(queue: Account) -> None:
+    assert call(queue, "GET", "/jobs", credentials=None) == (
+        403,
+        {"message": "Missing Authentication Token"},
+    )
+    wrong = Credentials("testing", "wrong")
+    status, said = call(queue, "GET", "/jobs", credentials=wrong)
+    assert status == 403
+    assert said["message"].startswith("The request signature we calculated does not match")
+
+
+def test_the_queue_says_what_is_wrong_with_a_body(queue: Account) -> None:
+    status, said = call(queue, "POST", "/add-job", b"not JSON")
+    assert (status, said["code"]) == (400, "invalid_request")
+    status, said = call(queue, "POST", "/add-job", b"x" * 10_000_001)
+    assert (status, said) == (413, {"message": "Request Too Long"})
+
+
+def test_the_knobs_route(queue: Account) -> None:
+    assert queue.knobs({"start_seconds": 1.5})["start_seconds"] == 1.5
+    with pytest.raises(urllib.error.HTTPError, match="400"):
+        queue.knobs({"colour": 1})
+    assert queue.knobs()["start_seconds"] == 1.5
+    queue.knobs({"start_seconds": 0})
+
+
+def test_simulate_principal_policy_is_there(queue: Account) -> None:
+    said = queue.endpoint.client("iam").simulate_principal_policy(
+        PolicySourceArn="arn:aws:iam::123456789012:role/r", ActionNames=["s3:GetObject", "x:Y"]
+    )
+    assert [one["EvalDecision"] for one in said["EvaluationResults"]] == ["allowed", "allowed"]
+
+
+def test_what_the_plane_lacks_is_motos(queue: Account) -> None:
+    made = queue.sagemaker.create_model(
+        ModelName="m", ExecutionRoleArn="arn:aws:iam::123456789012:role/slotq-local"
+    )
+    assert made["ModelArn"].endswith("model/m")
+    assert queue.sagemaker.list_tags(ResourceArn=made["ModelArn"])["Tags"] == []

@@ -1,0 +1,315 @@
+"""Training jobs as processes: SageMaker's container contract, seen by real boto3."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from slotq.local import isolation
+from tests.functional.local.account import Account
+from tests.functional.local.conftest import slotq, start
+
+isolated = pytest.mark.skipif(
+    not isolation.available(), reason="this machine allows no mount namespaces"
+)
+
+READ_ALL = """
+import json, os, pathlib, sys
+ml = pathlib.Path(os.environ["SM_MODEL_DIR"]).parent
+print(json.dumps({
+    "arguments": sys.argv[1:],
+    "environment": dict(os.environ),
+    "config": {f.stem: json.loads(f.read_text()) for f in (ml / "input/config").iterdir()},
+    "data": {str(f.relative_to(ml / "input/data")): f.read_text()
+             for f in (ml / "input/data").rglob("*") if f.is_file()},
+}))
+(ml / "model/weights").write_text("trained")
+(ml / "output/data/curve.txt").write_text("1 2 3")
+print()
+print("done")
+"""
+
+
+def test_a_script_gets_what_sagemaker_gives_it(account: Account) -> None:
+    for key, text in (("a.txt", "A"), ("sub/b.txt", "B")):
+        account.s3.put_object(Bucket=account.bucket, Key=f"data/{key}", Body=text.encode())
+    channel = {
+        "ChannelName": "train-set",
+        "DataSource": {
+            "S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": f"s3://{account.bucket}/data"}
+        },
+    }
+    account.create(
+        "reads",
+        READ_ALL,
+        parameters={"epochs": 3, "lr": 0.1, "name": "x y", "flag": True, "list": [1, 2]},
+        InputDataConfig=[channel],
+        Environment={"MINE": "1"},
+    )
+    shown = account.ended("reads")
+    assert shown["TrainingJobStatus"] == "Completed", shown.get("FailureReason")
+    first, *rest = account.said("reads")
+    assert rest == [" ", "done"]
+    found = json.loads(first)
+    assert found["arguments"] == [
+        *("--epochs", "3", "--flag", "True", "--list", "[1, 2]"),
+        *("--lr", "0.1", "--name", "x y"),
+    ]
+    environment = found["environment"]
+    assert environment["MINE"] == "1"
+    assert environment["TRAINING_JOB_NAME"] == "reads"
+    assert environment["SM_CHANNEL_TRAIN_SET"].endswith("/input/data/train-set")
+    assert json.loads(environment["SM_HPS"])["lr"] == 0.1
+    assert found["data"] == {"train-set/a.txt": "A", "train-set/sub/b.txt": "B"}
+    assert found["config"]["hyperparameters"]["epochs"] == "3"
+    assert found["config"]["resourceconfig"]["hosts"] == ["algo-1"]
+    assert found["config"]["inputdataconfig"]["train-set"]["TrainingInputMode"] == "File"
+    assert shown["ModelArtifacts"]["S3ModelArtifacts"] == (
+        f"s3://{account.bucket}/out/reads/output/model.tar.gz"
+    )
+    assert account.unpacked("out/reads/output/model.tar.gz") == {"weights": b"trained"}
+    assert account.unpacked("out/reads/output/output.tar.gz") == {"curve.txt": b"1 2 3"}
+
+
+def test_a_job_has_the_emulators_credentials_and_no_others(account: Account) -> None:
+    account.create("credentials", READ_ALL)
+    account.ended("credentials")
+    environment = json.loads(account.said("credentials")[0])["environment"]
+    aws = {key: value for key, value in environment.items() if key.startswith("AWS_")}
+    assert aws == {
+        **{key: account.variables[key] for key in aws if key in account.variables},
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    }
+    assert "SLOTQ_TABLE" not in environment
+
+
+COUNTS = """
+import os, pathlib, time
+file = pathlib.Path("{folder}") / "step.txt"
+done = int(file.read_text()) if file.exists() else 0
+print("from", done)
+while done < {steps}:
+    done += 1
+    new = file.with_suffix(".new")
+    new.write_text(str(done))
+    new.replace(file)
+    if done == {pause}:
+        print("at", done)
+        time.sleep(100)
+print("all done")
+"""
+
+
+def test_stop_and_resume_from_the_checkpoint(account: Account) -> None:
+    config = {"S3Uri": f"s3://{account.bucket}/checkpoints/counts"}
+    folder = "/opt/ml/checkpoints" if isolation.available() else "../checkpoints"
+    script = COUNTS.format(folder=folder, steps=20, pause=7)
+    account.create("counts", script, CheckpointConfig=config)
+    account.wait_for_line("counts", "at 7")
+    # Synced while it runs, not only at the end.
+    account.until(lambda: account.keys("checkpoints/counts/step.txt"), "the checkpoint")
+    account.sagemaker.stop_training_job(TrainingJobName="counts")
+    shown = account.ended("counts")
+    assert shown["TrainingJobStatus"] == "Stopped"
+    assert [one["Status"] for one in shown["SecondaryStatusTransitions"]] == [
+        *("Starting", "Downloading", "Training", "Stopping", "Stopped"),
+    ]
+    assert account.read("checkpoints/counts/step.txt") == b"7"
+    account.create("counts-2", script, CheckpointConfig=config)
+    assert account.ended("counts-2")["TrainingJobStatus"] == "Completed"
+    assert account.said("counts-2") == ["from 7", "all done"]
+    assert account.read("checkpoints/counts/step.txt") == b"20"
+
+
+ON_SIGTERM = """
+import signal, sys, time
+def stop(*_):
+    print("asked to stop", flush=True)
+    {action}
+signal.signal(signal.SIGTERM, stop)
+print("ready", flush=True)
+time.sleep(100)
+time.sleep(100)
+"""
+STOPS = [
+    ("it exits 0 meanwhile", "sys.exit(0)", "Completed", None),
+    ("it fails meanwhile", "sys.exit(3)", "Failed", "exit code: 3"),
+    ("it does not listen", "pass", "Stopped", None),
+]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "action", "status", "reason"), STOPS, ids=[row[0] for row in STOPS]
+)
+def test_stop(account: Account, sentence: str, action: str, status: str, reason: str) -> None:
+    account.knobs({"grace_seconds": 0.7})
+    name = sentence.replace(" ", "-")
+    account.create(name, ON_SIGTERM.format(action=action))
+    account.wait_for_line(name, "ready")
+    account.sagemaker.stop_training_job(TrainingJobName=name)
+    shown = account.ended(name)
+    assert shown["TrainingJobStatus"] == status
+    assert (reason or "") in shown.get("FailureReason", "")
+    assert account.said(name) == ["ready", "asked to stop"]
+
+
+SAYS_WHY = """
+import os, pathlib, sys
+pathlib.Path(os.environ["SM_OUTPUT_DIR"], "failure").write_text("out of luck")
+sys.exit(75)
+"""
+FAILURES = [
+    ("raises", "raise RuntimeError('no such luck')", "RuntimeError: no such luck"),
+    ("exits", "import sys; sys.exit(42)", ", exit code: 42"),
+    ("is-killed", "import os; os.kill(os.getpid(), 9)", ", exit code: 137"),
+    (
+        "says-why",
+        SAYS_WHY,
+        "AlgorithmError: out of luck, exit code: 75",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "source", "reason"), FAILURES)
+def test_a_failing_script(account: Account, name: str, source: str, reason: str) -> None:
+    account.create(name, source)
+    shown = account.ended(name)
+    assert shown["TrainingJobStatus"] == "Failed"
+    assert reason in shown["FailureReason"]
+    assert shown["FailureReason"].startswith("AlgorithmError: ")
+    assert not account.keys(f"out/{name}/")
+
+
+def test_what_cannot_even_be_begun(account: Account) -> None:
+    nothing = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": f"s3://{account.bucket}/none"}}
+    account.create("no-data", "pass", InputDataConfig=[{"ChannelName": "c", "DataSource": nothing}])
+    account.create("no-script", "pass", program="other.py")
+    account.create("no-command")
+    reasons = {
+        "no-data": "ClientError: Data download failed: no S3 objects found under S3 URL",
+        "no-script": "ClientError: the script 'other.py' is not in s3://",
+        "no-command": "ClientError: the emulator runs no images",
+    }
+    for name, reason in reasons.items():
+        shown = account.ended(name)
+        assert (shown["TrainingJobStatus"], shown["SecondaryStatus"]) == ("Failed", "Failed")
+        assert shown["FailureReason"].startswith(reason)
+
+
+RANKS = """
+import json, os, pathlib, socket, sys, time
+me = os.environ["SM_CURRENT_HOST"]
+ml = pathlib.Path(os.environ["SM_MODEL_DIR"]).parent
+config = json.loads((ml / "input/config/resourceconfig.json").read_text())
+(ml / f"model/{me}").write_text(me)
+print(me, config["current_host"], config["hosts"], len(list((ml / "model").iterdir())), flush=True)
+if "fail" in sys.argv and me == "algo-2":
+    sys.exit(5)
+time.sleep(100 if "fail" in sys.argv else 0)
+"""
+
+
+def test_instances_are_processes_with_an_opt_ml_each(account: Account) -> None:
+    account.create("ranks", RANKS, instances=3)
+    assert account.ended("ranks")["TrainingJobStatus"] == "Completed"
+    hosts = ["algo-1", "algo-2", "algo-3"]
+    for host in hosts:
+        assert account.said("ranks", host) == [f"{host} {host} {hosts} 1"]
+    assert sorted(account.unpacked("out/ranks/output/model.tar.gz")) == hosts
+
+
+def test_one_failing_instance_fails_the_job_and_stops_the_rest(account: Account) -> None:
+    account.create("ranks-fail", RANKS, instances=2, parameters={"mode": "fail"})
+    shown = account.ended("ranks-fail")
+    assert shown["TrainingJobStatus"] == "Failed"
+    assert "exit code: 5" in shown["FailureReason"]
+
+
+def test_a_command_instead_of_a_script(account: Account) -> None:
+    account.create(
+        "command",
+        AlgorithmSpecification={
+            "TrainingImage": "image",
+            "TrainingInputMode": "File",
+            "ContainerEntrypoint": ["/bin/sh", "-c"],
+            "ContainerArguments": [
+                "echo $TRAINING_JOB_NAME && ls -d /opt/ml/model && echo m > /opt/ml/model/m"
+            ],
+        },
+    )
+    shown = account.ended("command")
+    assert shown["TrainingJobStatus"] == "Completed", shown
+    assert account.said("command")[0] == "command"
+    assert account.unpacked("out/command/output/model.tar.gz") == {"m": b"m\n"}
+
+
+@isolated
+def test_jobs_at_the_same_time_each_see_their_own_opt_ml(account: Account) -> None:
+    script = """
+import time, pathlib
+pathlib.Path("/opt/ml/model/only").write_text("{name}")
+time.sleep(0.5)
+print(pathlib.Path("/opt/ml/model/only").read_text())
+"""
+    for name in ("own-a", "own-b"):
+        account.create(name, script.format(name=name))
+    for name in ("own-a", "own-b"):
+        assert account.ended(name)["TrainingJobStatus"] == "Completed"
+        assert account.said(name) == [name]
+    assert not Path("/opt/ml/model/only").exists()
+
+
+DAEMON = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"],
+                         start_new_session=True)
+print(child.pid, flush=True)
+time.sleep({seconds})
+"""
+
+
+def gone(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_no_process_outlives_its_job(account: Account) -> None:
+    account.create("daemon", DAEMON.format(seconds=0))
+    assert account.ended("daemon")["TrainingJobStatus"] == "Completed"
+    assert gone(int(account.said("daemon")[0]))
+
+
+def test_max_runtime(account: Account) -> None:
+    condition = {"MaxRuntimeInSeconds": 1}
+    account.create("too-long", "import time; time.sleep(100)", StoppingCondition=condition)
+    shown = account.ended("too-long")
+    assert (shown["TrainingJobStatus"], shown["SecondaryStatus"]) == (
+        "Stopped",
+        "MaxRuntimeExceeded",
+    )
+
+
+def test_without_namespaces_and_no_orphan_after_the_end(tmp_path: Path) -> None:
+    account = start(tmp_path, "--no-isolation")
+    try:
+        assert account.control("health")["isolated"] is False
+        config = {"S3Uri": f"s3://{account.bucket}/checkpoints"}
+        account.create("plain", READ_ALL, CheckpointConfig=config, parameters={"at": "/opt/ml/x"})
+        assert account.ended("plain")["TrainingJobStatus"] == "Completed"
+        found = json.loads(account.said("plain")[0])
+        assert found["arguments"][1].endswith("/plain/algo-1/ml/x")
+        account.create("orphans", DAEMON.format(seconds=300))
+        pid = int(account.until(lambda: account.said("orphans"), "a line")[0])
+        assert not gone(pid)
+    finally:
+        slotq("local", "stop", folder=tmp_path)
+    end = time.monotonic() + 5
+    while not gone(pid) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert gone(pid)
+    assert not list((tmp_path / "jobs").glob("*"))

@@ -1,0 +1,96 @@
+"""The Lambda service of the emulator: order, retries, one at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from slotq.local import invocations
+from slotq.local.invocations import PASS, Invocations
+
+
+class Function:
+    """A handler that does nothing until it is let go, and remembers what came."""
+
+    def __init__(self) -> None:
+        self.came: list[Any] = []
+        self.begun = threading.Event()
+        self.go = threading.Event()
+        self.at_once = 0
+        self.failing = 0
+
+    def __call__(self, event: dict[str, Any], context: Any) -> Any:
+        self.at_once += 1
+        self.begun.set()
+        self.go.wait(5)
+        assert self.at_once == 1
+        assert context.get_remaining_time_in_millis() > 0
+        self.at_once -= 1
+        self.came.append(event.get("n", event.get("source")))
+        if self.failing:
+            self.failing -= 1
+            raise RuntimeError("not now")
+        return event
+
+
+@pytest.fixture
+def function() -> Function:
+    return Function()
+
+
+@pytest.fixture
+def made(function: Function) -> Iterator[Invocations]:
+    made = Invocations(function)
+    made.start()
+    yield made
+    function.go.set()
+    made.close()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("it did not come")
+
+
+def test_calls_go_before_events_and_a_pass_waits_once(
+    function: Function, made: Invocations
+) -> None:
+    made.send({"n": 1})
+    function.begun.wait(5)
+    made.send({"n": 2})
+    made.send(PASS)
+    made.send(PASS)
+    made.send({"n": 3})
+    answers: list[Any] = []
+    caller = threading.Thread(target=lambda: answers.append(made.call({"n": "call"}, 5)))
+    caller.start()
+    wait_until(lambda: len(made._waiting) == 4)
+    function.go.set()
+    caller.join(5)
+    wait_until(made.settled)
+    assert function.came == [1, "call", 2, "slotq", 3]
+    assert answers == [{"n": "call"}]
+
+
+def test_events_are_tried_again_and_calls_are_not(
+    function: Function, made: Invocations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(invocations, "_RETRY_SECONDS", 0.01)
+    function.go.set()
+    function.failing = 4
+    with pytest.raises(RuntimeError, match="not now"):
+        made.call({"n": "call"}, 5)
+    made.send({"n": 1})
+    wait_until(lambda: made.settled() and len(function.came) == 4)
+    assert function.came == ["call", 1, 1, 1]
+
+
+def test_an_answer_that_takes_too_long(function: Function, made: Invocations) -> None:
+    with pytest.raises(TimeoutError):
+        made.call({"n": 1}, 0.05)
