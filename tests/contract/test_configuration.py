@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
+
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.errors import Conflict, Misconfigured
 from slotq_core.model import Demand
 from slotq_core.ports import Store
-
+from tests.contract.faults import before_the_next
 from tests.contract.worlds import (
     NOW,
     a_pool,
@@ -68,12 +70,12 @@ def test_a_decision_made_before_a_resize_is_refused(store: Store) -> None:
 
 def test_a_new_resource_may_be_added_and_taken_away(store: Store) -> None:
     a_queue(store, a_pool("p5", 2))
-    with_gpus = {"demand": Demand(slots=1, gpus=8)}
+    demand = Demand(slots=1, gpus=8)
     configure(store, a_pool("p5", capacity=Demand(slots=2, gpus=8)))
-    commit(store, completing(starts(store, "job1", **with_gpus)))
+    commit(store, completing(starts(store, "job1", demand=demand)))
     configure(store, a_pool("p5", 2))
     with pytest.raises(Conflict):
-        starts(store, "job2", **with_gpus)
+        starts(store, "job2", demand=demand)
 
 
 def test_a_pool_in_which_something_runs_is_not_removed(store: Store) -> None:
@@ -138,14 +140,10 @@ def test_the_same_pools_again_write_nothing(dynamo: DynamoStore, client: Any, ta
 def test_two_who_configure_at_once_do_not_mix(dynamo: DynamoStore, client: Any, table: str) -> None:
     """The second read its pools before the first wrote: it reads them again."""
     configure(dynamo, a_pool("p5"))
-    meanwhile = iter([lambda: configure(DynamoStore(client, table), a_pool("p4"))])
-
-    def first_the_other(**_: Any) -> None:
-        for interfere in meanwhile:
-            interfere()
-
-    client.meta.events.register("before-call.dynamodb.TransactWriteItems", first_the_other)
-    configure(dynamo, a_pool("p5"), a_pool("p6"))
+    other = DynamoStore(client, table)
+    interfere = partial(configure, other, a_pool("p4"))
+    with before_the_next(client, "TransactWriteItems", interfere):
+        configure(dynamo, a_pool("p5"), a_pool("p6"))
     assert [pool.name for pool in dynamo.pools()] == ["p5", "p6"]
     assert len(_records(client, table)) == 3
 

@@ -1,8 +1,8 @@
 """What a load costs: as much with 10,000 waiting jobs as with 10.
 
 Read units are computed from the sizes of the items as DynamoDB counts them (a strongly consistent
-Query: one unit for each 4 KB, or part, of all that it reads), because neither engine here reports them
-as AWS bills them.
+Query: one unit for each 4 KB, or part, of all that it reads), because neither engine here reports
+them as AWS bills them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from slotq_core.adapters.dynamodb_items import items_of, keyed
 from slotq_core.adapters.dynamodb_table import line_key, waiting_key
 from slotq_core.model import Job
 from slotq_core.policy.lines import line_of
-
+from tests.contract.faults import on
 from tests.contract.worlds import (
     NOW,
     a_job,
@@ -38,7 +38,7 @@ WAITING = (10, 1_000, 10_000)
 
 
 def item_size(item: dict[str, Any]) -> int:
-    """Bytes, as DynamoDB counts: names and values; 3 for a list or map and 1 for each of its members."""
+    """Bytes as DynamoDB counts: names and values; 3 for a list or map, 1 for each member."""
     return sum(len(name.encode()) + _size(value) for name, value in item.items())
 
 
@@ -75,11 +75,8 @@ class Meter:
 @contextmanager
 def measured(client: Any) -> Iterator[Meter]:
     meter = Meter()
-    client.meta.events.register("after-call.dynamodb.*", meter.note)
-    try:
+    with on(client, "after-call.dynamodb.*", meter.note):
         yield meter
-    finally:
-        client.meta.events.unregister("after-call.dynamodb.*", meter.note)
 
 
 def fill(client: Any, table: str, jobs: list[Job]) -> None:

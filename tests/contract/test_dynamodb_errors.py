@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 
 import boto3
 import pytest
 from botocore.config import Config
-from botocore.exceptions import ClientError, ReadTimeoutError
+from botocore.exceptions import ClientError
+
 from slotq_core.adapters.dynamodb import MAX_ACTIONS, DynamoStore, action_count, table_definition
 from slotq_core.errors import (
     Conflict,
@@ -22,7 +21,7 @@ from slotq_core.errors import (
 )
 from slotq_core.model import Job
 from slotq_core.ports import Change
-
+from tests.contract.faults import cancelled, losing_the_answer, refusing
 from tests.contract.worlds import (
     NOW,
     a_job,
@@ -41,40 +40,6 @@ from tests.contract.worlds import (
 )
 
 TRANSACTION = "TransactWriteItems"
-
-
-@contextmanager
-def refusing(
-    client: Any, operation: str, code: str, *, times: int = 99, status: int = 400, **more: Any
-) -> Iterator[list[str]]:
-    """While it lasts, the first calls are answered with an error and never reach the database."""
-    refused: list[str] = []
-
-    def answer(**_: Any) -> Any:
-        if len(refused) >= times:
-            return None
-        refused.append(code)
-        metadata = {"HTTPStatusCode": status, "RequestId": "r", "HTTPHeaders": {}}
-        error = {"Code": code, "Message": "injected"}
-        return SimpleNamespace(status_code=status), {
-            "Error": error,
-            "ResponseMetadata": metadata,
-            **more,
-        }
-
-    event = f"before-call.dynamodb.{operation}"
-    client.meta.events.register(event, answer)
-    try:
-        yield refused
-    finally:
-        client.meta.events.unregister(event, answer)
-
-
-def cancelled(*codes: str) -> dict[str, Any]:
-    return {
-        "code": "TransactionCanceledException",
-        "CancellationReasons": [{"Code": code} for code in codes],
-    }
 
 
 def test_a_collision_with_another_transaction_is_a_conflict(
@@ -138,17 +103,19 @@ def test_throttles_and_faults_are_unavailable(
     assert moto_store.job("job1") == job
 
 
-@pytest.mark.parametrize("operation", ["Query", "GetItem", "UpdateItem"])
+@pytest.mark.parametrize(
+    ("operation", "attempt"),
+    [
+        ("Query", lambda store: store.load(NOW)),
+        ("GetItem", lambda store: store.job("job1")),
+        ("UpdateItem", lambda store: waits(store, "job1")),
+    ],
+)
 def test_reads_and_touches_may_be_throttled_too(
-    moto_client: Any, moto_store: DynamoStore, operation: str
+    moto_client: Any, moto_store: DynamoStore, operation: str, attempt: Callable[[Any], object]
 ) -> None:
     with refusing(moto_client, operation, "ThrottlingException"), pytest.raises(Unavailable):
-        if operation == "Query":
-            moto_store.load(NOW)
-        elif operation == "GetItem":
-            moto_store.job("job1")
-        else:
-            waits(moto_store, "job1")
+        attempt(moto_store)
 
 
 def test_what_is_a_bug_stays_an_error_of_its_own(moto_client: Any, moto_store: DynamoStore) -> None:
@@ -172,20 +139,6 @@ def test_no_answer_at_all_is_unavailable() -> None:
     )
     with pytest.raises(Unavailable):
         DynamoStore(nowhere, "any").load(NOW)
-
-
-@contextmanager
-def losing_the_answer(client: Any) -> Iterator[None]:
-    """The transaction takes effect, and the caller hears nothing of it."""
-
-    def lose(**_: Any) -> None:
-        raise ReadTimeoutError(endpoint_url="dynamodb")
-
-    client.meta.events.register("after-call.dynamodb.TransactWriteItems", lose)
-    try:
-        yield
-    finally:
-        client.meta.events.unregister("after-call.dynamodb.TransactWriteItems", lose)
 
 
 def test_a_lost_commit_is_found_by_the_next_try(dynamo: DynamoStore, client: Any) -> None:

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+
 from slotq_core.errors import Conflict, InvalidRequest, NameTaken, NoSuchJob
 from slotq_core.model import Attempt, AttemptOutcome, Demand, Job, JobState
 from slotq_core.ports import Change, Store
-
 from tests.contract import worlds
 from tests.contract.worlds import (
     NOW,

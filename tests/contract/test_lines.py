@@ -6,9 +6,8 @@ import random
 from dataclasses import replace
 
 from slotq_core.adapters.snapshots import MAX_DUE
-from slotq_core.model import Job
+from slotq_core.model import Job, JobState
 from slotq_core.ports import Change, Store
-
 from tests.contract.worlds import (
     NOW,
     a_pool,
@@ -153,7 +152,7 @@ def test_many_that_are_due_come_in_parts_the_earliest_first(store: Store) -> Non
 def test_a_back_off_that_is_over_waits_for_slots_again(store: Store) -> None:
     a_queue(store)
     job = commit(store, backing_off(starts(store, "job1"), until=NOW))
-    back = replace(job, state="pending", not_before=None)
+    back = replace(job, state=JobState.PENDING, not_before=None)
     job = commit(store, Change(before=job, after=back))
     assert store.load(NOW).snapshot.due == ()
     assert store.load(NOW).snapshot.waiting == (job,)

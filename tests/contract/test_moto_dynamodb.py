@@ -51,7 +51,7 @@ def amount(client: Any, name: str) -> int:
 
 
 def test_threads_lose_no_update(table: Any) -> None:
-    """Transactions that hold, and beside them ones that fail and must undo nothing of the others."""
+    """Transactions that hold, and beside them ones that fail and must undo nothing of theirs."""
 
     def work(thread: int) -> None:
         for n in range(25):

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
+
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.dynamodb_table import ledger_key, line_key
 from slotq_core.errors import Conflict, NameTaken, Unavailable
 from slotq_core.model import Demand, Job
 from slotq_core.policy.lines import line_of
 from slotq_core.ports import Change, Store
-
+from tests.contract.faults import answering, before_the_next
 from tests.contract.worlds import (
     NOW,
     REQUEST,
@@ -122,7 +122,7 @@ def test_of_a_start_and_a_cancel_exactly_one_holds(racing_store: Store) -> None:
         assert len(won(results)) == 1
         kept = store.job(job.name)
         assert kept == won(results)[0][0]
-        if kept.active:
+        if kept and kept.active:
             commit(store, completing(kept))
     assert store.load(NOW).ledgers["p5"].used == Demand()
 
@@ -160,14 +160,9 @@ def test_a_line_touched_since_it_was_found_empty_is_kept(
     commit(dynamo, cancelling(waits(dynamo, "old")))
     later = NOW + 2 * HOUR
     other = DynamoStore(client, table)
-    submissions = iter([a_job("new", entry_time=later, changed_at=later)])
-
-    def first_a_submission(**_: Any) -> None:
-        for job in submissions:
-            other.submit(job, REQUEST)
-
-    client.meta.events.register("before-call.dynamodb.DeleteItem", first_a_submission)
-    assert dynamo.load(later).snapshot.waiting == ()
+    job = a_job("new", entry_time=later, changed_at=later)
+    with before_the_next(client, "DeleteItem", _submit(other, job)):
+        assert dynamo.load(later).snapshot.waiting == ()
     assert [job.name for job in dynamo.load(later).snapshot.waiting] == ["new"]
 
 
@@ -195,7 +190,7 @@ def test_a_load_between_two_items_of_a_transaction_is_read_again(
     torn[-1] = whole[-1]
     assert "LEDGER" in torn[-1]["sk"]["S"]
     answers = iter([torn, torn[:1] + whole[1:], whole[:1] + torn[1:]])
-    with _answering(client, answers):
+    with answering(client, "POOL#p5", answers):
         snapshot = dynamo.load(NOW).snapshot
     assert [each.state for each in snapshot.active] == ["stopping"]
     assert [each.claim is not None for each in snapshot.waiting] == [True]
@@ -255,19 +250,3 @@ def _partition(client: Any, table: str) -> list[dict[str, Any]]:
     )
     items: list[dict[str, Any]] = answer["Items"]
     return items
-
-
-@contextmanager
-def _answering(client: Any, answers: Iterator[list[dict[str, Any]]]) -> Iterator[None]:
-    """While it lasts, queries of the pool's partition bring these items, until they have run out."""
-
-    def change(parsed: dict[str, Any], **_: Any) -> None:
-        items = parsed.get("Items", [])
-        if items and items[0]["pk"]["S"] == "POOL#p5":
-            parsed["Items"] = next(answers, items)
-
-    client.meta.events.register("after-call.dynamodb.Query", change)
-    try:
-        yield
-    finally:
-        client.meta.events.unregister("after-call.dynamodb.Query", change)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
+
 from slotq_core.lifecycle import move
 from slotq_core.model import (
     Attempt,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 
 from slotq.simulate import simulate
+from slotq.simulate.live import live_record
+from slotq.simulate.report import unequal
 from slotq.simulate.scenario import Scenario
 from slotq_core.model import Demand, Job, Snapshot
 from slotq_core.policy.cycle import plan
@@ -121,6 +123,12 @@ def test_no_two_jobs_evict_each_other(scenario: Scenario) -> None:
                 assert all(v.priority < decision.beneficiary.priority for v in decision.victims)
 
     simulate(scenario, watch)
+
+
+@given(scenarios())
+def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
+    """Manager, store and training plane on the virtual clock: event by event the same."""
+    assert unequal(simulate(scenario), live_record(scenario)) == []
 
 
 def _free(snapshot: Snapshot, name: str) -> Demand:

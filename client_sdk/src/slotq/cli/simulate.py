@@ -10,8 +10,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from slotq.simulate import Event, Record, Scenario, ScenarioError, load, simulate
-from slotq.simulate.report import Metrics, differences, metrics
+from slotq.simulate import Record, Scenario, ScenarioError, load, simulate
+from slotq.simulate.report import Metrics, differences, metrics, unequal
 
 
 @click.command("simulate")
@@ -51,23 +51,6 @@ def simulate_command(file: Path, check: bool, live: bool, as_json: bool) -> None
         click.echo(f"{file}: {line}", err=True)
     if failures:
         raise SystemExit(1)
-
-
-def unequal(policy: Record, live: Record) -> list[str]:
-    """Where the live run's events differ from the policy's own; the first difference says enough.
-
-    What happens at one and the same moment may come in any order.
-    """
-    for one, other in zip(_ordered(policy), _ordered(live), strict=False):
-        if one != other:
-            return [f"live differs: expected {one.as_json()}, found {other.as_json()}"]
-    if len(policy.events) != len(live.events):
-        return [f"live differs: {len(live.events)} events, expected {len(policy.events)}"]
-    return []
-
-
-def _ordered(record: Record) -> list[Event]:
-    return sorted(record.events, key=lambda e: (e.t, e.job, e.event, e.pool or "", e.reason))
 
 
 def _as_json(record: Record, figures: Metrics, failures: list[str]) -> dict[str, object]:

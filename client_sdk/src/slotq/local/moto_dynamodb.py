@@ -1,7 +1,8 @@
 """Makes moto's DynamoDB exact enough for the queue: one call at a time, and quick transactions.
 
-As it comes, moto runs calls of several threads at once on shared dictionaries (updates get lost, and a
-transaction can undo what others wrote meanwhile) and copies the whole table for each transaction.
+As it comes, moto runs the calls of several threads at once on shared dictionaries (updates get
+lost, a failed transaction undoes what others wrote meanwhile), and copies the whole table for each
+transaction.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ def install() -> None:
     """Patch moto, for good and once, in this process. Harmless to repeat."""
     if not hasattr(DynamoDBBackend, _INSTALLED):
         setattr(DynamoDBBackend, _INSTALLED, True)
-        DynamoHandler.call_action = _one_at_a_time(DynamoHandler.call_action)
-        DynamoDBBackend.transact_write_items = _undoable(DynamoDBBackend.transact_write_items)
+        _replace(DynamoHandler, "call_action", _one_at_a_time)
+        _replace(DynamoDBBackend, "transact_write_items", _undoable)
+
+
+def _replace(owner: type, method: str, wrap: Callable[[Callable[..., Any]], Any]) -> None:
+    setattr(owner, method, wrap(getattr(owner, method)))
 
 
 def _one_at_a_time(call_action: Callable[..., Any]) -> Callable[..., Any]:
@@ -40,7 +45,7 @@ def _one_at_a_time(call_action: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _undoable(transact: Callable[..., None]) -> Callable[..., None]:
-    """The transaction without its copy of the table: only what it touches is kept, to put it back."""
+    """The transaction without its copy of the table: what it touches is kept, to be put back."""
 
     def exact(self: DynamoDBBackend, transact_items: list[dict[str, Any]]) -> None:
         with _LOCK, _tables_uncopied():
@@ -57,11 +62,12 @@ def _undoable(transact: Callable[..., None]) -> Callable[..., None]:
 @contextmanager
 def _tables_uncopied() -> Iterator[None]:
     """moto's own copy of a table, which it would restore, is the table itself meanwhile."""
-    Table.__deepcopy__ = lambda self, _memo: self
+    kind: Any = Table
+    kind.__deepcopy__ = lambda self, _memo: self
     try:
         yield
     finally:
-        del Table.__deepcopy__
+        del kind.__deepcopy__
 
 
 def _saved(backend: DynamoDBBackend, action: Mapping[str, Any]) -> Saved:

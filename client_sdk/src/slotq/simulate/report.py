@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from slotq.simulate.record import Record
+from slotq.simulate.record import Event, Record
 from slotq.simulate.scenario import Expectation, JobSpec, Scenario
 
 _WAITING = {"pending", "preempted", "backoff"}
@@ -39,6 +39,23 @@ def _differences(expected: Expectation, record: Record) -> Iterator[str]:
 
 def _listed(moments: Iterable[int]) -> str:
     return "[" + ", ".join(f"{t / 1000:g}" for t in moments) + "]"
+
+
+def unequal(policy: Record, live: Record) -> list[str]:
+    """Where the live run's events differ from the policy's own; the first difference says enough.
+
+    What happens at one and the same moment may come in any order.
+    """
+    for one, other in zip(_ordered(policy), _ordered(live), strict=False):
+        if one != other:
+            return [f"live differs: expected {one.as_json()}, found {other.as_json()}"]
+    if len(policy.events) != len(live.events):
+        return [f"live differs: {len(live.events)} events, expected {len(policy.events)}"]
+    return []
+
+
+def _ordered(record: Record) -> list[Event]:
+    return sorted(record.events, key=lambda e: (e.t, e.job, e.event, e.pool or "", e.reason))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -153,7 +153,7 @@ class DynamoStore:
         )
 
     def _touch_lines(self, jobs: Iterable[Job]) -> None:
-        """Before the transaction and not in it, so that submissions do not collide in their line."""
+        """Before the transaction and not in it, so that submissions to a line do not collide."""
         touched = {line_of(job): max(job.entry_time, job.changed_at) for job in jobs}
         for line, at in touched.items():
             if len(line.encode()) > table.MAX_SORT_KEY:

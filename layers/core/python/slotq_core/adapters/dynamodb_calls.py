@@ -1,4 +1,4 @@
-"""The calls to one table: paging, consistency and errors, so that the store speaks of items only."""
+"""The calls to one table: paging, consistency, errors; so that the store speaks of items only."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TableCalls:
         self, expression: Expression, *, limit: int | None = None, consistent: bool = True
     ) -> Iterator[Item]:
         """The items, page by page as they are asked for, at most `limit`."""
-        for answer in self._pages(expression, limit, consistent):
+        for answer in self._pages(expression, limit, consistent=consistent):
             yield from answer["Items"]
 
     def count(self, expression: Expression) -> int:
@@ -40,7 +40,7 @@ class TableCalls:
         return sum(answer["Count"] for answer in pages)
 
     def _pages(
-        self, expression: Expression, limit: int | None, consistent: bool
+        self, expression: Expression, limit: int | None, *, consistent: bool
     ) -> Iterator[dict[str, Any]]:
         request = {**expression, "TableName": self.table, "ConsistentRead": consistent}
         while limit is None or limit > 0:

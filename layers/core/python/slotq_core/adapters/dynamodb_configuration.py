@@ -30,7 +30,7 @@ class Configuration:
         for _ in range(_TRIES):
             before, revision = self._read()
             if before == tuple(pools):
-                return
+                return None
             actions = [
                 *self._pool_actions(before, pools),
                 *self._record(before, pools, revision, who, now),

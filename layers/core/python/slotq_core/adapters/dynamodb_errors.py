@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from botocore.exceptions import (  # type: ignore[import-untyped]
+from botocore.exceptions import (
     ClientError,
     HTTPClientError,
     NoCredentialsError,
@@ -18,7 +18,7 @@ from slotq_core.errors import Conflict, Misconfigured, SlotQError, Unavailable
 
 
 class Contended(Conflict):
-    """Another transaction was at the same items at that moment; no condition is known to be false."""
+    """Another transaction was at the same items just then; no condition is known to be false."""
 
 
 _CANCELLED = "TransactionCanceledException"
@@ -47,7 +47,7 @@ _MEANING: dict[str, type[SlotQError]] = {
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Errors of DynamoDB and of the way there become SlotQ's; those that are bugs stay as they are."""
+    """Errors of DynamoDB and of the way there become SlotQ's; what is a bug stays as it is."""
     try:
         yield
     except ClientError as error:
@@ -71,7 +71,7 @@ def meaning_of(error: ClientError) -> type[SlotQError] | None:
 
 
 def cancellation_codes(error: ClientError) -> list[str]:
-    """Why each action of a cancelled transaction was refused, in their order; "None": it was not."""
+    """For each action of a cancelled transaction, why it was refused; "None": it was not."""
     return [reason.get("Code", "None") for reason in error.response.get("CancellationReasons", [])]
 
 

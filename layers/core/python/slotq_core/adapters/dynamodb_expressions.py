@@ -21,7 +21,7 @@ def is_new() -> Expression:
 
 
 def job_unchanged(version: int) -> Expression:
-    """Nobody has changed the job since it was read. All of a job's copies hang on this one condition.
+    """Nobody has changed the job since it was read. All of a job's copies hang on this condition.
 
     It also makes a repeated commit harmless: if the first try took effect though its answer was
     lost, the version has moved on, and the second is refused whole.
@@ -56,15 +56,15 @@ def change_use(
     decides: bool,
     holders: int,
 ) -> Expression:
-    """Move a pool's ledger by what a transaction takes there in all (`gained`, negative: gives back).
+    """Move a pool's ledger by what a transaction takes there in all (`gained`; negative: gives).
 
     free_<resource> >= :gain    for each resource of which some job newly holds any: what was free
                                 covers it. False too where the pool offers no such resource or is
                                 not configured any more (the attribute is not there).
     version = :seen             only where the decision rests on what was read: nobody else has
                                 decided about this pool since.
-    ADD …                       moves use and free by the same amount, in opposite directions, counts
-                                the version up where this is a decision, keeps the sum of marks.
+    ADD …                       moves use and free by the same amount, in opposite directions;
+                                counts the version up for a decision; keeps the sum of marks.
     """
     build = _Builder()
     for resource in sorted(admitted):
@@ -168,7 +168,7 @@ def in_state(state: str) -> Expression:
 
 
 class _Builder:
-    """Collects the parts of one expression; resources get placeholders, for they may have any name."""
+    """Collects the parts of one expression; attributes get placeholders: they may have any name."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}

@@ -79,8 +79,9 @@ def marks_of(job: Job) -> dict[str, int]:
 
 
 def mark(job: Job) -> int:
-    """Stands for who holds or claims slots and how: 32 bits of a hash, kept small so that sums of many
-    stay exact everywhere. Part of the table's format: never change it."""
+    """Stands for who holds or claims slots, and how: 32 bits of a hash, small enough that sums of
+    many stay exact everywhere. Part of the table's format: never change it.
+    """
     kind = "claim" if job.waits else "stopping" if job.state is JobState.STOPPING else "active"
     return int.from_bytes(hashlib.sha256(f"{kind}#{job.name}".encode()).digest()[:4])
 

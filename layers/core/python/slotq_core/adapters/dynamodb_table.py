@@ -6,7 +6,7 @@
     JOB#<job>           ATTEMPT#<0001>            one attempt, as it began and then as it ended
     NAME#<training job> NAME                      the job that a training job belongs to
     WAITING#<line>      <order key>               a copy of one waiting job; sorted, it is the order
-    LINES               <line>                    a line that may have jobs; `touched` by each of them
+    LINES               <line>                    a line that may have jobs; `touched` by each
     POOL#<pool>         LEDGER                    version, used_*, free_*, holders
     POOL#<pool>         ACTIVE#<job>              a copy of a job that holds slots of the pool
     POOL#<pool>         CLAIM#<job>               a copy of a waiting job that has a claim there
@@ -19,13 +19,15 @@ A job's copies hang on its JOB item: whatever changes a job writes it and all of
 transaction, conditioned on the job's version. So a decision reads only short, sorted partitions,
 strongly consistent, and never an index.
 
-The ledger. `free_<resource>` is capacity − foreign − used, kept beside `used_<resource>`, so that the
-condition `free_slots >= :n` makes DynamoDB itself refuse what does not fit; a pool that is not
-configured has no `free_*` and admits nothing. (They are flat attributes because a condition on a nested
-path is not understood everywhere.) A Query does not see a transaction as one: it can read one
-item before it and the next one after. So `holders` is a sum of marks of who holds and claims
-slots there (`dynamodb_items.mark`), changed in the transactions that change these; a reader whose items
-do not add up to `holders` and `used_*` reads again.
+The ledger. `free_<resource>` is capacity − foreign − used, kept beside `used_<resource>`, so that
+the condition `free_slots >= :n` makes DynamoDB itself refuse what does not fit; a pool that is not
+configured has no `free_*` and admits nothing. (They are flat attributes because a condition on a
+nested path is not understood everywhere.)
+
+A Query does not see a transaction as one: it can read one item as it was before and the next as it
+is after. So the ledger's `holders` is a sum of marks of who holds and claims slots there
+(`dynamodb_items.mark`), moved in the very transactions that change these; a reader whose items do
+not add up to `holders` and `used_*` reads again.
 
 Submissions write JOB, REQUEST and WAITING, and before these LINES: nothing that a pass writes.
 """

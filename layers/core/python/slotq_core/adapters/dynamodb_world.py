@@ -1,12 +1,13 @@
 """Reading what a pass needs: pools, then who holds them, then the heads of the lines.
 
-Whatever changes between two of these reads is caught by the commit: it is conditioned on the ledgers
-as read first, and on the version of each job.
+Whatever changes between two of these reads is caught by the commit: it is conditioned on the
+ledgers, which are read first, and on the version of each job.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from slotq_core.adapters import dynamodb_expressions as expressions
@@ -21,8 +22,8 @@ from slotq_core.policy.lines import heads_needed
 from slotq_core.ports import Ledger, World
 
 LINE_KEPT = 3_600_000
-"""How long (ms) an empty line is kept after it was last touched: far longer than any submission takes
-from touching it to its commit."""
+"""How long (ms) an empty line is kept after it was last touched: far longer than any submission
+takes from touching it to its commit."""
 
 _TRIES = 5
 
@@ -101,10 +102,8 @@ class WorldLoader:
         return [job_of(item) for item in self._calls.query(expression, limit=limit)]
 
     def _remove(self, line: str, touched: int) -> None:
-        try:
+        with suppress(Conflict):  # A submission has touched it since: it stays.
             self._calls.delete(table.line_key(line), expressions.line_untouched(touched))
-        except Conflict:
-            pass  # A submission has touched it since: it stays.
 
 
 def _read_holders(items: Iterator[Item]) -> _Holders:

@@ -28,7 +28,7 @@ class PoolChange:
 
 
 def held(job: Job) -> tuple[str, Demand] | None:
-    """The pool whose slots the job holds, and how much; from its admission to its terminal status."""
+    """The pool whose slots the job holds, and how much: from its admission to its attempt's end."""
     return (job.attempt.pool, job.demand) if job.active and job.attempt else None
 
 

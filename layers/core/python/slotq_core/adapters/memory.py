@@ -1,4 +1,4 @@
-"""The Store in memory: for simulations, tests and the emulator. Held to the contract of the real one."""
+"""The Store in memory, for simulations and tests. Held to the contract of the real one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Putting a snapshot together: the same for every store, so that the same jobs give the same one."""
+"""Putting a snapshot together, alike for every store: the same jobs give the same snapshot."""
 
 from __future__ import annotations
 

@@ -1,0 +1,88 @@
+"""Faults on the way to DynamoDB, put in by botocore's own events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from botocore.exceptions import ReadTimeoutError
+
+
+@contextmanager
+def on(client: Any, event: str, handler: Callable[..., Any]) -> Iterator[None]:
+    """While it lasts, the handler hears `<event>`, e.g. `before-call.dynamodb.Query`."""
+    client.meta.events.register(event, handler)
+    try:
+        yield
+    finally:
+        client.meta.events.unregister(event, handler)
+
+
+@contextmanager
+def before_the_next(client: Any, operation: str, action: Callable[[], Any]) -> Iterator[None]:
+    """Somebody else does something just before the next call of that operation."""
+    actions = iter([action])
+
+    def interfere(**_: Any) -> None:
+        for each in actions:
+            each()
+
+    with on(client, f"before-call.dynamodb.{operation}", interfere):
+        yield
+
+
+@contextmanager
+def refusing(
+    client: Any, operation: str, code: str, *, times: int = 99, status: int = 400, **more: Any
+) -> Iterator[list[str]]:
+    """While it lasts, the first calls are answered with an error and never reach the database."""
+    refused: list[str] = []
+
+    def answer(**_: Any) -> Any:
+        if len(refused) >= times:
+            return None
+        refused.append(code)
+        metadata = {"HTTPStatusCode": status, "RequestId": "r", "HTTPHeaders": {}}
+        error = {"Code": code, "Message": "injected"}
+        parsed = {"Error": error, "ResponseMetadata": metadata, **more}
+        return SimpleNamespace(status_code=status), parsed
+
+    with on(client, f"before-call.dynamodb.{operation}", answer):
+        yield refused
+
+
+def cancelled(*codes: str) -> dict[str, Any]:
+    """A cancelled transaction, for `refusing`: each action's reason; "None": it was all right."""
+    return {
+        "code": "TransactionCanceledException",
+        "CancellationReasons": [{"Code": code} for code in codes],
+    }
+
+
+@contextmanager
+def losing_the_answer(client: Any) -> Iterator[None]:
+    """The transaction takes effect, and the caller hears nothing of it."""
+
+    def lose(**_: Any) -> None:
+        raise ReadTimeoutError(endpoint_url="dynamodb")
+
+    with on(client, "after-call.dynamodb.TransactWriteItems", lose):
+        yield
+
+
+@contextmanager
+def answering(
+    client: Any, partition: str, answers: Iterable[list[dict[str, Any]]]
+) -> Iterator[None]:
+    """While it lasts, queries of the partition bring these items, until they run out."""
+    prepared = iter(answers)
+
+    def change(parsed: dict[str, Any], **_: Any) -> None:
+        items = parsed.get("Items", [])
+        if items and items[0]["pk"]["S"] == partition:
+            parsed["Items"] = next(prepared, items)
+
+    with on(client, "after-call.dynamodb.Query", change):
+        yield

@@ -1,0 +1,73 @@
+"""What a whole pass costs: the manager over the real store, however many jobs wait."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from slotq_core.adapters.dynamodb import DynamoStore, table_definition
+from slotq_core.manager import QueueManager
+from slotq_core.model import Attempt, Job
+from slotq_core.ports import Answer, Observation, Request, Verdict
+from tests.contract.test_dynamodb_cost import WAITING, crowd, fill, measured
+from tests.contract.worlds import NOW, REQUEST, a_job, a_pool, a_queue, runs
+
+
+@dataclass
+class Training:
+    """A SageMaker that takes every call, and counts them. Listing is not for a pass."""
+
+    calls: list[str] = field(default_factory=list)
+
+    def create(self, request: Request, job: Job, attempt: Attempt) -> Answer:
+        self.calls.append("create")
+        return Answer(verdict=Verdict.OK)
+
+    def stop(self, training_job: str) -> Answer:
+        self.calls.append("stop")
+        return Answer(verdict=Verdict.OK)
+
+    def describe(self, training_job: str) -> Observation | None:
+        self.calls.append("describe")
+        return None
+
+    def list(self, *, since: int) -> Iterable[str]:
+        raise AssertionError("a pass must not list: 2 calls a second for the whole account")
+
+
+class Fixed:
+    """A clock that stands still; nobody to wake."""
+
+    def now(self) -> int:
+        return NOW + 100
+
+    def wake(self) -> None:
+        pass
+
+
+def a_pass(client: Any, count: int) -> tuple[Counter[str], int, list[str]]:
+    """DynamoDB calls, read units and SageMaker calls of a pass that starts one job and evicts for
+    another, with so many waiting behind them."""
+    table = f"queue-{count}"
+    client.create_table(**table_definition(table))
+    store = DynamoStore(client, table)
+    a_queue(store, a_pool("p5", 3))
+    runs(store, "low", priority=0)
+    runs(store, "high", priority=9)
+    store.submit(a_job("first", priority=5), REQUEST)
+    store.submit(a_job("second", priority=4), REQUEST)
+    fill(client, table, crowd(0, count))
+    training = Training()
+    manager = QueueManager(store=store, training=training, clock=Fixed(), notifier=Fixed())
+    with measured(client) as meter:
+        result = manager.run_pass()
+    assert [type(decision).__name__ for decision in result.decisions] == ["Start", "Evict"]
+    return Counter(meter.calls), meter.read_units, training.calls
+
+
+def test_a_pass_costs_the_same_however_many_wait_and_never_lists(moto_client: Any) -> None:
+    few, *more = [a_pass(moto_client, count) for count in WAITING]
+    assert more == [few, few]
+    assert few[2] == ["create", "stop"]

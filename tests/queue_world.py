@@ -1,0 +1,105 @@
+"""A whole queue in one process for tests: manager, store in memory, our own training plane, and a
+clock that stands still until it is told to go on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slotq.local.plane import Plane
+from slotq.local.plane_client import PlaneClient
+from slotq.local.virtual import VirtualClock, VirtualRunner, Work
+from slotq_core.adapters.memory import MemoryStore
+from slotq_core.adapters.sagemaker import SageMakerTraining, observation_of
+from slotq_core.explaining import Status
+from slotq_core.manager import QueueManager
+from slotq_core.model import Demand, Job, Pool
+from slotq_core.ports import Store
+from slotq_core.wire import parse_submission
+
+INSTANCE_TYPE = "ml.m5.large"
+START = 1_790_000_000_000
+
+
+def request(name: str, *, priority: int = 0, slots: int = 1, **tags: str) -> dict[str, Any]:
+    """A CreateTrainingJob request. Further tags by their name behind `slotq:`, `_` for `-`."""
+    settings = {f"slotq:{key.replace('_', '-')}": value for key, value in tags.items()}
+    return {
+        "TrainingJobName": name,
+        "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
+        "RoleArn": "arn:aws:iam::123456789012:role/training",
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket/out"},
+        "ResourceConfig": {
+            "InstanceType": INSTANCE_TYPE,
+            "InstanceCount": slots,
+            "VolumeSizeInGB": 1,
+        },
+        "StoppingCondition": {"MaxRuntimeInSeconds": 86_400},
+        "Tags": [
+            {"Key": key, "Value": value}
+            for key, value in {"priority": str(priority), **settings}.items()
+        ],
+    }
+
+
+def pool(name: str = "p", slots: int = 1, **fields: Any) -> Pool:
+    return Pool(name=name, instance_type=INSTANCE_TYPE, capacity=Demand(slots=slots), **fields)
+
+
+class QueueWorld:
+    """`runtime`: milliseconds of work in each job. Events wait in `events` until `deliver()`."""
+
+    def __init__(self, *pools: Pool, runtime: int = 100_000, store: Store | None = None) -> None:
+        self.clock = VirtualClock(START)
+        self.runtime = runtime
+        self.events: list[dict[str, Any]] = []
+        self.plane = Plane(
+            clock=self.clock,
+            runner=VirtualRunner(
+                clock=self.clock, work_of=lambda job, _: Work(runtime=self.runtime)
+            ),
+            emit=self.events.append,
+        )
+        self.client = PlaneClient(self.plane)
+        self.store: Store = store or MemoryStore()
+        self.store.configure(pools or (pool(),), who="test", now=START)
+        self.woken = 0
+        self.manager = self.another_manager()
+
+    def another_manager(self) -> QueueManager:
+        training = SageMakerTraining(clock=self.clock, make_client=lambda: self.client)
+        return QueueManager(store=self.store, training=training, clock=self.clock, notifier=self)
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def submit(self, name: str, **fields: Any) -> Status:
+        submission, body = parse_submission(request(name, **fields))
+        return self.manager.submit(submission, body, submitter="ann")
+
+    def deliver(self) -> None:
+        """Let the plane take in what is due, hand its events over, and run passes, until quiet."""
+        while True:
+            self.plane.advance()
+            events, self.events[:] = list(self.events), []
+            for event in events:
+                self.manager.observe(observation_of(event["detail"], at=self.clock.now()))
+            self.manager.run_pass()
+            if not self.events:
+                return
+
+    def later(self, seconds: float) -> None:
+        self.clock.set(self.clock.now() + round(seconds * 1000))
+        self.deliver()
+
+    def job(self, name: str) -> Job:
+        job = self.store.job(name)
+        assert job is not None
+        return job
+
+    def states(self) -> dict[str, str]:
+        return {status.job.name: status.job.state.value for status in self.manager.statuses()}
+
+    def training_jobs(self) -> dict[str, str]:
+        """SageMaker's own view: every training job and its status."""
+        listed = self.client.list_training_jobs(MaxResults=100)["TrainingJobSummaries"]
+        return {it["TrainingJobName"]: it["TrainingJobStatus"] for it in listed}

@@ -1,0 +1,39 @@
+"""Every scenario holds on the policy alone, and the queue itself does just the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slotq.simulate import load, simulate
+from slotq.simulate.live import live_record
+from slotq.simulate.report import differences, unequal
+
+FILES = sorted(Path(__file__).parent.glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_it_holds(path: Path) -> None:
+    scenario = load(path)
+    assert scenario.expect
+    assert differences(scenario, simulate(scenario)) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_queue_itself_does_the_same(path: Path) -> None:
+    scenario = load(path)
+    live = live_record(scenario)
+    assert unequal(simulate(scenario), live) == []
+    assert differences(scenario, live) == []
+
+
+def test_an_expectation_that_does_not_hold_is_told() -> None:
+    """So that the tests above can fail."""
+    scenario = load(FILES[0])
+    wrong = scenario.model_copy(
+        update={
+            "expect": tuple(e.model_copy(update={"at": 0, "started": {}}) for e in scenario.expect)
+        }
+    )
+    assert differences(wrong, simulate(wrong))

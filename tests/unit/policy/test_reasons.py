@@ -1,0 +1,202 @@
+"""Why a job waits: for each reason a world in which it is the one, its numbers and its words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from slotq_core import reasons
+from slotq_core.model import (
+    Attempt,
+    Claim,
+    Demand,
+    Job,
+    JobState,
+    Pool,
+    Snapshot,
+    StopCause,
+    StopOrder,
+)
+from slotq_core.policy.cycle import plan
+
+NOW = 1_000_000
+
+
+def pool(name: str = "p", slots: int = 2, **fields) -> Pool:
+    return Pool(name=name, instance_type="t", capacity=Demand(slots=slots), **fields)
+
+
+def waits(name: str, *, priority: int = 0, slots: int = 1, since: int = 0, **fields) -> Job:
+    return Job(
+        name=name,
+        state=JobState.PENDING,
+        priority=priority,
+        entry_time=NOW - since,
+        demand=Demand(slots=slots),
+        pools=fields.pop("pools", ("p",)),
+        **fields,
+    )
+
+
+def runs(name: str, *, at: str = "p", since: int = 10_000, **fields) -> Job:
+    attempt = Attempt(
+        number=1,
+        training_job=name,
+        token="",
+        pool=at,
+        instance_type="t",
+        admitted_at=NOW - since,
+        created=True,
+        running_since=NOW - since,
+    )
+    return replace(waits(name, **fields), state=JobState.RUNNING, attempt=attempt, attempts=1)
+
+
+def stops(name: str, **fields) -> Job:
+    job = runs(name, **fields)
+    stop = StopOrder(cause=StopCause.EVICTED, by="x", at=NOW - 1)
+    return replace(job, state=JobState.STOPPING, attempt=replace(job.attempt, stop=stop))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    sentence: str
+    pools: tuple[Pool, ...] = (pool(),)
+    active: tuple[Job, ...] = ()
+    others: tuple[Job, ...] = ()
+    job: Job = field(default_factory=lambda: waits("job"))
+    reason: reasons.Reason
+    text: str
+    wake_at: int | None = None
+
+
+CASES = [
+    Case(
+        sentence="the pool is full of equals",
+        active=(runs("a"), runs("b")),
+        reason=reasons.NoFreeSlots(pool="p", needed=1, free=0, capacity=2, lower_ranked=0),
+        text="needs 1 slot; pool p has 0 free of 2, and nothing that runs there has a lower "
+        "priority",
+    ),
+    Case(
+        sentence="what ranks lower is not enough",
+        active=(runs("a", priority=5), runs("b")),
+        job=waits("job", priority=1, slots=2),
+        reason=reasons.NoFreeSlots(pool="p", needed=2, free=0, capacity=2, lower_ranked=1),
+        text="needs 2 slots; pool p has 0 free of 2, and evicting what has a lower priority there "
+        "would not make enough room",
+    ),
+    Case(
+        sentence="what ranks lower is inside its min_runtime",
+        pools=(pool(min_runtime=60_000),),
+        active=(runs("a", since=10_000), runs("b", since=20_000)),
+        job=waits("job", priority=1),
+        reason=reasons.LowerRankedProtected(pool="p", needed=1, free=0, until=NOW + 40_000),
+        text="needs 1 slot; pool p has 0 free, and the jobs of lower priority there keep their "
+        "slots until 1970-01-01T00:17:20.000Z",
+        wake_at=NOW + 40_000,
+    ),
+    Case(
+        sentence="what ranks lower is not preemptible",
+        active=(runs("a", preemptible=False), runs("b", preemptible=False)),
+        job=waits("job", priority=1),
+        reason=reasons.LowerRankedProtected(pool="p", needed=1, free=0, until=None),
+        text="needs 1 slot; pool p has 0 free, and the jobs of lower priority there are not "
+        "preemptible",
+    ),
+    Case(
+        sentence="slots are coming free for it",
+        active=(stops("a"), runs("b")),
+        reason=reasons.SlotsComing(pool="p", needed=1, free=0, coming=1),
+        text="starts in pool p when the stopping jobs there have ended: it needs 1 slot, 0 free "
+        "now, 1 coming free",
+    ),
+    Case(
+        sentence="it has just evicted for them",
+        active=(runs("a"), runs("b", priority=2)),
+        job=waits("job", priority=1),
+        reason=reasons.SlotsComing(pool="p", needed=1, free=0, coming=1),
+        text="starts in pool p when the stopping jobs there have ended: it needs 1 slot, 0 free "
+        "now, 1 coming free",
+    ),
+    Case(
+        sentence="the free slot is owed to a claimant behind it",
+        active=(stops("a"),),
+        others=(
+            waits("big", slots=2, since=-5, claim=Claim(pool="p", amount=Demand(slots=2), since=0)),
+        ),
+        reason=reasons.HeldForOthers(pool="p", needed=1, free=1, holder="big"),
+        text="needs 1 slot; the 1 free in pool p are held for big",
+    ),
+    Case(
+        sentence="the free slot is held for one ahead that waits for more",
+        active=(stops("a"),),
+        others=(waits("big", slots=2, since=5),),
+        reason=reasons.HeldForOthers(pool="p", needed=1, free=1, holder="big"),
+        text="needs 1 slot; the 1 free in pool p are held for big",
+    ),
+    Case(
+        sentence="the pool drains for another",
+        pools=(pool(reserve_after=60_000),),
+        active=(runs("a"),),
+        others=(waits("big", slots=2, since=70_000),),
+        reason=reasons.HeldForOthers(pool="p", needed=1, free=1, holder="big"),
+        text="needs 1 slot; the 1 free in pool p are held for big",
+        wake_at=NOW + 60_000,
+    ),
+    Case(
+        sentence="the pool drains for it",
+        pools=(pool(reserve_after=60_000),),
+        active=(runs("a"),),
+        job=waits("job", slots=2, since=70_000),
+        reason=reasons.Reserved(pool="p", needed=2, free=1),
+        text="pool p takes nothing that comes after this job until it has its 2 slots; 1 free so "
+        "far",
+    ),
+    Case(
+        sentence="it may still be passed",
+        pools=(pool(reserve_after=60_000),),
+        active=(runs("a"),),
+        job=waits("job", slots=2, since=50_000),
+        reason=reasons.NoFreeSlots(pool="p", needed=2, free=1, capacity=2, lower_ranked=0),
+        text="needs 2 slots; pool p has 1 free of 2, and nothing that runs there has a lower "
+        "priority",
+        wake_at=NOW + 10_000,
+    ),
+    Case(
+        sentence="its pool shrank",
+        pools=(pool(slots=1),),
+        job=waits("job", slots=2),
+        reason=reasons.PoolsTooSmall(needed=2, largest=1),
+        text="needs 2 slots, but the largest of its pools now has 1 in all",
+    ),
+    Case(
+        sentence="its pool is gone",
+        job=waits("job", pools=("gone",)),
+        reason=reasons.PoolsTooSmall(needed=1, largest=0),
+        text="needs 1 slot, but the largest of its pools now has 0 in all",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.sentence)
+def test_reason(case: Case) -> None:
+    snapshot = Snapshot(pools=case.pools, active=case.active, waiting=(*case.others, case.job))
+    planned = plan(snapshot, NOW)
+    assert planned.reasons[case.job.name] == case.reason
+    assert case.reason.sentence() == case.text
+    assert planned.wake_at == case.wake_at
+
+
+def test_the_codes_are_all_different_and_carry_their_numbers() -> None:
+    kinds = [
+        kind
+        for kind in vars(reasons).values()
+        if isinstance(kind, type)
+        and issubclass(kind, reasons.Reason)
+        and kind is not reasons.Reason
+    ]
+    assert len({kind.code for kind in kinds}) == len(kinds)
+    assert reasons.BehindInLine(ahead=3).numbers() == {"ahead": 3}
+    assert reasons.BehindInLine(ahead=1).sentence() == "1 job is ahead of it"

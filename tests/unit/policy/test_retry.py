@@ -1,0 +1,80 @@
+"""What becomes of a job when its attempt ends: the table of DESIGN 5.5."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slotq_core.errors import IllegalTransition
+from slotq_core.lifecycle import TRANSITIONS, move
+from slotq_core.model import AttemptOutcome, JobState, StopCause, StopOrder
+from slotq_core.policy.retry import LONGEST_BACKOFF, Ending, after_end, backoff, end_backoff
+from tests.unit.policy.test_reasons import NOW, runs, stops, waits
+
+EVICTED, CANCELLED, BY_ITSELF = StopCause.EVICTED, StopCause.CANCELLED, None
+
+TABLE = [
+    # how the training job ended, who had ordered a stop, retries left -> state, outcome
+    (Ending.COMPLETED, BY_ITSELF, 0, JobState.COMPLETED, AttemptOutcome.COMPLETED),
+    (Ending.COMPLETED, EVICTED, 0, JobState.COMPLETED, AttemptOutcome.COMPLETED),
+    (Ending.COMPLETED, CANCELLED, 0, JobState.COMPLETED, AttemptOutcome.COMPLETED),
+    (Ending.STOPPED, BY_ITSELF, 3, JobState.STOPPED, AttemptOutcome.STOPPED),
+    (Ending.STOPPED, EVICTED, 0, JobState.PREEMPTED, AttemptOutcome.EVICTED),
+    (Ending.STOPPED, CANCELLED, 3, JobState.CANCELLED, AttemptOutcome.CANCELLED),
+    (Ending.FAILED, BY_ITSELF, 0, JobState.FAILED, AttemptOutcome.FAILED),
+    (Ending.FAILED, BY_ITSELF, 1, JobState.PENDING, AttemptOutcome.FAILED),
+    (Ending.FAILED, EVICTED, 0, JobState.PREEMPTED, AttemptOutcome.EVICTED),
+    (Ending.FAILED, CANCELLED, 1, JobState.CANCELLED, AttemptOutcome.CANCELLED),
+    (Ending.FINAL, BY_ITSELF, 3, JobState.FAILED, AttemptOutcome.FAILED),
+    (Ending.NO_CAPACITY, BY_ITSELF, 0, JobState.BACKOFF, AttemptOutcome.NO_CAPACITY),
+    (Ending.NO_CAPACITY, EVICTED, 0, JobState.PREEMPTED, AttemptOutcome.EVICTED),
+    (Ending.NO_CAPACITY, CANCELLED, 0, JobState.CANCELLED, AttemptOutcome.CANCELLED),
+    (Ending.FAULT, BY_ITSELF, 0, JobState.BACKOFF, AttemptOutcome.FAULT),
+    (Ending.FAULT, CANCELLED, 0, JobState.CANCELLED, AttemptOutcome.CANCELLED),
+]
+
+
+@pytest.mark.parametrize(("ending", "cause", "retries", "state", "outcome"), TABLE)
+def test_after_an_end(ending, cause, retries, state, outcome):
+    job = runs("job", retries=retries) if cause is None else stops("job", retries=retries)
+    if cause is not None:
+        order = StopOrder(cause=cause, by="ann", at=NOW)
+        job = replace(job, attempt=replace(job.attempt, stop=order))
+    ended = after_end(job, ending, at=NOW, now=NOW + 1, message="why")
+    assert (ended.job.state, ended.attempt.outcome) == (state, outcome)
+    assert ended.job.attempt is None
+    assert (ended.attempt.ended_at, ended.attempt.message) == (NOW, "why")
+    assert ended.job.entry_time == job.entry_time
+    backed_off = state is JobState.BACKOFF
+    assert ended.job.not_before == (NOW + 1 + backoff(1) if backed_off else None)
+    used = ending is Ending.FAILED and cause is None and retries > 0
+    assert ended.job.retries == retries - used
+
+
+def test_backing_off_doubles_to_a_limit():
+    assert [backoff(n) for n in (1, 2, 3)] == [30_000, 60_000, 120_000]
+    assert backoff(50) == LONGEST_BACKOFF
+
+
+def test_after_a_back_off_a_job_waits_at_its_old_place():
+    job = replace(waits("job"), state=JobState.BACKOFF, not_before=NOW)
+    assert end_backoff(job, NOW).state is JobState.PENDING
+    again = end_backoff(replace(job, evictions=1), NOW)
+    assert (again.state, again.entry_time) == (JobState.PREEMPTED, job.entry_time)
+    assert again.not_before is None
+
+
+@pytest.mark.parametrize("state", JobState)
+def test_no_way_leads_out_of_an_end_and_one_into_every_state(state):
+    ends = {JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED, JobState.STOPPED}
+    assert (not TRANSITIONS[state]) == (state in ends)
+    assert any(state in targets for targets in TRANSITIONS.values())
+
+
+def test_an_illegal_move_is_refused():
+    with pytest.raises(IllegalTransition, match="pending -> running"):
+        move(waits("job"), JobState.RUNNING, at=NOW)
+    done = move(runs("job"), JobState.COMPLETED, at=NOW)
+    with pytest.raises(IllegalTransition, match="completed -> completed"):
+        move(done, JobState.COMPLETED, at=NOW)
