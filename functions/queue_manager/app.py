@@ -20,9 +20,9 @@ from botocore.config import Config
 
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.lambda_invoke import AsynchronousPass, InlinePass
+from slotq_core.adapters.pool_settings import take_in
 from slotq_core.adapters.sagemaker import SageMakerTraining, observation_of, sagemaker_client
 from slotq_core.adapters.settings import SystemClock, pools_from_environment
-from slotq_core.errors import Misconfigured
 from slotq_core.manager import QueueManager
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ clock = SystemClock()
 
 
 class UnknownEvent(Exception):
-    """No trigger of the queue looks like this; Lambda keeps it among its dead letters."""
+    """No trigger of the queue looks like this."""
 
 
 class Failed(Exception):
@@ -49,8 +49,8 @@ class Failed(Exception):
 @metrics.log_metrics
 def handler(event: Event, context: Any) -> dict[str, Any]:
     """An API request is answered; any other event is taken in, and a pass follows."""
-    trigger, handle = route(event)
     request_id = getattr(context, "aws_request_id", None)
+    trigger, handle = route(event)
     logger.append_keys(trigger=trigger, function_request_id=request_id)
     count(trigger)
     try:
@@ -61,7 +61,7 @@ def handler(event: Event, context: Any) -> dict[str, Any]:
 
 
 def route(event: Event) -> tuple[str, Handle]:
-    """The trigger that the event comes from, and what handles it. Raises UnknownEvent."""
+    """The trigger that the event comes from, and what handles it."""
     if "httpMethod" in event and "requestContext" in event:
         return "ApiRequest", on_request
     match event.get("source"), event.get("detail-type"):
@@ -71,9 +71,7 @@ def route(event: Event) -> tuple[str, Handle]:
             return "Pass", on_pass
         case "aws.events", "Scheduled Event":
             return "Tick", on_pass
-    logger.error("this event is of no trigger that the queue has", keys=sorted(map(str, event)))
-    count("UnknownEvent")
-    raise UnknownEvent("an event of no trigger that the queue has")
+    return "Unknown", on_unknown
 
 
 def on_request(event: Event, context: Any) -> dict[str, Any]:
@@ -89,6 +87,12 @@ def on_pass(_event: Event, _context: Any) -> dict[str, Any]:
     decisions = len(manager().run_pass().decisions)
     count("Decision", decisions)
     return {"decisions": decisions}
+
+
+def on_unknown(event: Event, _context: Any) -> dict[str, Any]:
+    """Fails, so that Lambda keeps the event among its dead letters."""
+    logger.error("this event is of no trigger that the queue has", keys=sorted(map(str, event)))
+    raise UnknownEvent
 
 
 def report(error: Exception) -> None:
@@ -115,26 +119,11 @@ def routes() -> Routes:
 def manager() -> QueueManager:
     """The queue over DynamoDB and SageMaker, made once per cold start."""
     store = DynamoStore(client("dynamodb"), os.environ["SLOTQ_TABLE"])
-    configure(store)
+    if refused := take_in(store, pools_from_environment(), now=clock.now()):
+        logger.error("the pools were not changed", reason=refused)
+        count("PoolsRefused")
     training = SageMakerTraining(clock=clock, make_client=sagemaker_client)
     return QueueManager(store=store, training=training, clock=clock, notifier=notifier())
-
-
-def configure(store: DynamoStore) -> None:
-    """Make the settings' pools the store's.
-
-    A change that the store refuses must not stop the queue: it goes on with the pools that it has.
-    """
-    wanted, present = pools_from_environment(), store.pools()
-    if wanted == present:
-        return
-    try:
-        store.configure(wanted, who="SLOTQ_POOLS", now=clock.now())
-    except Misconfigured as error:
-        if not present:
-            raise
-        logger.error("the pools were not changed", reason=str(error))
-        count("PoolsRefused")
 
 
 def notifier() -> AsynchronousPass | InlinePass:

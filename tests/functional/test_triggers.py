@@ -158,7 +158,7 @@ def test_a_running_job_is_stopped_then_cancelled(account: Account):
 
 
 def test_an_unknown_event_is_an_error_and_its_contents_stay_out_of_the_log(account, output):
-    with pytest.raises(app.UnknownEvent):
+    with pytest.raises(app.Failed, match="UnknownEvent"):
         account.send({"source": "aws.s3", "detail": {"HyperParameters": {"password": "hush"}}})
     written = output()
     assert "aws.s3" not in written

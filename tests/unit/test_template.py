@@ -1,35 +1,23 @@
 """The template agrees with the code that runs in it."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from slotq_core.adapters.dynamodb_table import table_definition
 from slotq_core.adapters.settings import parse_pools
 from slotq_core.effects import HANDLER_LIFETIME
+from tests import cloudformation
 
 ROOT = Path(__file__).parents[2]
 
 
-class Loader(yaml.SafeLoader):
-    """Reads CloudFormation's short forms as {name: value}."""
-
-
-def _short_form(loader: Any, suffix: str, node: Any) -> Any:
-    if isinstance(node, yaml.ScalarNode):
-        return {suffix: loader.construct_scalar(node)}
-    return {suffix: loader.construct_sequence(node, deep=True)}
-
-
-Loader.add_multi_constructor("!", _short_form)
-
-
 @pytest.fixture(scope="module")
 def template() -> dict[str, Any]:
-    return yaml.load((ROOT / "template.yaml").read_text(), Loader)
+    return cloudformation.template()
 
 
 def test_the_table_is_the_one_that_the_store_knows(template):
@@ -65,8 +53,6 @@ def test_the_layer_has_the_versions_that_the_tests_run_with():
 
 
 def test_the_samconfig_sets_only_parameters_that_there_are(template):
-    import tomllib
-
     config = tomllib.loads((ROOT / "samconfig.toml").read_text())
     for environment in ("dev", "prod"):
         for override in config[environment]["deploy"]["parameters"]["parameter_overrides"]:

@@ -79,7 +79,7 @@ class MemoryStore:
 
     @_one_at_a_time
     def load(self, now: int) -> World:
-        active, claimants = self._of(self._active), self._of(self._claimants)
+        active, claimants = self._of(self._active), self._claimants_here()
         heads: list[Job] = []
         for line in [line for line, places in self._lines.items() if not places]:
             del self._lines[line]
@@ -150,6 +150,11 @@ class MemoryStore:
 
     def _of(self, names: Iterable[str]) -> list[Job]:
         return [self._jobs[name] for name in names]
+
+    def _claimants_here(self) -> list[Job]:
+        """A claim in a pool that is not configured any more is void."""
+        here = {pool.name for pool in self._pools}
+        return [job for job in self._of(self._claimants) if job.claim and job.claim.pool in here]
 
     def _world(self, active: list[Job], waiting: list[Job], due: list[Job]) -> World:
         return World(

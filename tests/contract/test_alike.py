@@ -1,0 +1,172 @@
+"""Whatever is done to them, the store in memory and the real one answer alike, and the table holds
+exactly what its jobs call for: no copy is forgotten, none is left over."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from slotq_core.adapters.dynamodb import DynamoStore
+from slotq_core.adapters.dynamodb_items import items_of, keyed, ledger_of, mark
+from slotq_core.adapters.dynamodb_table import CONFIG, LINES
+from slotq_core.adapters.memory import MemoryStore
+from slotq_core.errors import Conflict, Misconfigured, NameTaken
+from slotq_core.model import TERMINAL_STATES, Demand, Job, JobState
+from slotq_core.ports import Change, Store
+from tests.contract.worlds import (
+    NOW,
+    REQUEST,
+    S,
+    a_job,
+    a_pool,
+    backing_off,
+    cancelling,
+    claiming,
+    completing,
+    evicted,
+    evicting,
+    running,
+    starting,
+)
+
+HISTORY = ("ATTEMPT#", "NAME", "REQUEST", "CHANGE#", "REVISION")
+
+STEPS = 60
+
+
+def a_step(chance: random.Random) -> Any:
+    """Something to do: a new configuration, a submission or a commit of one to three changes."""
+    kind = chance.choices(["configure", "submit", "commit"], weights=[1, 4, 18])[0]
+    if kind == "configure":
+        names = chance.choices([("p5", "p4"), ("p4", "p5"), ("p5",)], weights=[6, 2, 1])[0]
+        return [a_pool(name, chance.randint(1, 3)) for name in names]
+    if kind == "submit":
+        return a_job(
+            f"job{chance.randrange(40)}",
+            slots=chance.choice([1, 1, 2]),
+            priority=chance.randint(0, 2),
+            entry_time=NOW + chance.randint(0, 3),
+            pools=chance.choice([("p5",), ("p4", "p5")]),
+        )
+    moves = [
+        (chance.random(), chance.random(), chance.choice(["p5", "p5", "p4"]))
+        for _ in range(chance.choice([1, 1, 2, 3]))
+    ]
+    return moves, chance.choice(["seen", "unseen", "seen", "unseen", "stale"])
+
+
+def changes_for(job: Job, pool: str) -> list[Change]:
+    """What may happen to the job next."""
+    if job.state is S.BACKOFF:
+        back = replace(job, state=S.PREEMPTED, not_before=None)
+        return [Change(before=job, after=back), cancelling(job)]
+    if job.waits:
+        starts = [starting(job, pool)] * 4
+        return [*starts, claiming(job, pool), claiming(job, pool), cancelling(job)]
+    if not job.active:
+        return [Change(before=replace(job, version=job.version - 1), after=job)]
+    ends = [completing(job), evicted(job), backing_off(job, NOW + job.entry_time % 7)]
+    if job.state is S.STARTING:
+        return [*[running(job)] * 4, evicting(job, "x"), *ends]
+    return ends if job.state is S.STOPPING else [*[evicting(job, "x")] * 3, *ends]
+
+
+def apply(store: Store, step: Any) -> object:
+    """What came of a step: its result, or the kind of its error."""
+    try:
+        if isinstance(step, Job):
+            return store.submit(step, REQUEST)
+        if isinstance(step, list):
+            store.configure(step, who="the test", now=NOW)
+            return None
+        return apply_commit(store, *step)
+    except (Conflict, Misconfigured, NameTaken) as error:
+        return next(
+            kind for kind in (Conflict, Misconfigured, NameTaken) if isinstance(error, kind)
+        )
+
+
+def apply_commit(store: Store, moves: list[tuple[float, float, str]], how: str) -> object:
+    states = JobState if how == "stale" else set(JobState) - TERMINAL_STATES
+    jobs = sorted(store.jobs(states), key=lambda job: job.name)
+    changes: dict[str, Change] = {}
+    for which, option, pool in moves:
+        if jobs:
+            job = jobs[int(which * len(jobs))]
+            options = changes_for(job, pool)
+            changes[job.name] = options[int(option * len(options))]
+    seen = {name: each.version for name, each in store.load(NOW).ledgers.items()}
+    if how == "stale":
+        seen = {name: version - 1 for name, version in seen.items()}
+    return store.commit(list(changes.values()), seen=None if how == "unseen" else seen)
+
+
+@pytest.mark.parametrize("client", ["moto"], indirect=True)
+@pytest.mark.parametrize("seed", range(4))
+def test_memory_and_dynamodb_answer_alike(client: Any, table: str, seed: int) -> None:
+    chance = random.Random(seed)
+    memory, dynamo = MemoryStore(), DynamoStore(client, table)
+    for store in (memory, dynamo):
+        store.configure([a_pool("p5", 2), a_pool("p4", 1)], who="the test", now=NOW)
+    for _ in range(STEPS):
+        step = a_step(chance)
+        result = apply(memory, step)
+        assert apply(dynamo, step) == result
+        if isinstance(result, tuple):
+            assert dynamo.load(NOW + 3) == memory.load(NOW + 3)
+    assert dynamo.load_all(NOW) == memory.load_all(NOW)
+    _listed_alike(dynamo, memory)
+    _exactly_what_the_jobs_call_for(client, table, memory)
+
+
+def _listed_alike(dynamo: Store, memory: Store) -> None:
+    jobs = set(memory.jobs(JobState))
+    assert set(dynamo.jobs(JobState)) == jobs
+    for job in jobs:
+        assert dynamo.job(job.name) == memory.job(job.name)
+        assert dynamo.attempts(job.name) == memory.attempts(job.name)
+        assert dynamo.ahead_of(job) == memory.ahead_of(job)
+        for attempt in memory.attempts(job.name):
+            assert dynamo.job_of(attempt.training_job) == job.name
+
+
+def _exactly_what_the_jobs_call_for(client: Any, table: str, memory: Store) -> None:
+    wanted = [
+        keyed(key, item) for job in memory.jobs(JobState) for key, item in items_of(job).items()
+    ]
+    found = client.scan(TableName=table)["Items"]
+    ledgers = {i["pk"]["S"]: i for i in found if i["sk"]["S"] == "LEDGER"}
+    kept = [
+        item
+        for item in found
+        if item["pk"]["S"] not in {CONFIG, LINES}
+        and item not in ledgers.values()
+        and not item["sk"]["S"].startswith(HISTORY)
+    ]
+    assert sorted(kept, key=str) == sorted(wanted, key=str)
+    _ledgers_add_up(ledgers, memory)
+
+
+def _ledgers_add_up(ledgers: dict[str, Any], memory: Store) -> None:
+    used: dict[str, Demand] = {}
+    marks: Counter[str] = Counter()
+    for job in memory.jobs(JobState):
+        pool = job.attempt.pool if job.attempt else job.claim.pool if job.claim else None
+        if pool:
+            marks[pool] += mark(job)
+        if pool and job.active:
+            used[pool] = used.get(pool, Demand()) + job.demand
+    rooms = {pool.name: pool.capacity for pool in memory.pools()}
+    for key, ledger in ledgers.items():
+        pool = key.removeprefix("POOL#")
+        assert ledger_of(ledger).used == used.get(pool, Demand())
+        assert int(ledger.get("holders", {"N": "0"})["N"]) == marks[pool]
+        if pool in rooms:
+            free = rooms[pool] - used.get(pool, Demand())
+            assert int(ledger["free_slots"]["N"]) == free.slots
+        else:
+            assert "free_slots" not in ledger
