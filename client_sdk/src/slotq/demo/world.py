@@ -44,7 +44,7 @@ def emulator(pool: str) -> Iterator[Endpoint]:
             )
         try:
             endpoint = _answering(process, home)
-            with _environment({**endpoint.variables(), "SLOTQ_ENDPOINT": endpoint.queue}):
+            with _environment(_settings(endpoint, home)):
                 yield endpoint
         finally:
             _stop(process)
@@ -74,15 +74,29 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
+def _settings(endpoint: Endpoint, home: Path) -> dict[str, str]:
+    """The environment of whoever has no settings but the emulator's."""
+    (home / "slotq.toml").touch()
+    return {
+        **endpoint.variables(),
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "NO_PROXY": "127.0.0.1,localhost",
+        "SLOTQ_CONFIG": str(home / "slotq.toml"),
+        "SLOTQ_ENDPOINT": endpoint.queue,
+    }
+
+
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
+    """These instead of every AWS and SlotQ setting that there was."""
+    before = dict(os.environ)
+    for name in before:
+        if name.startswith(("AWS_", "SLOTQ_")):
+            del os.environ[name]
     os.environ.update(values)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        os.environ.clear()
+        os.environ.update(before)
