@@ -1,4 +1,4 @@
-"""The SageMaker SDK v2 itself, the queue and real processes: submitted, evicted, resumed, completed.
+"""The SageMaker SDK v2 itself, the queue and real processes: submitted, evicted, resumed, done.
 
 The emulator runs as users start it, in a process of its own; the training script is the demo's.
 """
