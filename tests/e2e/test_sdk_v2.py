@@ -109,6 +109,7 @@ def test_a_fit_that_waits_is_evicted_resumes_and_completes(aws, estimator, said)
     assert job.attempts[0].stopped_for == "high"
     first, last = (attempt.training_job for attempt in job.attempts)
     stopped, resumed = max(evidence.steps(first)), evidence.resumed_from(last)
+    assert resumed is not None
     assert 0 < resumed <= stopped < 100
     assert evidence.steps(last) == list(range(resumed + 1, 101))
 
