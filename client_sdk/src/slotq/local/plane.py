@@ -20,14 +20,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from slotq.local import listing, requests
+from slotq.local.endpoint import ACCOUNT, REGION
 from slotq.local.errors import NoAnswer, PlaneError
 from slotq.local.knobs import Knobs
 from slotq.local.runner import Exit, Report, Runner, Step
 from slotq.local.training_job import TrainingJob
 from slotq_core.ports import Clock
-
-ACCOUNT = "123456789012"
-REGION = "us-east-1"
 
 Event = dict[str, Any]
 _NOT_FOUND = "Requested resource not found."
@@ -213,6 +211,8 @@ class Plane:
                 self._runner.kill(job.name)
         elif job.secondary == "Starting":
             self._provision(job)
+        elif job.secondary == "Pending":
+            self._begin_stop(job, as_="Stopped")
         else:
             self._begin_stop(job, as_="MaxRuntimeExceeded")
 
@@ -222,6 +222,7 @@ class Plane:
         elif self.knobs.take("fail_internally", job.name):
             self._end(job, "Failed", "Failed", reason=_INTERNAL)
         elif self.knobs.take("stick_pending", job.name):
+            job.due = job.pending_until
             self._enter(job, "InProgress", "Pending")
         else:
             job.started_at = self._clock.now()
