@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from slotq.errors import SlotQError
 from slotq.local.endpoint import Endpoint
+from slotq.local.host_process import sweep
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
@@ -44,45 +44,68 @@ def emulator(pool: str) -> Iterator[Endpoint]:
             )
         try:
             endpoint = _answering(process, home)
-            with _environment({**endpoint.variables(), "SLOTQ_ENDPOINT": endpoint.queue}):
+            with _environment(_settings(endpoint, home)):
                 yield endpoint
         finally:
-            _stop(process)
+            _stop(process, home)
 
 
 def _answering(process: subprocess.Popen[bytes], home: Path) -> Endpoint:
-    """Where it answers, once it does: it then leaves a file that says so."""
+    """Where it answers, once it does."""
     until = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < until:
-        with suppress(FileNotFoundError, ValueError):
-            said = json.loads((home / "emulator.json").read_text())
+        if said := _saved(home):
             return Endpoint(url=said["url"], region=said["region"])
         time.sleep(0.1)
     words = (home / "demo.log").read_text(errors="replace")[-2000:].strip()
     raise NoEmulator(f"the emulator did not start; it said:\n{words}")
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _saved(home: Path) -> dict[str, str] | None:
+    """What the emulator leaves in a file when it answers, and removes when it has ended."""
+    try:
+        said: dict[str, str] = json.loads((home / "emulator.json").read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return said
+
+
+def _stop(process: subprocess.Popen[bytes], home: Path) -> None:
     """SIGTERM, on which the emulator ends its training processes; what is left is killed."""
+    saved = _saved(home)
     process.terminate()
     try:
         process.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    if saved is not None:
+        sweep(f"{saved['run']}/")
+
+
+def _settings(endpoint: Endpoint, home: Path) -> dict[str, str]:
+    """The environment of whoever has no settings but the emulator's."""
+    (home / "slotq.toml").touch()
+    return {
+        **endpoint.variables(),
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "NO_PROXY": "127.0.0.1,localhost",
+        "SLOTQ_CONFIG": str(home / "slotq.toml"),
+        "SLOTQ_ENDPOINT": endpoint.queue,
+    }
 
 
 @contextmanager
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
+    """These instead of every AWS and SlotQ setting that there was."""
+    before = dict(os.environ)
+    for name in before:
+        if name.startswith(("AWS_", "SLOTQ_")):
+            del os.environ[name]
     os.environ.update(values)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        os.environ.clear()
+        os.environ.update(before)

@@ -1,0 +1,170 @@
+"""The SageMaker SDK v2 itself, the queue and real processes: submitted, evicted, resumed, done.
+
+The training script is the demo's.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import boto3
+import pytest
+
+pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not installed")
+
+import numpy as np
+from sagemaker.estimator import Estimator
+from sagemaker.exceptions import UnexpectedStatusException
+
+import slotq.demo
+from slotq import QueueClient, QueueTrainingJobSession
+from slotq.demo.evidence import Evidence
+from slotq.demo.job.train import begin, improve
+from slotq.demo.sdk import quiet
+from slotq.errors import InvalidRequest, NameTaken, NeverFits
+
+SCRIPT = Path(slotq.demo.__file__).parent / "job"
+PATIENCE = 60.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def silent():
+    with quiet():
+        yield
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def estimator(aws, said):
+    session = QueueTrainingJobSession(boto3.Session(), say=said.append, poll=0.2)
+
+    def make(name, *, steps, priority, **settings):
+        given = {
+            "role": "arn:aws:iam::123456789012:role/trainer",
+            "instance_count": 1,
+            "instance_type": "ml.p5.48xlarge",
+            "source_dir": str(SCRIPT),
+            "entry_point": "train.py",
+            "hyperparameters": {"steps": steps, "step-seconds": 0.1},
+            "checkpoint_s3_uri": f"s3://{aws.bucket}/{name}/checkpoints",
+            "output_path": f"s3://{aws.bucket}/models",
+            "tags": [{"Key": "priority", "Value": str(priority)}],
+        }
+        image = "123456789012.dkr.ecr.us-east-1.amazonaws.com/train:1"
+        return Estimator(image, sagemaker_session=session, **(given | settings))
+
+    return make
+
+
+def until(condition, what):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, f"after {PATIENCE:g} s: {what}"
+        time.sleep(0.1)
+
+
+def in_background(work):
+    """Runs it in a thread; `join` gives what it raised, or None."""
+    raised = []
+
+    def run():
+        try:
+            work()
+            raised.append(None)
+        except Exception as error:  # noqa: BLE001 - it is handed on
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def join():
+        thread.join(PATIENCE)
+        assert raised, "fit() did not return"
+        return raised[0]
+
+    return join
+
+
+def test_a_fit_that_waits_is_evicted_resumes_and_completes(aws, estimator, said):
+    queue, evidence = QueueClient(), Evidence("low", aws.bucket)
+    low = estimator("low", steps=100, priority=1)
+    join = in_background(lambda: low.fit(job_name="low"))
+    until(lambda: evidence.checkpoint("low") is not None, "low has no checkpoint")
+
+    high = estimator("high", steps=20, priority=5)
+    high.fit(job_name="high", wait=False)
+    until(lambda: queue.job("high").state == "completed", "high has not completed")
+    assert join() is None
+
+    job = queue.job("low")
+    assert [attempt.outcome for attempt in job.attempts] == ["evicted", "completed"]
+    assert job.attempts[0].stopped_for == "high"
+    first, last = (attempt.training_job for attempt in job.attempts)
+    stopped, resumed = max(evidence.steps(first)), evidence.resumed_from(last)
+    assert resumed is not None
+    assert 0 < resumed <= stopped < 100
+    assert evidence.steps(last) == list(range(resumed + 1, 101))
+
+    weights = begin()
+    for step in range(100):
+        weights, _ = improve(weights, step)
+    assert np.array_equal(evidence.model(low.model_data), weights)
+
+    text = "\n".join(said)
+    assert "low: running in pool one (attempt 1: low)" in text
+    assert "evicted for high" in text
+    assert f"running in pool one (attempt 2: {last})" in text
+    assert f"checkpoint found: goes on from step {resumed}" in text
+    assert "low: completed after 2 attempts, evicted 1 time" in text
+    assert said.count("step 100 loss") <= 1
+
+
+def test_a_failure_raises_with_its_message(estimator, said):
+    bad = estimator("bad", steps=10, priority=1, hyperparameters={"steps": "none"})
+    with pytest.raises(UnexpectedStatusException, match=r"exit code: 2") as raised:
+        bad.fit(job_name="bad")
+    assert raised.value.actual_status == "Failed"
+    assert any("invalid int value" in line for line in said)
+
+
+def test_a_waiting_job_is_described_cancelled_and_its_fit_raises(estimator):
+    queue = QueueClient()
+    first = estimator("first", steps=2000, priority=1)
+    first.fit(job_name="first", wait=False)
+    second = estimator("second", steps=10, priority=1)
+    join = in_background(lambda: second.fit(job_name="second"))
+    until(lambda: second.latest_training_job is not None, "second was not submitted")
+    assert second.latest_training_job.describe()["SecondaryStatus"] == "Pending"
+    assert queue.job("second").place == 1
+    second.latest_training_job.stop()
+    assert isinstance(join(), UnexpectedStatusException)
+    first.latest_training_job.stop()
+    until(lambda: queue.job("first").state == "cancelled", "first was not cancelled")
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "text"),
+    [
+        ({"tags": [{"Key": "priority", "Value": "high"}]}, InvalidRequest, "integer"),
+        ({"tags": [{"Key": "slotq:pool", "Value": "one"}]}, InvalidRequest, "slotq:pools"),
+        ({"tags": [{"Key": "slotq:pools", "Value": "two"}]}, InvalidRequest, "one"),
+        ({"instance_type": "ml.m5.large"}, InvalidRequest, "ml.p5.48xlarge"),
+        ({"instance_count": 2}, NeverFits, "2"),
+    ],
+)
+def test_what_the_queue_refuses_says_what_to_change(estimator, settings, kind, text):
+    with pytest.raises(kind, match=text):
+        estimator("refused", steps=1, priority=1, **settings).fit(job_name="refused", wait=False)
+    assert "refused" not in [job.name for job in QueueClient().jobs()]
+
+
+def test_the_same_name_with_another_body_is_refused(estimator):
+    estimator("twice", steps=1, priority=1).fit(job_name="twice", wait=False)
+    with pytest.raises(NameTaken):
+        estimator("twice", steps=2, priority=1).fit(job_name="twice", wait=False)
