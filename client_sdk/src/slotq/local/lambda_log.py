@@ -12,7 +12,7 @@ from typing import TextIO
 
 
 class LambdaLog(io.TextIOBase):
-    """Stands in for sys.stdout: what is printed `inside` goes to the file, the rest where it went."""
+    """Stands in for sys.stdout: what is printed `inside` goes to the file, the rest as before."""
 
     def __init__(self, file: Path, before: TextIO) -> None:
         super().__init__()
