@@ -91,8 +91,8 @@ def _same_model(job: JobView, evidence: Evidence) -> Check:
     same = model is not None and bool(np.array_equal(model, weights))
     return Check(
         held=same,
-        text=f"{job.name}'s model {'equals' if same else 'does not equal'}, to the last bit, that of "
-        f"{steps} steps without a stop",
+        text=f"{job.name}'s model {'equals' if same else 'does not equal'}, to the last bit, that "
+        f"of {steps} steps without a stop",
     )
 
 
