@@ -32,7 +32,9 @@ def run(console: Console, *, speed: float) -> bool:
     console.print(timeline(jobs))
     console.print(heading("what had to hold"))
     console.print(verdict(found))
-    return all(check.held for check in found)
+    held = all(check.held for check in found)
+    console.print("\nAll of it held." if held else "\nSomething did not come out as it must.")
+    return held
 
 
 @contextmanager

@@ -88,9 +88,11 @@ def _same_model(job: JobView, evidence: Evidence) -> Check:
     for step in range(steps):
         weights, _ = improve(weights, step)
     model = evidence.model(job.attempts[-1].artifact)
+    same = model is not None and bool(np.array_equal(model, weights))
     return Check(
-        held=model is not None and bool(np.array_equal(model, weights)),
-        text=f"{job.name}'s model equals, to the last bit, that of {steps} steps without a stop",
+        held=same,
+        text=f"{job.name}'s model {'equals' if same else 'does not equal'}, to the last bit, that "
+        f"of {steps} steps without a stop",
     )
 
 
