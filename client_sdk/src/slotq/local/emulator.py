@@ -181,8 +181,10 @@ class Emulator:
     def _drive_plane(self) -> None:
         """`advance` whenever something is due: by time, or because somebody has set `_due`."""
         clock = SystemClock()
-        while not self._closed.is_set():
+        while True:
             self._due.clear()
+            if self._closed.is_set():  # Looked at after the clear, so that no stop goes unheard.
+                return
             self.plane.advance()
             due = self.plane.next_due()
             self._due.wait(None if due is None else max(0.0, (due - clock.now()) / 1000))
