@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import boto3
 import pytest
 
 from slotq.demo.world import emulator
@@ -11,3 +12,9 @@ from slotq.demo.world import emulator
 def aws():
     with emulator("one=1@ml.p5.48xlarge") as endpoint:
         yield endpoint
+
+
+@pytest.fixture(autouse=True)
+def _no_session_of_other_tests(monkeypatch):
+    """The client takes boto3's default session where there is one, and with it its credentials."""
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
