@@ -46,7 +46,8 @@ def test_every_command_line_is_one_that_slotq_takes(line):
     """Parses as far as a line goes: a mention may leave the arguments out, but invent none."""
     words = [w for w in shlex.split(line, comments=True) if not re.match(r"\w+=", w)]
     words = words[: words.index("|")] if "|" in words else words
-    command, context = cli, click.Context(cli)
+    command: click.Command = cli
+    context = click.Context(cli)
     words = [word.strip("[]…") for word in words[1:]]
     while isinstance(command, click.Group):
         words = skip_options(command, words)

@@ -223,6 +223,23 @@ def test_list_pages_and_begins_at_since() -> None:
         list(world.training.list(since=0))
 
 
+def test_pending_for_too_long_is_no_capacity() -> None:
+    world = World(stick_pending=2)
+    patient = {"MaxRuntimeInSeconds": 100, "MaxPendingTimeInSeconds": 7200}
+    for name in ("job1", "job2"):
+        asked = request(name, StoppingCondition=patient)
+        world.training.create(asked, job(name), attempt(name=name))
+    world.until(3600)
+    world.training.stop("job2")
+    assert world.training.describe("job1").phase is Phase.STARTING
+    world.until(7200)
+    seen = world.training.describe("job1")
+    assert (seen.phase, seen.verdict, seen.at) == (Phase.FAILED, Verdict.BACK_OFF, 7_200_000)
+    assert "maximum pending time" in seen.message
+    assert observation_of(world.events[-1]["detail"], at=0) == seen
+    assert world.training.describe("job2").phase is Phase.STOPPED
+
+
 class Failing:
     """A client whose every call fails so."""
 

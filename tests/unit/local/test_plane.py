@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -330,6 +332,12 @@ def test_a_wrong_knob_turns_nothing(values: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         knobs.turn({"throttle": 1, **values})
     assert knobs == Knobs()
+
+
+def test_every_knob_is_documented() -> None:
+    page = (Path(__file__).parents[3] / "docs/local.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+    assert sorted(documented) == sorted(Knobs().view())
 
 
 def test_knobs_from_text() -> None:

@@ -96,13 +96,11 @@ def _serve(options: Options) -> None:
 
 
 def _pools(given: tuple[str, ...]) -> str:
-    from slotq_core.adapters.settings import LOCAL_INSTANCE_TYPE, parse_pools, pools_text
+    from slotq.local.pools import read_pools
     from slotq_core.errors import Misconfigured
 
     try:
-        return pools_text(
-            parse_pools(",".join(given) or "main=2", default_type=LOCAL_INSTANCE_TYPE)
-        )
+        return read_pools(given)
     except Misconfigured as error:
         raise click.BadParameter(str(error), param_hint="--pool") from None
 

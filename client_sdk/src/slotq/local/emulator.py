@@ -102,7 +102,7 @@ class Emulator:
             fd=listening.fileno(),
         )
         listening.close()  # The server has a copy.
-        self._spawn(self._server.serve_forever)
+        self._spawn(lambda: self._server.serve_forever(poll_interval=0.05))
         self._furnish()
         self._spawn(self._drive_plane)
         self._spawn(self._tick_on)

@@ -130,7 +130,8 @@ class Invocations:
                 waiting.answer.set_result(said)
 
     def _failed(self, waiting: _Waiting, error: Exception) -> None:
-        traceback.print_exception(error)
+        if not self._closed:
+            traceback.print_exception(error)
         if waiting.answer is not None:
             waiting.answer.set_exception(error)
         elif waiting.tries < _TRIES:

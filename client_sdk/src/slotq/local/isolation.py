@@ -37,7 +37,7 @@ if [ ! -d /opt/ml ]; then
     mkdir /opt/ml
 fi
 mount --bind "$ml" /opt/ml
-if [ -s "$hosts" ]; then mount --bind "$hosts" /etc/hosts || true; fi
+if [ -s "$hosts" ]; then mount --bind "$hosts" /etc/hosts 2>/dev/null || true; fi
 cd "$folder"
 exec "$@"
 """

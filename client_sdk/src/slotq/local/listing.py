@@ -22,7 +22,7 @@ def page_of(jobs: Iterable[TrainingJob], request: Mapping[str, Any]) -> dict[str
     chosen = sorted(
         (job for job in jobs if _in_range(job, request)),
         key=lambda job: (*order(job), job.name),
-        reverse=request.get("SortOrder", "Descending") == "Descending",
+        reverse=request.get("SortOrder") == "Descending",
     )
     if token := request.get("NextToken"):
         chosen = _after(chosen, _decode(token))

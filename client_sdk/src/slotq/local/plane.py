@@ -213,6 +213,8 @@ class Plane:
                 self._runner.kill(job.name)
         elif job.secondary == "Starting":
             self._provision(job)
+        elif job.secondary == "Pending":
+            self._begin_stop(job, as_="Stopped")
         else:
             self._begin_stop(job, as_="MaxRuntimeExceeded")
 
@@ -222,6 +224,7 @@ class Plane:
         elif self.knobs.take("fail_internally", job.name):
             self._end(job, "Failed", "Failed", reason=_INTERNAL)
         elif self.knobs.take("stick_pending", job.name):
+            job.due = job.pending_until
             self._enter(job, "InProgress", "Pending")
         else:
             job.started_at = self._clock.now()

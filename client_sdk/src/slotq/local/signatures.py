@@ -136,7 +136,7 @@ def _check_time(stamp: str, claim: _Claim, now: datetime) -> None:
         raise _invalid(f"Signature not yet current: {stamp} is still later than {limit}")
 
 
-class _Again(SigV4Auth):  # type: ignore[misc] # botocore has no types
+class _Again(SigV4Auth):
     """Signs exactly the headers that the caller has signed."""
 
     def headers_to_sign(self, request: Any) -> Any:

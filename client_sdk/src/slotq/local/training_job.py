@@ -106,6 +106,13 @@ class TrainingJob:
         return 1000 * int(condition.get("MaxRuntimeInSeconds", _DAY))
 
     @property
+    def pending_until(self) -> int | None:
+        """When it has waited for instances for too long."""
+        condition = self.request.get("StoppingCondition") or {}
+        longest = condition.get("MaxPendingTimeInSeconds")
+        return None if longest is None else self.created_at + 1000 * int(longest)
+
+    @property
     def artifact(self) -> str:
         base = self.request["OutputDataConfig"]["S3OutputPath"].rstrip("/")
         packed = self.request["OutputDataConfig"].get("CompressionType") != "NONE"

@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from slotq_core.adapters.sagemaker_errors import CREATE, STOP, ErrorRow, outcome_of, verdict_on
+from slotq_core.adapters.sagemaker_errors import (
+    CREATE,
+    PENDED_OUT,
+    STOP,
+    ErrorRow,
+    outcome_of,
+    verdict_on,
+)
 from slotq_core.errors import Unavailable
 from slotq_core.model import Attempt, Job
 from slotq_core.ports import Answer, Clock, Observation, Phase, Request, Verdict
@@ -167,7 +174,7 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
     `at` stands in where the detail says no time.
     """
     status = _text(detail, "TrainingJobStatus")
-    secondary = _text(detail, "SecondaryStatus")
+    secondary = PENDED_OUT if _pended_out(detail) else _text(detail, "SecondaryStatus")
     reason = _text(detail, "FailureReason")
     ended = outcome_of(status=status, secondary=secondary, reason=reason)
     phase = ended.phase if ended else _phase(status, secondary)
@@ -180,6 +187,18 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
         message=reason or (ended.message if ended else ""),
         artifact=_text(detail.get("ModelArtifacts") or {}, "S3ModelArtifacts"),
         checkpoints=_text(detail.get("CheckpointConfig") or {}, "S3Uri"),
+    )
+
+
+def _pended_out(detail: Mapping[str, Any]) -> bool:
+    """Whether it was stopped without ever having had instances, after its maximum pending time."""
+    longest = (detail.get("StoppingCondition") or {}).get("MaxPendingTimeInSeconds")
+    created = _milliseconds(detail.get("CreationTime"))
+    ended = _moment(detail, Phase.STOPPED, 0)
+    if detail.get("TrainingStartTime") or not longest or created is None:
+        return False
+    return _text(detail, "TrainingJobStatus") == "Stopped" and ended - created >= 1000 * int(
+        longest
     )
 
 

@@ -131,6 +131,9 @@ class OutcomeRow:
     source: str
 
 
+PENDED_OUT = "MaxPendingTimeExceeded"
+"""Our own word: a training job that SageMaker has stopped because it pended for too long."""
+
 OUTCOMES: tuple[OutcomeRow, ...] = (
     OutcomeRow(
         status="Completed",
@@ -155,6 +158,16 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
         final=True,
         message="it reached its maximum wait time (StoppingCondition.MaxWaitTimeInSeconds)",
         source="SecondaryStatus MaxWaitTimeExceeded: the job's own end (managed spot training)",
+    ),
+    OutcomeRow(
+        status="Stopped",
+        secondary=PENDED_OUT,
+        phase=Phase.FAILED,
+        verdict=Verdict.BACK_OFF,
+        message="it got no instances within its maximum pending time "
+        "(StoppingCondition.MaxPendingTimeInSeconds)",
+        source="MaxPendingTimeInSeconds: The maximum length of time that a training job can be "
+        "pending before it is stopped. No secondary status is documented: its times tell",
     ),
     OutcomeRow(
         status="Stopped|Deleting",

@@ -1,0 +1,131 @@
+"""The SageMaker adapter over the plane by real boto3: the same answers as in one process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from werkzeug.serving import make_server
+
+from slotq.local.front import Front
+from slotq_core.adapters.sagemaker import SageMakerTraining
+from slotq_core.errors import Unavailable
+from slotq_core.ports import Phase, Verdict
+from tests.unit.test_sagemaker_adapter import World, attempt, job, request
+
+
+@pytest.fixture(scope="module")
+def session() -> boto3.Session:
+    return boto3.Session("testing", "testing", region_name="us-east-1")
+
+
+@pytest.fixture
+def world(session: boto3.Session) -> Iterator[World]:
+    """The world of the unit tests, its adapter's client a real one over HTTP on loopback."""
+    world = World()
+    unused: Any = None
+    front = Front(
+        plane=world.plane,
+        gateway=unused,
+        invocations=unused,
+        others=unused,
+        poke=lambda: None,
+        health=dict,
+        tick=lambda: None,
+    )
+    server = make_server("127.0.0.1", 0, front, threaded=True)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    once = Config(retries={"total_max_attempts": 1}, read_timeout=5, proxies={})
+    client = session.client(
+        "sagemaker", endpoint_url=f"http://127.0.0.1:{server.server_port}", config=once
+    )
+    world.training = SageMakerTraining(clock=world.clock, make_client=lambda: client)
+    yield world
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_life(world: World) -> None:
+    world.until(0)
+    assert world.training.create(request(), job(), attempt()).verdict is Verdict.OK
+    world.until(1)
+    seen = world.training.describe("job1")
+    assert seen is not None
+    assert (seen.phase, seen.at) == (Phase.RUNNING, 0)
+    assert world.training.stop("job1").verdict is Verdict.OK
+    world.until(3)
+    seen = world.training.describe("job1")
+    assert seen is not None
+    assert (seen.phase, seen.at, seen.verdict) == (Phase.STOPPED, 2000, Verdict.OK)
+    assert world.training.stop("job1").verdict is Verdict.ALREADY_DONE
+    assert world.training.stop("nobody").verdict is Verdict.FAIL
+    assert world.training.describe("nobody") is None
+
+
+def test_milliseconds_survive_the_wire(world: World) -> None:
+    world.clock.set(1_795_000_000_123)
+    world.training.create(request(), job(), attempt())
+    world.plane.advance()
+    seen = world.training.describe("job1")
+    assert seen is not None
+    assert seen.at == 1_795_000_000_123
+
+
+def test_a_lost_answer_then_the_token(world: World) -> None:
+    world.plane.knobs.lose_answers = 1
+    answer = world.training.create(request(), job(), attempt())
+    assert answer.verdict is Verdict.RETRY, answer
+    assert world.training.create(request(), job(), attempt()).verdict is Verdict.ALREADY_DONE
+    stranger = attempt(entry_time=6)
+    assert world.training.create(request(), job(), stranger).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize(
+    ("knob", "verdict", "text"),
+    [
+        ("refuse_creates", Verdict.BACK_OFF, "The account-level service limit"),
+        ("refuse_region", Verdict.FAIL, "not available in this region"),
+        ("throttle", Verdict.RETRY, "Rate exceeded"),
+    ],
+)
+def test_refused_creates(world: World, knob: str, verdict: Verdict, text: str) -> None:
+    setattr(world.plane.knobs, knob, 1)
+    answer = world.training.create(request(), job(), attempt())
+    assert answer.verdict is verdict
+    assert text in answer.message
+
+
+def test_botocores_own_validation_fails_the_job(world: World) -> None:
+    answer = world.training.create(request(Colour="red"), job(), attempt())
+    assert answer.verdict is Verdict.FAIL
+    assert "Colour" in answer.message
+
+
+def test_list_pages(world: World) -> None:
+    for n in range(101):
+        world.plane.handle("CreateTrainingJob", request(f"job-{n}"))
+    assert len(set(world.training.list(since=0))) == 101
+    assert world.plane.calls["ListTrainingJobs"] == 2
+    world.plane.knobs.throttle = 1
+    with pytest.raises(Unavailable):
+        list(world.training.list(since=0))
+
+
+def test_nobody_answers() -> None:
+    client = boto3.client(
+        "sagemaker",
+        endpoint_url="http://127.0.0.1:9",
+        region_name="us-east-1",
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+        config=Config(retries={"total_max_attempts": 1}, connect_timeout=1, proxies={}),
+    )
+    training = SageMakerTraining(clock=World().clock, make_client=lambda: client)
+    assert training.create(request(), job(), attempt()).verdict is Verdict.RETRY
+    assert training.stop("job1").verdict is Verdict.RETRY
+    with pytest.raises(Unavailable):
+        training.describe("job1")
