@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from slotq_core.model import Attempt, Demand, Job, JobState, Pool, Snapshot
+from slotq_core.model import Attempt, Demand, Job, JobState, Pool, PoolHealth, Snapshot
 
 Request = Mapping[str, Any]
 """A CreateTrainingJob request, as the user submitted it."""
@@ -62,6 +62,26 @@ class Store(Protocol):
         A pool that is not named any more is removed once nothing runs in it: raises Misconfigured
         if something does. Capacity may shrink below use: nothing is admitted until use has fallen.
         """
+
+    def pool(self, name: str) -> Pool | None:
+        """One configured pool, with what was learned of its health."""
+
+    def set_health(self, pool: str, health: PoolHealth) -> None:
+        """Keep what was learned of a pool. Unconditional: lost, it costs one more failed start."""
+
+    def bump(self) -> None:
+        """There is something to decide: raise the wake's generation."""
+
+    def take_lease(self, holder: str, *, now: int, until: int) -> int | None:
+        """Become, or stay, the one that runs passes until then. Returns the generation at that
+        moment; None while another holds the lease and its time is not over.
+
+        The lease saves work and decides nothing: two holders at once do no harm.
+        """
+
+    def end_lease(self, holder: str, *, generation: int | None) -> bool:
+        """Give the lease back, if nobody has bumped since that generation (None: whatever has
+        happened). False: somebody has, or it is another's by now."""
 
     def submit(self, job: Job, request: Request) -> Job:
         """Keep a new job and its request: all of it or nothing. Returns it with its version.
@@ -123,7 +143,7 @@ class Verdict(StrEnum):
     RETRY = "retry"
     """The call may or may not have taken effect: leave the intent, the next pass tries again."""
     BACK_OFF = "back_off"
-    """No capacity there now: the job waits a while, and its next acceptable pool is tried."""
+    """No capacity there now: the pool backs off, and the job's next acceptable pool is tried."""
     REQUEUE = "requeue"
     """SageMaker's own fault: the job waits again after a short back-off."""
     FAIL = "fail"
@@ -136,6 +156,8 @@ class Answer:
 
     verdict: Verdict
     message: str = ""
+    limit: int | None = None
+    """The account's service limit in instances, where a capacity error names it."""
 
 
 class Phase(StrEnum):
@@ -162,10 +184,16 @@ class Observation:
     phase: Phase
     at: int
     """When SageMaker says it was so; the moment of looking where it says nothing."""
+    token: str | None = None
+    """The attempt's token, where the news carries the training job's tags; "" if it bears none."""
     verdict: Verdict = Verdict.OK
     """For a failed one, what follows for the job: BACK_OFF, REQUEUE or FAIL."""
-    final: bool = False
-    """The job's own end, whatever retries it has left: it reached its maximum runtime."""
+    max_runtime: bool = False
+    """It reached its maximum runtime: the job's own end, whatever retries it has left."""
+    pending: bool = False
+    """Still starting, and SageMaker is looking for instances."""
+    limit: int | None = None
+    """The account's service limit in instances, where a capacity error names it."""
     message: str = ""
     artifact: str = ""
     checkpoints: str = ""

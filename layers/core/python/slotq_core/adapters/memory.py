@@ -13,7 +13,7 @@ from slotq_core.adapters import stored_request
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
 from slotq_core.errors import Conflict, Misconfigured, NameTaken, NoSuchJob
-from slotq_core.model import Attempt, Demand, Job, JobState, Pool
+from slotq_core.model import HEALTHY, Attempt, Demand, Job, JobState, Pool, PoolHealth
 from slotq_core.policy.lines import Line, heads_needed, line_of
 from slotq_core.policy.order import order_key
 from slotq_core.ports import Change, Ledger, Request, World
@@ -50,6 +50,10 @@ class MemoryStore:
         self._claimants: set[str] = set()
         self._active: set[str] = set()
         self._due: list[tuple[int, str]] = []
+        self._health: dict[str, PoolHealth] = {}
+        self._generation = 0
+        self._holder = ""
+        self._lease_until = 0
 
     @_one_at_a_time
     def pools(self) -> tuple[Pool, ...]:
@@ -68,6 +72,32 @@ class MemoryStore:
             if _room(before.get(name)) != _room(after.get(name)):
                 self._raise_version(name, Demand())
         self._pools = tuple(pools)
+
+    @_one_at_a_time
+    def pool(self, name: str) -> Pool | None:
+        return next((pool for pool in self._pools_now() if pool.name == name), None)
+
+    @_one_at_a_time
+    def set_health(self, pool: str, health: PoolHealth) -> None:
+        self._health[pool] = health
+
+    @_one_at_a_time
+    def bump(self) -> None:
+        self._generation += 1
+
+    @_one_at_a_time
+    def take_lease(self, holder: str, *, now: int, until: int) -> int | None:
+        if self._holder not in {"", holder} and now < self._lease_until:
+            return None
+        self._holder, self._lease_until = holder, until
+        return self._generation
+
+    @_one_at_a_time
+    def end_lease(self, holder: str, *, generation: int | None) -> bool:
+        if self._holder != holder or generation not in {None, self._generation}:
+            return False
+        self._holder = ""
+        return True
 
     @_one_at_a_time
     def submit(self, job: Job, request: Request) -> Job:
@@ -148,6 +178,11 @@ class MemoryStore:
             if set(job.pools) & set(Line.parse(line).pools)
         )
 
+    def _pools_now(self) -> list[Pool]:
+        return [
+            replace(pool, health=self._health.get(pool.name, HEALTHY)) for pool in self._pools
+        ]
+
     def _of(self, names: Iterable[str]) -> list[Job]:
         return [self._jobs[name] for name in names]
 
@@ -158,7 +193,7 @@ class MemoryStore:
 
     def _world(self, active: list[Job], waiting: list[Job], due: list[Job]) -> World:
         return World(
-            snapshot=snapshot_of(self._pools, active, waiting, due),
+            snapshot=snapshot_of(self._pools_now(), active, waiting, due),
             ledgers={pool.name: self._ledgers[pool.name] for pool in self._pools},
         )
 

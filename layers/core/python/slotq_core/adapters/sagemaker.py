@@ -183,7 +183,7 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
         phase=phase,
         at=_moment(detail, phase, at),
         verdict=ended.verdict if ended else Verdict.OK,
-        final=bool(ended and ended.final),
+        max_runtime=bool(ended and ended.max_runtime),
         message=reason or (ended.message if ended else ""),
         artifact=_text(detail.get("ModelArtifacts") or {}, "S3ModelArtifacts"),
         checkpoints=_text(detail.get("CheckpointConfig") or {}, "S3Uri"),

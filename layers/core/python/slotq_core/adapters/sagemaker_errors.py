@@ -126,8 +126,8 @@ class OutcomeRow:
     verdict: Verdict
     message: str = ""
     """Said where SageMaker gives no FailureReason."""
-    final: bool = False
-    """The job's own end: no retry of its own is left to it."""
+    max_runtime: bool = False
+    """The job's own end, whatever retries it has left."""
     source: str
 
 
@@ -146,7 +146,7 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
         secondary="MaxRuntimeExceeded",
         phase=Phase.FAILED,
         verdict=Verdict.FAIL,
-        final=True,
+        max_runtime=True,
         message="it reached its maximum runtime (StoppingCondition.MaxRuntimeInSeconds)",
         source="SecondaryStatus MaxRuntimeExceeded: the job's own end",
     ),
@@ -155,7 +155,7 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
         secondary="MaxWaitTimeExceeded",
         phase=Phase.FAILED,
         verdict=Verdict.FAIL,
-        final=True,
+        max_runtime=True,
         message="it reached its maximum wait time (StoppingCondition.MaxWaitTimeInSeconds)",
         source="SecondaryStatus MaxWaitTimeExceeded: the job's own end (managed spot training)",
     ),
