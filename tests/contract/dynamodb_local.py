@@ -105,4 +105,7 @@ def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    fetch()
+    try:
+        print(fetch())
+    except NotHere as missing:
+        raise SystemExit(f"DynamoDB Local: {missing}") from None

@@ -148,6 +148,17 @@ def test_two_who_configure_at_once_do_not_mix(dynamo: DynamoStore, client: Any, 
     assert len(_records(client, table)) == 3
 
 
+def test_a_job_that_starts_just_before_its_pool_is_removed_keeps_it(
+    dynamo: DynamoStore, client: Any, table: str
+) -> None:
+    configure(dynamo, a_pool("p5"))
+    start = starting(waits(dynamo, "job1"))
+    interfere = before_the_next(client, "TransactWriteItems", partial(commit, dynamo, start))
+    with interfere, pytest.raises(Misconfigured, match="p5"):
+        configure(dynamo)
+    assert [job.name for job in dynamo.load(NOW).snapshot.active] == ["job1"]
+
+
 def _records(client: Any, table: str) -> list[dict[str, Any]]:
     items = client.scan(TableName=table)["Items"]
     records = [item for item in items if item["sk"]["S"].startswith("CHANGE#")]

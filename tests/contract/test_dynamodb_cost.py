@@ -16,7 +16,7 @@ from typing import Any
 from slotq_core.adapters.dynamodb import DynamoStore, table_definition
 from slotq_core.adapters.dynamodb_items import items_of, keyed
 from slotq_core.adapters.dynamodb_table import line_key, waiting_key
-from slotq_core.model import Job
+from slotq_core.model import Job, JobState
 from slotq_core.policy.lines import line_of
 from tests.contract.faults import on
 from tests.contract.worlds import (
@@ -146,13 +146,41 @@ def test_what_a_quiet_load_and_each_transition_cost(moto_client: Any) -> None:
     assert meter.calls == ["TransactWriteItems"]
 
 
+def test_every_read_that_a_decision_rests_on_is_strongly_consistent(
+    client: Any, table: str
+) -> None:
+    store = DynamoStore(client, table)
+    a_busy_queue(store)
+    reads: list[dict[str, Any]] = []
+
+    def note(params: dict[str, Any], **_: Any) -> None:
+        reads.append(params)
+
+    with (
+        on(client, "provide-client-params.dynamodb.Query", note),
+        on(client, "provide-client-params.dynamodb.GetItem", note),
+    ):
+        store.load(NOW)
+        store.load_all(NOW)
+        store.pools()
+        store.job("active-1")
+        store.request("active-1")
+        store.attempts("active-1")
+        store.job_of("active-1")
+        consistent = len(reads)
+        store.jobs(JobState)  # An index cannot be read so; no decision does.
+    assert consistent > 15
+    assert all(read["ConsistentRead"] for read in reads[:consistent])
+    assert all(read["IndexName"] for read in reads[consistent:])
+
+
 def test_a_waiting_job_is_a_short_item() -> None:
     job = replace(a_job("a-training-job-of-usual-name-2026-11-20", project="vision"), version=1)
     sizes = {
         key[0].split("#")[0]: item_size(keyed(key, item)) for key, item in items_of(job).items()
     }
     assert set(sizes) == {"JOB", "WAITING"}
-    assert sizes["WAITING"] < 600
+    assert sizes["WAITING"] < 500
 
 
 def test_more_than_a_page_of_waiting_jobs_is_read_whole(client: Any, table: str) -> None:
