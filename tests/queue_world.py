@@ -66,7 +66,9 @@ class QueueWorld:
         self.manager = self.another_manager()
 
     def another_manager(self) -> QueueManager:
-        training = SageMakerTraining(clock=self.clock, make_client=lambda: self.client)
+        training = SageMakerTraining(
+            queue="test", clock=self.clock, make_client=lambda: self.client
+        )
         return QueueManager(store=self.store, training=training, clock=self.clock, notifier=self)
 
     def wake(self) -> None:

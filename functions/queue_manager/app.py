@@ -36,6 +36,9 @@ metrics = Metrics(namespace="SlotQ", service="slotq")
 tracer = Tracer(service="slotq", auto_patch=False)
 clock = SystemClock()
 
+TIME_TO_END = 10_000
+"""What a pass leaves of the function's time (ms): its last call to SageMaker may take as long."""
+
 
 class UnknownEvent(Exception):
     """No trigger of the queue looks like this."""
@@ -83,10 +86,14 @@ def on_training_event(event: Event, context: Any) -> dict[str, Any]:
     return on_pass(event, context)
 
 
-def on_pass(_event: Event, _context: Any) -> dict[str, Any]:
-    decisions = len(manager().run_pass().decisions)
-    count("Decision", decisions)
-    return {"decisions": decisions}
+def on_pass(_event: Event, context: Any) -> dict[str, Any]:
+    budget = context.get_remaining_time_in_millis() - TIME_TO_END
+    result = manager().run_pass(holder=context.aws_request_id, budget=budget)
+    count("Decision", len(result.decisions))
+    for trouble in result.troubles:
+        logger.warning("left to the next pass", trouble=trouble)
+        count("Trouble")
+    return {"decisions": len(result.decisions), "busy": result.busy}
 
 
 def on_unknown(event: Event, _context: Any) -> dict[str, Any]:
@@ -122,7 +129,9 @@ def manager() -> QueueManager:
     if refused := take_in(store, pools_from_environment(), now=clock.now()):
         logger.error("the pools were not changed", reason=refused)
         count("PoolsRefused")
-    training = SageMakerTraining(clock=clock, make_client=sagemaker_client)
+    training = SageMakerTraining(
+        queue=os.environ["SLOTQ_TABLE"], clock=clock, make_client=sagemaker_client
+    )
     return QueueManager(store=store, training=training, clock=clock, notifier=notifier())
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -67,7 +68,9 @@ class World:
             clock=self.clock, runner=runner, emit=self.events.append, knobs=Knobs(**knobs)
         )
         self.client = PlaneClient(self.plane)
-        self.training = SageMakerTraining(clock=self.clock, make_client=lambda: self.client)
+        self.training = SageMakerTraining(
+            queue="test", clock=self.clock, make_client=lambda: self.client
+        )
 
     def until(self, seconds: int) -> None:
         while (due := self.plane.next_due()) is not None and due <= seconds * 1000:
@@ -78,7 +81,7 @@ class World:
 
 def test_the_request_is_the_users_own_but_for_name_type_and_ownership() -> None:
     asked = request(Environment={"A": "b"})
-    made = create_request(asked, job(), attempt(2))
+    made = create_request(asked, job(), attempt(2), queue="mine")
     assert made["TrainingJobName"] == attempt(2).training_job
     assert made["ResourceConfig"] == {
         "InstanceType": TYPE,
@@ -90,6 +93,7 @@ def test_the_request_is_the_users_own_but_for_name_type_and_ownership() -> None:
         {"Key": "slotq:job", "Value": "job1"},
         {"Key": "slotq:attempt", "Value": "2"},
         {"Key": "slotq:token", "Value": attempt(2).token},
+        {"Key": "slotq:queue", "Value": "mine"},
     ]
     changed = {"TrainingJobName", "ResourceConfig", "Tags"}
     assert {k: v for k, v in made.items() if k not in changed} == {
@@ -98,12 +102,31 @@ def test_the_request_is_the_users_own_but_for_name_type_and_ownership() -> None:
     assert asked == request(Environment={"A": "b"})
 
 
+@pytest.mark.parametrize(
+    ("asked", "tag", "ran", "left"),
+    [
+        (1000, None, 0, 1000),
+        (1000, None, 300_500, 700),
+        (None, "job", 400_000, 86_000),
+        (1000, "attempt", 300_500, 1000),
+        (1000, None, 5_000_000, 1),
+    ],
+)
+def test_later_attempts_get_what_is_left_of_the_maximum_runtime(asked, tag, ran, left) -> None:
+    condition = {"MaxRuntimeInSeconds": asked} if asked else {"MaxPendingTimeInSeconds": 7200}
+    tags = [{"Key": "slotq:runtime-limit", "Value": tag}] if tag else []
+    body = request(StoppingCondition=condition, Tags=tags)
+    made = create_request(body, replace(job(), ran=ran), attempt(2), queue="mine")
+    assert made["StoppingCondition"] == {**condition, "MaxRuntimeInSeconds": left}
+
+
 def test_every_instance_group_gets_the_type() -> None:
     groups = [
         {"InstanceType": "ml.m5.large", "InstanceCount": n, "InstanceGroupName": f"g{n}"}
         for n in (1, 2)
     ]
-    made = create_request(request(ResourceConfig={"InstanceGroups": groups}), job(), attempt())
+    asked = request(ResourceConfig={"InstanceGroups": groups})
+    made = create_request(asked, job(), attempt(), queue="mine")
     assert [one["InstanceType"] for one in made["ResourceConfig"]["InstanceGroups"]] == [TYPE, TYPE]
     assert "InstanceType" not in made["ResourceConfig"]
 
@@ -130,7 +153,8 @@ def test_a_life_seen_by_describe_and_by_events() -> None:
         (Phase.STOPPING, 1000),
         (Phase.STOPPED, 2000),
     ]
-    assert told[-1] == seen
+    # Only an event carries the tags, and with them the token.
+    assert told[-1] == replace(seen, token=attempt().token)
 
 
 def test_a_repeated_create_is_known_by_its_token() -> None:
@@ -236,7 +260,8 @@ def test_pending_for_too_long_is_no_capacity() -> None:
     seen = world.training.describe("job1")
     assert (seen.phase, seen.verdict, seen.at) == (Phase.FAILED, Verdict.BACK_OFF, 7_200_000)
     assert "maximum pending time" in seen.message
-    assert observation_of(world.events[-1]["detail"], at=0) == seen
+    told = observation_of(world.events[-1]["detail"], at=0)
+    assert replace(told, token=None) == seen
     assert world.training.describe("job2").phase is Phase.STOPPED
 
 
@@ -293,7 +318,9 @@ ERRORS = [
     ("error", "create", "stop"), ERRORS, ids=[str(row[0])[:60] for row in ERRORS]
 )
 def test_error_table(error: Exception, create: Verdict, stop: Verdict) -> None:
-    training = SageMakerTraining(clock=VirtualClock(), make_client=lambda: Failing(error))
+    training = SageMakerTraining(
+        queue="test", clock=VirtualClock(), make_client=lambda: Failing(error)
+    )
     assert training.create(request(), job(), attempt()).verdict is create
     assert training.stop("job1").verdict is stop
 
@@ -370,7 +397,7 @@ def test_the_client_is_built_on_first_use() -> None:
         built.append(1)
         return Failing(client_error("ThrottlingException"))
 
-    training = SageMakerTraining(clock=VirtualClock(), make_client=make)
+    training = SageMakerTraining(queue="test", clock=VirtualClock(), make_client=make)
     assert not built
     training.stop("a")
     training.stop("a")

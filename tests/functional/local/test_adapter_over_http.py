@@ -43,7 +43,7 @@ def world(session: boto3.Session) -> Iterator[World]:
     client = session.client(
         "sagemaker", endpoint_url=f"http://127.0.0.1:{server.server_port}", config=once
     )
-    world.training = SageMakerTraining(clock=world.clock, make_client=lambda: client)
+    world.training = SageMakerTraining(queue="test", clock=world.clock, make_client=lambda: client)
     yield world
     server.shutdown()
     server.server_close()
@@ -124,7 +124,7 @@ def test_nobody_answers() -> None:
         aws_secret_access_key="testing",
         config=Config(retries={"total_max_attempts": 1}, connect_timeout=1, proxies={}),
     )
-    training = SageMakerTraining(clock=World().clock, make_client=lambda: client)
+    training = SageMakerTraining(queue="test", clock=World().clock, make_client=lambda: client)
     assert training.create(request(), job(), attempt()).verdict is Verdict.RETRY
     assert training.stop("job1").verdict is Verdict.RETRY
     with pytest.raises(Unavailable):

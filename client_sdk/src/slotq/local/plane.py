@@ -30,6 +30,8 @@ ACCOUNT = "123456789012"
 REGION = "us-east-1"
 
 Event = dict[str, Any]
+_OTHERS = 100
+"""Instances that the rest of the account uses when `refuse_creates` says that there are none."""
 _NOT_FOUND = "Requested resource not found."
 _CAPACITY = (
     "CapacityError: Unable to provision requested ML compute capacity. Please retry using a "
@@ -142,7 +144,7 @@ class Plane:
                     "region",
                 )
             if self.knobs.take("refuse_creates", job.name):
-                limit = used
+                limit = used = used + _OTHERS
             if limit is not None and used + wanted > limit:
                 raise PlaneError(
                     "ResourceLimitExceeded",

@@ -80,7 +80,7 @@ class _Live:
         self._store = store
         store.configure([p.pool() for p in scenario.pools], who="scenario", now=self._clock.now())
         self._training = SageMakerTraining(
-            clock=self._clock, make_client=lambda: PlaneClient(self._plane)
+            queue="simulation", clock=self._clock, make_client=lambda: PlaneClient(self._plane)
         )
         self._manager = QueueManager(
             store=_Recording(store, self.record, self._clock),

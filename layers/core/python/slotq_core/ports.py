@@ -26,12 +26,50 @@ class Ledger:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Poison:
+    """Something kept that cannot be understood. It stops nothing else."""
+
+    key: str
+    """Where it stands, in the store's own words."""
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class World:
     """What one pass sees: the policy's input, and what its commits are conditioned on."""
 
     snapshot: Snapshot
     ledgers: Mapping[str, Ledger]
     """By pool name; one for every pool of the snapshot."""
+    poison: tuple[Poison, ...] = ()
+    """What was passed over. Slots that it may hold count as held."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sighting:
+    """A training job that runs and that the queue does not expect, looked into once."""
+
+    training_job: str
+    ours: bool
+    """It bears this queue's tag; else it is foreign and is never touched."""
+    instance_type: str
+    instances: int
+    first_seen: int
+    stopped: bool = False
+    """The queue has asked it to stop: done once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One way in which what is kept disagrees with itself or with SageMaker."""
+
+    kind: str
+    """Stable and for programs: `ended_unseen`, `orphan`, `stale_intent`, `ledger`, `copy` …"""
+    subject: str
+    """The job, training job or pool."""
+    text: str
+    """What is wrong, and what mends it."""
+    mended: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,6 +120,37 @@ class Store(Protocol):
     def end_lease(self, holder: str, *, generation: int | None) -> bool:
         """Give the lease back, if nobody has bumped since that generation (None: whatever has
         happened). False: somebody has, or it is another's by now."""
+
+    def take_turn(self, task: str, *, now: int, next_at: int) -> bool:
+        """Whether a task done now and then is due; if so its next turn is at `next_at`, and nobody
+        else gets this one."""
+
+    def postpone(self, task: str, *, next_at: int) -> None:
+        """The task's next turn is then, whatever was set before."""
+
+    def set_foreign(self, pool: str, amount: Demand) -> None:
+        """What training jobs outside the queue occupy of a pool. Raises the ledger's version where
+        it changes."""
+
+    def sightings(self) -> tuple[Sighting, ...]:
+        """What was remembered and not forgotten."""
+
+    def remember(self, sighting: Sighting) -> None: ...
+
+    def forget(self, training_job: str) -> None: ...
+
+    def expire(self, *, now: int, limit: int = 25) -> int:
+        """Finish marking the records of ended jobs for their removal, for so many jobs. Returns for
+        how many it did. (When a job ends, its records get the time at which they go; nothing else
+        ever expires.)"""
+
+    def quarantine(self, poison: Poison) -> None:
+        """Mend it from the job's own item where that is whole; else put it out of the way, where
+        people find it, and keep counting the slots that it may hold."""
+
+    def inspect(self, *, mend: bool = False) -> Iterable[Finding]:
+        """Everything kept that disagrees with itself: ledgers with what is active, copies with their
+        jobs, lines that lack. Reads everything: for people."""
 
     def submit(self, job: Job, request: Request) -> Job:
         """Keep a new job and its request: all of it or nothing. Returns it with its version.
@@ -217,9 +286,21 @@ class TrainingService(Protocol):
     def describe(self, training_job: str) -> Observation | None:
         """None where there is no such training job. Raises Unavailable if SageMaker cannot say."""
 
-    def list(self, *, since: int) -> Iterable[str]:
-        """Names of the training jobs created since then. Paginated; for reconciliation only, never
-        in a pass (2 calls a second for the whole account). Raises Unavailable."""
+    def live(self) -> Iterable[str]:
+        """Names of every training job of the account that has not ended. Paginated; for
+        reconciliation only, never in a pass (2 calls a second for the whole account). Raises
+        Unavailable."""
+
+    def look_into(self, training_job: str, *, now: int) -> Sighting | None:
+        """Whose an unknown training job is and what it occupies: one Describe, one ListTags. None
+        where it is gone. Raises Unavailable."""
+
+
+class DeadLetters(Protocol):
+    """Where goes what cannot be understood, for people to look at."""
+
+    def put(self, kind: str, subject: str, reason: str) -> None:
+        """Never raises: there is nobody left to tell."""
 
 
 class Clock(Protocol):

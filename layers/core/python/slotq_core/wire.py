@@ -22,14 +22,20 @@ from slotq_core.reasons import Reason
 VERSION = 1
 PRIORITY_LIMIT = 1_000_000
 MAX_RETRIES = 100
-MAX_TAGS = 47
-"""SageMaker allows 50 tags, and the queue adds three of its own."""
+MAX_TAGS = 46
+"""SageMaker allows 50 tags, and the queue adds four of its own."""
 MAX_BODY = 1_000_000
 """Bytes of a submission, on any way in. API Gateway itself takes up to 10 MB, an asynchronous
 Lambda payload 1 MB; a CreateTrainingJob request of every field at its limit stays below this."""
 
 PRIORITY_TAG = "priority"
-SETTING_TAGS = ("slotq:pools", "slotq:preemptible", "slotq:min-runtime", "slotq:retries")
+SETTING_TAGS = (
+    "slotq:pools",
+    "slotq:preemptible",
+    "slotq:min-runtime",
+    "slotq:retries",
+    names.RUNTIME_LIMIT_TAG,
+)
 _ALLOWED_TAGS = ", ".join((PRIORITY_TAG, *SETTING_TAGS))
 
 
@@ -114,6 +120,11 @@ class SubmissionBody(BaseModel):
     @model_validator(mode="after")
     def _readable_settings(self) -> Self:
         _ = self.priority, self.pools, self.preemptible, self.min_runtime, self.retries
+        limit = self._tag(names.RUNTIME_LIMIT_TAG)
+        if limit not in {None, "job", "attempt"}:
+            raise ValueError(
+                f"the tag '{names.RUNTIME_LIMIT_TAG}' takes job or attempt, not '{limit}'"
+            )
         return self
 
     def _tag(self, key: str) -> str | None:

@@ -179,9 +179,7 @@ class MemoryStore:
         )
 
     def _pools_now(self) -> list[Pool]:
-        return [
-            replace(pool, health=self._health.get(pool.name, HEALTHY)) for pool in self._pools
-        ]
+        return [replace(pool, health=self._health.get(pool.name, HEALTHY)) for pool in self._pools]
 
     def _of(self, names: Iterable[str]) -> list[Job]:
         return [self._jobs[name] for name in names]

@@ -16,18 +16,23 @@ from slotq_core.adapters.sagemaker_errors import (
     STOP,
     ErrorRow,
     outcome_of,
+    service_limit,
     verdict_on,
 )
 from slotq_core.errors import Unavailable
 from slotq_core.model import Attempt, Job
+from slotq_core.names import RUNTIME_LIMIT_TAG
 from slotq_core.ports import Answer, Clock, Observation, Phase, Request, Verdict
 
 JOB_TAG = "slotq:job"
 ATTEMPT_TAG = "slotq:attempt"
 TOKEN_TAG = "slotq:token"  # noqa: S105 - the name of a tag, not a secret
+QUEUE_TAG = "slotq:queue"
 """The ownership tags: on every training job that the queue creates."""
 
 _PAGE = 100
+_MAX_RUNTIME = 86_400
+"""SageMaker's default for MaxRuntimeInSeconds."""
 
 
 def sagemaker_client() -> Any:
@@ -55,8 +60,12 @@ class SageMakerTraining:
     nothing never pays for the client.
     """
 
-    def __init__(self, *, clock: Clock, make_client: Callable[[], Any] = sagemaker_client) -> None:
+    def __init__(
+        self, *, clock: Clock, queue: str, make_client: Callable[[], Any] = sagemaker_client
+    ) -> None:
+        """`queue` tells this queue's training jobs from those of others in the account."""
         self._clock = clock
+        self._queue = queue
         self._make_client = make_client
         self._built: Any = None
 
@@ -68,7 +77,10 @@ class SageMakerTraining:
 
     def create(self, request: Request, job: Job, attempt: Attempt) -> Answer:
         try:
-            self._ask("create_training_job", lambda: create_request(request, job, attempt))
+            self._ask(
+                "create_training_job",
+                lambda: create_request(request, job, attempt, queue=self._queue),
+            )
         except _Failure as failure:
             if failure.code == "ResourceInUse":
                 return self._taken_or_ours(attempt)
@@ -84,7 +96,7 @@ class SageMakerTraining:
         except _Failure as failure:
             why = failure.text
             return Answer(verdict=Verdict.RETRY, message=f"the name is in use; by whom? {why}")
-        if tags.get(TOKEN_TAG) == attempt.token:
+        if (tags.get(QUEUE_TAG), tags.get(TOKEN_TAG)) == (self._queue, attempt.token):
             return Answer(verdict=Verdict.ALREADY_DONE)
         return Answer(
             verdict=Verdict.FAIL,
@@ -142,9 +154,9 @@ class SageMakerTraining:
         return answer
 
 
-def create_request(request: Request, job: Job, attempt: Attempt) -> dict[str, Any]:
+def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) -> dict[str, Any]:
     """The CreateTrainingJob request of an attempt: the user's own but for the name, the instance
-    type and three more tags."""
+    type, four more tags and, after other attempts, what is left of the maximum runtime."""
     resources = dict(request["ResourceConfig"])
     if resources.get("InstanceGroups"):
         resources["InstanceGroups"] = [
@@ -157,14 +169,27 @@ def create_request(request: Request, job: Job, attempt: Attempt) -> dict[str, An
         JOB_TAG: job.name,
         ATTEMPT_TAG: str(attempt.number),
         TOKEN_TAG: attempt.token,
+        QUEUE_TAG: queue,
     }
     kept = [tag for tag in request.get("Tags") or () if tag["Key"] not in ownership]
     return {
         **request,
         "TrainingJobName": attempt.training_job,
         "ResourceConfig": resources,
+        **_stopping_condition(request, job),
         "Tags": [*kept, *({"Key": key, "Value": value} for key, value in ownership.items())],
     }
+
+
+def _stopping_condition(request: Request, job: Job) -> dict[str, Any]:
+    """The maximum runtime is the job's: an attempt gets what the earlier ones left of it, unless
+    the job asks for SageMaker's own meaning."""
+    tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()}
+    if not job.ran or tags.get(RUNTIME_LIMIT_TAG) == "attempt":
+        return {}
+    asked = dict(request.get("StoppingCondition") or {})
+    left = int(asked.get("MaxRuntimeInSeconds") or _MAX_RUNTIME) - job.ran // 1000
+    return {"StoppingCondition": {**asked, "MaxRuntimeInSeconds": max(1, left)}}
 
 
 def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
@@ -187,7 +212,16 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
         message=reason or (ended.message if ended else ""),
         artifact=_text(detail.get("ModelArtifacts") or {}, "S3ModelArtifacts"),
         checkpoints=_text(detail.get("CheckpointConfig") or {}, "S3Uri"),
+        token=_token(detail),
+        pending=status == "InProgress" and secondary == "Pending",
+        limit=service_limit(reason),
     )
+
+
+def _token(detail: Mapping[str, Any]) -> str | None:
+    """An event carries the tags as a map; a description carries none."""
+    tags = detail.get("Tags")
+    return _text(tags, TOKEN_TAG) if isinstance(tags, Mapping) else None
 
 
 def _pended_out(detail: Mapping[str, Any]) -> bool:

@@ -206,7 +206,18 @@ def verdict_on(rows: Sequence[ErrorRow], *, code: str, text: str, http_status: i
     """
     codes = (code, str(http_status)) if http_status >= 500 else (code,)
     row = next(row for row in rows if _matches(row, codes, text))
-    return Answer(verdict=row.verdict, message=f"{code}: {text}" if text else code)
+    return Answer(
+        verdict=row.verdict,
+        message=f"{code}: {text}" if text else code,
+        limit=service_limit(text) if row.verdict is Verdict.BACK_OFF else None,
+    )
+
+
+def service_limit(text: str) -> int | None:
+    """The account's limit in instances, where a capacity error names it: "The account-level service
+    limit '<type> for training job usage' is N Instances, …"."""
+    found = re.search(r"service limit '[^']*' is (\d{1,9}) Instances", text)
+    return int(found.group(1)) if found else None
 
 
 def _matches(row: ErrorRow, codes: Sequence[str], text: str) -> bool:
