@@ -149,8 +149,8 @@ class Store(Protocol):
         people find it, and keep counting the slots that it may hold."""
 
     def inspect(self, *, mend: bool = False) -> Iterable[Finding]:
-        """Everything kept that disagrees with itself: ledgers with what is active, copies with their
-        jobs, lines that lack. Reads everything: for people."""
+        """Everything kept that disagrees with itself: ledgers with what is active, copies with
+        their jobs, lines that lack. Reads everything: for people."""
 
     def submit(self, job: Job, request: Request) -> Job:
         """Keep a new job and its request: all of it or nothing. Returns it with its version.
