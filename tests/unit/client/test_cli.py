@@ -173,6 +173,17 @@ def test_watch_json_is_a_view_for_each_change(slotq, queue):
     assert states == ["pending", "running", "completed"]
 
 
+def test_watch_interrupted_says_that_the_job_goes_on(slotq, queue, clock):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    clock.after_sleep = interrupt
+    result = slotq("watch", "job3")
+    assert result.exit_code == Exit.INTERRUPTED
+    assert "slotq cancel job3" in result.stderr
+    assert queue.jobs["job3"].state == "pending"
+
+
 def test_watch_shows_the_queue_until_interrupted(slotq, queue, clock):
     def after_sleep():
         queue.jobs.pop("job9", None)
