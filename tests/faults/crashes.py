@@ -19,7 +19,7 @@ from typing import Any
 from tests.faults.scenarios import Scenario, Step
 from tests.faults.world import RETRIES, SOON, TICK, Call, Gate, Killed, World
 
-MODES = ("told", "silent", "noisy")
+MODES = ("told", "noisy")
 LEFTOVER = 5 * TICK
 """Longer than this no intent may lie about, after one crash."""
 

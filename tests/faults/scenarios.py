@@ -73,6 +73,9 @@ class Scenario:
                 ends[step.job].add(None)
             if step.verb == "cancel":
                 ends[step.job].add(S.COMPLETED)
+        for step in self.steps:
+            if step.verb == "cancel" and step.label in world.refused:
+                ends[step.job].add(S.COMPLETED)  # It came before its submit had got through.
         return {name: frozenset(states) for name, states in ends.items()}
 
 

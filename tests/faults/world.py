@@ -37,7 +37,7 @@ logging.getLogger("slotq_core.adapters.lambda_invoke").disabled = True
 
 START = 1_790_000_000_000
 TABLE = "queue"
-TYPES = {"p": "ml.m5.large", "q": "ml.c5.large", "r": "ml.r5.large"}
+TYPES = {"p": "ml.m5.large", "q": "ml.c5.xlarge", "r": "ml.r5.large"}
 """Each pool has an instance type of its own, so that the plane's count tells them apart."""
 TICK = 60_000
 SOON = 50
@@ -126,7 +126,7 @@ class World:
         """Training jobs that the queue has created."""
         self.history: list[str] = []
         """What happened, a line each: for people, when something breaks."""
-        self.refused: list[str] = []
+        self.refused: set[str] = set()
         self.accepted: set[str] = set()
         self.users_ask_again = True
         work, default = dict(work or {}), Work(runtime=runtime)
@@ -265,7 +265,7 @@ class World:
             self.say(f"[{invocation.number}] killed")
             return False
         except Refused as error:
-            self.refused.append(f"{label}: {error}")
+            self.refused.add(label.removesuffix(AGAIN))
             self.say(f"[{invocation.number}] refused: {error}")
         except SlotQError as error:
             self.say(f"[{invocation.number}] {type(error).__name__}: {error}")
