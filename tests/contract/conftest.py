@@ -79,6 +79,13 @@ def fake_client() -> FakeDynamo:
     return FakeDynamo()
 
 
+@pytest.fixture
+def dynamo_moto(moto_client: Any) -> Iterator[tuple[DynamoStore, str]]:
+    """Where counting calls is enough and the real engine proves no more; with its table."""
+    for table in _table(moto_client):
+        yield DynamoStore(moto_client, table), table
+
+
 @pytest.fixture(params=["memory", "moto", "dynamodb-local", "fake"])
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """An empty store without pools."""
