@@ -9,7 +9,8 @@ from slotq.local.plane import Plane
 from slotq.local.plane_client import PlaneClient
 from slotq.local.virtual import VirtualClock, VirtualRunner, Work
 from slotq_core.adapters.memory import MemoryStore
-from slotq_core.adapters.sagemaker import SageMakerTraining, observation_of
+from slotq_core.adapters.sagemaker import SageMakerTraining
+from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.explaining import Status
 from slotq_core.manager import QueueManager
 from slotq_core.model import Demand, Job, Pool

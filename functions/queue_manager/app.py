@@ -21,7 +21,8 @@ from botocore.config import Config
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.lambda_invoke import AsynchronousPass, InlinePass
 from slotq_core.adapters.pool_settings import take_in
-from slotq_core.adapters.sagemaker import SageMakerTraining, observation_of, sagemaker_client
+from slotq_core.adapters.sagemaker import SageMakerTraining, sagemaker_client
+from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.adapters.settings import SystemClock, pools_from_environment
 from slotq_core.manager import QueueManager
 
