@@ -1,7 +1,7 @@
 """What SageMaker tells of a training job, by an event or when asked, in the queue's words.
 
-Nothing is taken on trust: fields may be null, times may be datetimes or epoch milliseconds as numbers
-or strings, and what is not understood says so (NotUnderstood) instead of being guessed at.
+Nothing is taken on trust: fields may be null, times may be datetimes or epoch milliseconds as
+numbers or strings, and what is not understood says so (NotUnderstood) instead of being guessed at.
 """
 
 from __future__ import annotations
