@@ -10,7 +10,7 @@ from typing import Any
 from slotq_core.adapters.dynamodb import DynamoStore, table_definition
 from slotq_core.manager import QueueManager
 from slotq_core.model import Attempt, Job
-from slotq_core.ports import Answer, Observation, Request, Verdict
+from slotq_core.ports import Answer, Observation, Request, Sighting, Verdict
 from tests.contract.test_dynamodb_cost import WAITING, crowd, fill, measured
 from tests.contract.worlds import NOW, REQUEST, a_job, a_pool, a_queue, runs
 
@@ -33,8 +33,11 @@ class Training:
         self.calls.append("describe")
         return None
 
-    def list(self, *, since: int) -> Iterable[str]:
+    def live(self) -> Iterable[str]:
         raise AssertionError("a pass must not list: 2 calls a second for the whole account")
+
+    def look_into(self, training_job: str, *, now: int) -> Sighting | None:
+        raise AssertionError("a pass looks into nothing that it does not expect")
 
 
 class Fixed:

@@ -25,6 +25,9 @@ from slotq_core.adapters.dynamodb_calls import TableCalls
 from slotq_core.adapters.dynamodb_configuration import Configuration
 from slotq_core.adapters.dynamodb_errors import Contended
 from slotq_core.adapters.dynamodb_items import attempt_of, job_of
+from slotq_core.adapters.dynamodb_pools import PoolFacts
+from slotq_core.adapters.dynamodb_scheduler import Scheduler
+from slotq_core.adapters.dynamodb_sightings import Sightings
 from slotq_core.adapters.dynamodb_table import table_definition
 from slotq_core.adapters.dynamodb_world import WorldLoader
 from slotq_core.errors import (
@@ -35,10 +38,10 @@ from slotq_core.errors import (
     SlotQError,
     Unavailable,
 )
-from slotq_core.model import Attempt, Job, JobState, Pool
+from slotq_core.model import Attempt, Demand, Job, JobState, Pool, PoolHealth
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import order_key
-from slotq_core.ports import Change, Request, World
+from slotq_core.ports import Change, Request, Sighting, World
 
 __all__ = ["MAX_ACTIONS", "DynamoStore", "action_count", "table_definition"]
 
@@ -53,12 +56,48 @@ class DynamoStore:
         self._calls = TableCalls(client, table_name)
         self._configuration = Configuration(self._calls)
         self._world = WorldLoader(self._calls, self._configuration)
+        self._scheduler = Scheduler(self._calls)
+        self._facts = PoolFacts(self._calls)
+        self._sightings = Sightings(self._calls)
 
     def pools(self) -> tuple[Pool, ...]:
         return self._configuration.pools()
 
     def configure(self, pools: Sequence[Pool], *, who: str, now: int) -> None:
         self._configuration.change(pools, who=who, now=now)
+
+    def pool(self, name: str) -> Pool | None:
+        return self._facts.pool(name)
+
+    def set_health(self, pool: str, health: PoolHealth) -> None:
+        self._facts.set_health(pool, health)
+
+    def set_foreign(self, pool: str, amount: Demand) -> None:
+        self._facts.set_foreign(pool, amount)
+
+    def bump(self) -> None:
+        self._scheduler.bump()
+
+    def take_lease(self, holder: str, *, now: int, until: int) -> int | None:
+        return self._scheduler.take_lease(holder, now, until)
+
+    def end_lease(self, holder: str, *, generation: int | None) -> bool:
+        return self._scheduler.end_lease(holder, generation)
+
+    def take_turn(self, task: str, *, now: int, next_at: int) -> bool:
+        return self._scheduler.take_turn(task, now, next_at)
+
+    def postpone(self, task: str, *, next_at: int) -> None:
+        self._scheduler.postpone(task, next_at)
+
+    def sightings(self) -> tuple[Sighting, ...]:
+        return self._sightings.all()
+
+    def remember(self, sighting: Sighting) -> None:
+        self._sightings.remember(sighting)
+
+    def forget(self, training_job: str) -> None:
+        self._sightings.forget(training_job)
 
     def submit(self, job: Job, request: Request) -> Job:
         kept = replace(job, version=1)

@@ -8,7 +8,8 @@ from slotq_core.adapters import dynamodb_expressions as expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters.dynamodb_actions import MAX_ACTIONS, Action, delete, put, update
 from slotq_core.adapters.dynamodb_calls import TableCalls
-from slotq_core.adapters.dynamodb_items import Item, ledger_of, pool_of, write
+from slotq_core.adapters.dynamodb_items import Item, foreign_of, ledger_of, pool_of, write
+from slotq_core.adapters.snapshots import as_configured
 from slotq_core.errors import Conflict, Misconfigured, Unavailable
 from slotq_core.model import Demand, Pool
 from slotq_core.moments import iso
@@ -27,9 +28,10 @@ class Configuration:
 
     def change(self, pools: Sequence[Pool], *, who: str, now: int) -> None:
         check_names(pools)
+        pools = as_configured(pools)
         for _ in range(_TRIES):
             before, revision = self._read()
-            if before == tuple(pools):
+            if before == pools:
                 return None
             actions = [
                 *self._pool_actions(before, pools),
@@ -59,21 +61,23 @@ class Configuration:
             definition = {**write(pool), "position": {"N": str(position)}}
             yield put(self._calls.table, table.pool_key(pool.name), definition)
             if was is None:
-                yield self._ledger(pool, expressions.open_pool(room(pool)))
-            elif room(pool) != room(was[1]):
-                yield self._ledger(pool, expressions.resize_pool(room(pool) - room(was[1])))
+                yield self._ledger(pool, expressions.open_pool(pool.capacity))
+            elif pool.capacity != was[1].capacity:
+                gained = pool.capacity - was[1].capacity
+                yield self._ledger(pool, expressions.resize_pool(gained))
         for _, pool in old.values():
             yield delete(self._calls.table, table.pool_key(pool.name))
-            yield self._ledger(pool, expressions.close_pool(room(pool), self._used(pool)))
+            yield self._ledger(pool, self._close(pool))
 
     def _ledger(self, pool: Pool, expression: expressions.Expression) -> Action:
         return update(self._calls.table, table.ledger_key(pool.name), expression)
 
-    def _used(self, pool: Pool) -> Demand:
-        used = ledger_of(self._calls.item(table.ledger_key(pool.name)) or {}).used
+    def _close(self, pool: Pool) -> expressions.Expression:
+        ledger = self._calls.item(table.ledger_key(pool.name)) or {}
+        used = ledger_of(ledger).used
         if used:
             raise in_use(pool, used)
-        return used
+        return expressions.close_pool(pool.capacity, used, foreign_of(ledger))
 
     def _record(
         self, before: Sequence[Pool], after: Sequence[Pool], revision: int, who: str, now: int
@@ -88,11 +92,6 @@ class Configuration:
             "after": {"L": [{"M": write(pool)} for pool in after]},
         }
         yield put(name, table.change_key(now, revision + 1), record)
-
-
-def room(pool: Pool) -> Demand:
-    """What the queue may use of the pool."""
-    return pool.capacity - pool.foreign
 
 
 def check_names(pools: Sequence[Pool]) -> None:

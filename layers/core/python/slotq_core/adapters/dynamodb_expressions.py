@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from slotq_core.adapters.dynamodb_items import free_attribute, used_attribute
+from slotq_core.adapters.dynamodb_items import foreign_attribute, free_attribute, used_attribute
 from slotq_core.model import Demand
 
 Expression = dict[str, Any]
@@ -104,18 +104,102 @@ def resize_pool(gained: Demand) -> Expression:
     return build.expression()
 
 
-def close_pool(room: Demand, used: Demand) -> Expression:
+def close_pool(room: Demand, used: Demand, foreign: Demand) -> Expression:
     """A pool goes: nothing may run there, and without `free_*` nothing will be admitted.
 
-    `used` names the resources that the ledger has counted so far; each must be down to 0.
+    `used` and `foreign` name the resources that the ledger has counted so far; each that is used
+    must be down to 0.
     """
     build = _Builder()
-    for resource in {"slots", *room, *used}:
+    for resource in sorted({"slots", *room, *used, *foreign}):
         counted = build.name(used_attribute(resource))
         build.require(f"(attribute_not_exists({counted}) OR {counted} = {build.value(0)})")
         build.remove(free_attribute(resource))
+        build.remove(foreign_attribute(resource))
     build.add("version", 1)
     return build.expression()
+
+
+def count_foreign(amount: Demand, before: Demand, seen: int) -> Expression:
+    """What others occupy is that much now, and so much less is free.
+
+    Conditions: nobody has changed the ledger since it was read, and the pool is configured.
+    """
+    build = _Builder()
+    build.require(f"version = {build.value(seen)}")
+    build.require("attribute_exists(free_slots)")
+    for resource, more in (amount - before).items():
+        build.add(foreign_attribute(resource), more)
+        build.add(free_attribute(resource), -more)
+    build.add("version", 1)
+    return build.expression()
+
+
+def raise_generation() -> Expression:
+    """One more reason for a pass. ADD loses none, however many come at once."""
+    return {
+        "UpdateExpression": "ADD generation :one",
+        "ExpressionAttributeValues": {":one": _number(1)},
+    }
+
+
+def take_lease(holder: str, *, now: int, until: int, never: int) -> Expression:
+    """Nobody holds the lease, or we do, or its holder's time is over, or it never would be: an end
+    beyond `never` was written by a clock gone wrong."""
+    return {
+        "UpdateExpression": "SET #holder = :holder, #until = :until",
+        "ConditionExpression": (
+            "attribute_not_exists(#holder) OR #holder = :holder"
+            " OR #until <= :now OR #until > :never"
+        ),
+        "ExpressionAttributeNames": {"#holder": "holder", "#until": "until"},
+        "ExpressionAttributeValues": {
+            ":holder": _text(holder),
+            ":now": _number(now),
+            ":until": _number(until),
+            ":never": _number(never),
+        },
+    }
+
+
+def end_lease(holder: str, generation: int | None) -> Expression:
+    """It is still ours; and nobody has bumped since that generation (None: whether or not)."""
+    condition, values = "#holder = :holder", {":holder": _text(holder)}
+    if generation is not None:
+        values[":seen"] = _number(generation)
+        condition += " AND generation = :seen"
+        if not generation:
+            condition = "#holder = :holder AND attribute_not_exists(generation)"
+            del values[":seen"]
+    return {
+        "UpdateExpression": "REMOVE #holder, #until",
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": {"#holder": "holder", "#until": "until"},
+        "ExpressionAttributeValues": values,
+    }
+
+
+def take_turn(*, now: int, next_at: int, never: int) -> Expression:
+    """The task is due and nobody else has taken this turn. (Beyond `never`: a clock gone wrong.)"""
+    return {
+        "UpdateExpression": "SET nextAt = :next",
+        "ConditionExpression": (
+            "attribute_not_exists(nextAt) OR nextAt <= :now OR nextAt > :never"
+        ),
+        "ExpressionAttributeValues": {
+            ":next": _number(next_at),
+            ":now": _number(now),
+            ":never": _number(never),
+        },
+    }
+
+
+def set_turn(next_at: int) -> Expression:
+    """The next turn is then, whatever was set before."""
+    return {
+        "UpdateExpression": "SET nextAt = :next",
+        "ExpressionAttributeValues": {":next": _number(next_at)},
+    }
 
 
 def next_revision(seen: int) -> Expression:

@@ -21,19 +21,20 @@ from slotq_core.model import (
     Job,
     JobState,
     Pool,
+    PoolHealth,
     StopCause,
     StopOrder,
 )
 from slotq_core.moments import from_iso, iso
-from slotq_core.ports import Change, Ledger
+from slotq_core.ports import Change, Ledger, Sighting
 
 Value = Mapping[str, Any]
 """One attribute in DynamoDB's own form, e.g. `{"S": "text"}`."""
 Item = dict[str, Value]
 Items = dict[table.Key, Item]
-Record = Job | Attempt | StopOrder | Claim | Pool
+Record = Job | Attempt | StopOrder | Claim | Pool | PoolHealth | Sighting
 
-_USED, _FREE = "used_", "free_"
+_USED, _FREE, _FOREIGN = "used_", "free_", "foreign_"
 
 
 def items_of(job: Job) -> Items:
@@ -99,13 +100,31 @@ def pool_of(item: Mapping[str, Value]) -> Pool:
     return Pool(**read(Pool, item))
 
 
+def health_of(item: Mapping[str, Value]) -> PoolHealth:
+    return PoolHealth(**read(PoolHealth, item))
+
+
+def sighting_of(item: Mapping[str, Value]) -> Sighting:
+    return Sighting(**read(Sighting, item))
+
+
 def ledger_of(item: Mapping[str, Value]) -> Ledger:
-    used = {
-        name.removeprefix(_USED): int(value["N"])
-        for name, value in item.items()
-        if name.startswith(_USED)
-    }
-    return Ledger(version=_whole(item.get("version", {"N": "0"})), used=Demand(used))
+    used = _amounts(item, _USED)
+    return Ledger(version=_whole(item.get("version", {"N": "0"})), used=used)
+
+
+def foreign_of(ledger: Mapping[str, Value]) -> Demand:
+    return _amounts(ledger, _FOREIGN)
+
+
+def _amounts(ledger: Mapping[str, Value], prefix: str) -> Demand:
+    return Demand(
+        {
+            name.removeprefix(prefix): _whole(value)
+            for name, value in ledger.items()
+            if name.startswith(prefix)
+        }
+    )
 
 
 def used_attribute(resource: str) -> str:
@@ -114,6 +133,10 @@ def used_attribute(resource: str) -> str:
 
 def free_attribute(resource: str) -> str:
     return f"{_FREE}{resource}"
+
+
+def foreign_attribute(resource: str) -> str:
+    return f"{_FOREIGN}{resource}"
 
 
 def keyed(key: table.Key, item: Mapping[str, Value] | None = None) -> dict[str, Value]:
@@ -212,11 +235,13 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "submitter": _text,
         "attempts": _whole,
         "evictions": _whole,
-        "capacity_errors": _whole,
+        "faults": _whole,
+        "ran": _whole,
         "attempt": lambda value: attempt_of(value["M"]),
         "claim": lambda value: Claim(**read(Claim, value["M"])),
         "not_before": _whole,
         "changed_at": _whole,
+        "cause": _text,
         "message": _text,
         "digest": _text,
         "version": _whole,
@@ -229,6 +254,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "instance_type": _text,
         "admitted_at": _whole,
         "created": _flag,
+        "pending_since": _whole,
         "running_since": _whole,
         "checkpoint_at": _whole,
         "stop": lambda value: StopOrder(**read(StopOrder, value["M"])),
@@ -249,9 +275,25 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "name": _text,
         "instance_type": _text,
         "capacity": _demand,
-        "foreign": _demand,
         "reserve_after": _whole,
         "min_runtime": _whole,
         "max_min_runtime": _whole,
+        "pending_timeout": _whole,
+        "count_foreign": _flag,
+    },
+    PoolHealth: {
+        "errors": _whole,
+        "not_before": _whole,
+        "learned": _whole,
+        "learned_until": _whole,
+        "message": _text,
+    },
+    Sighting: {
+        "training_job": _text,
+        "ours": _flag,
+        "instance_type": _text,
+        "instances": _whole,
+        "first_seen": _whole,
+        "stopped": _flag,
     },
 }

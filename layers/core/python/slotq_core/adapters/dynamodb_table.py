@@ -7,13 +7,17 @@
     NAME#<training job> NAME                      the job that a training job belongs to
     WAITING#<line>      <order key>               a copy of one waiting job; sorted, it is the order
     LINES               <line>                    a line that may have jobs; `touched` by each
-    POOL#<pool>         LEDGER                    version, used_*, free_*, holders
+    POOL#<pool>         LEDGER                    version, used_*, foreign_*, free_*, holders
+    POOL#<pool>         HEALTH                    what was learned of SageMaker's answers there
     POOL#<pool>         ACTIVE#<job>              a copy of a job that holds slots of the pool
     POOL#<pool>         CLAIM#<job>               a copy of a waiting job that has a claim there
     DUE                 <moment>#<job>            a copy of a job in back-off
     CONFIG              POOL#<pool>               a pool's definition and its position
     CONFIG              REVISION                  raised with each change of the configuration
     CONFIG              CHANGE#<moment>#<number>  who changed what, when: before and after
+    SCHEDULER           WAKE                      generation; the lease: holder, until
+    SCHEDULER           <task>                    when a task done now and then is due next
+    SEEN                <training job>            one that runs and that nobody expects
 
 A job's copies hang on its JOB item: whatever changes a job writes it and all of its copies in one
 transaction, conditioned on the job's version. So a decision reads only short, sorted partitions,
@@ -56,6 +60,9 @@ ACTIVE_PREFIX = "ACTIVE#"
 CLAIM_PREFIX = "CLAIM#"
 POOL_PREFIX = "POOL#"
 LEDGER = "LEDGER"
+HEALTH = "HEALTH"
+SCHEDULER = "SCHEDULER"
+SEEN = "SEEN"
 
 MAX_SORT_KEY = 1024
 """Bytes; DynamoDB's limit, which the name of a line has to keep."""
@@ -137,6 +144,22 @@ def claim_key(pool: str, job: str) -> Key:
 
 def due_key(moment: int, job: str) -> Key:
     return DUE, f"{iso(moment)}#{job}"
+
+
+def health_key(pool: str) -> Key:
+    return pool_partition(pool), HEALTH
+
+
+def wake_key() -> Key:
+    return SCHEDULER, "WAKE"
+
+
+def task_key(task: str) -> Key:
+    return SCHEDULER, task
+
+
+def sighting_key(training_job: str) -> Key:
+    return SEEN, training_job
 
 
 def pool_key(pool: str) -> Key:

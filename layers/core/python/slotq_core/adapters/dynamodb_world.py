@@ -8,16 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slotq_core.adapters import dynamodb_expressions as expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters.dynamodb_calls import TableCalls
 from slotq_core.adapters.dynamodb_configuration import Configuration
-from slotq_core.adapters.dynamodb_items import Item, job_of, ledger_of, mark
+from slotq_core.adapters.dynamodb_items import (
+    Item,
+    foreign_of,
+    health_of,
+    job_of,
+    ledger_of,
+    mark,
+)
 from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
 from slotq_core.errors import Conflict, Unavailable
-from slotq_core.model import Demand, Job, Pool
+from slotq_core.model import HEALTHY, Demand, Job, Pool, PoolHealth
 from slotq_core.policy.lines import heads_needed
 from slotq_core.ports import Ledger, World
 
@@ -33,6 +40,8 @@ class _Holders:
     """One pool's partition."""
 
     ledger: Ledger
+    foreign: Demand
+    health: PoolHealth
     marks: int
     active: tuple[Job, ...]
     claimants: tuple[Job, ...]
@@ -80,8 +89,13 @@ class WorldLoader:
         return [(item["sk"]["S"], int(item["touched"]["N"])) for item in items]
 
     def _pools(self) -> tuple[tuple[Pool, ...], dict[str, _Holders]]:
-        pools = self._configuration.pools()
-        return pools, {pool.name: self._holders(pool.name) for pool in pools}
+        configured = self._configuration.pools()
+        holders = {pool.name: self._holders(pool.name) for pool in configured}
+        pools = tuple(
+            replace(pool, foreign=holders[pool.name].foreign, health=holders[pool.name].health)
+            for pool in configured
+        )
+        return pools, holders
 
     def _holders(self, pool: str) -> _Holders:
         for _ in range(_TRIES):
@@ -109,13 +123,19 @@ class WorldLoader:
 def _read_holders(items: Iterator[Item]) -> _Holders:
     by_kind: dict[str, list[Job]] = {table.ACTIVE_PREFIX: [], table.CLAIM_PREFIX: []}
     ledger: Item = {}
+    health = HEALTHY
     for item in items:
-        if item["sk"]["S"] == table.LEDGER:
-            ledger = item
-        else:
-            by_kind[item["sk"]["S"].partition("#")[0] + "#"].append(job_of(item))
+        match item["sk"]["S"].partition("#")[0]:
+            case table.LEDGER:
+                ledger = item
+            case table.HEALTH:
+                health = health_of(item)
+            case kind:
+                by_kind[f"{kind}#"].append(job_of(item))
     return _Holders(
         ledger=ledger_of(ledger),
+        foreign=foreign_of(ledger),
+        health=health,
         marks=int(ledger.get("holders", {"N": "0"})["N"]),
         active=tuple(by_kind[table.ACTIVE_PREFIX]),
         claimants=tuple(by_kind[table.CLAIM_PREFIX]),
