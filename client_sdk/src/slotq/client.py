@@ -17,6 +17,7 @@ from slotq.transport import Answer, Transport
 from slotq_core import names
 from slotq_core.wire import (
     MAX_BODY,
+    VERSION,
     DoctorView,
     FindingView,
     JobView,
@@ -25,7 +26,7 @@ from slotq_core.wire import (
     QueueView,
 )
 
-View = TypeVar("View", JobView, QueueView)
+View = TypeVar("View", JobView, QueueView, PoolsView, DoctorView)
 
 
 class QueueClient:
