@@ -1,5 +1,5 @@
-"""Reconciliation over the real adapter and our own training plane: what it finds, what it mends, what
-it never touches, and what it costs."""
+"""Reconciliation over the real adapter and our own training plane: what it finds, what it mends,
+what it never touches, and what it costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slotq_core.errors import Unavailable
 from slotq_core.model import JobState
 from slotq_core.ports import Finding, Observation, Phase
 from slotq_core.reconcile import LONGEST_INTERVAL, RECONCILE_EVERY
-from tests.queue_world import INSTANCE_TYPE, QueueWorld, pool, request
+from tests.queue_world import QueueWorld, pool, request
 
 MINUTE = 60
 ALL_DAY = 86_400_000
