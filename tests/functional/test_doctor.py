@@ -106,8 +106,8 @@ def test_the_pools_and_what_was_learned_of_them(account: Account, monkeypatch):
     assert status == 200
     main, small = body["pools"]
     assert (main["name"], main["instance_type"]) == ("main", "ml.p4d.24xlarge")
-    amounts = [main["capacity"], main["used"], main["foreign"]]
-    assert amounts == [{"slots": 4}, {"slots": 1}, {"slots": 0}]
+    amounts = [main[key]["slots"] for key in ("capacity", "size", "used", "foreign")]
+    assert amounts == [4, 1, 1, 0]
     health = main["health"]
     assert (health["errors"], health["learned"]) == (1, 1)
     assert health["not_before"] == "2026-11-20T10:30:30.000Z"

@@ -251,6 +251,25 @@ def test_live_is_what_has_not_ended_each_once_whatever_the_pages() -> None:
         list(world.training.live())
 
 
+def test_what_is_too_old_to_run_is_not_paged_through() -> None:
+    world = World(start_seconds=10**9)
+    world.client.create_training_job(**request("old"))
+    world.until(91 * 86_400)
+    world.client.create_training_job(**request("new"))
+    assert list(world.training.live()) == ["new"]
+
+
+def test_a_listing_that_takes_too_long_is_given_up() -> None:
+    world = World()
+    for n in range(101):
+        world.client.create_training_job(**request(f"job-{n:03}"))
+    listing = iter(world.training.live())
+    next(listing)
+    world.clock.set(30_001)
+    with pytest.raises(Unavailable, match="too many pages"):
+        list(listing)
+
+
 def test_one_that_begins_to_stop_while_listing_is_neither_missed_nor_there_twice() -> None:
     world = World()
     for n in range(101):

@@ -254,6 +254,7 @@ def pool_view(name="p5", *, used=1, **health):
         name=name,
         instance_type="ml.p5.48xlarge",
         capacity={"slots": 4},
+        size={"slots": health.get("learned", 4) - (0 if health else 2)},
         used={"slots": used},
         foreign={"slots": 2},
         health=PoolHealthView(**health),
@@ -264,16 +265,25 @@ def test_pools_are_shown_with_what_was_learned_of_them(slotq, queue):
     learned = {
         "errors": 2,
         "not_before": "2026-11-20T10:31:00.000Z",
-        "learned": 3,
+        "learned": 1,
         "learned_until": "2026-11-20T11:00:00.000Z",
         "message": "ResourceLimitExceeded",
     }
     queue.pools = [pool_view(**learned), pool_view("p4", used=0)]
     head, first, second = slotq("pools").output.splitlines()
-    assert head.split() == ["POOL", "INSTANCE", "TYPE", "SLOTS", "USED", "FOREIGN", "HEALTH"]
-    assert first.split()[:5] == ["p5", "ml.p5.48xlarge", "4", "1", "2"]
+    assert head.split() == [
+        "POOL",
+        "INSTANCE",
+        "TYPE",
+        "SLOTS",
+        "USABLE",
+        "USED",
+        "FOREIGN",
+        "HEALTH",
+    ]
+    assert first.split()[:6] == ["p5", "ml.p5.48xlarge", "4", "1", "1", "2"]
     assert first.rstrip().endswith(
-        "the account allows 3 until 11-20 11:00:00; 2 capacity errors, tried again at "
+        "the account allows 1 until 11-20 11:00:00; 2 capacity errors, tried again at "
         "11-20 10:31:00: ResourceLimitExceeded"
     )
     assert second.split()[-1] == "ok"

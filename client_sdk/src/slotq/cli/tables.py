@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slotq.follow import standing
-from slotq_core.wire import AttemptView, FindingView, JobView, PoolHealthView, PoolView
+from slotq_core.wire import AttemptView, FindingView, JobView, PoolView
 
 COLORS = {
     "running": "green",
@@ -84,23 +84,24 @@ def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
 
 def pools_table(pools: Iterable[PoolView]) -> RenderableType:
     """The pools in slots, a line for each, and how SageMaker has treated it lately."""
-    table = _table("POOL", "INSTANCE TYPE", ">SLOTS", ">USED", ">FOREIGN", "HEALTH")
+    table = _table("POOL", "INSTANCE TYPE", ">SLOTS", ">USABLE", ">USED", ">FOREIGN", "HEALTH")
     for pool in pools:
         table.add_row(
             pool.name,
             pool.instance_type,
             str(pool.capacity["slots"]),
+            str(pool.size["slots"]),
             str(pool.used["slots"]),
             str(pool.foreign["slots"]),
-            health(pool.health),
+            health(pool),
         )
     return table
 
 
-def health(health: PoolHealthView) -> str:
+def health(pool: PoolView) -> str:
     """`ok`, or what keeps the pool from being used in full, and until when."""
-    said = []
-    if health.learned is not None:
+    said, health = [], pool.health
+    if pool.size["slots"] + pool.foreign["slots"] < pool.capacity["slots"]:
         until = f" until {_moment(health.learned_until)}" if health.learned_until else ""
         said.append(f"the account allows {health.learned}{until}")
     if health.errors:

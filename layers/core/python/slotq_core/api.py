@@ -108,7 +108,9 @@ class Routes:
         return _json(HTTPStatus.OK, _view(self._manager().cancel(name, by=self._caller())))
 
     def _list_pools(self) -> Response[str]:
-        pools = [wire.pool_view(it.pool, it.used) for it in self._manager().pools()]
+        pools = [
+            wire.pool_view(it.pool, size=it.size, used=it.used) for it in self._manager().pools()
+        ]
         return _json(HTTPStatus.OK, wire.PoolsView(pools=pools))
 
     def _examine(self) -> Response[str]:

@@ -29,6 +29,8 @@ class PoolStatus:
     """A pool with what the queue uses of it."""
 
     pool: Pool
+    size: Demand
+    """What the queue may use of it now."""
     used: Demand
 
 

@@ -243,9 +243,10 @@ class QueueManager:
 
     def pools(self) -> list[PoolStatus]:
         """The pools in their order, with what is used of them and what was learned of them."""
-        world = self._store.load(self._clock.now())
+        now = self._clock.now()
+        world = self._store.load(now)
         return [
-            PoolStatus(pool=pool, used=world.ledgers[pool.name].used)
+            PoolStatus(pool=pool, size=pool.size(now), used=world.ledgers[pool.name].used)
             for pool in world.snapshot.pools
         ]
 

@@ -302,6 +302,9 @@ class PoolView(BaseModel):
     instance_type: str
     capacity: dict[str, int]
     """As configured."""
+    size: dict[str, int]
+    """What the queue may use of it now: the capacity, less while the account allows less, and
+    without what others occupy."""
     used: dict[str, int]
     """By jobs that start, run or stop."""
     foreign: dict[str, int]
@@ -395,12 +398,13 @@ def queue_view(jobs: Iterable[JobView]) -> QueueView:
     return QueueView(jobs=list(jobs))
 
 
-def pool_view(pool: Pool, used: Demand) -> PoolView:
+def pool_view(pool: Pool, *, size: Demand, used: Demand) -> PoolView:
     health = pool.health
     return PoolView(
         name=pool.name,
         instance_type=pool.instance_type,
         capacity=_amounts(pool.capacity),
+        size=_amounts(size),
         used=_amounts(used),
         foreign=_amounts(pool.foreign),
         health=PoolHealthView(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from slotq_core.adapters.sagemaker_errors import (
@@ -28,7 +29,13 @@ ATTEMPT_TAG = "slotq:attempt"
 QUEUE_TAG = "slotq:queue"
 """The ownership tags: on every training job that the queue creates."""
 
+LONGEST_LISTING = 30_000
+"""How long a listing may take (ms): it must fit into an invocation of a minute."""
+
 _PAGE = 100
+_OLDEST = 90 * 86_400_000
+"""Nothing runs for so long (at most 28 days, after at most 28 days of pending): what was created
+earlier has ended, and need not be paged through (ms)."""
 _MAX_RUNTIME = 86_400
 """SageMaker's default for MaxRuntimeInSeconds."""
 
@@ -134,15 +141,23 @@ class SageMakerTraining:
     def live(self) -> Iterator[str]:
         """InProgress first: whatever begins to stop meanwhile is then in one listing or both."""
         names: set[str] = set()
+        began = self._clock.now()
         for status in ("InProgress", "Stopping"):
-            for name in self._listed(status):
+            for name in self._listed(status, began):
                 if name not in names:
                     names.add(name)
                     yield name
 
-    def _listed(self, status: str) -> Iterator[str]:
-        asked: dict[str, Any] = {"StatusEquals": status, "MaxResults": _PAGE}
+    def _listed(self, status: str, began: int) -> Iterator[str]:
+        since = datetime.fromtimestamp((began - _OLDEST) / 1000, UTC)
+        asked: dict[str, Any] = {
+            "StatusEquals": status,
+            "CreationTimeAfter": since,
+            "MaxResults": _PAGE,
+        }
         while True:
+            if self._clock.now() - began > LONGEST_LISTING:
+                raise Unavailable("ListTrainingJobs: too many pages for the time that there is")
             try:
                 page = self._ask("list_training_jobs", lambda: asked)
             except _Failure as failure:
