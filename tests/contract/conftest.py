@@ -72,6 +72,13 @@ def dynamo(client: Any, table: str) -> DynamoStore:
     return DynamoStore(client, table)
 
 
+@pytest.fixture
+def dynamo_moto(moto_client: Any) -> Iterator[tuple[DynamoStore, str]]:
+    """Where counting calls is enough and the real engine proves no more; with its table."""
+    for table in _table(moto_client):
+        yield DynamoStore(moto_client, table), table
+
+
 @pytest.fixture(params=["memory", "moto", "dynamodb-local"])
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """An empty store without pools."""

@@ -24,12 +24,14 @@ from slotq_core.adapters.dynamodb_actions import (
 from slotq_core.adapters.dynamodb_calls import TableCalls
 from slotq_core.adapters.dynamodb_configuration import Configuration
 from slotq_core.adapters.dynamodb_errors import Contended
-from slotq_core.adapters.dynamodb_items import attempt_of, job_of
+from slotq_core.adapters.dynamodb_history import History
+from slotq_core.adapters.dynamodb_items import Item, attempt_of, job_of
 from slotq_core.adapters.dynamodb_pools import PoolFacts
 from slotq_core.adapters.dynamodb_scheduler import Scheduler
 from slotq_core.adapters.dynamodb_sightings import Sightings
-from slotq_core.adapters.dynamodb_table import table_definition
+from slotq_core.adapters.dynamodb_table import table_definition, time_to_live
 from slotq_core.adapters.dynamodb_world import WorldLoader
+from slotq_core.adapters.expiry import HISTORY
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -43,7 +45,7 @@ from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import order_key
 from slotq_core.ports import Change, Request, Sighting, World
 
-__all__ = ["MAX_ACTIONS", "DynamoStore", "action_count", "table_definition"]
+__all__ = ["MAX_ACTIONS", "DynamoStore", "action_count", "table_definition", "time_to_live"]
 
 _SUBMIT_TRIES = 4
 
@@ -51,14 +53,17 @@ _SUBMIT_TRIES = 4
 class DynamoStore:
     """Every instance is as good as any other; it keeps no state of its own."""
 
-    def __init__(self, client: Any, table_name: str) -> None:
-        """`client` is boto3's low-level DynamoDB client."""
+    def __init__(self, client: Any, table_name: str, *, history: int = HISTORY) -> None:
+        """`client` is boto3's low-level DynamoDB client; `history` how long ended jobs stay
+        readable (ms)."""
+        self._keeps = history
         self._calls = TableCalls(client, table_name)
         self._configuration = Configuration(self._calls)
         self._world = WorldLoader(self._calls, self._configuration)
         self._scheduler = Scheduler(self._calls)
         self._facts = PoolFacts(self._calls)
         self._sightings = Sightings(self._calls)
+        self._history = History(self._calls)
 
     def pools(self) -> tuple[Pool, ...]:
         return self._configuration.pools()
@@ -99,6 +104,10 @@ class DynamoStore:
     def forget(self, training_job: str) -> None:
         self._sightings.forget(training_job)
 
+    def expire(self, *, now: int, limit: int = 25) -> int:
+        """DynamoDB itself removes what is marked, within days of its time."""
+        return self._history.expire(limit)
+
     def submit(self, job: Job, request: Request) -> Job:
         kept = replace(job, version=1)
         actions = submit_actions(self._calls.table, kept, stored_request.pack(request))
@@ -123,7 +132,7 @@ class DynamoStore:
         self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
     ) -> tuple[Job, ...]:
         """Also raises SlotQError, which is a bug of the caller, beyond MAX_ACTIONS."""
-        actions = commit_actions(self._calls.table, changes, seen)
+        actions = commit_actions(self._calls.table, changes, seen, history=self._keeps)
         if not actions:
             return ()
         if len(actions) > MAX_ACTIONS:
@@ -150,14 +159,14 @@ class DynamoStore:
         wanted = expressions.partition_between(
             table.job_partition(name), table.ATTEMPT_PREFIX, table.JOB
         )
-        found: dict[int, Attempt] = {}
-        for item in self._calls.query(wanted):
-            if item["sk"]["S"] != table.JOB:
-                attempt: Attempt | None = attempt_of(item)
-            else:
-                attempt = job_of(item).attempt
-            if attempt and not (attempt.number in found and found[attempt.number].ended_at):
-                found[attempt.number] = attempt
+        *records, main = [*self._calls.query(wanted)] or [Item()]
+        if not main or main["sk"]["S"] != table.JOB:
+            return ()
+        own = (attempt_of(item) for item in records if item["entryTime"] == main["entryTime"])
+        found = {attempt.number: attempt for attempt in own}
+        live = job_of(main).attempt
+        if live and not (live.number in found and found[live.number].ended_at):
+            found[live.number] = live
         return tuple(found[number] for number in sorted(found))
 
     def job_of(self, training_job: str) -> str | None:

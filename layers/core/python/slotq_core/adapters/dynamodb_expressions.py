@@ -135,6 +135,16 @@ def count_foreign(amount: Demand, before: Demand, seen: int) -> Expression:
     return build.expression()
 
 
+def expire(*, whose: Mapping[str, Any], at: Mapping[str, Any]) -> Expression:
+    """It goes then, if it belongs to the job that entered the queue at that moment: the name may
+    have been given again, and what belongs to a job that lives never expires."""
+    return {
+        "UpdateExpression": "SET expiresAt = :at",
+        "ConditionExpression": "entryTime = :whose",
+        "ExpressionAttributeValues": {":at": at, ":whose": whose},
+    }
+
+
 def raise_generation() -> Expression:
     """One more reason for a pass. ADD loses none, however many come at once."""
     return {

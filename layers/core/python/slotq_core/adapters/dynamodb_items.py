@@ -59,15 +59,29 @@ def _copies(job: Job) -> list[table.Key]:
 
 
 def history_of(change: Change) -> Items:
-    """What a change adds to a job's history: the attempt that begins, the one that ends."""
+    """What a change adds to a job's history: the attempt that begins, the one that ends.
+
+    The entry time on each says whose it is: a name may be borne again once its job is forgotten.
+    """
+    whose = {"entryTime": {"S": iso(change.after.entry_time)}}
     name, began, items = change.after.name, change.after.attempt, Items()
     last = change.before.attempt
     if began and (last is None or last.number != began.number):
-        items[table.attempt_key(name, began.number)] = write(began)
-        items[table.name_key(began.training_job)] = {"jobName": {"S": name}}
+        items[table.attempt_key(name, began.number)] = {**write(began), **whose}
+        items[table.name_key(began.training_job)] = {"jobName": {"S": name}, **whose}
     if change.ended:
-        items[table.attempt_key(name, change.ended.number)] = write(change.ended)
+        items[table.attempt_key(name, change.ended.number)] = {**write(change.ended), **whose}
     return items
+
+
+def farewell(job: Job, expires_at: int) -> Items:
+    """What an ended job's JOB item is marked with, and the note that the rest is to be marked."""
+    mark = {"N": str(expires_at)}
+    note = {"jobName": {"S": job.name}, "entryTime": {"S": iso(job.entry_time)}, "goesAt": mark}
+    return {
+        table.job_key(job.name): {table.EXPIRES_AT: mark},
+        table.history_key(job.changed_at, job.name): note,
+    }
 
 
 def marks_of(job: Job) -> dict[str, int]:

@@ -5,6 +5,7 @@
     JOB#<job>           REQUEST                   the request as submitted: JSON, zlib, binary
     JOB#<job>           ATTEMPT#<0001>            one attempt, as it began and then as it ended
     NAME#<training job> NAME                      the job that a training job belongs to
+    HISTORY             <moment>#<job>            an ended job whose records are still to be marked
     WAITING#<line>      <order key>               a copy of one waiting job; sorted, it is the order
     LINES               <line>                    a line that may have jobs; `touched` by each
     POOL#<pool>         LEDGER                    version, used_*, foreign_*, free_*, holders
@@ -33,6 +34,12 @@ is after. So the ledger's `holders` is a sum of marks of who holds and claims sl
 (`dynamodb_items.mark`), moved in the very transactions that change these; a reader whose items do
 not add up to `holders` and `used_*` reads again.
 
+The history. The transaction that ends a job marks its JOB item with `expiresAt` and leaves a
+HISTORY item behind; `expire` then marks REQUEST, ATTEMPTs and NAMEs, and removes the HISTORY item
+last. No item of a job that lives is ever marked, nor anything else. DynamoDB removes what is marked
+in no particular order, so a name may come again while records of its last bearer are still there:
+`entryTime` on each of them says whose they are.
+
 Submissions write JOB, REQUEST and WAITING, and before these LINES: nothing that a pass writes.
 """
 
@@ -52,6 +59,7 @@ BY_STATE = "by-state"
 """The index for people's listings. It lags behind: no decision reads it."""
 
 LINES = "LINES"
+HISTORY = "HISTORY"
 DUE = "DUE"
 CONFIG = "CONFIG"
 JOB = "JOB"
@@ -63,6 +71,9 @@ LEDGER = "LEDGER"
 HEALTH = "HEALTH"
 SCHEDULER = "SCHEDULER"
 SEEN = "SEEN"
+
+EXPIRES_AT = "expiresAt"
+"""When DynamoDB may remove an item: seconds since the epoch. Only what belongs to an ended job."""
 
 MAX_SORT_KEY = 1024
 """Bytes; DynamoDB's limit, which the name of a line has to keep."""
@@ -92,6 +103,12 @@ def table_definition(name: str) -> dict[str, Any]:
             }
         ],
     }
+
+
+def time_to_live(name: str) -> dict[str, Any]:
+    """The arguments of UpdateTimeToLive; `template.yaml` declares the same."""
+    specification = {"AttributeName": EXPIRES_AT, "Enabled": True}
+    return {"TableName": name, "TimeToLiveSpecification": specification}
 
 
 def job_key(name: str) -> Key:
@@ -144,6 +161,10 @@ def claim_key(pool: str, job: str) -> Key:
 
 def due_key(moment: int, job: str) -> Key:
     return DUE, f"{iso(moment)}#{job}"
+
+
+def history_key(moment: int, job: str) -> Key:
+    return HISTORY, f"{iso(moment)}#{job}"
 
 
 def health_key(pool: str) -> Key:

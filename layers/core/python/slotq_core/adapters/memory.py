@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Concatenate, ParamSpec, TypeVar
 
 from slotq_core.adapters import stored_request
+from slotq_core.adapters.expiry import HISTORY, expires_at
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.adapters.snapshots import (
     FAR_OFF,
@@ -43,7 +44,11 @@ def _one_at_a_time(
 class MemoryStore:
     """Safe for threads. A load costs what the active jobs and the heads of the lines cost."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, history: int = HISTORY) -> None:
+        self._keeps = history
+        self._ended: list[str] = []
+        """Jobs whose records are still to be marked, as the real store does it."""
+        self._marked: set[str] = set()
         self._lock = threading.RLock()
         self._pools: tuple[Pool, ...] = ()
         self._ledgers: dict[str, Ledger] = defaultdict(Ledger)
@@ -142,6 +147,22 @@ class MemoryStore:
         self._sightings.pop(training_job, None)
 
     @_one_at_a_time
+    def expire(self, *, now: int, limit: int = 25) -> int:
+        """What is marked goes here too, once its time has come."""
+        marked, self._ended = self._ended[:limit], self._ended[limit:]
+        self._marked.update(marked)
+        for name in sorted(self._marked):
+            if (expires_at(self._jobs[name], self._keeps) or 0) * 1000 <= now:
+                self._remove(name)
+        return len(marked)
+
+    def _remove(self, name: str) -> None:
+        for attempt in self._attempts.pop(name, {}).values():
+            self._job_of.pop(attempt.training_job, None)
+        self._marked.discard(name)
+        del self._jobs[name], self._requests[name]
+
+    @_one_at_a_time
     def submit(self, job: Job, request: Request) -> Job:
         packed = stored_request.pack(request)
         if job.name in self._jobs:
@@ -195,7 +216,7 @@ class MemoryStore:
 
     @_one_at_a_time
     def attempts(self, name: str) -> tuple[Attempt, ...]:
-        found = dict(self._attempts[name])
+        found = dict(self._attempts.get(name, {}))
         live = self._jobs[name].attempt if name in self._jobs else None
         if live and not (live.number in found and found[live.number].ended_at):
             found[live.number] = live
@@ -278,6 +299,8 @@ class MemoryStore:
             self._active.add(job.name)
         if job.not_before is not None:
             insort(self._due, (job.not_before, job.name))
+        if job.terminal:
+            self._ended.append(job.name)
         return job
 
     def _forget(self, job: Job) -> None:
