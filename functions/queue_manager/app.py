@@ -24,7 +24,11 @@ from slotq_core.adapters.lambda_invoke import AsynchronousPass, InlinePass
 from slotq_core.adapters.pool_settings import take_in
 from slotq_core.adapters.sagemaker import SageMakerTraining, sagemaker_client
 from slotq_core.adapters.sagemaker_news import observation_of_event
-from slotq_core.adapters.settings import SystemClock, pools_from_environment
+from slotq_core.adapters.settings import (
+    SystemClock,
+    history_from_environment,
+    pools_from_environment,
+)
 from slotq_core.errors import NotUnderstood
 from slotq_core.manager import PassResult, QueueManager
 
@@ -163,13 +167,12 @@ def routes() -> Routes:
 @cache
 def manager() -> QueueManager:
     """The queue over DynamoDB and SageMaker, made once per cold start."""
-    store = DynamoStore(client("dynamodb"), os.environ["SLOTQ_TABLE"])
+    table, history = os.environ["SLOTQ_TABLE"], history_from_environment()
+    store = DynamoStore(client("dynamodb"), table, history=history)
     if refused := take_in(store, pools_from_environment(), now=clock.now()):
         logger.error("the pools were not changed", reason=refused)
         count("PoolsRefused")
-    training = SageMakerTraining(
-        queue=os.environ["SLOTQ_TABLE"], clock=clock, make_client=sagemaker_client
-    )
+    training = SageMakerTraining(queue=table, clock=clock, make_client=sagemaker_client)
     return QueueManager(
         store=store,
         training=training,

@@ -1,10 +1,10 @@
 """The doctor and the pools through the real handler: what people see of the queue's health."""
 
+import json
 from typing import Any
 
 import pytest
 
-from slotq.local.plane_client import PlaneClient
 from tests.functional.account import HOUR, TABLE, Account, add_job, forget, sample
 
 MINUTE = 60_000
@@ -16,16 +16,9 @@ def drifted(account: Account) -> None:
     account.settle()
     account.plane.knobs.lose_events = 1000
     later(account, HOUR)
-    stray: dict[str, Any] = {
-        **account.plane.handle("DescribeTrainingJob", {"TrainingJobName": "job1"}),
-        "TrainingJobName": "stray",
-        "Tags": [{"Key": "slotq:queue", "Value": TABLE}],
-    }
-    wanted = ("TrainingJobName", "AlgorithmSpecification", "RoleArn", "OutputDataConfig", "Tags")
-    wanted += ("ResourceConfig", "StoppingCondition")
-    PlaneClient(account.plane).create_training_job(
-        **{key: stray[key] for key in wanted if key in stray}
-    )
+    tags = [{"Key": "slotq:queue", "Value": TABLE}]
+    stray = json.loads(add_job(TrainingJobName="stray", Tags=tags)["body"])
+    account.plane.handle("CreateTrainingJob", stray)
     account.plane.advance()
 
 
@@ -109,8 +102,7 @@ def test_the_pools_and_what_was_learned_of_them(account: Account, monkeypatch):
     amounts = [main[key]["slots"] for key in ("capacity", "size", "used", "foreign")]
     assert amounts == [4, 1, 1, 0]
     health = main["health"]
-    assert (health["errors"], health["learned"]) == (1, 1)
-    assert health["not_before"] == "2026-11-20T10:30:30.000Z"
+    assert (health["errors"], health["learned"]) == (0, 1)
     assert health["learned_until"] == "2026-11-20T11:00:00.000Z"
     assert "is 1 Instances" in health["message"]
     assert small["health"] == {

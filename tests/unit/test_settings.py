@@ -121,10 +121,9 @@ def test_the_environment() -> None:
 
 
 def test_how_long_the_history_is_kept() -> None:
-    assert (
-        history_from_environment({}) == history_from_environment({"SLOTQ_HISTORY_DAYS": ""}) == 30
-    )
-    assert history_from_environment({"SLOTQ_HISTORY_DAYS": "365"}) == 365
+    month = history_from_environment({})
+    assert month == history_from_environment({"SLOTQ_HISTORY_DAYS": ""}) == 30 * 86_400_000
+    assert history_from_environment({"SLOTQ_HISTORY_DAYS": "365"}) == 365 * 86_400_000
     for odd in ("0", "366", "a month", "-1", "1.5"):
         with pytest.raises(Misconfigured, match="whole number of days from 1 to 365"):
             history_from_environment({"SLOTQ_HISTORY_DAYS": odd})

@@ -30,8 +30,9 @@ def test_the_table_is_the_one_that_the_store_knows(template):
 def test_the_history_s_days_are_those_that_the_queue_takes(template):
     days = template["Parameters"]["HistoryDays"]
     for value in (days["MinValue"], days["Default"], days["MaxValue"]):
-        assert history_from_environment({"SLOTQ_HISTORY_DAYS": str(value)}) == value
-    assert days["Default"] == history_from_environment({})
+        kept = history_from_environment({"SLOTQ_HISTORY_DAYS": str(value)})
+        assert kept == value * 86_400_000
+    assert days["Default"] * 86_400_000 == history_from_environment({})
     for value in (days["MinValue"] - 1, days["MaxValue"] + 1):
         with pytest.raises(Misconfigured):
             history_from_environment({"SLOTQ_HISTORY_DAYS": str(value)})

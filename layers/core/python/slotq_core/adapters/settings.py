@@ -43,8 +43,9 @@ _SETTINGS = (
     *(f"{name}=SECONDS" for name in _DURATIONS),
     *(f"{name}=true|false" for name in _SWITCHES),
 )
+_DAY = 86_400_000
 _LONGEST_HISTORY = 365
-DEFAULT_HISTORY = 30
+_DEFAULT_HISTORY = 30
 
 
 class SystemClock:
@@ -66,14 +67,14 @@ def pools_from_environment(environment: Mapping[str, str] = os.environ) -> tuple
 
 
 def history_from_environment(environment: Mapping[str, str] = os.environ) -> int:
-    """How many days ended jobs are kept: SLOTQ_HISTORY_DAYS. Raises Misconfigured."""
-    text = environment.get(HISTORY_VARIABLE, "").strip() or str(DEFAULT_HISTORY)
+    """How long ended jobs are kept (ms): SLOTQ_HISTORY_DAYS. Raises Misconfigured."""
+    text = environment.get(HISTORY_VARIABLE, "").strip() or str(_DEFAULT_HISTORY)
     if not re.fullmatch(r"[0-9]{1,3}", text) or not 1 <= int(text) <= _LONGEST_HISTORY:
         raise Misconfigured(
             f"{HISTORY_VARIABLE} must be a whole number of days from 1 to {_LONGEST_HISTORY}, "
             f"not '{text[:40]}'"
         )
-    return int(text)
+    return int(text) * _DAY
 
 
 def parse_pools(text: str, *, default_type: str | None = None) -> tuple[Pool, ...]:
