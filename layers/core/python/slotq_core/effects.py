@@ -76,6 +76,20 @@ class Effects:
                 limit=observation.limit,
             )
 
+    def vanished(self, training_job: str) -> None:
+        """SageMaker has no such training job any more: whoever deleted it has stopped the job."""
+        name = self._store.job_of(training_job)
+        if name is not None:
+            message = f"its training job {training_job} is not in SageMaker any more"
+            self._gone(name, training_job, message)
+
+    def _gone(self, name: str, training_job: str, message: str) -> None:
+        self._change(
+            name,
+            training_job,
+            lambda job: self._end(job, Ending.STOPPED, self._clock.now(), message),
+        )
+
     def _create(self, job: Job, attempt: Attempt) -> None:
         answer = self._training.create(self._store.request(job.name), job, attempt)
         match answer.verdict:
@@ -112,11 +126,7 @@ class Effects:
                 self._look(attempt.training_job)
             case Verdict.FAIL:
                 # There is no such training job: it never came to be, or somebody deleted it.
-                self._change(
-                    job.name,
-                    attempt.training_job,
-                    lambda it: self._end(it, Ending.STOPPED, self._clock.now(), answer.message),
-                )
+                self._gone(job.name, attempt.training_job, answer.message)
             case _:
                 pass
 
