@@ -30,7 +30,7 @@ from slotq_core.manager import QueueManager
 from slotq_core.model import Demand, Pool
 from slotq_core.wire import parse_submission
 from tests.faults.fake_dynamodb import FakeDynamo
-from tests.faults.promises import Watch
+from tests.faults.promises import CONVERGENT, Watch
 from tests.queue_world import request
 
 logging.getLogger("slotq_core.adapters.lambda_invoke").disabled = True
@@ -42,6 +42,8 @@ TYPES = {"p": "ml.m5.large", "q": "ml.c5.xlarge", "r": "ml.r5.large"}
 TICK = 60_000
 SOON = 50
 """How long an event or an asked-for pass takes to arrive (ms)."""
+MOST_CALLS = 20_000
+"""Of one invocation. More than this is a loop without end."""
 AGAIN = " again"
 RETRIES = (60_000, 120_000)
 """When Lambda tries an asynchronous invocation again that has failed."""
@@ -139,10 +141,14 @@ class World:
         self.dynamo = FakeDynamo()
         self.dynamo.create_table(**table_definition(TABLE))
         self.dynamo.on_write = self.watch.wrote
+        self._services = {
+            "dynamodb": self.dynamo,
+            "sagemaker": _Plane(self),
+            "lambda": _Lambda(self),
+        }
         self._due: list[_Due] = []
         self._numbers = itertools.count()
         self._invocations = itertools.count(1)
-        self._passes = 0
         DynamoStore(self.dynamo, TABLE).configure(self.pools, who="campaign", now=START)
         self.after(TICK, "tick", self._tick)
 
@@ -273,19 +279,19 @@ class World:
         return True
 
     def manager(self, invocation: Invocation) -> QueueManager:
-        sagemaker = _Wire(self, invocation, "sagemaker", _Plane(self))
         kind = DynamoStore if self.leases else _Leaseless
-        store = kind(_Wire(self, invocation, "dynamodb", self.dynamo), TABLE)
-        training = SageMakerTraining(
-            queue=TABLE, clock=self.clock, make_client=lambda: sagemaker
-        )
-        lambdas = _Wire(self, invocation, "lambda", _Lambda(self))
+        sagemaker, lambdas = self.wire(invocation, "sagemaker"), self.wire(invocation, "lambda")
+        training = SageMakerTraining(queue=TABLE, clock=self.clock, make_client=lambda: sagemaker)
         return QueueManager(
-            store=store,
+            store=kind(self.wire(invocation, "dynamodb"), TABLE),
             training=training,
             clock=self.clock,
             notifier=AsynchronousPass(lambda: lambdas, "slotq"),
         )
+
+    def wire(self, invocation: Invocation, service: str) -> Any:
+        """A client of that service, whose calls are this invocation's and go through the gate."""
+        return _Wire(self, invocation, service, self._services[service])
 
     def say(self, what: str) -> None:
         self.history.append(f"{(self.clock.now() - START) / 1000:9.3f} s  {what}")
@@ -377,6 +383,10 @@ class _Wire:
             if invocation.dead:
                 raise Killed
             invocation.calls += 1
+            if invocation.calls > MOST_CALLS:
+                self._world.watch.note(CONVERGENT, f"{invocation.label} makes no end of calls")
+                invocation.dead = True
+                raise Killed
             call = Call(
                 invocation, self._service, method, request, lambda **more: target(**request, **more)
             )
