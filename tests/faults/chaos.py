@@ -160,6 +160,7 @@ class ChaosWorld(World):
     def __init__(self, rng: random.Random, odds: Odds, wanted: Sequence[Wish]) -> None:
         self.weather = Weather(rng, odds)
         self._rng, self._odds = rng, odds
+        self.wanted = [wish.name for wish in wanted]
         self._current: Invocation | None = None
         super().__init__(
             *POOLS,
@@ -183,9 +184,7 @@ class ChaosWorld(World):
     def _ask_for(self, wish: Wish) -> None:
         self.submit(wish.name, tries=FOR_EVER, **wish.fields)
         if wish.cancel_after is not None:
-            self.after(
-                wish.cancel_after, "cancel", lambda: self.cancel(wish.name, tries=FOR_EVER)
-            )
+            self.after(wish.cancel_after, "cancel", lambda: self.cancel(wish.name, tries=FOR_EVER))
 
     def trouble_in_sagemaker(self) -> None:
         """Before each create: what will become of this one?"""
@@ -343,6 +342,7 @@ def run(seed: int, count: int, odds: Odds | None = None, *, only: Sequence[str] 
 
 def fewest(seed: int, count: int, *, tries: int = 40) -> ChaosWorld:
     """The broken run with as few jobs as were found to break it, in so many tries."""
+    tries = min(tries, max(4, 4_000 // count))  # A run of a thousand jobs takes its time.
     names = [wish.name for wish in wishes(seed, count)]
     world = run(seed, count)
     parts = 2
@@ -383,4 +383,3 @@ def _api(method: str, path: str, *, name: str = "", body: Any = None) -> dict[st
         "body": None if body is None else json.dumps(body),
         "isBase64Encoded": False,
     }
-

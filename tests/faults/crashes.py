@@ -35,8 +35,9 @@ TOLD, SILENT, NOISY = "told", "silent", "noisy"
 MODES = (TOLD, SILENT, NOISY)
 LEFTOVER = 5 * TICK
 """Longer than this no intent may lie about, after one crash."""
-READS = frozenset({"get_item", "query", "scan", "describe_training_job", "list_training_jobs",
-                   "list_tags"})
+READS = frozenset(
+    {"get_item", "query", "scan", "describe_training_job", "list_training_jobs", "list_tags"}
+)
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,9 @@ class _Reader:
 def _added(left: Operand, right: Operand, sign: int) -> Operand:
     def added(item: Item, names: Names, values: Values) -> Value:
         return {
-            "N": str(_number(left(item, names, values)) + sign * _number(right(item, names, values)))
+            "N": str(
+                _number(left(item, names, values)) + sign * _number(right(item, names, values))
+            )
         }
 
     return added

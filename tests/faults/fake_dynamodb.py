@@ -54,6 +54,12 @@ class Table:
             insort(keys, key[1])
         self.items[key] = item
 
+    def copy(self) -> Table:
+        other = Table({})
+        other.indexes, other.items = self.indexes, dict(self.items)
+        other._sort_keys = {pk: list(keys) for pk, keys in self._sort_keys.items()}
+        return other
+
     def partition(self, pk: str) -> list[Item]:
         return [self.items[pk, sk] for sk in self._sort_keys.get(pk, ())]
 
@@ -70,6 +76,12 @@ class FakeDynamo:
         self.tables: dict[str, Table] = {}
         self.on_write: Callable[[Sequence[Change]], None] = lambda _: None
         """Told of each committed write: one call a transaction."""
+        self.now: Callable[[], int] = lambda: 0
+        """The time, in milliseconds."""
+        self.lag = 0
+        """Reads that do not ask for consistency see the table as it was so long ago (ms)."""
+        self._recent: list[tuple[int, str, Key, Item | None]] = []
+        """What was written within the lag: when, where, and what was there before."""
         self._in_flight: dict[tuple[str, Key], Item | None] = {}
         """The items of transactions under way, as they were before."""
         self._lock = threading.RLock()
@@ -97,9 +109,12 @@ class FakeDynamo:
         with self._lock, _understood("Query"):
             _check_placeholders(request, "KeyConditionExpression", "FilterExpression")
             table = self._table(request, "Query")
-            if index := request.get("IndexName"):
-                if request.get("ConsistentRead"):
-                    raise _error("Query", "ValidationException", "an index is never consistent")
+            index = request.get("IndexName")
+            if index and request.get("ConsistentRead"):
+                raise _error("Query", "ValidationException", "an index is never consistent")
+            if self._recent and not request.get("ConsistentRead"):
+                table = self._as_it_was(request["TableName"])
+            if index:
                 candidates = table.index(index)
             else:
                 candidates = table.partition(request["ExpressionAttributeValues"][":pk"]["S"])
@@ -154,8 +169,22 @@ class FakeDynamo:
         return {}
 
     def _write(self, written: Sequence[tuple[str, Change]]) -> None:
-        for name, (key, _, after) in written:
+        for name, (key, before, after) in written:
             self.tables[name].put(key, after)
+            if self.lag:
+                self._recent.append((self.now(), name, key, before))
+
+    def _as_it_was(self, name: str) -> Table:
+        since = self.now() - self.lag
+        self._recent = [each for each in self._recent if each[0] > since]
+        there = self.tables[name]
+        if not self._recent:
+            return there
+        old = there.copy()
+        for _, where, key, before in reversed(self._recent):
+            if where == name:
+                old.put(key, before)
+        return old
 
     def _single(self, operation: str, request: Request) -> dict[str, Any]:
         kind = operation.removesuffix("Item")
@@ -172,7 +201,7 @@ class FakeDynamo:
                 if request.get("ReturnValuesOnConditionCheckFailure") == "ALL_OLD" and before:
                     answer.response["Item"] = dict(before)
                 raise answer
-            table.put(key, after)
+            self._write([(request["TableName"], (key, before, after))])
         self.on_write([(key, before, after)])
         return _returned(request.get("ReturnValues", "NONE"), before, after)
 
@@ -259,9 +288,11 @@ def _page(found: Sequence[Item], request: Request) -> dict[str, Any]:
         found = found[::-1]
     if start := request.get("ExclusiveStartKey"):
         keys = [_key(item) for item in found]
-        found = found[keys.index(_key(start)) + 1 :] if _key(start) in keys else [
-            item for item in found if _key(item) > _key(start)
-        ]
+        found = (
+            found[keys.index(_key(start)) + 1 :]
+            if _key(start) in keys
+            else [item for item in found if _key(item) > _key(start)]
+        )
     limit = request.get("Limit")
     page = found if limit is None else found[:limit]
     answer: dict[str, Any] = {"ScannedCount": len(page)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,7 +19,8 @@ from slotq.local.knobs import Knobs
 from slotq.local.virtual import Work
 from slotq_core.model import JobState, Pool
 from tests.faults.crashes import LEFTOVER
-from tests.faults.world import Call, Gate, World, pool
+from tests.faults.promises import CONVERGENT
+from tests.faults.world import SOON, Call, Gate, World, pool
 
 S = JobState
 Choices = tuple[int, ...]
@@ -129,8 +131,9 @@ class Case:
     """Preemptions, tried exhaustively."""
     leases: bool = True
     """False: every lease is over at once, so that passes run beside each other."""
-    events: bool = True
-    """False: no event is delivered but by the handlers themselves."""
+
+    soon: tuple[str, ...] = ()
+    """These have started a few seconds after the handlers' end, before any tick."""
 
     def without(self, index: int) -> Case:
         left = tuple(h for number, h in enumerate(self.handlers) if number != index)
@@ -152,8 +155,13 @@ def run(case: Case, schedule: Schedule) -> World:
         gate.run([lambda act=act: act(world) for _, act in case.handlers])
         world.history += [f"      {line}" for line in gate.switches]
         for error in gate.errors:
-            world.watch.note("8 convergent", f"a handler ended with {error!r}")
+            world.watch.note(CONVERGENT, f"a handler ended with {error!r}")
     world.look()
+    if case.soon and not world.watch.broken:
+        world.go(3)
+        for name in case.soon:
+            if world.watch.jobs[name].waits:
+                world.watch.note(CONVERGENT, f"{name} waits for the tick: a wake-up was lost")
     world.go_until_over()
     if not world.watch.broken:
         world.watch.look_for_leftovers(LEFTOVER)
@@ -162,11 +170,12 @@ def run(case: Case, schedule: Schedule) -> World:
 
 
 def exhaustively(case: Case, most: int | None = None) -> Iterator[tuple[Schedule, World]]:
-    """Every schedule with at most `case.bound` preemptions, each once (at most so many)."""
-    waiting: list[Choices] = [()]
+    """Every schedule with at most `case.bound` preemptions, each once (at most so many); those with
+    few switches first."""
+    waiting: deque[Choices] = deque([()])
     count = 0
     while waiting and (most is None or count < most):
-        given = waiting.pop()
+        given = waiting.popleft()
         schedule = Schedule(given)
         world = run(case, schedule)
         count += 1
@@ -224,6 +233,18 @@ A_PASS: tuple[str, Handler] = ("pass", lambda world: world.run_pass())
 A_TICK: tuple[str, Handler] = ("tick", lambda world: world.tick())
 
 
+def a_submit_and_its_pass(name: str, **fields: Any) -> tuple[str, Handler]:
+    """The pass that the submission asks for comes while others are still at work."""
+
+    def act(world: World) -> None:
+        world.submit(name, **fields)
+        world.clock.set(world.clock.now() + SOON)
+        for run_pass in world.take_due("pass"):
+            run_pass()
+
+    return f"submit {name} and its pass", act
+
+
 def later(seconds: float, handler: tuple[str, Handler]) -> tuple[str, Handler]:
     """The others have been stalled for so long when it begins. (No handler lives for a minute.)"""
     label, act = handler
@@ -279,6 +300,14 @@ C, X = S.COMPLETED, S.CANCELLED
 CASES: tuple[Case, ...] = (
     Case("submit_and_pass", stored("a"), (a_submit("b"), A_PASS), ends(a=C, b=C)),
     Case(
+        "submit_beside_a_pass_that_ends",
+        stored("a"),
+        (A_PASS, a_submit_and_its_pass("b")),
+        ends(a=C, b=C),
+        pools=(pool(slots=2),),
+        soon=("a", "b"),
+    ),
+    Case(
         "the_same_submit_twice",
         lambda _: None,
         (a_submit("a"), a_submit("a")),
@@ -290,6 +319,13 @@ CASES: tuple[Case, ...] = (
         "two_passes",
         stored("a", "b"),
         (A_PASS, A_PASS),
+        ends(a=C, b=C),
+        leases=False,
+    ),
+    Case(
+        "two_passes_decide_differently",
+        stored("a"),
+        (A_PASS, a_submit_and_its_pass("b", priority=5)),
         ends(a=C, b=C),
         leases=False,
     ),

@@ -182,8 +182,9 @@ class Watch:
 
     def look_at_plane(self) -> None:
         """How much runs there at this instant, by the plane's own count."""
-        live = [job for name, job in self.world.live_training_jobs().items()
-                if name in self.world.ours]
+        live = [
+            job for name, job in self.world.live_training_jobs().items() if name in self.world.ours
+        ]
         for pool in self.world.pools:
             used = sum(job.instances.get(pool.instance_type, 0) for job in live)
             if used > pool.capacity.slots:
@@ -205,8 +206,9 @@ class Watch:
             if job.attempt is None:
                 continue
             stop = job.attempt.stop
-            since, done = (stop.at, stop.sent) if stop else (
-                job.attempt.admitted_at, job.attempt.created)
+            since, done = (
+                (stop.at, stop.sent) if stop else (job.attempt.admitted_at, job.attempt.created)
+            )
             if not done and now - since > older_than:
                 what = "stop" if stop else "create"
                 self.note(CONVERGENT, f"{job.name}: its {what} is left undone for {now - since} ms")

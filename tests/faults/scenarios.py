@@ -40,7 +40,9 @@ class Scenario:
     knobs: Mapping[str, Any] = field(default_factory=dict)
     runtime: int = 200_000
 
-    def world(self, gate: Gate | None = None, *, events: EventPolicy = delivered, **more: Any) -> World:
+    def world(
+        self, gate: Gate | None = None, *, events: EventPolicy = delivered, **more: Any
+    ) -> World:
         world = World(
             *self.pools,
             work=self.work,
@@ -117,7 +119,11 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         "preempt_chain",
-        (submit(1, "low", priority=1), submit(20, "mid", priority=2), submit(90, "high", priority=3)),
+        (
+            submit(1, "low", priority=1),
+            submit(20, "mid", priority=2),
+            submit(90, "high", priority=3),
+        ),
         done("low", "mid", "high"),
         work={name: minutes(2) for name in ("low", "mid", "high")},
     ),

@@ -42,6 +42,8 @@ TYPES = {"p": "ml.m5.large", "q": "ml.c5.xlarge", "r": "ml.r5.large"}
 TICK = 60_000
 SOON = 50
 """How long an event or an asked-for pass takes to arrive (ms)."""
+LAG = 1_000
+"""How far behind an index may be (ms)."""
 MOST_CALLS = 20_000
 """Of one invocation. More than this is a loop without end."""
 AGAIN = " again"
@@ -131,6 +133,8 @@ class World:
         self.refused: set[str] = set()
         self.accepted: set[str] = set()
         self.users_ask_again = True
+        self.calls = 0
+        """Of the handlers to AWS."""
         work, default = dict(work or {}), Work(runtime=runtime)
         self.plane = Plane(
             clock=self.clock,
@@ -141,6 +145,7 @@ class World:
         self.dynamo = FakeDynamo()
         self.dynamo.create_table(**table_definition(TABLE))
         self.dynamo.on_write = self.watch.wrote
+        self.dynamo.now, self.dynamo.lag = self.clock.now, LAG
         self._services = {
             "dynamodb": self.dynamo,
             "sagemaker": _Plane(self),
@@ -210,6 +215,13 @@ class World:
     def after(self, delay: int, label: str, body: Callable[[], None]) -> None:
         entry = _Due(self.clock.now() + delay, next(self._numbers), label, body)
         heapq.heappush(self._due, entry)
+
+    def take_due(self, label: str) -> list[Callable[[], None]]:
+        """What is due under that label, which then is due no more."""
+        taken = [due.body for due in self._due if due.label == label]
+        self._due = [due for due in self._due if due.label != label]
+        heapq.heapify(self._due)
+        return taken
 
     def next_due(self) -> int:
         dues = [self._due[0].at] if self._due else []
@@ -383,6 +395,7 @@ class _Wire:
             if invocation.dead:
                 raise Killed
             invocation.calls += 1
+            self._world.calls += 1
             if invocation.calls > MOST_CALLS:
                 self._world.watch.note(CONVERGENT, f"{invocation.label} makes no end of calls")
                 invocation.dead = True
