@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from slotq_core.adapters import dynamodb_expressions as expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters.dynamodb_actions import MAX_ACTIONS, Action, delete, put, update
 from slotq_core.adapters.dynamodb_calls import TableCalls
-from slotq_core.adapters.dynamodb_items import Item, foreign_of, ledger_of, pool_of, write
+from slotq_core.adapters.dynamodb_items import (
+    Item,
+    foreign_of,
+    free_of,
+    ledger_of,
+    pool_of,
+    write,
+)
+from slotq_core.adapters.dynamodb_sound import Sieve, key_of
 from slotq_core.adapters.snapshots import as_configured
 from slotq_core.errors import Conflict, Misconfigured, Unavailable
 from slotq_core.model import Demand, Pool
@@ -22,9 +30,17 @@ class Configuration:
         self._calls = calls
 
     def pools(self) -> tuple[Pool, ...]:
+        """Those that can be understood."""
+        return self.pools_through(Sieve())
+
+    def pools_through(self, sieve: Sieve) -> tuple[Pool, ...]:
+        """The same, keeping what cannot be understood in the sieve."""
         return _in_order(
-            self._calls.query(expressions.partition_from(table.CONFIG, table.POOL_PREFIX))
+            self._calls.query(expressions.partition_from(table.CONFIG, table.POOL_PREFIX)), sieve
         )
+
+    def pool(self, name: str) -> Pool | None:
+        return next((pool for pool in self.pools() if pool.name == name), None)
 
     def change(self, pools: Sequence[Pool], *, who: str, now: int) -> None:
         check_names(pools)
@@ -50,7 +66,8 @@ class Configuration:
         first, last = table.POOL_PREFIX, table.revision_key()[1]
         items = list(self._calls.query(expressions.partition_between(table.CONFIG, first, last)))
         revision = next((int(i["revision"]["N"]) for i in items if "revision" in i), 0)
-        return _in_order(i for i in items if i["sk"]["S"].startswith(first)), revision
+        pools = (item for item in items if item["sk"]["S"].startswith(first))
+        return _in_order(pools, Sieve()), revision
 
     def _pool_actions(self, before: Sequence[Pool], after: Sequence[Pool]) -> Iterator[Action]:
         old = {pool.name: (position, pool) for position, pool in enumerate(before)}
@@ -61,7 +78,7 @@ class Configuration:
             definition = {**write(pool), "position": {"N": str(position)}}
             yield put(self._calls.table, table.pool_key(pool.name), definition)
             if was is None:
-                yield self._ledger(pool, expressions.open_pool(pool.capacity))
+                yield self._ledger(pool, self._open(pool))
             elif pool.capacity != was[1].capacity:
                 gained = pool.capacity - was[1].capacity
                 yield self._ledger(pool, expressions.resize_pool(gained))
@@ -71,6 +88,15 @@ class Configuration:
 
     def _ledger(self, pool: Pool, expression: expressions.Expression) -> Action:
         return update(self._calls.table, table.ledger_key(pool.name), expression)
+
+    def _open(self, pool: Pool) -> expressions.Expression:
+        """Where a definition was lost, its ledger still counts what is used."""
+        ledger = self._calls.item(table.ledger_key(pool.name)) or {}
+        if free_of(ledger) is None:
+            return expressions.open_pool(pool.capacity)
+        read = ledger_of(ledger)
+        room = pool.capacity - read.used - foreign_of(ledger)
+        return expressions.reopen_pool(room, {"slots", *pool.capacity}, read.version)
 
     def _close(self, pool: Pool) -> expressions.Expression:
         ledger = self._calls.item(table.ledger_key(pool.name)) or {}
@@ -108,6 +134,14 @@ def in_use(pool: Pool, used: Demand) -> Misconfigured:
     )
 
 
-def _in_order(items: Iterator[Item]) -> tuple[Pool, ...]:
-    ordered = sorted(items, key=lambda item: int(item["position"]["N"]))
-    return tuple(pool_of(item) for item in ordered)
+def _in_order(items: Iterable[Item], sieve: Sieve) -> tuple[Pool, ...]:
+    placed = sieve.read(items, lambda item: (int(item["position"]["N"]), sound_pool(item)))
+    return tuple(pool for _, pool in sorted(placed, key=lambda each: each[0]))
+
+
+def sound_pool(item: Item) -> Pool:
+    """Raises one of UNREADABLE."""
+    pool = pool_of(item)
+    if table.pool_key(pool.name) != key_of(item):
+        raise ValueError(f"it defines the pool {pool.name}")
+    return pool

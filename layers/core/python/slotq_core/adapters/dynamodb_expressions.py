@@ -5,7 +5,7 @@ The promises "never over capacity" and "nothing lost" rest on these lines alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slotq_core.adapters.dynamodb_items import foreign_attribute, free_attribute, used_attribute
@@ -88,6 +88,19 @@ def open_pool(room: Demand) -> Expression:
     build.require("attribute_not_exists(free_slots)")
     for resource, amount in {"slots": 0, **room}.items():
         build.set(free_attribute(resource), amount)
+    build.add("version", 1)
+    return build.expression()
+
+
+def reopen_pool(room: Demand, resources: Iterable[str], seen: int) -> Expression:
+    """A pool whose definition was lost, but not its ledger: so much is free of each resource.
+
+    Condition: nobody has changed the ledger since it was read.
+    """
+    build = _Builder()
+    build.require(f"version = {build.value(seen)}")
+    for resource in sorted(resources):
+        build.set(free_attribute(resource), room[resource])
     build.add("version", 1)
     return build.expression()
 

@@ -41,12 +41,12 @@ def items_of(job: Job) -> Items:
     """Every item that the job is kept in, but for its request and its history."""
     attributes = write(job)
     items = {table.job_key(job.name): attributes}
-    for key in _copies(job):
+    for key in copies_of(job):
         items[key] = {"job": {"M": attributes}}
     return items
 
 
-def _copies(job: Job) -> list[table.Key]:
+def copies_of(job: Job) -> list[table.Key]:
     """Where a pass looks for a job in this state."""
     if job.attempt:
         return [table.active_key(job.attempt.pool, job.name)]
@@ -125,6 +125,21 @@ def sighting_of(item: Mapping[str, Value]) -> Sighting:
 def ledger_of(item: Mapping[str, Value]) -> Ledger:
     used = _amounts(item, _USED)
     return Ledger(version=_whole(item.get("version", {"N": "0"})), used=used)
+
+
+def demand_of(item: Mapping[str, Value]) -> Demand:
+    """What a HELD item keeps."""
+    return _demand(item["demand"])
+
+
+def marks_in(item: Mapping[str, Value]) -> int:
+    """The `holders` of a LEDGER or HELD item."""
+    return _whole(item.get("holders", {"N": "0"}))
+
+
+def free_of(ledger: Mapping[str, Value]) -> Demand | None:
+    """None where the pool is not open: it admits nothing."""
+    return _amounts(ledger, _FREE) if free_attribute("slots") in ledger else None
 
 
 def foreign_of(ledger: Mapping[str, Value]) -> Demand:

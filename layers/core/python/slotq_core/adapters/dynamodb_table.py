@@ -12,6 +12,7 @@
     POOL#<pool>         HEALTH                    what was learned of SageMaker's answers there
     POOL#<pool>         ACTIVE#<job>              a copy of a job that holds slots of the pool
     POOL#<pool>         CLAIM#<job>               a copy of a waiting job that has a claim there
+    POOL#<pool>         HELD#<job>                slots kept for a job that cannot be understood
     DUE                 <moment>#<job>            a copy of a job in back-off
     CONFIG              POOL#<pool>               a pool's definition and its position
     CONFIG              REVISION                  raised with each change of the configuration
@@ -19,6 +20,7 @@
     SCHEDULER           WAKE                      generation; the lease: holder, until
     SCHEDULER           <task>                    when a task done now and then is due next
     SEEN                <training job>            one that runs and that nobody expects
+    POISON              <key>                     an item that could not be understood, as it was
 
 A job's copies hang on its JOB item: whatever changes a job writes it and all of its copies in one
 transaction, conditioned on the job's version. So a decision reads only short, sorted partitions,
@@ -66,11 +68,13 @@ JOB = "JOB"
 ATTEMPT_PREFIX = "ATTEMPT#"
 ACTIVE_PREFIX = "ACTIVE#"
 CLAIM_PREFIX = "CLAIM#"
+HELD_PREFIX = "HELD#"
 POOL_PREFIX = "POOL#"
 LEDGER = "LEDGER"
 HEALTH = "HEALTH"
 SCHEDULER = "SCHEDULER"
 SEEN = "SEEN"
+POISON = "POISON"
 
 EXPIRES_AT = "expiresAt"
 """When DynamoDB may remove an item: seconds since the epoch. Only what belongs to an ended job."""
@@ -161,6 +165,14 @@ def claim_key(pool: str, job: str) -> Key:
 
 def due_key(moment: int, job: str) -> Key:
     return DUE, f"{iso(moment)}#{job}"
+
+
+def held_key(pool: str, job: str) -> Key:
+    return pool_partition(pool), f"{HELD_PREFIX}{job}"
+
+
+def poison_key(text: str) -> Key:
+    return POISON, text
 
 
 def history_key(moment: int, job: str) -> Key:
