@@ -7,7 +7,7 @@ so the same commit again is refused (Conflict), and whoever loads again finds wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from slotq_core.adapters.dynamodb_items import Item, attempt_of, job_of
 from slotq_core.adapters.dynamodb_pools import PoolFacts
 from slotq_core.adapters.dynamodb_scheduler import Scheduler
 from slotq_core.adapters.dynamodb_sightings import Sightings
+from slotq_core.adapters.dynamodb_sound import UNREADABLE, Sieve
 from slotq_core.adapters.dynamodb_table import table_definition, time_to_live
 from slotq_core.adapters.dynamodb_world import WorldLoader
 from slotq_core.adapters.expiry import HISTORY
@@ -37,6 +38,7 @@ from slotq_core.errors import (
     InvalidRequest,
     NameTaken,
     NoSuchJob,
+    NotUnderstood,
     SlotQError,
     Unavailable,
 )
@@ -146,7 +148,11 @@ class DynamoStore:
 
     def job(self, name: str) -> Job | None:
         item = self._calls.item(table.job_key(name))
-        return job_of(item) if item else None
+        try:
+            return job_of(item) if item else None
+        except UNREADABLE as error:
+            kind = type(error).__name__
+            raise NotUnderstood(f"what is kept of job {name} cannot be read ({kind})") from error
 
     def request(self, name: str) -> Request:
         item = self._calls.item(table.request_key(name))
@@ -183,13 +189,14 @@ class DynamoStore:
                 found += self._in_state(state, limit - len(found))
         return tuple(found)
 
-    def _in_state(self, state: JobState, limit: int) -> Iterator[Job]:
+    def _in_state(self, state: JobState, limit: int) -> list[Job]:
+        """Those that can be read; a pass tells of the others."""
         items = self._calls.query(
             {**expressions.in_state(state), "IndexName": table.BY_STATE, "ScanIndexForward": False},
             limit=limit,
             consistent=False,
         )
-        return (job_of(item) for item in items)
+        return Sieve().read(items, job_of)
 
     def ahead_of(self, job: Job) -> int:
         return sum(
