@@ -117,6 +117,10 @@ class Effects:
         stale = self._clock.now() - _intent_at(job) >= HANDLER_LIFETIME
         if not attempt.created and not stale:
             return  # Its create is under way; who confirms that will stop it.
+        if not attempt.created and not self._is_there(attempt):
+            message = f"its training job {attempt.training_job} does not run"
+            self._gone(job.name, attempt.training_job, message)
+            return
         answer = self._training.stop(attempt.training_job)
         match answer.verdict:
             case Verdict.OK:
@@ -129,6 +133,12 @@ class Effects:
                 self._gone(job.name, attempt.training_job, answer.message)
             case _:
                 pass
+
+    def _is_there(self, attempt: Attempt) -> bool:
+        """Whether a create that nobody confirmed took effect. Under its name there may be somebody
+        else's training job by now, which is not ours to stop."""
+        there = self._training.look_into(attempt.training_job, now=self._clock.now())
+        return there is not None and there.ours
 
     def _look(self, training_job: str) -> None:
         """Its end may have gone unseen: ask."""
