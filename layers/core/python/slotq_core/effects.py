@@ -65,16 +65,21 @@ class Effects:
         elif job.attempt.stop is not None and not job.attempt.stop.sent:
             self._stop(job, job.attempt)
 
-    def observe(self, observation: Observation) -> None:
-        """Take in news of one training job. Repeated, late and foreign news change nothing."""
+    def observe(self, observation: Observation) -> str:
+        """Take in news of one training job. Repeated, late and foreign news change nothing.
+
+        Returns why it was none of a live attempt's; empty where it was.
+        """
         name = self._store.job_of(observation.training_job)
-        if name is not None:
-            self._change(
-                name,
-                observation.training_job,
-                lambda job: self._seen(job, observation),
-                limit=observation.limit,
-            )
+        if name is None:
+            return "no job of the queue's ever ran under that name"
+        after = self._change(
+            name,
+            observation.training_job,
+            lambda job: self._seen(job, observation),
+            limit=observation.limit,
+        )
+        return "" if after is not None else f"that attempt of {name} is over"
 
     def vanished(self, training_job: str) -> None:
         """SageMaker has no such training job any more: whoever deleted it has stopped the job."""
