@@ -8,7 +8,7 @@ import pytest
 
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.dynamodb_table import POISON, health_key, held_key, line_key, wake_key
-from slotq_core.errors import Conflict, Misconfigured, SlotQError
+from slotq_core.errors import Conflict, NotUnderstood, SlotQError
 from slotq_core.model import Demand
 from slotq_core.policy.lines import line_of
 from slotq_core.ports import Poison, World
@@ -349,7 +349,7 @@ def test_where_nothing_is_whole_the_slots_stay_held_until_people_mend_it(
     assert items.get(held_key("p5", "job1"))["demand"] == {"M": {"slots": number(2)}}
     assert items.get(items.only(POISON))["item"]["M"]["job"]
     assert items.get(by_hand.job("job1"))["jobState"] == FROM_A_NEWER_RELEASE
-    with pytest.raises(Misconfigured, match="job1"):
+    with pytest.raises(NotUnderstood, match="job1"):
         dynamo.job("job1")
     commit(dynamo, completing(other))
     assert free(dynamo.load(NOW)) == 1

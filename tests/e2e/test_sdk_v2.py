@@ -1,6 +1,6 @@
-"""The SageMaker SDK v2 itself, the queue and real processes: submitted, evicted, resumed, completed.
+"""The SageMaker SDK v2 itself, the queue and real processes: submitted, evicted, resumed, done.
 
-The emulator runs as users start it, in a process of its own; the training script is the demo's.
+The training script is the demo's.
 """
 
 from __future__ import annotations
@@ -23,18 +23,16 @@ from slotq import QueueClient, QueueTrainingJobSession
 from slotq.demo.evidence import Evidence
 from slotq.demo.job.train import begin, improve
 from slotq.demo.sdk import quiet
-from slotq.demo.world import emulator
 from slotq.errors import InvalidRequest, NameTaken, NeverFits
 
 SCRIPT = Path(slotq.demo.__file__).parent / "job"
 PATIENCE = 60.0
 
 
-@pytest.fixture(scope="module")
-def aws():
-    """One emulator for the module: a pool of one slot."""
-    with quiet(), emulator("one=1@ml.p5.48xlarge") as endpoint:
-        yield endpoint
+@pytest.fixture(scope="module", autouse=True)
+def silent():
+    with quiet():
+        yield
 
 
 @pytest.fixture
@@ -109,6 +107,7 @@ def test_a_fit_that_waits_is_evicted_resumes_and_completes(aws, estimator, said)
     assert job.attempts[0].stopped_for == "high"
     first, last = (attempt.training_job for attempt in job.attempts)
     stopped, resumed = max(evidence.steps(first)), evidence.resumed_from(last)
+    assert resumed is not None
     assert 0 < resumed <= stopped < 100
     assert evidence.steps(last) == list(range(resumed + 1, 101))
 

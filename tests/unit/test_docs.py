@@ -41,7 +41,7 @@ def commands():
             yield pytest.param(line, id=f"{page.name}: {line}")
 
 
-@pytest.mark.parametrize("line", commands())
+@pytest.mark.parametrize("line", list(commands()))
 def test_every_command_line_is_one_that_slotq_takes(line):
     """Parses as far as a line goes: a mention may leave the arguments out, but invent none."""
     words = [w for w in shlex.split(line, comments=True) if not re.match(r"\w+=", w)]

@@ -1,4 +1,4 @@
-"""QueueClient: the queue's four calls, and its refusals as exceptions."""
+"""QueueClient: the queue's calls, and its refusals as exceptions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from slotq import refusals
 from slotq.config import Config, load
@@ -15,9 +15,18 @@ from slotq.errors import InvalidRequest, TooLate, UnexpectedAnswer
 from slotq.submission import jsonable
 from slotq.transport import Answer, Transport
 from slotq_core import names
-from slotq_core.wire import MAX_BODY, JobView, QueueView
+from slotq_core.wire import (
+    MAX_BODY,
+    VERSION,
+    DoctorView,
+    FindingView,
+    JobView,
+    PoolsView,
+    PoolView,
+    QueueView,
+)
 
-View = TypeVar("View", bound=BaseModel)
+View = TypeVar("View", JobView, QueueView, PoolsView, DoctorView)
 
 
 class QueueClient:
@@ -88,18 +97,34 @@ class QueueClient:
                 return job
             raise
 
+    def pools(self) -> list[PoolView]:
+        """The pools in their order, with what is used of them and what was learned of them."""
+        return self._read(PoolsView, self._transport.call("GET", "/pools")).pools
+
+    def doctor(self, *, fix: bool = False) -> list[FindingView]:
+        """Everything that the queue keeps and that disagrees with itself or with SageMaker; mended
+        where `fix` says so and where one look suffices."""
+        method = "POST" if fix else "GET"
+        return self._read(DoctorView, self._transport.call(method, "/doctor")).findings
+
     def _read(self, view: type[View], answer: Answer) -> View:
         if not 200 <= answer.status_code < 300:
             signed = self._transport.credentials() is not None
             raise refusals.error(answer, config=self.config, signed=signed)
         try:
-            return view.model_validate_json(answer.content)
+            read = view.model_validate_json(answer.content)
         except ValidationError:
-            raise UnexpectedAnswer(
-                f"{self.config.endpoint} answered {answer.status_code} with something that is not "
-                "the queue's: check that the endpoint is the queue's API and ends with its stage "
-                "(…/prod), and that slotq here is as new as the queue"
-            ) from None
+            raise self._not_the_queue(answer) from None
+        if "version" not in read.model_fields_set or read.version != VERSION:
+            raise self._not_the_queue(answer)
+        return read
+
+    def _not_the_queue(self, answer: Answer) -> UnexpectedAnswer:
+        return UnexpectedAnswer(
+            f"{self.config.endpoint} answered {answer.status_code} with something that is not the "
+            "queue's: check that the endpoint is the queue's API and ends with its stage (…/prod), "
+            f"and that the queue speaks this client's version ({VERSION})"
+        )
 
 
 def _path(name: str) -> str:

@@ -20,6 +20,14 @@ GROUP = "/aws/sagemaker/TrainingJobs"
 PATIENCE = 40.0
 
 
+def gone(pid: int) -> bool:
+    """Whether a process has ended; one that nobody has waited for yet has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 class Account:
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -7,12 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
-from tests.functional.local.account import Account
+from slotq.cli.main import cli
+from tests.functional.local.account import Account, gone
 from tests.functional.local.conftest import SLOTQ, slotq, start
 
 
@@ -30,29 +32,47 @@ def test_env_is_read_by_a_shell(account: Account) -> None:
     assert not shell.stderr
 
 
-def test_one_emulator_a_folder(account: Account) -> None:
-    ran = slotq("local", "start", "--port", "0", folder=account.folder, check=False)
-    assert ran.returncode == 1
+def test_pools_and_doctor_of_an_emulator_that_is_well(account: Account) -> None:
+    env = account.variables
+    shown = slotq("pools", folder=account.folder, env=env).stdout.splitlines()
+    assert [line.split()[0] for line in shown] == ["POOL", "main", "scarce"]
+    assert slotq("doctor", "--fix", folder=account.folder, env=env).stdout == "nothing found\n"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """`slotq local …` in this process, where it gets no further than to a message."""
+
+    def run(*words: str, folder: Path = tmp_path) -> Result:
+        monkeypatch.setenv("SLOTQ_LOCAL_DIR", str(folder))
+        return CliRunner().invoke(cli, ["local", *words])
+
+    return run
+
+
+def test_one_emulator_a_folder(account: Account, here: Callable[..., Result]) -> None:
+    ran = here("start", "--port", "0", folder=account.folder)
+    assert ran.exit_code == 1
     assert f"running already, at {account.running.url}" in ran.stderr
     assert "slotq local stop" in ran.stderr
 
 
-def test_a_port_that_is_taken(tmp_path: Path) -> None:
+def test_a_port_that_is_taken(here: Callable[..., Result]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
         for more in ([], ["--detach"]):
-            ran = slotq("local", "start", "--port", port, *more, folder=tmp_path, check=False)
-            assert ran.returncode == 1
+            ran = here("start", "--port", port, *more)
+            assert ran.exit_code == 1
             assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in ran.stderr
             assert "--port" in ran.stderr
 
 
 @pytest.mark.parametrize("command", ["stop", "env"])
-def test_nothing_runs(command: str, tmp_path: Path) -> None:
-    ran = slotq("local", command, folder=tmp_path, check=False)
-    assert (ran.returncode, ran.stdout) == (1, "")
+def test_nothing_runs(command: str, here: Callable[..., Result]) -> None:
+    ran = here(command)
+    assert (ran.exit_code, ran.stdout) == (1, "")
     assert "no emulator is running" in ran.stderr
 
 
@@ -67,10 +87,30 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("options", "message"), WRONG)
-def test_wrong_options(options: list[str], message: str, tmp_path: Path) -> None:
-    ran = slotq("local", "start", *options, folder=tmp_path, check=False)
-    assert ran.returncode == 2
+def test_wrong_options(options: list[str], message: str, here: Callable[..., Result]) -> None:
+    ran = here("start", *options)
+    assert ran.exit_code == 2
     assert message in " ".join(ran.stderr.split())
+
+
+STAYS = """
+import os, pathlib, subprocess, sys, time
+away = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"],
+                        start_new_session=True)
+print(os.getpid(), away.pid, sys.argv[-1], os.environ["SM_MODEL_DIR"], flush=True)
+time.sleep(300)
+"""
+
+
+def stays(account: Account) -> tuple[list[int], list[str]]:
+    """A job that runs on, with a child in a group of its own: both processes, and what it saw."""
+    config = {"S3Uri": f"s3://{account.bucket}/checkpoints"}
+    parameters = {"at": "/opt/ml/x"}
+    account.create("stays", STAYS, parameters=parameters, CheckpointConfig=config)
+    line = account.until(lambda: account.said("stays"), "a line")[0].split()
+    pids = [int(word) for word in line[:2]]
+    assert not any(gone(pid) for pid in pids)
+    return pids, line[2:]
 
 
 def test_in_the_foreground_until_it_is_interrupted(tmp_path: Path) -> None:
@@ -82,26 +122,29 @@ def test_in_the_foreground_until_it_is_interrupted(tmp_path: Path) -> None:
     )
     assert process.stdout is not None
     assert process.stdout.readline().startswith("The emulator answers at http://127.0.0.1:")
+    account = Account(tmp_path)
+    pids, _ = stays(account)
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=20)
     assert process.returncode == 0
     assert said.splitlines()[-1] == "The emulator has ended. What it held is gone."
+    account.until(lambda: all(gone(pid) for pid in pids), "the end of its jobs")
     assert not (tmp_path / "emulator.json").exists()
+    assert not (tmp_path / "jobs").exists()
 
 
-def test_after_a_crash_nothing_is_left(tmp_path: Path) -> None:
+def test_without_namespaces_and_after_a_crash(tmp_path: Path) -> None:
     """The emulator is killed; `stop` ends what its jobs have left running."""
-    account = start(tmp_path)
-    account.create("left", "import os, time; print(os.getpid(), flush=True); time.sleep(300)")
-    pid = int(account.until(lambda: account.said("left"), "a line")[0])
+    account = start(tmp_path, "--no-isolation")
+    assert account.control("health")["isolated"] is False
+    pids, (argument, model) = stays(account)
+    assert argument.endswith("/stays/algo-1/ml/x")
+    assert model.endswith("/stays/algo-1/ml/model")
     os.kill(account.running.pid, signal.SIGKILL)
-    time.sleep(0.2)
+    account.until(lambda: gone(account.running.pid), "the end of the emulator")
     said = slotq("local", "stop", folder=tmp_path).stdout
-    assert "gone already. 1 processes" in said
-    end = time.monotonic() + 5
-    while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not Path(f"/proc/{pid}").exists()
+    assert "gone already. 2 processes" in said
+    account.until(lambda: all(gone(pid) for pid in pids), "the end of its jobs")
 
 
 def test_the_function_is_not_found(tmp_path: Path) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 
 import pytest
 
 from slotq.local import isolation
-from tests.functional.local.account import Account
-from tests.functional.local.conftest import slotq, start
+from tests.functional.local.account import Account, gone
 
 isolated = pytest.mark.skipif(
     not isolation.available(), reason="this machine allows no mount namespaces"
@@ -201,6 +199,13 @@ def test_what_cannot_even_be_begun(account: Account) -> None:
         assert shown["FailureReason"].startswith(reason)
 
 
+def test_an_output_bucket_that_is_not_there(account: Account) -> None:
+    account.create("no-bucket", "pass", OutputDataConfig={"S3OutputPath": "s3://nobodys-bucket/x"})
+    shown = account.ended("no-bucket")
+    assert shown["TrainingJobStatus"] == "Failed"
+    assert shown["FailureReason"].startswith("ClientError: Artifact upload failed: s3://nobodys-")
+
+
 RANKS = """
 import json, os, pathlib, socket, sys, time
 me = os.environ["SM_CURRENT_HOST"]
@@ -265,21 +270,15 @@ print(pathlib.Path("/opt/ml/model/only").read_text())
 
 
 DAEMON = """
-import subprocess, sys, time
+import subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"],
                          start_new_session=True)
 print(child.pid, flush=True)
-time.sleep({seconds})
 """
 
 
-def gone(pid: int) -> bool:
-    stat = Path(f"/proc/{pid}/stat")
-    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
-
-
 def test_no_process_outlives_its_job(account: Account) -> None:
-    account.create("daemon", DAEMON.format(seconds=0))
+    account.create("daemon", DAEMON)
     assert account.ended("daemon")["TrainingJobStatus"] == "Completed"
     assert gone(int(account.said("daemon")[0]))
 
@@ -292,24 +291,3 @@ def test_max_runtime(account: Account) -> None:
         "Stopped",
         "MaxRuntimeExceeded",
     )
-
-
-def test_without_namespaces_and_no_orphan_after_the_end(tmp_path: Path) -> None:
-    account = start(tmp_path, "--no-isolation")
-    try:
-        assert account.control("health")["isolated"] is False
-        config = {"S3Uri": f"s3://{account.bucket}/checkpoints"}
-        account.create("plain", READ_ALL, CheckpointConfig=config, parameters={"at": "/opt/ml/x"})
-        assert account.ended("plain")["TrainingJobStatus"] == "Completed"
-        found = json.loads(account.said("plain")[0])
-        assert found["arguments"][1].endswith("/plain/algo-1/ml/x")
-        account.create("orphans", DAEMON.format(seconds=300))
-        pid = int(account.until(lambda: account.said("orphans"), "a line")[0])
-        assert not gone(pid)
-    finally:
-        slotq("local", "stop", folder=tmp_path)
-    end = time.monotonic() + 5
-    while not gone(pid) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert gone(pid)
-    assert not list((tmp_path / "jobs").glob("*"))

@@ -170,7 +170,16 @@ def test_who_is_not_let_in_unsigned_learns_that():
         client_of(http, aws=FakeAws(signed=False)).jobs()
 
 
-@pytest.mark.parametrize("answer", [FakeAnswer(200, "<html>"), FakeAnswer(404, "Not Found")])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        FakeAnswer(200, "<html>"),
+        FakeAnswer(200, '{"jobs": []}'),
+        FakeAnswer(200, '{"version": 2, "jobs": []}'),
+        FakeAnswer(404, "Not Found"),
+        FakeAnswer(404, '{"code": "no_such_route", "message": "there is only …"}'),
+    ],
+)
 def test_an_answer_that_is_not_the_queues_is_said_to_be_so(answer):
     http = FakeHttp()
     http.troubles = [answer]

@@ -49,14 +49,18 @@ def follow_job(app: App, client: QueueClient, name: str, *, every: float = 5.0) 
             click.echo(job.model_dump_json())
         seen[:] = [job]
 
-    job = follow(
-        lambda: client.job(name),
-        say=lambda line: None if app.json else click.echo(line),
-        clock=app.clock,
-        sleep=app.sleep,
-        poll=every,
-        each=changed,
-    )
+    try:
+        job = follow(
+            lambda: client.job(name),
+            say=lambda line: None if app.json else click.echo(line),
+            clock=app.clock,
+            sleep=app.sleep,
+            poll=every,
+            each=changed,
+        )
+    except KeyboardInterrupt:
+        click.echo(f"\n{name} is still in the queue; `slotq cancel {name}` cancels it", err=True)
+        raise
     raise click.exceptions.Exit(int(Exit.OK if job.state == JobState.COMPLETED else Exit.NO))
 
 

@@ -24,7 +24,8 @@ class Check:
 
 def checks(jobs: Mapping[str, JobView], evidence: Evidence) -> list[Check]:
     """All checks, in the order of their telling."""
-    return [*_states(jobs), _starts(jobs), *_evictions(jobs), *_resume(jobs, evidence)]
+    found = [*_states(jobs), _starts(jobs), *_evictions(jobs)]
+    return [*found, *_resume(jobs, evidence)] if jobs[EVICTED].attempts else found
 
 
 def _states(jobs: Mapping[str, JobView]) -> Iterator[Check]:
@@ -55,11 +56,11 @@ def _evictions(jobs: Mapping[str, JobView]) -> Iterator[Check]:
         held=counted == wanted,
         text="evictions: " + ", ".join(f"{name} {n}" for name, n in counted.items()),
     )
-    first = jobs[EVICTED].attempts[0]
-    yield Check(
-        held=(first.outcome, first.stopped_for) == ("evicted", FOR),
-        text=f"{EVICTED}'s first attempt ended {first.outcome}, for {first.stopped_for}",
-    )
+    for first in jobs[EVICTED].attempts[:1]:
+        yield Check(
+            held=(first.outcome, first.stopped_for) == ("evicted", FOR),
+            text=f"{EVICTED}'s first attempt ended {first.outcome}, for {first.stopped_for}",
+        )
 
 
 def _resume(jobs: Mapping[str, JobView], evidence: Evidence) -> Iterator[Check]:

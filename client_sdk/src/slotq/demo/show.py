@@ -31,8 +31,8 @@ class ConsoleScreen:
         self._console = console
 
     def submits(self, at: float, part: Part) -> None:
-        self._console.print(heading(f"{part.name}, priority {part.priority}, is submitted"))
-        self._line(at, f"estimator.fit(wait=False)   {TELLING[part.name]}")
+        self._console.print(heading(f"{part.name}, priority {part.priority}: fit(wait=False)"))
+        self._line(at, TELLING[part.name])
 
     def changed(self, at: float, before: JobView | None, now: JobView) -> None:
         came = f"{before.state} → {now.state}" if before else now.state
@@ -50,7 +50,7 @@ class ConsoleScreen:
         self._console.print(table)
 
     def _line(self, at: float, text: str, style: str = "") -> None:
-        self._console.print(Text(f"{at:5.1f} s  ", style="dim") + Text(text, style=style))
+        self._console.print(Text.assemble((f"{at:5.1f} s  ", "dim"), (text, style)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +121,7 @@ def verdict(checks: Iterable[Check]) -> Group:
     """Each check on a line, held or not."""
     return Group(
         *(
-            Text("  ✔ " if check.held else "  ✘ ", style="green" if check.held else "bold red")
-            + Text(check.text)
+            Text.assemble(("  ✔ ", "green") if check.held else ("  ✘ ", "bold red"), check.text)
             for check in checks
         )
     )

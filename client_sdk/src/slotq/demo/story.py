@@ -50,6 +50,6 @@ FOR = "job4"
 TELLING = {
     "job1": "a slot is free, it starts",
     "job2": "the other slot is free, it starts",
-    "job3": "nothing is free, and nothing running has a lower priority: it waits",
-    "job4": "nothing is free, but job1 has the lowest priority: job1 is stopped for it",
+    "job3": "nothing is free, and nothing that runs has a lower priority: it waits",
+    "job4": "nothing is free; job1, the lowest priority that runs, is stopped for it",
 }

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from slotq.errors import SlotQError
 from slotq.local.endpoint import Endpoint
+from slotq.local.host_process import sweep
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0
@@ -47,31 +47,40 @@ def emulator(pool: str) -> Iterator[Endpoint]:
             with _environment(_settings(endpoint, home)):
                 yield endpoint
         finally:
-            _stop(process)
+            _stop(process, home)
 
 
 def _answering(process: subprocess.Popen[bytes], home: Path) -> Endpoint:
-    """Where it answers, once it does: it then leaves a file that says so."""
+    """Where it answers, once it does."""
     until = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < until:
-        with suppress(FileNotFoundError, ValueError):
-            said = json.loads((home / "emulator.json").read_text())
+        if said := _saved(home):
             return Endpoint(url=said["url"], region=said["region"])
         time.sleep(0.1)
     words = (home / "demo.log").read_text(errors="replace")[-2000:].strip()
     raise NoEmulator(f"the emulator did not start; it said:\n{words}")
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def _saved(home: Path) -> dict[str, str] | None:
+    """What the emulator leaves in a file when it answers, and removes when it has ended."""
+    try:
+        said: dict[str, str] = json.loads((home / "emulator.json").read_text())
+    except (FileNotFoundError, ValueError):
+        return None
+    return said
+
+
+def _stop(process: subprocess.Popen[bytes], home: Path) -> None:
     """SIGTERM, on which the emulator ends its training processes; what is left is killed."""
+    saved = _saved(home)
     process.terminate()
     try:
         process.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    if saved is not None:
+        sweep(f"{saved['run']}/")
 
 
 def _settings(endpoint: Endpoint, home: Path) -> dict[str, str]:

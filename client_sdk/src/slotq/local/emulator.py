@@ -16,12 +16,12 @@ from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import make_server
 
 from slotq.local import aws, function
-from slotq.local.endpoint import Endpoint
+from slotq.local.endpoint import ACCOUNT, REGION, Endpoint
 from slotq.local.front import Front
 from slotq.local.gateway import Gateway
 from slotq.local.invocations import FUNCTION, Handler, Invocations
 from slotq.local.knobs import Knobs
-from slotq.local.plane import ACCOUNT, REGION, Plane
+from slotq.local.plane import Plane
 from slotq.local.process_runner import ProcessRunner
 from slotq_core.adapters.settings import SystemClock
 from slotq_core.errors import SlotQError

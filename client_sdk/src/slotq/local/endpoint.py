@@ -6,11 +6,8 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-import boto3
-from botocore.config import Config
-
-from slotq.local.plane import ACCOUNT, REGION
-
+ACCOUNT = "123456789012"
+REGION = "us-east-1"
 ACCESS_KEY = "testing"
 SECRET_KEY = "testing"  # noqa: S105 - what the emulator accepts; worth nothing elsewhere
 API_ID = "slotqlocal"
@@ -49,6 +46,9 @@ class Endpoint:
 
     def client(self, service: str) -> Any:
         """A boto3 client; one may be shared by threads."""
+        import boto3
+        from botocore.config import Config
+
         with _building:
             return boto3.Session(
                 aws_access_key_id=ACCESS_KEY,

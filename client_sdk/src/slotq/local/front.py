@@ -79,7 +79,7 @@ class Front:
             return self._invoke(environ, invoked["name"])
         if "/iam/aws4_request" in environ.get("HTTP_AUTHORIZATION", ""):
             policy = aws.simulated_policy(_kept_body(environ))
-            return (policy and ("200 OK", [("Content-Type", "text/xml")], policy)) or None
+            return None if policy is None else ("200 OK", [("Content-Type", "text/xml")], policy)
         return None
 
     def _sagemaker(self, environ: Environ) -> Said | None:

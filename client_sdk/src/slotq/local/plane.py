@@ -20,14 +20,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from slotq.local import listing, requests
+from slotq.local.endpoint import ACCOUNT, REGION
 from slotq.local.errors import NoAnswer, PlaneError
 from slotq.local.knobs import Knobs
 from slotq.local.runner import Exit, Report, Runner, Step
 from slotq.local.training_job import TrainingJob
 from slotq_core.ports import Clock
-
-ACCOUNT = "123456789012"
-REGION = "us-east-1"
 
 Event = dict[str, Any]
 _OTHERS = 100

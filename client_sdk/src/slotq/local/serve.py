@@ -26,9 +26,9 @@ def serve(options: Options, *, ready: Callable[[state.Running], None]) -> None:
     refuse_second()
     emulator = Emulator(options)
     ended = threading.Event()
+    endpoint = emulator.start()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
-    endpoint = emulator.start()
     running = state.Running(
         run=emulator.mark,
         pid=os.getpid(),

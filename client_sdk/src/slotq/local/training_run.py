@@ -213,8 +213,8 @@ class TrainingRun:
         for kept in self._checkpoints:
             try:
                 kept.sync(last=last)
-            except Fault as fault:
-                print(f"{self._name}: {fault}", flush=True)
+            except (Fault, OSError) as error:
+                print(f"checkpoints of {self._name}: {error}", flush=True)
 
     def _upload(self, ended: Exit) -> Exit:
         """Model and output of a job that completed or was stopped."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.local.workdir import OPT_ML, Host
@@ -56,7 +57,7 @@ class Storage:
         bucket, key = split(uri)
         try:
             self._s3.upload_file(str(file), bucket, key)
-        except (BotoCoreError, ClientError) as error:
+        except (Boto3Error, BotoCoreError, ClientError) as error:
             raise Fault(f"Artifact upload failed: {uri}: {error}") from error
 
 
@@ -186,7 +187,7 @@ def upload_artifacts(storage: Storage, request: Mapping[str, Any], hosts: Sequen
 
 def _upload_tar(storage: Storage, hosts: Sequence[Host], folder: str, uri: str) -> None:
     archive = hosts[0].root.parent / uri.rpartition("/")[2]
-    with tarfile.open(archive, "w:gz") as tar:
+    with tarfile.open(archive, "w:gz", compresslevel=1, dereference=True) as tar:
         for name, file in _files(hosts, folder):
             tar.add(file, name)
     storage.put(archive, uri)

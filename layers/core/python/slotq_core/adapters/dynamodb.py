@@ -39,9 +39,9 @@ from slotq_core.adapters.expiry import HISTORY
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
-    Misconfigured,
     NameTaken,
     NoSuchJob,
+    NotUnderstood,
     SlotQError,
     Unavailable,
 )
@@ -171,18 +171,17 @@ class DynamoStore:
                     self._quarantine.copies.check(change.before.name, keys, mend=True)
 
     def job(self, name: str) -> Job | None:
-        """Raises Misconfigured where its item cannot be understood, and no copy of it either."""
+        """Raises NotUnderstood where its item cannot be understood, and no copy of it either."""
         item = self._calls.item(table.job_key(name))
-        if item is None or (job := whole_job(item)):
-            return job if item else None
-        pools = self._configuration.pools()
-        keys = [
-            key(pool.name, name) for pool in pools for key in (table.active_key, table.claim_key)
-        ]
-        self._quarantine.copies.check(name, keys, mend=True)
-        if job := whole_job(self._calls.item(table.job_key(name))):
-            return job
-        raise Misconfigured(f"what is kept of job {name} cannot be read")
+        if item is None:
+            return None
+        if (job := whole_job(item)) is None:
+            keys = [table.active_key(pool.name, name) for pool in self._configuration.pools()]
+            self._quarantine.copies.check(name, keys, mend=True)
+            job = whole_job(self._calls.item(table.job_key(name)))
+        if job is None:
+            raise NotUnderstood(f"what is kept of job {name} cannot be read")
+        return job
 
     def request(self, name: str) -> Request:
         item = self._calls.item(table.request_key(name))
@@ -220,7 +219,8 @@ class DynamoStore:
                 found += self._in_state(state, limit - len(found))
         return tuple(found)
 
-    def _in_state(self, state: JobState, limit: int) -> Iterator[Job]:
+    def _in_state(self, state: JobState, limit: int) -> list[Job]:
+        """Those that can be read; a pass tells of the others."""
         items = self._calls.query(
             {**expressions.in_state(state), "IndexName": table.BY_STATE, "ScanIndexForward": False},
             limit=limit,
