@@ -95,7 +95,9 @@ def on_training_event(event: Event, context: Any) -> dict[str, Any]:
         seen = observation_of_event(event, at=clock.now())
     except NotUnderstood as error:
         return put_away(event, str(error))
-    manager().observe(seen)
+    if ignored := manager().observe(seen):
+        logger.info("this event changes nothing", job=seen.training_job, why=ignored)
+        count("Ignored")
     return on_pass(event, context)
 
 

@@ -115,12 +115,10 @@ def test_the_rules_may_write_dead_letters_and_nobody_else_without_a_role(resourc
     allow, deny = policy["PolicyDocument"]["Statement"]
     assert allow["Principal"] == {"Service": "events.amazonaws.com"}
     assert allow["Action"] == "sqs:SendMessage"
-    assert allow["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
     assert deny["Effect"] == "Deny"
-    names = [
-        name for name, it in resources.items() if it["Type"] == "AWS::Events::Rule" and "Name" in it
-    ]
-    assert names == [], "CloudFormation names them <stack>-…, as the policy says"
+    rules = {name for name, it in resources.items() if it["Type"] == "AWS::Events::Rule"}
+    named = allow["Condition"]["ArnEquals"]["aws:SourceArn"]
+    assert {one["Fn::GetAtt"][0] for one in named} == rules
 
 
 def test_ended_jobs_expire_by_the_table_s_time_to_live(resources):

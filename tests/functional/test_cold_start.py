@@ -15,7 +15,7 @@ from types import SimpleNamespace
 class Table:
     "Answers every read with nothing and takes every write."
     def __getattr__(self, operation):
-        return lambda **request: {"Items": [], "Count": 0}
+        return lambda **request: {"Items": [], "Count": 0, "Attributes": {}}
 
 app.client = lambda service: Table()
 app.sagemaker_client = Table

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import app
-from tests.functional.account import EVENTS, Account, sample
+from tests.functional.account import EVENTS, TABLE, Account, add_job, sample
 
 POISON = {
     "poison-no-detail": "the event has no detail, or one that is no object",
@@ -82,3 +82,54 @@ def test_what_fails_for_another_reason_is_raised_for_lambda_to_try_again(
     with pytest.raises(app.Failed, match="ValueError"):
         account.send("training-completed")
     assert account.letters.read == []
+
+
+def spoil(account: Account, pk: str, sk: str) -> None:
+    """An item of the table loses its state, as no release of this program would write it."""
+    key = {"pk": {"S": pk}, "sk": {"S": sk}}
+    (item,) = [it for it in account.items() if {"pk": it["pk"], "sk": it["sk"]} == key]
+    del item["jobState"]
+    account.dynamodb.put_item(TableName=TABLE, Item=item)
+
+
+def two_jobs_one_runs(account: Account) -> None:
+    """Two slots: job1 runs in one, whole in the other has not been decided on."""
+    account.call("add-job")
+    account.settle()
+    account.call(add_job(TrainingJobName="whole"))
+
+
+def test_a_broken_copy_is_rebuilt_from_its_job_and_stops_nothing(account: Account, output):
+    two_jobs_one_runs(account)
+    spoil(account, "ACTIVE#main", "job1")
+    account.settle()
+    assert [account.state("job1"), account.state("whole")] == ["running", "running"]
+    (letter,) = account.letters.read
+    assert letter["kind"] == "item"
+    assert "job1" in letter["subject"]
+    assert "ACTIVE#main" in output()
+    account.call("cancel-job")
+    account.settle()
+    assert account.state("job1") == "cancelled"
+    assert account.call("examine")[1]["findings"] == []
+
+
+def test_a_job_that_cannot_be_read_is_put_out_of_the_way_and_its_slot_stays_held(account: Account):
+    two_jobs_one_runs(account)
+    spoil(account, "JOB#job1", "JOB")
+    spoil(account, "ACTIVE#main", "job1")
+    account.settle()
+    account.send("training-completed")
+    account.settle()
+    assert account.state("whole") == "running"
+    account.call(add_job(TrainingJobName="next"))
+    account.settle()
+    assert account.state("next") == "pending"
+    kinds = {letter["kind"] for letter in account.letters.read}
+    assert "item" in kinds
+    letters = len(account.letters.read)
+    for _ in range(3):
+        account.clock.set(account.clock.now() + 300_000)
+        account.send("tick")
+    assert len(account.letters.read) == letters
+    assert account.plane.calls["StopTrainingJob"] == 0

@@ -95,6 +95,19 @@ def test_a_training_event_moves_its_job(account: Account, event: str, state: str
     assert account.state("job1") == state
 
 
+def test_an_event_that_changes_nothing_is_logged_with_its_job_and_counted(account, output):
+    account.send("training-completed")
+    account.call("add-job")
+    account.send("pass")
+    account.send("training-stopped")
+    account.send("training-in-progress")
+    written = output()
+    assert "no job of the queue's ever ran under that name" in written
+    assert "that attempt of job1 is over" in written
+    assert written.count('"Ignored"') >= 2
+    assert account.state("job1") == "stopped"
+
+
 def test_events_of_training_jobs_that_are_not_ours_change_nothing(account: Account):
     before = account.items()
     assert account.send("training-completed") == {"decisions": 0, "busy": False}

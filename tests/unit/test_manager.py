@@ -356,6 +356,32 @@ def test_a_cancel_of_a_start_whose_handler_died_before_the_call_ends_it():
     assert world.training_jobs() == {}
 
 
+def test_a_cancelled_start_never_stops_a_training_job_of_somebody_else():
+    world = QueueWorld()
+    world.submit("job1")
+    world.plane.knobs.throttle = 1
+    world.manager.run_pass()
+    world.client.create_training_job(**request("job1"))
+    world.manager.cancel("job1", by="ann")
+    world.later(LIFETIME)
+    assert world.states() == {"job1": "cancelled"}
+    assert world.training_jobs() == {"job1": "InProgress"}
+    assert world.plane.calls["StopTrainingJob"] == 0
+
+
+def test_a_cancelled_start_that_took_effect_unanswered_is_stopped():
+    world = QueueWorld()
+    world.submit("job1")
+    world.plane.knobs.lose_answers = 1
+    world.manager.run_pass()
+    world.manager.cancel("job1", by="ann")
+    world.events.clear()
+    world.later(LIFETIME)
+    world.deliver()
+    assert world.states() == {"job1": "cancelled"}
+    assert world.training_jobs() == {"job1": "Stopped"}
+
+
 def test_cancelling_again_changes_nothing_and_too_late_is_said():
     world = QueueWorld()
     world.submit("job1")

@@ -3,6 +3,7 @@ what it never touches, and what it costs."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,6 +81,19 @@ def test_a_start_that_nobody_told_is_taken_in():
     wait(world, 10)
     assert kinds(reconcile(world)) == [("running_unseen", "job1", True)]
     assert world.states() == {"job1": "running"}
+
+
+def test_a_start_that_pends_unseen_is_given_up_in_time():
+    world = QueueWorld(pool("p", pending_timeout=600_000), pool("q"), runtime=ALL_DAY)
+    world.plane.knobs.stick_pending = 1
+    world.submit("job1")
+    world.manager.run_pass()
+    world.plane.knobs.lose_events = 1
+    wait(world, MINUTE)
+    assert reconcile(world) == []
+    assert world.manager.run_pass().wake_at == world.job("job1").attempt.pending_since + 600_000
+    world.later(10 * MINUTE)
+    assert world.job("job1").attempt.pool == "q"
 
 
 def test_stopped_outside_the_queue_unseen_is_its_end():
@@ -213,6 +227,23 @@ def test_an_attempt_that_the_queue_has_given_up_but_that_runs_is_an_orphan():
     world.plane.advance()
     assert world.training_jobs() == {"job1": "Stopped"}
     assert world.states() == {"job1": "stopped"}
+
+
+def test_the_training_job_of_a_job_that_cannot_be_read_is_left_to_people():
+    world = running("job1")
+    job_of, world.store.job = world.store.job, lambda name: None
+    active = world.store.load
+
+    def without(now):
+        seen = active(now)
+        return replace(seen, snapshot=replace(seen.snapshot, active=()))
+
+    world.store.load = without
+    for _ in range(3):
+        wait(world, 5 * MINUTE)
+        assert reconcile(world) == []
+    world.store.job = job_of
+    assert world.training_jobs() == {"job1": "InProgress"}
 
 
 def test_training_jobs_of_others_and_of_other_queues_are_never_touched():

@@ -138,13 +138,18 @@ class QueueManager:
             return self._status(self._job(name))
         raise Unavailable(f"job {name} keeps changing; try again")
 
-    def observe(self, observation: Observation) -> None:
-        """Take in one training event; any number of times, in any order. Runs no pass."""
+    def observe(self, observation: Observation) -> str:
+        """Take in one training event; any number of times, in any order. Runs no pass.
+
+        Returns why it can change nothing, where it cannot.
+        """
         try:
-            self._effects.observe(observation)
+            ignored = self._effects.observe(observation)
         except NotUnderstood as error:
-            self._poisons.tell("job", observation.training_job, str(error))
+            ignored = str(error)
+            self._poisons.tell("job", observation.training_job, ignored)
         self._store.bump()
+        return ignored
 
     def tick(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:
         """A pass, after what only time calls for: marking the history, and a reconciliation where

@@ -22,7 +22,16 @@ from dataclasses import dataclass, replace
 from slotq_core.effects import HANDLER_LIFETIME, Effects
 from slotq_core.errors import SlotQError, Unavailable
 from slotq_core.model import Demand, Job, JobState, Pool
-from slotq_core.ports import Clock, Finding, Phase, Sighting, Store, TrainingService, Verdict
+from slotq_core.ports import (
+    Clock,
+    Finding,
+    Observation,
+    Phase,
+    Sighting,
+    Store,
+    TrainingService,
+    Verdict,
+)
 
 RECONCILE_EVERY = 300_000
 """How often (ms)."""
@@ -159,6 +168,8 @@ class _Run:
         if not self._expects(job.name, training_job):
             return None  # Its end has been seen meanwhile.
         seen = self.training.describe(training_job)
+        if self.mend:
+            self._take_in(training_job, seen)
         if seen is None:
             kind, said = "vanished", "is not in SageMaker any more: the job ends as stopped"
         elif seen.phase.ended:
@@ -167,12 +178,14 @@ class _Run:
             kind, said = "running_unseen", "has begun to run unseen: that is taken in"
         else:
             return None
-        if self.mend and seen is None:
-            self.effects.vanished(training_job)
-        elif self.mend and seen is not None:
-            self.effects.observe(seen)
         text = f"training job {training_job} {said}"
         return Finding(kind=kind, subject=job.name, text=text, mended=self.mend)
+
+    def _take_in(self, training_job: str, seen: Observation | None) -> None:
+        if seen is None:
+            self.effects.vanished(training_job)
+        else:
+            self.effects.observe(seen)
 
     def _stranger(
         self, name: str, sighting: Sighting | None, foreign: list[Sighting]
@@ -214,9 +227,15 @@ class _Run:
         return Finding(kind="foreign", subject=pool.name, text=text, mended=self.mend)
 
     def _expects(self, job: str, training_job: str) -> bool:
-        """Whether this training job is the job's live attempt, as it stands now."""
+        """Whether this training job is the job's live attempt, as it stands now.
+
+        A job that has the name and is not there is one that could not be read and was put out of
+        the way: its training job is left to people.
+        """
         kept = self.store.job(job)
-        return bool(kept and kept.attempt and kept.attempt.training_job == training_job)
+        if kept is None:
+            return True
+        return kept.attempt is not None and kept.attempt.training_job == training_job
 
 
 def foreign_use(
