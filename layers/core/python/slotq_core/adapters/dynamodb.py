@@ -7,7 +7,8 @@ so the same commit again is refused (Conflict), and whoever loads again finds wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -23,13 +24,15 @@ from slotq_core.adapters.dynamodb_actions import (
 )
 from slotq_core.adapters.dynamodb_calls import TableCalls
 from slotq_core.adapters.dynamodb_configuration import Configuration
-from slotq_core.adapters.dynamodb_errors import Contended
+from slotq_core.adapters.dynamodb_errors import Contended, refused_keys
 from slotq_core.adapters.dynamodb_history import History
-from slotq_core.adapters.dynamodb_items import Item, attempt_of, job_of
+from slotq_core.adapters.dynamodb_inspection import Inspection
+from slotq_core.adapters.dynamodb_items import Item, attempt_of, copies_of
 from slotq_core.adapters.dynamodb_pools import PoolFacts
+from slotq_core.adapters.dynamodb_quarantine import Quarantine
 from slotq_core.adapters.dynamodb_scheduler import Scheduler
 from slotq_core.adapters.dynamodb_sightings import Sightings
-from slotq_core.adapters.dynamodb_sound import UNREADABLE, Sieve
+from slotq_core.adapters.dynamodb_sound import Sieve, whole_job
 from slotq_core.adapters.dynamodb_table import table_definition, time_to_live
 from slotq_core.adapters.dynamodb_world import WorldLoader
 from slotq_core.adapters.expiry import HISTORY
@@ -45,7 +48,7 @@ from slotq_core.errors import (
 from slotq_core.model import Attempt, Demand, Job, JobState, Pool, PoolHealth
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import order_key
-from slotq_core.ports import Change, Request, Sighting, World
+from slotq_core.ports import Change, Finding, Poison, Request, Sighting, World
 
 __all__ = ["MAX_ACTIONS", "DynamoStore", "action_count", "table_definition", "time_to_live"]
 
@@ -66,6 +69,8 @@ class DynamoStore:
         self._facts = PoolFacts(self._calls)
         self._sightings = Sightings(self._calls)
         self._history = History(self._calls)
+        self._quarantine = Quarantine(self._calls, self._configuration)
+        self._inspection = Inspection(self._calls, self._configuration, self._quarantine, history)
 
     def pools(self) -> tuple[Pool, ...]:
         return self._configuration.pools()
@@ -110,6 +115,12 @@ class DynamoStore:
         """DynamoDB itself removes what is marked, within days of its time."""
         return self._history.expire(limit)
 
+    def quarantine(self, poison: Poison) -> None:
+        self._quarantine.take(poison)
+
+    def inspect(self, *, mend: bool = False) -> Iterator[Finding]:
+        return self._inspection.run(mend=mend)
+
     def submit(self, job: Job, request: Request) -> Job:
         kept = replace(job, version=1)
         actions = submit_actions(self._calls.table, kept, stored_request.pack(request))
@@ -143,16 +154,34 @@ class DynamoStore:
                 f"{MAX_ACTIONS}"
             )
         self._touch_lines([c.after for c in changes if c.after.waits and not c.before.waits])
-        self._calls.transact(actions)
+        try:
+            self._calls.transact(actions)
+        except Conflict as conflict:
+            self._doubt(changes, refused_keys(conflict, actions))
+            raise
         return tuple(committed(change) for change in changes)
 
+    def _doubt(self, changes: Sequence[Change], refused: set[table.Key]) -> None:
+        """A job is not as it was read: somebody was faster; or the copy that was read is not as its
+        job, and would be refused for ever."""
+        for change in changes:
+            if table.job_key(change.before.name) in refused:
+                with suppress(SlotQError):
+                    keys = copies_of(change.before)
+                    self._quarantine.copies.check(change.before.name, keys, mend=True)
+
     def job(self, name: str) -> Job | None:
+        """Raises NotUnderstood where its item cannot be understood, and no copy of it either."""
         item = self._calls.item(table.job_key(name))
-        try:
-            return job_of(item) if item else None
-        except UNREADABLE as error:
-            kind = type(error).__name__
-            raise NotUnderstood(f"what is kept of job {name} cannot be read ({kind})") from error
+        if item is None:
+            return None
+        if (job := whole_job(item)) is None:
+            keys = [table.active_key(pool.name, name) for pool in self._configuration.pools()]
+            self._quarantine.copies.check(name, keys, mend=True)
+            job = whole_job(self._calls.item(table.job_key(name)))
+        if job is None:
+            raise NotUnderstood(f"what is kept of job {name} cannot be read")
+        return job
 
     def request(self, name: str) -> Request:
         item = self._calls.item(table.request_key(name))
@@ -168,9 +197,10 @@ class DynamoStore:
         *records, main = [*self._calls.query(wanted)] or [Item()]
         if not main or main["sk"]["S"] != table.JOB:
             return ()
-        own = (attempt_of(item) for item in records if item["entryTime"] == main["entryTime"])
-        found = {attempt.number: attempt for attempt in own}
-        live = job_of(main).attempt
+        own = [item for item in records if item.get("entryTime") == main.get("entryTime")]
+        found = {each.number: each for each in Sieve().read(own, attempt_of)}
+        job = whole_job(main)
+        live = job.attempt if job else None
         if live and not (live.number in found and found[live.number].ended_at):
             found[live.number] = live
         return tuple(found[number] for number in sorted(found))
@@ -196,7 +226,7 @@ class DynamoStore:
             limit=limit,
             consistent=False,
         )
-        return Sieve().read(items, job_of)
+        return (job for item in items if (job := whole_job(item)))
 
     def ahead_of(self, job: Job) -> int:
         return sum(

@@ -117,5 +117,9 @@ def update(name: str, key: table.Key, expression: expressions.Expression) -> Act
     return {"Update": {"TableName": name, "Key": keyed(key), **expression}}
 
 
+def check(name: str, key: table.Key, condition: expressions.Expression) -> Action:
+    return {"ConditionCheck": {"TableName": name, "Key": keyed(key), **condition}}
+
+
 def delete(name: str, key: table.Key, condition: expressions.Expression | None = None) -> Action:
     return {"Delete": {"TableName": name, "Key": keyed(key), **(condition or {})}}

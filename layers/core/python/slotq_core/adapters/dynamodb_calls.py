@@ -34,6 +34,17 @@ class TableCalls:
         for answer in self._pages(expression, limit, consistent=consistent):
             yield from answer["Items"]
 
+    def scan(self, expression: Expression) -> Iterator[Item]:
+        """Everything that the expression lets through, strongly consistent. For people."""
+        request = {**expression, "TableName": self.table, "ConsistentRead": True}
+        while True:
+            with translated():
+                answer = self._client.scan(**request)
+            yield from answer["Items"]
+            if "LastEvaluatedKey" not in answer:
+                return
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
     def count(self, expression: Expression) -> int:
         """How many items; not strongly consistent."""
         pages = self._pages({**expression, "Select": "COUNT"}, None, consistent=False)

@@ -13,10 +13,9 @@ from slotq_core.adapters.dynamodb_items import (
     foreign_of,
     free_of,
     ledger_of,
-    pool_of,
     write,
 )
-from slotq_core.adapters.dynamodb_sound import Sieve, key_of
+from slotq_core.adapters.dynamodb_sound import Sieve, definition_of
 from slotq_core.adapters.snapshots import as_configured
 from slotq_core.errors import Conflict, Misconfigured, Unavailable
 from slotq_core.model import Demand, Pool
@@ -135,13 +134,5 @@ def in_use(pool: Pool, used: Demand) -> Misconfigured:
 
 
 def _in_order(items: Iterable[Item], sieve: Sieve) -> tuple[Pool, ...]:
-    placed = sieve.read(items, lambda item: (int(item["position"]["N"]), sound_pool(item)))
+    placed = sieve.read(items, definition_of)
     return tuple(pool for _, pool in sorted(placed, key=lambda each: each[0]))
-
-
-def sound_pool(item: Item) -> Pool:
-    """Raises one of UNREADABLE."""
-    pool = pool_of(item)
-    if table.pool_key(pool.name) != key_of(item):
-        raise ValueError(f"it defines the pool {pool.name}")
-    return pool

@@ -148,6 +148,47 @@ def count_foreign(amount: Demand, before: Demand, seen: int) -> Expression:
     return build.expression()
 
 
+def as_read(item: Mapping[str, Any], *attributes: str) -> Expression:
+    """These attributes are what they were when the item was read, whatever they are: for mending
+    what nobody can understand."""
+    names = {f"#a{n}": attribute for n, attribute in enumerate(attributes)}
+    values = {f":a{n}": item[each] for n, each in enumerate(attributes) if each in item}
+    conditions = [
+        f"{name} = :{name[1:]}" if f":{name[1:]}" in values else f"attribute_not_exists({name})"
+        for name in names
+    ]
+    built: Expression = {
+        "ConditionExpression": " AND ".join(conditions),
+        "ExpressionAttributeNames": names,
+    }
+    return {**built, "ExpressionAttributeValues": values} if values else built
+
+
+def unchanged(item: Mapping[str, Any]) -> Expression:
+    """The item is there, and all of what was read is as it was."""
+    contents = [attribute for attribute in item if attribute not in {"pk", "sk"}]
+    return as_read(item, "pk", *contents)
+
+
+def mend_line() -> Expression:
+    """Say that nobody has touched the line lately. Condition: nobody has, since it was found that
+    this cannot be told: else a submission may count on the line."""
+    return {
+        "UpdateExpression": "SET touched = :never",
+        "ConditionExpression": "NOT attribute_type(touched, :number)",
+        "ExpressionAttributeValues": {":never": _number(0), ":number": _text("N")},
+    }
+
+
+def unmark(whose: Mapping[str, Any]) -> Expression:
+    """It does not expire: the job that it belongs to lives."""
+    return {
+        "UpdateExpression": "REMOVE expiresAt",
+        "ConditionExpression": "entryTime = :whose",
+        "ExpressionAttributeValues": {":whose": whose},
+    }
+
+
 def expire(*, whose: Mapping[str, Any], at: Mapping[str, Any]) -> Expression:
     """It goes then, if it belongs to the job that entered the queue at that moment: the name may
     have been given again, and what belongs to a job that lives never expires."""
@@ -166,14 +207,22 @@ def raise_generation() -> Expression:
     }
 
 
+def new_generation() -> Expression:
+    """Where it is no number: one that nobody has seen."""
+    return {
+        "UpdateExpression": "SET generation = :new",
+        "ExpressionAttributeValues": {":new": _number(1 << 40)},
+    }
+
+
 def take_lease(holder: str, *, now: int, until: int, never: int) -> Expression:
-    """Nobody holds the lease, or we do, or its holder's time is over, or it never would be: an end
-    beyond `never` was written by a clock gone wrong."""
+    """Nobody holds the lease, or we do, or its holder's time is over; or it never would be: an end
+    that is no number, or beyond `never`, was written by a clock gone wrong."""
     return {
         "UpdateExpression": "SET #holder = :holder, #until = :until",
         "ConditionExpression": (
             "attribute_not_exists(#holder) OR #holder = :holder"
-            " OR #until <= :now OR #until > :never"
+            " OR NOT attribute_type(#until, :number) OR #until <= :now OR #until > :never"
         ),
         "ExpressionAttributeNames": {"#holder": "holder", "#until": "until"},
         "ExpressionAttributeValues": {
@@ -181,6 +230,7 @@ def take_lease(holder: str, *, now: int, until: int, never: int) -> Expression:
             ":now": _number(now),
             ":until": _number(until),
             ":never": _number(never),
+            ":number": _text("N"),
         },
     }
 
@@ -207,9 +257,11 @@ def take_turn(*, now: int, next_at: int, never: int) -> Expression:
     return {
         "UpdateExpression": "SET nextAt = :next",
         "ConditionExpression": (
-            "attribute_not_exists(nextAt) OR nextAt <= :now OR nextAt > :never"
+            "attribute_not_exists(nextAt) OR NOT attribute_type(nextAt, :number)"
+            " OR nextAt <= :now OR nextAt > :never"
         ),
         "ExpressionAttributeValues": {
+            ":number": _text("N"),
             ":next": _number(next_at),
             ":now": _number(now),
             ":never": _number(never),
@@ -231,6 +283,11 @@ def next_revision(seen: int) -> Expression:
     build.require(f"revision = {build.value(seen)}" if seen else "attribute_not_exists(revision)")
     build.set("revision", seen + 1)
     return build.expression()
+
+
+def all_but_requests() -> Expression:
+    """Every item but the (large) requests; of those, the ones that are to expire."""
+    return {"FilterExpression": "attribute_not_exists(jobDetails) OR attribute_exists(expiresAt)"}
 
 
 def partition(pk: str) -> Expression:

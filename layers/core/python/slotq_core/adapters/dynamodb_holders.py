@@ -16,7 +16,7 @@ from slotq_core.adapters.dynamodb_items import (
     mark,
     marks_in,
 )
-from slotq_core.adapters.dynamodb_sound import UNREADABLE, Sieve, copy_of
+from slotq_core.adapters.dynamodb_sound import UNREADABLE, Sieve, copy_of, key_in
 from slotq_core.model import HEALTHY, Demand, Job, Pool, PoolHealth
 from slotq_core.ports import Ledger, Poison
 
@@ -57,6 +57,11 @@ class Holders:
         """Whether the items were read as one transaction left them."""
         return self.whole and not self.unexplained and self.held_marks == self.marks
 
+    @property
+    def copies_poisoned(self) -> bool:
+        """Somebody is there who cannot be understood."""
+        return any(key_in(each)[1] != table.HEALTH for each in self.poison)
+
     def offers(self, capacity: Demand) -> bool:
         """Whether the ledger gives away what the pool has, no more and no less."""
         if not self.whole or self.free is None:
@@ -68,8 +73,9 @@ class Holders:
 def occupied(read: Holders, pool: Pool) -> tuple[Demand, tuple[Poison, ...]]:
     """What jobs that a plan can see may not have, in a pool whose items stand still, and what is
     wrong with them. Where nobody knows what is free, nothing is."""
-    some_copy = any(table.HEALTH not in each.key for each in read.poison)
-    explained = read.adds_up or (some_copy and min(read.unexplained.values(), default=0) >= 0)
+    explained = read.adds_up or (
+        read.copies_poisoned and min(read.unexplained.values(), default=0) >= 0
+    )
     if explained and read.offers(pool.capacity):
         return read.foreign + read.kept + read.unexplained, read.poison
     wrong = Sieve()

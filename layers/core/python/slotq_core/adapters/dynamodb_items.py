@@ -76,8 +76,12 @@ def history_of(change: Change) -> Items:
 
 def farewell(job: Job, expires_at: int) -> Items:
     """What an ended job's JOB item is marked with, and the note that the rest is to be marked."""
-    mark = {"N": str(expires_at)}
-    note = {"jobName": {"S": job.name}, "entryTime": {"S": iso(job.entry_time)}, "goesAt": mark}
+    mark: Value = {"N": str(expires_at)}
+    note: Item = {
+        "jobName": {"S": job.name},
+        "entryTime": {"S": iso(job.entry_time)},
+        "goesAt": mark,
+    }
     return {
         table.job_key(job.name): {table.EXPIRES_AT: mark},
         table.history_key(job.changed_at, job.name): note,
@@ -130,6 +134,11 @@ def ledger_of(item: Mapping[str, Value]) -> Ledger:
 def demand_of(item: Mapping[str, Value]) -> Demand:
     """What a HELD item keeps."""
     return _demand(item["demand"])
+
+
+def write_held(demand: Demand, marks: int) -> Item:
+    """Slots kept for a job that cannot be understood, and its part of the ledger's `holders`."""
+    return {"demand": _value("demand", demand), "holders": {"N": str(marks)}}
 
 
 def marks_in(item: Mapping[str, Value]) -> int:

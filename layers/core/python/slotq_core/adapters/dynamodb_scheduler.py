@@ -5,6 +5,7 @@ from __future__ import annotations
 from slotq_core.adapters import dynamodb_expressions as expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters.dynamodb_calls import TableCalls
+from slotq_core.adapters.dynamodb_errors import WrongType
 from slotq_core.adapters.snapshots import FAR_OFF
 from slotq_core.errors import Conflict
 
@@ -14,7 +15,10 @@ class Scheduler:
         self._calls = calls
 
     def bump(self) -> None:
-        self._calls.update(table.wake_key(), expressions.raise_generation())
+        try:
+            self._calls.update(table.wake_key(), expressions.raise_generation())
+        except WrongType:
+            self._calls.update(table.wake_key(), expressions.new_generation())
 
     def take_lease(self, holder: str, now: int, until: int) -> int | None:
         expression = expressions.take_lease(holder, now=now, until=until, never=until + FAR_OFF)
@@ -22,7 +26,11 @@ class Scheduler:
             wake = self._calls.updated(table.wake_key(), expression)
         except Conflict:
             return None
-        return int(wake.get("generation", {"N": "0"})["N"])
+        generation = wake.get("generation", {"N": "0"})
+        if "N" in generation:
+            return int(generation["N"])
+        self.bump()
+        return self.take_lease(holder, now, until)
 
     def end_lease(self, holder: str, generation: int | None) -> bool:
         return self._holds(table.wake_key(), expressions.end_lease(holder, generation))

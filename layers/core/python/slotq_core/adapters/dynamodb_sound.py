@@ -1,18 +1,20 @@
 """Whether an item can be understood: what cannot is named and passed over, and stops nothing else.
 
-An item may have been written by a newer release, by hand, or by a bug. A copy of a job is sound only
-where its job says that it stands: so a copy that was left behind is as good as unreadable.
+An item may have been written by a newer release, by hand, or by a bug. A copy of a job is sound
+only where its job says that it stands: so a copy left behind is as good as unreadable.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
 from slotq_core.adapters import dynamodb_table as table
-from slotq_core.adapters.dynamodb_items import Item, Value, copies_of, job_of
-from slotq_core.model import Job
+from slotq_core.adapters.dynamodb_items import Item, Value, copies_of, job_of, pool_of
+from slotq_core.model import Job, Pool
+from slotq_core.policy.lines import Line
 from slotq_core.ports import Poison
 
 T = TypeVar("T")
@@ -43,10 +45,10 @@ def bearer(key: table.Key) -> str:
 
 def whole_job(item: Mapping[str, Value] | None) -> Job | None:
     """The job in its own item; None where it is not there or cannot be understood."""
-    try:
-        return _judged(job_of(item)) if item else None
-    except UNREADABLE:
-        return None
+    with suppress(*UNREADABLE):
+        job = _judged(job_of(item)) if item else None
+        return job if item and job and key_of(item) == table.job_key(job.name) else None
+    return None
 
 
 def copy_of(item: Item) -> Job:
@@ -57,11 +59,40 @@ def copy_of(item: Item) -> Job:
     return job
 
 
+def whole_copy(item: Item | None, name: str) -> Job | None:
+    """The job of that name in a copy; None where that is not what the item is."""
+    with suppress(*UNREADABLE):
+        copy = copy_of(item) if item else None
+        return copy if copy and copy.name == name else None
+    return None
+
+
+def whole_pool(item: Item) -> tuple[int, Pool] | None:
+    """A pool's definition and its position."""
+    with suppress(*UNREADABLE):
+        return definition_of(item)
+    return None
+
+
+def definition_of(item: Item) -> tuple[int, Pool]:
+    """The same. Raises one of UNREADABLE."""
+    pool = pool_of(item)
+    if table.pool_key(pool.name) != key_of(item):
+        raise ValueError(f"it defines the pool {pool.name}")
+    return int(item["position"]["N"]), pool
+
+
+def parses(line: str) -> bool:
+    with suppress(*UNREADABLE):
+        Line.parse(line)
+        return True
+    return False
+
+
 def _judged(job: Job) -> Job:
     if job.active != (job.attempt is not None):
-        raise ValueError(
-            f"a job that is {job.state} {'has no' if job.active else 'has an'} attempt"
-        )
+        has = "has no" if job.active else "has an"
+        raise ValueError(f"a job that is {job.state} {has} attempt")
     if (job.state == "backoff") != (job.not_before is not None):
         raise ValueError(f"a job that is {job.state} waits until {job.not_before}")
     return job

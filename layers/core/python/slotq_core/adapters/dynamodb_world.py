@@ -109,8 +109,7 @@ class WorldLoader:
         while True:
             items = [*self._calls.query(expression, limit=asked)]
             jobs = sieve.read(items, copy_of)
-            enough = limit is None or asked is None or len(jobs) >= limit or len(items) < asked
-            if enough:
+            if limit is None or asked is None or len(jobs) >= limit or len(items) < asked:
                 return jobs, not items
             asked = len(items) + limit - len(jobs)  # Some could not be: look behind them.
 

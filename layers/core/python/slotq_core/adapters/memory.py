@@ -23,7 +23,7 @@ from slotq_core.errors import Conflict, Misconfigured, NameTaken, NoSuchJob
 from slotq_core.model import HEALTHY, Attempt, Demand, Job, JobState, Pool, PoolHealth
 from slotq_core.policy.lines import Line, heads_needed, line_of
 from slotq_core.policy.order import order_key
-from slotq_core.ports import Change, Ledger, Request, Sighting, World
+from slotq_core.ports import Change, Finding, Ledger, Poison, Request, Sighting, World
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -161,6 +161,13 @@ class MemoryStore:
             self._job_of.pop(attempt.training_job, None)
         self._marked.discard(name)
         del self._jobs[name], self._requests[name]
+
+    def quarantine(self, poison: Poison) -> None:
+        """Nothing here was ever written down, so nothing has to be read."""
+
+    def inspect(self, *, mend: bool = False) -> Iterable[Finding]:
+        """There are no copies that could disagree."""
+        return ()
 
     @_one_at_a_time
     def submit(self, job: Job, request: Request) -> Job:
