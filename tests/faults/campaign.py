@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
+from traceback import format_exc
 
 from tests.faults import chaos, crashes, interleavings, mutants
 from tests.faults.crashes import Crash
@@ -71,7 +72,10 @@ def tasks(size: Size, seed: int) -> list[Task]:
 def perform(task: Task) -> Outcome:
     kind, *words = task
     outcome = Outcome()
-    _KINDS[kind](outcome, *words)
+    try:
+        _KINDS[kind](outcome, *words)
+    except Exception:  # noqa: BLE001 - it goes into the report, with all the others
+        outcome.violations.append(f"{task}: the campaign itself fails\n{format_exc()}")
     return outcome
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from tests.faults.promises import STABLE
+from tests.faults.promises import CONVERGENT, STABLE
 from tests.faults.scenarios import Scenario, Step
 from tests.faults.world import SOON, TICK, Call, Gate, Killed, World
 
@@ -179,6 +179,8 @@ def finish(world: World, scenario: Scenario, *, unanswered: Sequence[Step] = ())
     """The end as it should be; and from there on nothing happens any more."""
     if not world.watch.broken:
         world.watch.look_at_end(scenario.allowed(world, unanswered=unanswered))
+    if not world.watch.broken and (wrong := scenario.then(world)):
+        world.watch.note(CONVERGENT, wrong)
     finish_quietly(world)
 
 

@@ -22,14 +22,15 @@ from slotq.local.plane import Plane
 from slotq.local.plane_client import PlaneClient
 from slotq.local.training_job import TrainingJob
 from slotq.local.virtual import VirtualClock, VirtualRunner, Work
+from slotq_core import manager as manager_module
 from slotq_core.adapters.dynamodb import DynamoStore, table_definition
 from slotq_core.adapters.lambda_invoke import AsynchronousPass
 from slotq_core.adapters.sagemaker import SageMakerTraining, observation_of
 from slotq_core.errors import Refused, SlotQError
-from slotq_core.manager import QueueManager
+from slotq_core.manager import JOBS_PER_COMMIT, QueueManager
 from slotq_core.model import Demand, Pool
 from slotq_core.wire import parse_submission
-from tests.faults.fake_dynamodb import FakeDynamo
+from tests.faults.fake_dynamodb import FakeDynamo, Table
 from tests.faults.promises import CONVERGENT, Watch
 from tests.queue_world import request
 
@@ -116,6 +117,8 @@ class World:
         runtime: int = 200_000,
         retries: tuple[int, ...] = RETRIES,
         leases: bool = True,
+        per_commit: int | None = None,
+        history: int | None = None,
     ) -> None:
         """`runtime`: of each job that `work` does not name (ms). `leases=False`: each lease is over
         as soon as it is taken, so that passes run beside each other: it must do no harm."""
@@ -124,6 +127,8 @@ class World:
         self.event_policy = events
         self.retries = retries
         self.leases = leases
+        self._kept = {} if history is None else {"history": history}
+        manager_module.JOBS_PER_COMMIT = per_commit or JOBS_PER_COMMIT
         self.clock = VirtualClock(START)
         self.watch = Watch(self)
         self.ours: set[str] = set()
@@ -191,7 +196,20 @@ class World:
 
     def _tick(self) -> None:
         self.after(TICK, "tick", self._tick)
+        self._sweep()
         self.tick()
+
+    @property
+    def table(self) -> Table:
+        return self.dynamo.tables[TABLE]
+
+    def _sweep(self) -> None:
+        """DynamoDB removes what has expired."""
+        now = self.clock.now() // 1000
+        for key, item in list(self.table.items.items()):
+            if "expiresAt" in item and int(item["expiresAt"]["N"]) <= now:
+                self.table.put(key, None)
+                self.watch.swept(key)
 
     def run_pass(self) -> None:
         self._asynchronous("pass", on_pass)
@@ -298,7 +316,7 @@ class World:
         sagemaker, lambdas = self.wire(invocation, "sagemaker"), self.wire(invocation, "lambda")
         training = SageMakerTraining(queue=TABLE, clock=self.clock, make_client=lambda: sagemaker)
         return QueueManager(
-            store=kind(self.wire(invocation, "dynamodb"), TABLE),
+            store=kind(self.wire(invocation, "dynamodb"), TABLE, **self._kept),
             training=training,
             clock=self.clock,
             notifier=AsynchronousPass(lambda: lambdas, "slotq"),
