@@ -226,7 +226,7 @@ class DynamoStore:
             limit=limit,
             consistent=False,
         )
-        return (job for item in items if (job := whole_job(item)))
+        return [job for item in items if (job := whole_job(item))]
 
     def ahead_of(self, job: Job) -> int:
         return sum(
