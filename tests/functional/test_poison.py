@@ -5,6 +5,7 @@ import json
 import pytest
 
 import app
+from slotq_core.adapters.dynamodb_table import active_key, job_key
 from tests.functional.account import EVENTS, TABLE, Account, add_job, sample
 
 POISON = {
@@ -85,10 +86,12 @@ def test_what_fails_for_another_reason_is_raised_for_lambda_to_try_again(
 
 
 def spoil(account: Account, pk: str, sk: str) -> None:
-    """An item of the table loses its state, as no release of this program would write it."""
+    """An item of the table gets a priority that no release of this program would write."""
     key = {"pk": {"S": pk}, "sk": {"S": sk}}
     (item,) = [it for it in account.items() if {"pk": it["pk"], "sk": it["sk"]} == key]
-    del item["jobState"]
+    bearer = item["job"]["M"] if "job" in item else item
+    assert "priority" in bearer
+    bearer["priority"] = {"S": "high"}
     account.dynamodb.put_item(TableName=TABLE, Item=item)
 
 
@@ -101,13 +104,13 @@ def two_jobs_one_runs(account: Account) -> None:
 
 def test_a_broken_copy_is_rebuilt_from_its_job_and_stops_nothing(account: Account, output):
     two_jobs_one_runs(account)
-    spoil(account, "ACTIVE#main", "job1")
+    spoil(account, *active_key("main", "job1"))
     account.settle()
     assert [account.state("job1"), account.state("whole")] == ["running", "running"]
     (letter,) = account.letters.read
     assert letter["kind"] == "item"
     assert "job1" in letter["subject"]
-    assert "ACTIVE#main" in output()
+    assert "ACTIVE#job1" in output()
     account.call("cancel-job")
     account.settle()
     assert account.state("job1") == "cancelled"
@@ -116,8 +119,8 @@ def test_a_broken_copy_is_rebuilt_from_its_job_and_stops_nothing(account: Accoun
 
 def test_a_job_that_cannot_be_read_is_put_out_of_the_way_and_its_slot_stays_held(account: Account):
     two_jobs_one_runs(account)
-    spoil(account, "JOB#job1", "JOB")
-    spoil(account, "ACTIVE#main", "job1")
+    spoil(account, *job_key("job1"))
+    spoil(account, *active_key("main", "job1"))
     account.settle()
     account.send("training-completed")
     account.settle()

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from slotq_core.adapters import dynamodb_table as table
@@ -185,7 +186,7 @@ def keyed(key: table.Key, item: Mapping[str, Value] | None = None) -> dict[str, 
 def write(record: Record) -> Item:
     """A record's fields that differ from their defaults, as attributes."""
     return {
-        _attribute(record, field.name): _value(field.name, value)
+        _attribute(type(record), field.name): _value(field.name, value)
         for field in fields(record)
         if not _is_default(value := getattr(record, field.name), field)
     }
@@ -207,9 +208,10 @@ def read(kind: type[Record], item: Mapping[str, Value]) -> dict[str, Any]:
     return found
 
 
-def _attribute(record: Record | type[Record], field: str) -> str:
+@cache
+def _attribute(kind: type[Record], field: str) -> str:
     """camelCase, as DynamoDB people write it; and DESIGN's names `jobName` and `jobState`."""
-    if field in {"name", "state"} and (record is Job or isinstance(record, Job)):
+    if field in {"name", "state"} and kind is Job:
         return f"job{field.capitalize()}"
     first, *rest = field.split("_")
     return first + "".join(word.capitalize() for word in rest)
