@@ -74,3 +74,19 @@ def test_a_pass_costs_the_same_however_many_wait_and_never_lists(moto_client: An
     few, *more = [a_pass(moto_client, count) for count in WAITING]
     assert more == [few, few]
     assert few[2] == ["create", "stop"]
+
+
+def test_the_lease_costs_two_small_writes_and_a_refusal_one(moto_client: Any) -> None:
+    moto_client.create_table(**table_definition("t"))
+    store = DynamoStore(moto_client, "t")
+    a_queue(store)
+    manager = QueueManager(store=store, training=Training(), clock=Fixed(), notifier=Fixed())
+    with measured(moto_client) as meter:
+        manager.run_pass(holder="one")
+    queries = ["Query"] * (1 + 1 + 1 + 1)  # configuration, pool, lines, due
+    assert meter.calls == ["UpdateItem", *queries, "UpdateItem"]
+    store.take_lease("another", now=NOW, until=NOW + 40_000)
+    with measured(moto_client) as meter:
+        assert manager.run_pass(holder="one").busy
+    assert set(meter.calls) <= {"UpdateItem"}
+    assert len(meter.calls) <= 1  # What DynamoDB refuses is no answer that the meter sees.

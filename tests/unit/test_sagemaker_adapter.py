@@ -265,7 +265,7 @@ def test_a_listing_that_takes_too_long_is_given_up() -> None:
         world.client.create_training_job(**request(f"job-{n:03}"))
     listing = iter(world.training.live())
     next(listing)
-    world.clock.set(30_001)
+    world.clock.set(20_001)
     with pytest.raises(Unavailable, match="too many pages"):
         list(listing)
 
