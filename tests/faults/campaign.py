@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from tests.faults import chaos, crashes, interleavings, mutants
 from tests.faults.crashes import Crash
@@ -131,7 +132,7 @@ def _follow(
             handlers = " | ".join(label for label, _ in fewer.handlers)
             choices = ",".join(map(str, schedule.taken))
             outcome.violations.append(
-                f"case {name}: {handlers}, switched {least.taken}\n{_told(shown)}\n"
+                f"case {name}: {handlers}, switched {_brief(least)}\n{_told(shown)}\n"
                 f"again: python -m tests.faults --replay 'race|{name}|{choices}'"
             )
             return
@@ -198,6 +199,12 @@ def _told(world: World) -> str:
     lines = [line for line in world.history if not line.endswith("] tick")]
     broken = "\n".join(f"  {each}" for each in world.watch.broken[:5])
     return "\n".join([broken, *(line[:200] for line in lines[-SHOWN:])])
+
+
+def _brief(schedule: Schedule) -> str:
+    """Who ran, and for how many switching points on end."""
+    runs = [f"{who}×{len(list(each))}" for who, each in groupby(schedule.taken)]
+    return " ".join(runs[:40])
 
 
 def _scenario(name: str) -> crashes.Scenario:

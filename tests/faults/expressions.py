@@ -125,6 +125,11 @@ class _Reader:
                 return lambda item, names, values: (
                     (operand(item, names, values) is not None) is wanted
                 )
+            case "attribute_type":
+                there, kind = self.arguments(2)
+                return lambda item, names, values: (
+                    (kind(item, names, values) or {})["S"] in (there(item, names, values) or {})
+                )
             case "begins_with":
                 whole, prefix = self.arguments(2)
                 return lambda item, names, values: _begins(

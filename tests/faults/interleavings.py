@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from slotq.local.knobs import Knobs
 from slotq.local.virtual import Work
 from slotq_core.model import JobState, Pool
@@ -64,6 +66,8 @@ class Baton(Gate):
         self._alive: list[int] = []
         self._over = threading.Semaphore(0)
         self._me = threading.local()
+        self._refused: int | None = None
+        """Who has run into another's transaction just now."""
         self.errors: list[BaseException] = []
         self.switches: list[str] = []
 
@@ -98,7 +102,12 @@ class Baton(Gate):
         me: int | None = getattr(self._me, "number", None)
         if me is None or len(self._alive) < 2:
             return
-        chosen = self._schedule.choose(self._alive, me)
+        able, current = list(self._alive), me
+        if self._refused == me:
+            # A transaction under way ends within milliseconds: whoever ran into it does not go
+            # round and round meanwhile.
+            able, current, self._refused = [*(n for n in able if n != me), me], None, None
+        chosen = self._schedule.choose(able, current)
         if chosen != me:
             self._turns[chosen].release()
             self._turns[me].acquire()
@@ -108,9 +117,13 @@ class Baton(Gate):
             return call.do()
         self.switch()
         self.switches.append(f"[{call.invocation.number}] {call}")
-        if call.operation == "transact_write_items":
-            return call.do(during=self.switch)
-        return call.do()
+        more = {"during": self.switch} if call.operation == "transact_write_items" else {}
+        try:
+            return call.do(**more)
+        except ClientError as error:
+            if "TransactionConflict" in str(error):
+                self._refused = self._me.number
+            raise
 
 
 Handler = Callable[[World], None]

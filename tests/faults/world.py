@@ -44,7 +44,7 @@ SOON = 50
 """How long an event or an asked-for pass takes to arrive (ms)."""
 LAG = 1_000
 """How far behind an index may be (ms)."""
-MOST_CALLS = 20_000
+MOST_CALLS = 5_000
 """Of one invocation. More than this is a loop without end."""
 AGAIN = " again"
 RETRIES = (60_000, 120_000)
@@ -75,7 +75,7 @@ class Call:
     service: str
     operation: str
     request: Mapping[str, Any]
-    do: Callable[[], Any]
+    do: Callable[..., Any]
 
     def __str__(self) -> str:
         at = self.request.get("TrainingJobName") or _keys(self.request)
@@ -287,6 +287,9 @@ class World:
             self.say(f"[{invocation.number}] refused: {error}")
         except SlotQError as error:
             self.say(f"[{invocation.number}] {type(error).__name__}: {error}")
+            return False
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a bug
+            self.watch.note(CONVERGENT, f"{label}: a bug: {error!r}"[:300])
             return False
         return True
 
