@@ -125,7 +125,7 @@ def crash_points(calls: Sequence[Call]) -> Iterator[Crash]:
         ends = after is None or after.invocation is not call.invocation
         writes = call.operation not in READS
         for mode in MODES:
-            if begins or before and before.operation not in READS:
+            if begins or (before and before.operation not in READS):
                 yield Crash(number, BEFORE, mode)
             if writes and ends:
                 yield Crash(number, AFTER, mode)

@@ -1,4 +1,5 @@
-"""The promises of DESIGN section 3, watched at every write of the store and every call of the plane.
+"""The promises of DESIGN section 3, watched at every write of the store and every step of
+the plane.
 
 What is checked is read from the table's raw items and from the training plane itself, not from the
 queue's own view of them. Nothing is raised, for the queue may survive an exception: what is broken
@@ -12,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from slotq_core.adapters.dynamodb_items import job_of
-from slotq_core.adapters.sagemaker import JOB_TAG, QUEUE_TAG, TOKEN_TAG
+from slotq_core.adapters.sagemaker import JOB_TAG, QUEUE_TAG
+from slotq_core.adapters.sagemaker_news import TOKEN_TAG
 from slotq_core.lifecycle import TRANSITIONS
 from slotq_core.model import Demand, Job, JobState, StopCause
 from tests.faults.expressions import Item

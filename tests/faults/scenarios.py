@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from slotq.local.errors import PlaneError
 from slotq.local.knobs import Knobs
 from slotq.local.virtual import Work
-from slotq_core.adapters.sagemaker import JOB_TAG, QUEUE_TAG, TOKEN_TAG
+from slotq_core.adapters.sagemaker import JOB_TAG, QUEUE_TAG
+from slotq_core.adapters.sagemaker_news import TOKEN_TAG
 from slotq_core.model import JobState, Pool
 from tests.faults.world import TABLE, EventPolicy, Gate, World, delivered, pool
 from tests.queue_world import request
@@ -66,13 +68,11 @@ class Scenario:
             **more,
         )
         for step in self.steps:
-            world.after(round(step.at * 1000), step.label, lambda act=step.act: act(world))
+            world.after(round(step.at * 1000), step.label, partial(step.act, world))
         return world
 
     def without(self, index: int) -> Scenario:
         """The same story without one of its steps; for finding the shortest."""
-        from dataclasses import replace
-
         left = tuple(step for number, step in enumerate(self.steps) if number != index)
         return replace(self, steps=left)
 

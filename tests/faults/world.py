@@ -25,7 +25,8 @@ from slotq.local.virtual import VirtualClock, VirtualRunner, Work
 from slotq_core import manager as manager_module
 from slotq_core.adapters.dynamodb import DynamoStore, table_definition
 from slotq_core.adapters.lambda_invoke import AsynchronousPass
-from slotq_core.adapters.sagemaker import SageMakerTraining, observation_of
+from slotq_core.adapters.sagemaker import SageMakerTraining
+from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.errors import Refused, SlotQError
 from slotq_core.manager import JOBS_PER_COMMIT, QueueManager
 from slotq_core.model import Demand, Pool
