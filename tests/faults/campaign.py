@@ -40,9 +40,9 @@ class Size:
     stride: int = 1
     """Of so many crash points one is tried."""
     doubles: int = 60
-    exhaustively: int = 2_500
+    exhaustively: int = 700
     """Schedules of one case at most."""
-    by_chance: int = 600
+    by_chance: int = 200
     chaos_jobs: tuple[int, ...] = (1_000,)
     mutants: int = len(mutants.MUTANTS)
 
