@@ -338,7 +338,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         "an_orphan_is_stopped",
-        (submit(1, "a"), plane(10, "CreateTrainingJob", **ghost("ghost")), until(960)),
+        (submit(1, "a"), plane(10, "CreateTrainingJob", **ghost("ghost")), until(1560)),
         done("a"),
         work={"ghost": Work(runtime=None)},
         runtime=100_000,
