@@ -125,6 +125,12 @@ class _Reader:
                 return lambda item, names, values: (
                     (operand(item, names, values) is not None) is wanted
                 )
+            case "attribute_type":
+                operand, kind = self.arguments(2)
+                return lambda item, names, values: (
+                    (found := operand(item, names, values)) is not None
+                    and kind(item, names, values) == {"S": next(iter(found))}
+                )
             case "begins_with":
                 whole, prefix = self.arguments(2)
                 return lambda item, names, values: _begins(
