@@ -7,10 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
-
 from slotq_core.adapters.dynamodb import DynamoStore
-from slotq_core.adapters.dynamodb_table import ledger_key, line_key
+from slotq_core.adapters.dynamodb_table import line_key
 from slotq_core.errors import Conflict, NameTaken, Unavailable
 from slotq_core.model import Demand, Job
 from slotq_core.policy.lines import line_of
@@ -84,9 +82,9 @@ def test_use_adds_up_whatever_comes_at_once(racing_store: Store) -> None:
     def live(name: str) -> Callable[[], None]:
         def life() -> None:
             job = waits(store, name)
-            job = _insist(store, starting(job))
+            job = insist(store, starting(job))
             highest.append(store.load(NOW).ledgers["p5"].used.slots)
-            _insist(store, completing(job))
+            insist(store, completing(job))
 
         return life
 
@@ -197,21 +195,6 @@ def test_a_load_between_two_items_of_a_transaction_is_read_again(
     assert next(answers, None) is None
 
 
-def test_a_ledger_that_never_agrees_makes_the_store_unavailable(
-    dynamo: DynamoStore, client: Any, table: str
-) -> None:
-    a_queue(dynamo)
-    starts(dynamo, "job1")
-    client.update_item(
-        TableName=table,
-        Key={"pk": {"S": ledger_key("p5")[0]}, "sk": {"S": ledger_key("p5")[1]}},
-        UpdateExpression="ADD used_slots :one",
-        ExpressionAttributeValues={":one": {"N": "1"}},
-    )
-    with pytest.raises(Unavailable, match="p5"):
-        dynamo.load(NOW)
-
-
 def _commit(
     store: Store, change: Change, seen: dict[str, int] | None = None
 ) -> Callable[[], tuple[Job, ...]]:
@@ -222,7 +205,7 @@ def _submit(store: Store, job: Job) -> Callable[[], Job]:
     return lambda: store.submit(job, REQUEST)
 
 
-def _insist(store: Store, change: Change) -> Job:
+def insist(store: Store, change: Change) -> Job:
     while True:
         try:
             return commit(store, change)

@@ -43,7 +43,18 @@ class _World:
     def free(self, pool: Pool) -> int:
         active = (*self.running.values(), *self.stopping.values())
         used = sum(size(job) for job in active if self.where[job.name] == pool.name)
-        return (pool.capacity - pool.foreign).slots - used
+        return pool.size(self.now).slots - used
+
+    def unwell(self, pool: Pool) -> bool:
+        """Backs off, or one job is trying it: "one probe at a time"."""
+        if not pool.health.errors:
+            return False
+        probes = [
+            job
+            for job in self.running.values()
+            if self.where[job.name] == pool.name and job.state is not JobState.RUNNING
+        ]
+        return bool(probes) or self.now < (pool.health.not_before or 0)
 
     def coming(self, pool: Pool) -> int:
         stopping = self.stopping.values()
@@ -121,6 +132,7 @@ class _Walk:
             return False
         claimed = self.world.claims.get(job.name)
         mine = [self.world.pools[name] for name in job.pools if name in self.world.pools]
+        mine = [p for p in mine if not self.world.unwell(p) or claimed == p.name]
         pools = [p for p in mine if p.name not in self.drains or claimed == p.name]
         self.walked.add(job.name)
         return self.starts(job, pools) or self.waits_or_evicts(job, pools, line)
@@ -128,6 +140,8 @@ class _Walk:
     def starts(self, job: Job, pools: list[Pool]) -> bool:
         for pool in pools:
             free = self.world.free(pool) - self.held_free[pool.name]
+            if self.world.unwell(pool):
+                continue
             if size(job) <= min(self.left(job, pool), free):
                 self.world.start(job, pool)
                 return True
@@ -143,7 +157,8 @@ class _Walk:
                 return True
             self.hold(job, pool)
             return False
-        offers = [(p, self.world.victims(job, p, self.left(job, p))) for p in pools]
+        well = [pool for pool in pools if not self.world.unwell(pool)]
+        offers = [(p, self.world.victims(job, p, self.left(job, p))) for p in well]
         possible = [(p, victims) for p, victims in offers if victims is not None]
         if possible:
             pool, victims = min(possible, key=lambda offer: self.world.harm(offer[1]))
@@ -180,7 +195,8 @@ class _Walk:
         due = [
             pool
             for pool in pools
-            if size(job) <= (pool.capacity - pool.foreign).slots
+            if size(job) <= pool.size(self.world.now).slots
+            and not self.world.unwell(pool)
             and pool.reserve_after is not None
             and self.world.now - job.entry_time >= pool.reserve_after
         ]

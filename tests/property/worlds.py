@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 
 from slotq.simulate.scenario import JobSpec, PoolSpec, Scenario
 from slotq_core.model import (
+    HEALTHY,
     Attempt,
     Claim,
     Demand,
     Job,
     JobState,
     Pool,
+    PoolHealth,
     Snapshot,
     StopCause,
     StopOrder,
@@ -22,6 +24,15 @@ from slotq_core.model import (
 NOW = 1_000_000
 """The moment at which random snapshots are planned (ms)."""
 
+_health = st.sampled_from(
+    [
+        *[HEALTHY] * 6,
+        PoolHealth(errors=1, not_before=NOW + 5_000, message="no capacity"),
+        PoolHealth(errors=1, not_before=NOW),
+        PoolHealth(learned=2, learned_until=NOW + 9_000),
+        PoolHealth(learned=1, learned_until=NOW),
+    ]
+)
 durations = st.sampled_from([0, 5_000, 30_000, 100_000])
 
 
@@ -36,6 +47,7 @@ def pools(draw: st.DrawFn) -> tuple[Pool, ...]:
             reserve_after=draw(st.sampled_from([None, None, 0, 50_000])),
             min_runtime=draw(st.sampled_from([0, 0, 40_000])),
             max_min_runtime=draw(st.sampled_from([0, 60_000])),
+            health=draw(_health),
         )
         for name in ("p", "q", "r")[: draw(st.integers(1, 3))]
     )

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from slotq.local.virtual import VirtualClock
 from slotq_core.effects import HANDLER_LIFETIME
-from slotq_core.errors import Conflict, NameTaken, NoSuchJob, TooLate
+from slotq_core.errors import Conflict, NameTaken, Unavailable
 from slotq_core.model import AttemptOutcome, JobState
 from slotq_core.names import training_job_name
 from slotq_core.ports import Observation, Phase
-from tests.queue_world import QueueWorld, pool, request
+from tests.queue_world import INSTANCE_TYPE, QueueWorld, evicting, pool, request
 
 LIFETIME = HANDLER_LIFETIME / 1000
-
-
-def evicting() -> QueueWorld:
-    """job1 runs and has just been asked to stop for job2."""
-    world = QueueWorld()
-    world.submit("job1", priority=1)
-    world.deliver()
-    world.submit("job2", priority=2)
-    world.manager.run_pass()
-    return world
 
 
 def test_a_job_goes_in_and_comes_out():
@@ -134,20 +125,20 @@ def test_an_end_that_nobody_told_is_seen_when_the_stop_is_repeated():
     assert world.job("job1").state is JobState.PREEMPTED
 
 
-def test_no_capacity_backs_off_and_tries_again_at_the_old_place():
+def test_without_capacity_the_pool_backs_off_and_the_job_keeps_its_place():
     world = QueueWorld()
     world.submit("job1")
     world.plane.knobs.refuse_creates = 1
     world.deliver()
-    job = world.job("job1")
-    assert (job.state, job.not_before) == (JobState.BACKOFF, world.clock.now() + 30_000)
+    job, until = world.job("job1"), world.clock.now() + 30_000
+    assert (job.state, job.cause) == (JobState.PENDING, "no_capacity")
     assert "account-level service limit" in job.message
-    assert world.manager.status("job1").reason.code == "backing_off"
-    result = world.manager.run_pass()
-    assert result.wake_at == job.not_before
+    reason = world.manager.status("job1").reason
+    assert (reason.code, reason.until) == ("pool_backs_off", until)
+    assert world.manager.run_pass().wake_at == until
     world.later(30)
     assert world.states() == {"job1": "running"}
-    assert world.job("job1").capacity_errors == 0
+    assert world.store.pool("p").health.errors == 0
     assert world.job("job1").entry_time == job.entry_time
     names = [attempt.training_job for attempt in world.manager.status("job1").attempts]
     assert names == ["job1", training_job_name("job1", 2)]
@@ -158,8 +149,97 @@ def test_a_capacity_error_that_comes_late_does_the_same():
     world.submit("job1")
     world.plane.knobs.fail_provisioning = 1
     world.deliver()
-    assert world.states() == {"job1": "backoff"}
+    assert world.states() == {"job1": "pending"}
     world.later(30)
+    assert world.states() == {"job1": "running"}
+
+
+def test_while_one_pool_backs_off_the_next_acceptable_one_is_tried():
+    world = QueueWorld(pool("p"), pool("q"))
+    world.submit("job1")
+    world.plane.knobs.refuse_creates = 1
+    world.deliver()
+    assert world.job("job1").attempt.pool == "q"
+
+
+def test_after_a_back_off_one_job_at_a_time_probes_the_pool_the_highest_first():
+    world = QueueWorld(pool(slots=3))
+    world.plane.knobs.refuse_creates = 1
+    world.submit("low")
+    world.deliver()
+    world.submit("high", priority=1)
+    world.submit("middle")
+    world.plane.knobs.start_seconds = 20
+    world.later(30)
+    assert world.states() == {"high": "starting", "low": "pending", "middle": "pending"}
+    assert world.manager.status("low").reason.code == "pool_is_probed"
+    world.later(20)
+    assert world.states() == {"high": "running", "low": "starting", "middle": "starting"}
+
+
+def test_a_fault_of_sagemakers_backs_the_job_off():
+    world = QueueWorld()
+    world.submit("job1", retries="0")
+    world.plane.knobs.fail_internally = 1
+    world.deliver()
+    job = world.job("job1")
+    assert (job.state, job.not_before) == (JobState.BACKOFF, world.clock.now() + 30_000)
+    assert world.manager.status("job1").reason.code == "backing_off"
+    world.later(30)
+    assert world.states() == {"job1": "running"}
+    assert world.job("job1").faults == 0
+
+
+def test_an_account_limit_below_the_pools_size_is_learned_and_tried_again_later():
+    world = QueueWorld(pool(slots=4), runtime=10_000_000)
+    world.plane.knobs.limits = {INSTANCE_TYPE: 2}
+    for n in range(4):
+        world.submit(f"job{n}")
+    world.deliver()
+    world.later(30)
+    assert Counter(world.states().values()) == {"running": 2, "pending": 2}
+    health = world.store.pool("p").health
+    assert health.learned == 2
+    assert "is 2 Instances" in health.message
+    creates = world.plane.calls["CreateTrainingJob"]
+    world.later(600)
+    assert world.plane.calls["CreateTrainingJob"] == creates
+    world.plane.knobs.limits = {}
+    world.later(1800)
+    world.later(600)
+    assert Counter(world.states().values()) == {"running": 4}
+
+
+def test_pending_for_too_long_is_given_up_and_goes_on_to_the_next_pool():
+    world = QueueWorld(pool("p", pending_timeout=600_000), pool("q"))
+    world.plane.knobs.stick_pending = 1
+    world.submit("job1")
+    world.deliver()
+    assert world.states() == {"job1": "starting"}
+    assert world.manager.run_pass().wake_at == world.clock.now() + 600_000
+    world.later(600)
+    assert world.states() == {"job1": "running"}
+    assert world.job("job1").attempt.pool == "q"
+    first, _ = world.manager.status("job1").attempts
+    assert first.outcome is AttemptOutcome.NO_CAPACITY
+    assert world.store.pool("p").health.errors == 1
+
+
+def test_the_maximum_runtime_is_the_jobs_own_end():
+    world = QueueWorld(runtime=200_000_000)
+    world.submit("job1", retries="3")
+    world.deliver()
+    world.later(86_400)
+    job = world.job("job1")
+    assert (job.state, job.cause) == (JobState.FAILED, "max_runtime")
+
+
+def test_a_training_job_of_the_same_name_that_bears_another_token_is_not_ours():
+    world = QueueWorld()
+    world.submit("job1")
+    world.deliver()
+    foreign = Observation(training_job="job1", phase=Phase.COMPLETED, at=0, token="another")
+    world.manager.observe(foreign)
     assert world.states() == {"job1": "running"}
 
 
@@ -170,68 +250,6 @@ def test_a_request_that_sagemaker_rejects_fails_the_job_with_its_message():
     world.deliver()
     assert world.job("job1").state is JobState.FAILED
     assert "not available in this region" in world.job("job1").message
-
-
-def test_cancelled_while_it_waits():
-    world = evicting()
-    world.manager.cancel("job2", by="ann")
-    world.deliver()
-    assert world.states() == {"job2": "cancelled", "job1": "running"}
-
-
-def test_cancelled_while_it_runs():
-    world = QueueWorld()
-    world.submit("job1")
-    world.deliver()
-    assert world.manager.cancel("job1", by="ann").job.state is JobState.STOPPING
-    world.deliver()
-    assert world.states() == {"job1": "cancelled"}
-    assert world.training_jobs() == {"job1": "Stopped"}
-
-
-def test_a_cancel_wins_over_an_eviction():
-    world = evicting()
-    world.manager.cancel("job1", by="ann")
-    world.deliver()
-    assert world.states() == {"job2": "running", "job1": "cancelled"}
-
-
-def test_a_cancel_wins_over_a_create_in_flight():
-    world = QueueWorld()
-    world.submit("job1")
-    cancel_during(world, "create_training_job", "job1")
-    world.manager.run_pass()
-    assert world.job("job1").state is JobState.STOPPING
-    world.deliver()
-    assert world.states() == {"job1": "cancelled"}
-    assert world.training_jobs() == {"job1": "Stopped"}
-
-
-def test_a_cancel_of_a_start_whose_handler_died_before_the_call_ends_it():
-    world = QueueWorld()
-    world.submit("job1")
-    world.plane.knobs.throttle = 1
-    world.manager.run_pass()
-    world.manager.cancel("job1", by="ann")
-    world.deliver()
-    assert world.job("job1").state is JobState.STOPPING
-    world.later(LIFETIME)
-    assert world.states() == {"job1": "cancelled"}
-    assert world.training_jobs() == {}
-
-
-def test_cancelling_again_changes_nothing_and_too_late_is_said():
-    world = QueueWorld()
-    world.submit("job1")
-    world.manager.cancel("job1", by="ann")
-    assert world.manager.cancel("job1", by="bob").job.message == "cancelled by ann"
-    world.submit("job2")
-    world.deliver()
-    world.later(100)
-    with pytest.raises(TooLate, match="job2 has ended already: it is completed"):
-        world.manager.cancel("job2", by="ann")
-    with pytest.raises(NoSuchJob, match="no job 'job3'"):
-        world.manager.cancel("job3", by="ann")
 
 
 def test_repeated_late_and_foreign_events_change_nothing():
@@ -311,18 +329,67 @@ def test_the_list_is_in_the_order_of_the_queue():
     assert world.manager.status("job5").reason.sentence() == "3 jobs are ahead of it"
 
 
+def test_a_burst_of_submissions_is_one_handlers_work():
+    world = QueueWorld(pool(slots=100))
+    for n in range(50):
+        world.submit(f"job{n:02d}")
+    world.manager.run_pass(holder="one")
+    assert set(world.states().values()) == {"starting"}
+    assert world.store.take_lease("one", now=world.clock.now(), until=world.clock.now() + 1) == 50
+    busy = world.manager.run_pass(holder="two")
+    assert (busy.busy, busy.decisions) == (True, ())
+
+
+def test_what_comes_while_a_pass_runs_is_done_by_its_holder():
+    world = QueueWorld(pool(slots=2))
+    world.submit("job1")
+    submit_during(world, "create_training_job", "job2")
+    world.manager.run_pass(holder="one")
+    assert world.states() == {"job1": "starting", "job2": "starting"}
+
+
+def test_a_holder_that_died_is_succeeded_when_its_lease_ends():
+    world = QueueWorld()
+    world.submit("job1")
+    now = world.clock.now()
+    assert world.store.take_lease("dead", now=now, until=now + 40_000) is not None
+    assert world.manager.run_pass(holder="next").busy
+    world.clock.set(now + 40_000)
+    world.manager.run_pass(holder="next")
+    assert world.states() == {"job1": "starting"}
+
+
+def test_trouble_with_one_job_stops_none_of_the_others():
+    world = QueueWorld(pool(slots=2))
+    world.submit("job1")
+    world.submit("job2")
+    request_of = world.store.request
+
+    def unanswered(name):
+        if name == "job1":
+            raise Unavailable("no answer")
+        return request_of(name)
+
+    world.store.request = unanswered
+    result = world.manager.run_pass()
+    assert result.troubles == ("job1: no answer",)
+    assert world.job("job2").attempt.created
+
+
 def _change(before, after):
     from slotq_core.ports import Change
 
     return Change(before=before, after=after)
 
 
-def cancel_during(world: QueueWorld, operation: str, name: str) -> None:
-    """The user cancels at the very moment the call is on its way."""
+def submit_during(world: QueueWorld, operation: str, name: str) -> None:
+    """Another job is submitted while the call is on its way, once."""
     call = getattr(world.client, operation)
 
     def raced(**asked):
-        world.another_manager().cancel(name, by="ann")
+        setattr(world.client, operation, call)
+        world.submit(name)
+        assert world.another_manager().run_pass(holder="two").busy
         return call(**asked)
 
     setattr(world.client, operation, raced)

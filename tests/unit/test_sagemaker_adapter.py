@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,10 +16,11 @@ from slotq.local.plane import Plane
 from slotq.local.plane_client import PlaneClient
 from slotq.local.virtual import VirtualClock, VirtualRunner, Work
 from slotq_core import names
-from slotq_core.adapters.sagemaker import SageMakerTraining, create_request, observation_of
-from slotq_core.errors import Unavailable
+from slotq_core.adapters.sagemaker import SageMakerTraining, create_request
+from slotq_core.adapters.sagemaker_news import observation_of, observation_of_event
+from slotq_core.errors import NotUnderstood, Unavailable
 from slotq_core.model import Attempt, Demand, Job, JobState
-from slotq_core.ports import Phase, Verdict
+from slotq_core.ports import Phase, Sighting, Verdict
 
 TYPE = "ml.p4d.24xlarge"
 
@@ -67,7 +69,9 @@ class World:
             clock=self.clock, runner=runner, emit=self.events.append, knobs=Knobs(**knobs)
         )
         self.client = PlaneClient(self.plane)
-        self.training = SageMakerTraining(clock=self.clock, make_client=lambda: self.client)
+        self.training = SageMakerTraining(
+            queue="test", clock=self.clock, make_client=lambda: self.client
+        )
 
     def until(self, seconds: int) -> None:
         while (due := self.plane.next_due()) is not None and due <= seconds * 1000:
@@ -78,7 +82,7 @@ class World:
 
 def test_the_request_is_the_users_own_but_for_name_type_and_ownership() -> None:
     asked = request(Environment={"A": "b"})
-    made = create_request(asked, job(), attempt(2))
+    made = create_request(asked, job(), attempt(2), queue="mine")
     assert made["TrainingJobName"] == attempt(2).training_job
     assert made["ResourceConfig"] == {
         "InstanceType": TYPE,
@@ -90,6 +94,7 @@ def test_the_request_is_the_users_own_but_for_name_type_and_ownership() -> None:
         {"Key": "slotq:job", "Value": "job1"},
         {"Key": "slotq:attempt", "Value": "2"},
         {"Key": "slotq:token", "Value": attempt(2).token},
+        {"Key": "slotq:queue", "Value": "mine"},
     ]
     changed = {"TrainingJobName", "ResourceConfig", "Tags"}
     assert {k: v for k, v in made.items() if k not in changed} == {
@@ -98,12 +103,31 @@ def test_the_request_is_the_users_own_but_for_name_type_and_ownership() -> None:
     assert asked == request(Environment={"A": "b"})
 
 
+@pytest.mark.parametrize(
+    ("asked", "tag", "ran", "left"),
+    [
+        (1000, None, 0, 1000),
+        (1000, None, 300_500, 700),
+        (None, "job", 400_000, 86_000),
+        (1000, "attempt", 300_500, 1000),
+        (1000, None, 5_000_000, 1),
+    ],
+)
+def test_later_attempts_get_what_is_left_of_the_maximum_runtime(asked, tag, ran, left) -> None:
+    condition = {"MaxRuntimeInSeconds": asked} if asked else {"MaxPendingTimeInSeconds": 7200}
+    tags = [{"Key": "slotq:runtime-limit", "Value": tag}] if tag else []
+    body = request(StoppingCondition=condition, Tags=tags)
+    made = create_request(body, replace(job(), ran=ran), attempt(2), queue="mine")
+    assert made["StoppingCondition"] == {**condition, "MaxRuntimeInSeconds": left}
+
+
 def test_every_instance_group_gets_the_type() -> None:
     groups = [
         {"InstanceType": "ml.m5.large", "InstanceCount": n, "InstanceGroupName": f"g{n}"}
         for n in (1, 2)
     ]
-    made = create_request(request(ResourceConfig={"InstanceGroups": groups}), job(), attempt())
+    asked = request(ResourceConfig={"InstanceGroups": groups})
+    made = create_request(asked, job(), attempt(), queue="mine")
     assert [one["InstanceType"] for one in made["ResourceConfig"]["InstanceGroups"]] == [TYPE, TYPE]
     assert "InstanceType" not in made["ResourceConfig"]
 
@@ -130,7 +154,8 @@ def test_a_life_seen_by_describe_and_by_events() -> None:
         (Phase.STOPPING, 1000),
         (Phase.STOPPED, 2000),
     ]
-    assert told[-1] == seen
+    # Only an event carries the tags, and with them the token.
+    assert told[-1] == replace(seen, token=attempt().token)
 
 
 def test_a_repeated_create_is_known_by_its_token() -> None:
@@ -210,17 +235,110 @@ def test_describe_of_nobody_and_without_an_answer() -> None:
     assert world.training.describe("job1") is None
 
 
-def test_list_pages_and_begins_at_since() -> None:
-    world = World()
-    world.training.create(request("old"), job("old"), attempt(name="old"))
-    world.until(20)
+def test_live_is_what_has_not_ended_each_once_whatever_the_pages() -> None:
+    world = World(grace_seconds=1000)
     for n in range(205):
-        world.client.create_training_job(**request(f"job-{n}"))
-    assert sorted(world.training.list(since=20_000)) == sorted(f"job-{n}" for n in range(205))
+        world.client.create_training_job(**request(f"job-{n:03}"))
+    world.until(10)  # All but the last ones, which come now, have ended.
+    for name in ("running", "stopping"):
+        world.client.create_training_job(**request(name))
+    world.plane.advance()
+    world.client.stop_training_job(TrainingJobName="stopping")
+    assert sorted(world.training.live()) == ["running", "stopping"]
     assert world.plane.calls["ListTrainingJobs"] == 3
     world.plane.knobs.throttle = 1
-    with pytest.raises(Unavailable):
-        list(world.training.list(since=0))
+    with pytest.raises(Unavailable, match="ListTrainingJobs: Rate exceeded"):
+        list(world.training.live())
+
+
+def test_what_is_too_old_to_run_is_not_paged_through() -> None:
+    world = World(start_seconds=10**9)
+    world.client.create_training_job(**request("old"))
+    world.until(91 * 86_400)
+    world.client.create_training_job(**request("new"))
+    assert list(world.training.live()) == ["new"]
+
+
+def test_a_listing_that_takes_too_long_is_given_up() -> None:
+    world = World()
+    for n in range(101):
+        world.client.create_training_job(**request(f"job-{n:03}"))
+    listing = iter(world.training.live())
+    next(listing)
+    world.clock.set(20_001)
+    with pytest.raises(Unavailable, match="too many pages"):
+        list(listing)
+
+
+def test_one_that_begins_to_stop_while_listing_is_neither_missed_nor_there_twice() -> None:
+    world = World()
+    for n in range(101):
+        world.client.create_training_job(**request(f"job-{n:03}"))
+    world.plane.advance()
+    listing = iter(world.training.live())
+    first = next(listing)
+    for name in (first, "job-100"):
+        world.client.stop_training_job(TrainingJobName=name)
+    assert sorted([first, *listing]) == sorted(f"job-{n:03}" for n in range(101))
+
+
+def test_looking_into_a_training_job_tells_whose_it_is_and_what_it_occupies() -> None:
+    world = World()
+    world.training.create(request(), job(), attempt())
+    groups = [
+        {"InstanceType": kind, "InstanceCount": n, "InstanceGroupName": f"g{n}"}
+        for n, kind in enumerate(("ml.m5.large", TYPE, "ml.m5.large"), start=2)
+    ]
+    other = [{"Key": "slotq:queue", "Value": "another"}, {"Key": "slotq:job", "Value": "job1"}]
+    world.client.create_training_job(
+        **request("foreign", ResourceConfig={"InstanceGroups": groups, "VolumeSizeInGB": 1})
+    )
+    world.client.create_training_job(**request("others", Tags=other))
+    ours = Sighting(training_job="job1", ours=True, instance_type=TYPE, instances=1, first_seen=7)
+    assert world.training.look_into("job1", now=7) == ours
+    foreign = world.training.look_into("foreign", now=8)
+    assert (foreign.ours, foreign.instance_type, foreign.instances) == (False, "ml.m5.large", 6)
+    assert not world.training.look_into("others", now=8).ours
+    assert world.plane.calls["DescribeTrainingJob"] == world.plane.calls["ListTags"] == 3
+
+
+def test_looking_into_what_has_ended_or_is_not_there() -> None:
+    world = World()
+    world.training.create(request(), job(), attempt())
+    world.until(10)
+    assert world.training.look_into("job1", now=7) is None
+    assert world.training.look_into("nobody", now=7) is None
+    assert world.plane.calls["ListTags"] == 0
+    world.plane.knobs.throttle = 1
+    with pytest.raises(Unavailable, match="looking into job1: Rate exceeded"):
+        world.training.look_into("job1", now=7)
+
+
+ODD_EVENTS = [
+    ({}, "has no detail"),
+    ({"detail": None}, "has no detail"),
+    ({"detail": "job1"}, "or one that is no object"),
+    ({"detail": {}}, "names no training job"),
+    ({"detail": {"TrainingJobName": 7}}, "names no training job"),
+    ({"detail": {"TrainingJobName": "job1"}}, "TrainingJobStatus '' is not known here"),
+    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Paused"}}, "'Paused' is not known"),
+    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Failed", "CheckpointConfig": "x"}}, "not of SageMaker's form (AttributeError)"),
+    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Stopped", "CreationTime": 0, "StoppingCondition": {"MaxPendingTimeInSeconds": "x"}}}, "not of SageMaker's form (ValueError)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("event", "reason"), ODD_EVENTS)
+def test_events_that_cannot_be_understood(event: dict[str, Any], reason: str) -> None:
+    with pytest.raises(NotUnderstood) as raised:
+        observation_of_event(event, at=0)
+    assert reason in str(raised.value)
+
+
+def test_a_status_that_nobody_knew_when_this_was_written_is_no_answer() -> None:
+    world = World()
+    world.client.describe_training_job = lambda **_: {"TrainingJobStatus": "Paused"}
+    with pytest.raises(Unavailable, match="'Paused' is not known"):
+        world.training.describe("job1")
 
 
 def test_pending_for_too_long_is_no_capacity() -> None:
@@ -236,7 +354,8 @@ def test_pending_for_too_long_is_no_capacity() -> None:
     seen = world.training.describe("job1")
     assert (seen.phase, seen.verdict, seen.at) == (Phase.FAILED, Verdict.BACK_OFF, 7_200_000)
     assert "maximum pending time" in seen.message
-    assert observation_of(world.events[-1]["detail"], at=0) == seen
+    told = observation_of(world.events[-1]["detail"], at=0)
+    assert replace(told, token=None) == seen
     assert world.training.describe("job2").phase is Phase.STOPPED
 
 
@@ -293,7 +412,9 @@ ERRORS = [
     ("error", "create", "stop"), ERRORS, ids=[str(row[0])[:60] for row in ERRORS]
 )
 def test_error_table(error: Exception, create: Verdict, stop: Verdict) -> None:
-    training = SageMakerTraining(clock=VirtualClock(), make_client=lambda: Failing(error))
+    training = SageMakerTraining(
+        queue="test", clock=VirtualClock(), make_client=lambda: Failing(error)
+    )
     assert training.create(request(), job(), attempt()).verdict is create
     assert training.stop("job1").verdict is stop
 
@@ -370,7 +491,7 @@ def test_the_client_is_built_on_first_use() -> None:
         built.append(1)
         return Failing(client_error("ThrottlingException"))
 
-    training = SageMakerTraining(clock=VirtualClock(), make_client=make)
+    training = SageMakerTraining(queue="test", clock=VirtualClock(), make_client=make)
     assert not built
     training.stop("a")
     training.stop("a")

@@ -43,7 +43,7 @@ def world(session: boto3.Session) -> Iterator[World]:
     client = session.client(
         "sagemaker", endpoint_url=f"http://127.0.0.1:{server.server_port}", config=once
     )
-    world.training = SageMakerTraining(clock=world.clock, make_client=lambda: client)
+    world.training = SageMakerTraining(queue="test", clock=world.clock, make_client=lambda: client)
     yield world
     server.shutdown()
     server.server_close()
@@ -108,11 +108,19 @@ def test_botocores_own_validation_fails_the_job(world: World) -> None:
 def test_list_pages(world: World) -> None:
     for n in range(101):
         world.plane.handle("CreateTrainingJob", request(f"job-{n}"))
-    assert len(set(world.training.list(since=0))) == 101
+    assert len(list(world.training.live())) == 101
     assert world.plane.calls["ListTrainingJobs"] == 2
     world.plane.knobs.throttle = 1
     with pytest.raises(Unavailable):
-        list(world.training.list(since=0))
+        list(world.training.live())
+
+
+def test_what_runs_is_looked_into(world: World) -> None:
+    world.training.create(request(), job(), attempt())
+    seen = world.training.look_into("job1", now=7)
+    assert seen is not None
+    assert (seen.ours, seen.instances) == (True, 1)
+    assert world.training.look_into("nobody", now=7) is None
 
 
 def test_nobody_answers() -> None:
@@ -124,7 +132,7 @@ def test_nobody_answers() -> None:
         aws_secret_access_key="testing",
         config=Config(retries={"total_max_attempts": 1}, connect_timeout=1, proxies={}),
     )
-    training = SageMakerTraining(clock=World().clock, make_client=lambda: client)
+    training = SageMakerTraining(queue="test", clock=World().clock, make_client=lambda: client)
     assert training.create(request(), job(), attempt()).verdict is Verdict.RETRY
     assert training.stop("job1").verdict is Verdict.RETRY
     with pytest.raises(Unavailable):

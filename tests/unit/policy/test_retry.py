@@ -13,6 +13,7 @@ from slotq_core.policy.retry import LONGEST_BACKOFF, Ending, after_end, backoff,
 from tests.unit.policy.test_reasons import NOW, runs, stops, waits
 
 EVICTED, CANCELLED, BY_ITSELF = StopCause.EVICTED, StopCause.CANCELLED, None
+GIVEN_UP = StopCause.NO_CAPACITY
 
 TABLE = [
     # how the training job ended, who had ordered a stop, retries left -> state, outcome
@@ -26,8 +27,10 @@ TABLE = [
     (Ending.FAILED, BY_ITSELF, 1, JobState.PENDING, AttemptOutcome.FAILED),
     (Ending.FAILED, EVICTED, 0, JobState.PREEMPTED, AttemptOutcome.EVICTED),
     (Ending.FAILED, CANCELLED, 1, JobState.CANCELLED, AttemptOutcome.CANCELLED),
-    (Ending.FINAL, BY_ITSELF, 3, JobState.FAILED, AttemptOutcome.FAILED),
-    (Ending.NO_CAPACITY, BY_ITSELF, 0, JobState.BACKOFF, AttemptOutcome.NO_CAPACITY),
+    (Ending.REJECTED, BY_ITSELF, 3, JobState.FAILED, AttemptOutcome.FAILED),
+    (Ending.MAX_RUNTIME, BY_ITSELF, 3, JobState.FAILED, AttemptOutcome.MAX_RUNTIME),
+    (Ending.STOPPED, GIVEN_UP, 0, JobState.PENDING, AttemptOutcome.NO_CAPACITY),
+    (Ending.NO_CAPACITY, BY_ITSELF, 0, JobState.PENDING, AttemptOutcome.NO_CAPACITY),
     (Ending.NO_CAPACITY, EVICTED, 0, JobState.PREEMPTED, AttemptOutcome.EVICTED),
     (Ending.NO_CAPACITY, CANCELLED, 0, JobState.CANCELLED, AttemptOutcome.CANCELLED),
     (Ending.FAULT, BY_ITSELF, 0, JobState.BACKOFF, AttemptOutcome.FAULT),
@@ -46,6 +49,8 @@ def test_after_an_end(ending, cause, retries, state, outcome):
     assert ended.job.attempt is None
     assert (ended.attempt.ended_at, ended.attempt.message) == (NOW, "why")
     assert ended.job.entry_time == job.entry_time
+    since = job.attempt.running_since
+    assert since is not None and ended.job.ran == NOW - since
     backed_off = state is JobState.BACKOFF
     assert ended.job.not_before == (NOW + 1 + backoff(1) if backed_off else None)
     used = ending is Ending.FAILED and cause is None and retries > 0

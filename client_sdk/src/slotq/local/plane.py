@@ -28,6 +28,8 @@ from slotq.local.training_job import TrainingJob
 from slotq_core.ports import Clock
 
 Event = dict[str, Any]
+_OTHERS = 100
+"""Instances that the rest of the account uses when `refuse_creates` says that there are none."""
 _NOT_FOUND = "Requested resource not found."
 _CAPACITY = (
     "CapacityError: Unable to provision requested ML compute capacity. Please retry using a "
@@ -140,7 +142,7 @@ class Plane:
                     "region",
                 )
             if self.knobs.take("refuse_creates", job.name):
-                limit = used
+                limit = used = used + _OTHERS
             if limit is not None and used + wanted > limit:
                 raise PlaneError(
                     "ResourceLimitExceeded",

@@ -13,7 +13,7 @@ from slotq.local.plane import Plane
 class PlaneClient:
     """The operations that the queue's adapter uses, raising botocore's own errors.
 
-    SageMakerTraining(clock=clock, make_client=lambda: PlaneClient(plane))
+    SageMakerTraining(queue="queue", clock=clock, make_client=lambda: PlaneClient(plane))
     """
 
     def __init__(self, plane: Plane) -> None:

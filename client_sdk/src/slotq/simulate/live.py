@@ -18,7 +18,8 @@ from slotq.simulate.engine import USER_CANCEL, Due, running_job
 from slotq.simulate.record import Record
 from slotq.simulate.scenario import INSTANCE_TYPE, JobSpec, Scenario
 from slotq_core.adapters.memory import MemoryStore
-from slotq_core.adapters.sagemaker import SageMakerTraining, observation_of
+from slotq_core.adapters.sagemaker import SageMakerTraining
+from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
@@ -80,7 +81,7 @@ class _Live:
         self._store = store
         store.configure([p.pool() for p in scenario.pools], who="scenario", now=self._clock.now())
         self._training = SageMakerTraining(
-            clock=self._clock, make_client=lambda: PlaneClient(self._plane)
+            queue="simulation", clock=self._clock, make_client=lambda: PlaneClient(self._plane)
         )
         self._manager = QueueManager(
             store=_Recording(store, self.record, self._clock),

@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, Job, JobState
+from slotq_core.model import Attempt, AttemptOutcome, Job, JobState
+from slotq_core.policy.health import after_a_start, after_capacity_error
 from slotq_core.policy.retry import Ending, after_end
 from slotq_core.ports import (
     Answer,
@@ -32,7 +33,7 @@ HANDLER_LIFETIME = 60_000
 _TRIES = 20
 """How often a conditional change of one job is tried against others that change it too."""
 
-_ENDINGS = {
+_FAILURES = {
     Verdict.BACK_OFF: Ending.NO_CAPACITY,
     Verdict.REQUEUE: Ending.FAULT,
     Verdict.FAIL: Ending.FAILED,
@@ -48,11 +49,12 @@ class Effects:
         self._training = training
         self._clock = clock
 
-    def finish_stale(self, jobs: Iterable[Job]) -> None:
-        """Finish the intents whose handler is dead."""
-        for job in jobs:
-            if self._clock.now() - _intent_at(job) >= HANDLER_LIFETIME:
-                self.carry_out(job)
+    def stale(self, jobs: Iterable[Job]) -> list[Job]:
+        """Those with an intent whose handler is dead."""
+        now = self._clock.now()
+        return [
+            job for job in jobs if _unfinished(job) and now - _intent_at(job) >= HANDLER_LIFETIME
+        ]
 
     def carry_out(self, job: Job) -> None:
         """Do what the job's live attempt still lacks; nothing where it lacks nothing."""
@@ -63,11 +65,35 @@ class Effects:
         elif job.attempt.stop is not None and not job.attempt.stop.sent:
             self._stop(job, job.attempt)
 
-    def observe(self, observation: Observation) -> None:
-        """Take in news of one training job. Repeated, late and foreign news change nothing."""
+    def observe(self, observation: Observation) -> str:
+        """Take in news of one training job. Repeated, late and foreign news change nothing.
+
+        Returns why it was none of a live attempt's; empty where it was.
+        """
         name = self._store.job_of(observation.training_job)
+        if name is None:
+            return "no job of the queue's ever ran under that name"
+        after = self._change(
+            name,
+            observation.training_job,
+            lambda job: self._seen(job, observation),
+            limit=observation.limit,
+        )
+        return "" if after is not None else f"that attempt of {name} is over"
+
+    def vanished(self, training_job: str) -> None:
+        """SageMaker has no such training job any more: whoever deleted it has stopped the job."""
+        name = self._store.job_of(training_job)
         if name is not None:
-            self._change(name, observation.training_job, lambda job: self._seen(job, observation))
+            message = f"its training job {training_job} is not in SageMaker any more"
+            self._gone(name, training_job, message)
+
+    def _gone(self, name: str, training_job: str, message: str) -> None:
+        self._change(
+            name,
+            training_job,
+            lambda job: self._end(job, Ending.STOPPED, self._clock.now(), message),
+        )
 
     def _create(self, job: Job, attempt: Attempt) -> None:
         answer = self._training.create(self._store.request(job.name), job, attempt)
@@ -83,17 +109,23 @@ class Effects:
                 self._refused(job, attempt, answer)
 
     def _refused(self, job: Job, attempt: Attempt, answer: Answer) -> None:
-        ending = Ending.FINAL if answer.verdict is Verdict.FAIL else _ENDINGS[answer.verdict]
+        refused = answer.verdict is Verdict.FAIL
+        ending = Ending.REJECTED if refused else _FAILURES[answer.verdict]
         self._change(
             job.name,
             attempt.training_job,
-            lambda now_job: self._end(now_job, ending, self._clock.now(), answer.message),
+            lambda it: self._end(it, ending, self._clock.now(), answer.message),
+            limit=answer.limit,
         )
 
     def _stop(self, job: Job, attempt: Attempt) -> None:
         stale = self._clock.now() - _intent_at(job) >= HANDLER_LIFETIME
         if not attempt.created and not stale:
             return  # Its create is under way; who confirms that will stop it.
+        if not attempt.created and not self._is_there(attempt):
+            message = f"its training job {attempt.training_job} does not run"
+            self._gone(job.name, attempt.training_job, message)
+            return
         answer = self._training.stop(attempt.training_job)
         match answer.verdict:
             case Verdict.OK:
@@ -103,13 +135,15 @@ class Effects:
                 self._look(attempt.training_job)
             case Verdict.FAIL:
                 # There is no such training job: it never came to be, or somebody deleted it.
-                self._change(
-                    job.name,
-                    attempt.training_job,
-                    lambda it: self._end(it, Ending.STOPPED, self._clock.now(), answer.message),
-                )
+                self._gone(job.name, attempt.training_job, answer.message)
             case _:
                 pass
+
+    def _is_there(self, attempt: Attempt) -> bool:
+        """Whether a create that nobody confirmed took effect. Under its name there may be somebody
+        else's training job by now, which is not ours to stop."""
+        there = self._training.look_into(attempt.training_job, now=self._clock.now())
+        return there is not None and there.ours
 
     def _look(self, training_job: str) -> None:
         """Its end may have gone unseen: ask."""
@@ -121,7 +155,12 @@ class Effects:
             self.observe(seen)
 
     def _change(
-        self, name: str, training_job: str, change: Callable[[Job], Change | None]
+        self,
+        name: str,
+        training_job: str,
+        change: Callable[[Job], Change | None],
+        *,
+        limit: int | None = None,
     ) -> Job | None:
         """Change the job while this training job is its live attempt, against whoever else does.
 
@@ -136,10 +175,25 @@ class Effects:
             if wanted is None:
                 return job
             try:
-                return self._store.commit([wanted])[0]
+                (after,) = self._store.commit([wanted])
             except Conflict:
                 continue
+            self._learn(wanted, limit)
+            return after
         raise Conflict(f"{name}: others changed it {_TRIES} times in a row")
+
+    def _learn(self, change: Change, limit: int | None) -> None:
+        """What the committed change says of its pool. Lost with us, it costs one more start."""
+        ended, started = change.ended, change.after.attempt
+        if ended is not None and ended.outcome is AttemptOutcome.NO_CAPACITY:
+            if pool := self._store.pool(ended.pool):
+                now, message = self._clock.now(), ended.message or change.before.message
+                health = after_capacity_error(pool, now=now, message=message, limit=limit)
+                self._store.set_health(pool.name, health)
+        elif started and _begins_to_run(change):
+            pool = self._store.pool(started.pool)
+            if pool and pool.health.errors:
+                self._store.set_health(pool.name, after_a_start(pool))
 
     def _created(self, job: Job) -> Change | None:
         assert job.attempt is not None
@@ -157,6 +211,8 @@ class Effects:
 
     def _seen(self, job: Job, seen: Observation) -> Change | None:
         assert job.attempt is not None
+        if seen.token is not None and seen.token != job.attempt.token:
+            return None  # Somebody else's training job of that name.
         now = self._clock.now()
         at = min(max(seen.at, job.attempt.admitted_at), now)
         if seen.phase.ended:
@@ -164,10 +220,13 @@ class Effects:
         if seen.phase is Phase.RUNNING and job.attempt.running_since is None:
             attempt = replace(job.attempt, created=True, running_since=at)
             state = JobState.RUNNING if job.state is JobState.STARTING else job.state
-            after = replace(job, attempt=attempt, capacity_errors=0)
+            after = replace(job, attempt=attempt, faults=0)
             if state is not job.state:
                 after = move(after, state, at=now, message="")
             return Change(before=job, after=after)
+        if seen.pending and job.attempt.pending_since is None:
+            attempt = replace(job.attempt, created=True, pending_since=at)
+            return Change(before=job, after=replace(job, attempt=attempt))
         return self._created(job)
 
     def _end(
@@ -186,7 +245,21 @@ def _ending(seen: Observation) -> Ending:
             return Ending.COMPLETED
         case Phase.STOPPED:
             return Ending.STOPPED
-    return Ending.FINAL if seen.final else _ENDINGS.get(seen.verdict, Ending.FAILED)
+    if seen.max_runtime:
+        return Ending.MAX_RUNTIME
+    return _FAILURES.get(seen.verdict, Ending.FAILED)
+
+
+def _begins_to_run(change: Change) -> bool:
+    before, after = change.before.attempt, change.after.attempt
+    return bool(before and after and after.running_since and not before.running_since)
+
+
+def _unfinished(job: Job) -> bool:
+    assert job.attempt is not None
+    if job.attempt.stop is not None:
+        return not job.attempt.stop.sent
+    return not job.attempt.created
 
 
 def _intent_at(job: Job) -> int:

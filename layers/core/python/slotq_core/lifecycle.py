@@ -71,7 +71,7 @@ def move(job: Job, state: JobState, *, at: int, **fields: object) -> Job:
     back-off's time with the back-off, the live attempt with the active states. Raises
     IllegalTransition.
     """
-    kept: dict[str, object] = {"state": state, "changed_at": at}
+    kept: dict[str, object] = {"state": state, "changed_at": at, "cause": ""}
     if state not in WAITING_STATES:
         kept["claim"] = None
     if state is not S.BACKOFF:

@@ -7,13 +7,23 @@ commits alone, so any number of managers may work at once; a conflict means: loa
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from slotq_core import explaining
 from slotq_core.effects import Effects
-from slotq_core.errors import Conflict, NameTaken, NoSuchJob, TooLate, Unavailable
-from slotq_core.explaining import Status
+from slotq_core.errors import (
+    Conflict,
+    NameTaken,
+    NoSuchJob,
+    NotUnderstood,
+    SlotQError,
+    TooLate,
+    Unavailable,
+)
+from slotq_core.explaining import PoolStatus, Status
 from slotq_core.model import Job, JobState, StopCause, Submission
+from slotq_core.poison import Nowhere, Poisons
 from slotq_core.policy.admission import admit
 from slotq_core.policy.apply import Step, cancelled, pools_touched, steps
 from slotq_core.policy.cycle import plan
@@ -21,6 +31,8 @@ from slotq_core.policy.plan import Decision
 from slotq_core.ports import (
     Change,
     Clock,
+    DeadLetters,
+    Finding,
     Notifier,
     Observation,
     Request,
@@ -28,9 +40,17 @@ from slotq_core.ports import (
     TrainingService,
     World,
 )
+from slotq_core.reconcile import Reconciler
 
 PASS_BUDGET = 30_000
 """How long a pass may go on deciding (ms). What is left is done by the pass it asks for."""
+
+LEASE_MARGIN = 10_000
+"""How much longer than its pass a holder keeps the lease (ms), if it dies."""
+
+DOCTOR_BUDGET = 15_000
+"""How long a look at SageMaker may take while somebody waits for it (ms): API Gateway gives up
+after 29 s."""
 
 JOBS_PER_COMMIT = 20
 """A transaction has at most 100 actions, and a job costs up to four. A large eviction takes
@@ -45,19 +65,35 @@ class PassResult:
 
     decisions: tuple[Decision, ...] = ()
     wake_at: int | None = None
+    troubles: tuple[str, ...] = ()
+    """What went wrong with single jobs; their intents stay."""
+    unfinished: bool = False
+    """The budget was used up; another pass has been asked for."""
+    busy: bool = False
+    """Another handler holds the lease, and does what this one came for."""
+    findings: tuple[Finding, ...] = ()
+    """What a reconciliation found, where this was its tick."""
 
 
 class QueueManager:
-    """The user's verbs and the queue's reactions, over the four ports."""
+    """The user's verbs and the queue's reactions, over the ports."""
 
     def __init__(
-        self, *, store: Store, training: TrainingService, clock: Clock, notifier: Notifier
+        self,
+        *,
+        store: Store,
+        training: TrainingService,
+        clock: Clock,
+        notifier: Notifier,
+        dead_letters: DeadLetters | None = None,
     ) -> None:
         self._store = store
         self._training = training
         self._clock = clock
         self._notifier = notifier
         self._effects = Effects(store, training, clock)
+        self._reconciler = Reconciler(store, training, clock, self._effects)
+        self._poisons = Poisons(store, dead_letters or Nowhere())
 
     def submit(self, submission: Submission, request: Request, *, submitter: str) -> Status:
         """Keep the job; once this has returned it is not lost. A pass follows on its own.
@@ -75,7 +111,7 @@ class QueueManager:
             except NameTaken:
                 known = self._job(submission.name)
             else:
-                self._notifier.wake()
+                self._wake()
         _refuse_other(known, submission)
         return self._status(known)
 
@@ -96,28 +132,108 @@ class QueueManager:
                 (job,) = self._store.commit([wanted])
             except Conflict:
                 continue
-            self._effects.carry_out(job)
-            self._notifier.wake()
+            for _ in self._carry_out([job]):
+                pass  # The intent is kept: the pass that is asked for will stop it.
+            self._wake()
             return self._status(self._job(name))
         raise Unavailable(f"job {name} keeps changing; try again")
 
-    def observe(self, observation: Observation) -> None:
-        """Take in one training event; any number of times, in any order. Runs no pass."""
-        self._effects.observe(observation)
+    def observe(self, observation: Observation) -> str:
+        """Take in one training event; any number of times, in any order. Runs no pass.
 
-    def run_pass(self) -> PassResult:
-        """Decide and act until nothing is left to decide, or the budget is used up."""
-        until = self._clock.now() + PASS_BUDGET
-        done: list[Decision] = []
+        Returns why it can change nothing, where it cannot.
+        """
+        try:
+            ignored = self._effects.observe(observation)
+        except NotUnderstood as error:
+            ignored = str(error)
+            self._poisons.tell("job", observation.training_job, ignored)
+        self._store.bump()
+        return ignored
+
+    def tick(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:
+        """A pass, after what only time calls for: marking the history, and a reconciliation where
+        one is due. None of these stops the others."""
+        until = self._clock.now() + budget
+        troubles, findings = [], []
+        try:
+            self._store.expire(now=self._clock.now())
+        except SlotQError as error:
+            troubles.append(f"history: {error}")
+        try:
+            findings = self._reconciler.run_if_due(self._clock.now(), until=until)
+        except SlotQError as error:
+            troubles.append(f"reconciliation: {error}")
+        if findings:
+            self._store.bump()
+        result = self.run_pass(holder=holder, budget=max(0, until - self._clock.now()))
+        return replace(result, troubles=(*troubles, *result.troubles), findings=tuple(findings))
+
+    def doctor(self, *, fix: bool = False) -> list[Finding]:
+        """Everything that disagrees with itself or with SageMaker, mended where `fix` says so.
+        Reads everything: for people."""
+        try:
+            found = self._reconciler.reconcile(mend=fix, until=self._clock.now() + DOCTOR_BUDGET)
+        except Unavailable as error:
+            found = [Finding(kind="unavailable", subject="SageMaker", text=str(error))]
+        found += self._store.inspect(mend=fix)
+        if fix and found:
+            self._wake()
+        return found
+
+    def run_pass(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:
+        """Decide and act until nothing is left to decide, or the budget (ms) is used up.
+
+        Only the holder of the lease does; the rest return at once, and the holder sees what they
+        came for in the wake's generation. `holder` names this handler's invocation.
+        """
+        until = self._clock.now() + min(budget, PASS_BUDGET)
+        result = PassResult()
+        while (generation := self._take_lease(holder, until)) is not None:
+            try:
+                result = self._decide(result, until)
+            except SlotQError:
+                with suppress(SlotQError):
+                    self._store.end_lease(holder, generation=None)
+                raise
+            finished = None if result.unfinished else generation
+            if self._store.end_lease(holder, generation=finished):
+                if result.unfinished:
+                    self._notifier.wake()
+                return result
+        return replace(result, busy=True)
+
+    def _take_lease(self, holder: str, until: int) -> int | None:
+        lease = max(until, self._clock.now()) + LEASE_MARGIN
+        return self._store.take_lease(holder, now=self._clock.now(), until=lease)
+
+    def _decide(self, before: PassResult, until: int) -> PassResult:
+        done, troubles = list(before.decisions), list(before.troubles)
         while self._clock.now() < until:
             world = self._store.load(self._clock.now())
-            self._effects.finish_stale(world.snapshot.active)
+            troubles += self._poisons.quarantine(world.poison)
+            troubles += self._carry_out(self._effects.stale(world.snapshot.active))
             planned = plan(world.snapshot, self._clock.now())
             if not planned.decisions:
-                return PassResult(decisions=tuple(done), wake_at=planned.wake_at)
-            done += self._apply(planned.decisions, world, until)
-        self._notifier.wake()
-        return PassResult(decisions=tuple(done), wake_at=self._clock.now())
+                return PassResult(
+                    decisions=tuple(done), troubles=tuple(troubles), wake_at=planned.wake_at
+                )
+            done += self._apply(planned.decisions, world, until, troubles)
+        return PassResult(
+            decisions=tuple(done),
+            troubles=tuple(troubles),
+            wake_at=self._clock.now(),
+            unfinished=True,
+        )
+
+    def _carry_out(self, jobs: Iterable[Job]) -> Iterator[str]:
+        """Call SageMaker for each. What goes wrong with one stops none of the others: its intent
+        stays, and the next pass finishes it."""
+        for job in jobs:
+            try:
+                self._effects.carry_out(job)
+            except SlotQError as error:
+                yield f"{job.name}: {error}"
 
     def status(self, name: str) -> Status:
         """One job with its place, its reason and its attempts. Raises NoSuchJob."""
@@ -129,6 +245,20 @@ class QueueManager:
         now = self._clock.now()
         jobs = self._store.jobs(JobState if states is None else states)
         return explaining.statuses(jobs, self._store.load_all(now).snapshot, now)
+
+    def pools(self) -> list[PoolStatus]:
+        """The pools in their order, with what is used of them and what was learned of them."""
+        now = self._clock.now()
+        world = self._store.load(now)
+        return [
+            PoolStatus(pool=pool, size=pool.size(now), used=world.ledgers[pool.name].used)
+            for pool in world.snapshot.pools
+        ]
+
+    def _wake(self) -> None:
+        """The bump is the word that counts; the wake only makes it heard soon."""
+        self._store.bump()
+        self._notifier.wake()
 
     def _job(self, name: str) -> Job:
         job = self._store.job(name)
@@ -156,7 +286,9 @@ class QueueManager:
                 field="TrainingJobName",
             )
 
-    def _apply(self, decisions: Iterable[Decision], world: World, until: int) -> Iterator[Decision]:
+    def _apply(
+        self, decisions: Iterable[Decision], world: World, until: int, troubles: list[str]
+    ) -> Iterator[Decision]:
         """Commit each decision, then call SageMaker. Ends at the first conflict: the world is not
         what was planned for any more, and the next round plans for what it is."""
         pools = {pool.name: pool for pool in world.snapshot.pools}
@@ -172,8 +304,7 @@ class QueueManager:
                 except Conflict:
                     return
                 versions |= {name: version + 1 for name, version in seen.items()}
-                for job in jobs:
-                    self._effects.carry_out(job)
+                troubles += self._carry_out(jobs)
             yield decision
 
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 
 __all__ = [
     "ACTIVE_STATES",
+    "HEALTHY",
     "TERMINAL_STATES",
     "WAITING_STATES",
     "Attempt",
@@ -22,6 +23,7 @@ __all__ = [
     "Job",
     "JobState",
     "Pool",
+    "PoolHealth",
     "Snapshot",
     "StopCause",
     "StopOrder",
@@ -114,6 +116,30 @@ class Demand(Mapping[str, int]):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PoolHealth:
+    """Whether SageMaker has lately given the pool what it is configured to have.
+
+    After a capacity error the pool backs off until `not_before`; then one job at a time probes it,
+    until one of its training jobs gets its instances.
+    """
+
+    errors: int = 0
+    """Capacity errors in a row; 0: healthy."""
+    not_before: int | None = None
+    """Nothing starts before (ms)."""
+    learned: int | None = None
+    """Slots that the account's service limit turned out to allow; None: nothing less than the
+    pool's capacity."""
+    learned_until: int | None = None
+    """When the configured capacity is tried again (ms)."""
+    message: str = ""
+    """SageMaker's last word on it."""
+
+
+HEALTHY = PoolHealth()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
     """Capacity that jobs can run on: one kind of instance in one region and account."""
 
@@ -131,6 +157,21 @@ class Pool:
     """How long an attempt in this pool is safe from eviction, from its start on."""
     max_min_runtime: int = 0
     """The most that a job's own `min_runtime` counts here."""
+    pending_timeout: int | None = None
+    """How long SageMaker may look for instances before the attempt is given up; None: for ever."""
+    count_foreign: bool = False
+    """Whether training jobs outside the queue count against this pool."""
+    health: PoolHealth = field(default_factory=lambda: HEALTHY)
+    """What the queue has learned of the pool; kept apart from its configuration."""
+
+    def size(self, now: int) -> Demand:
+        """What the queue may use in all: the capacity, less while the account allows less, and
+        without what others occupy."""
+        slots = self.capacity.slots
+        learned = self.health.learned
+        if learned is not None and now < (self.health.learned_until or 0):
+            slots = min(slots, learned)
+        return Demand({**self.capacity, "slots": slots}) - self.foreign
 
 
 class StopCause(StrEnum):
@@ -138,6 +179,8 @@ class StopCause(StrEnum):
 
     EVICTED = "evicted"
     CANCELLED = "cancelled"
+    NO_CAPACITY = "no_capacity"
+    """SageMaker looked for instances for longer than the pool's `pending_timeout`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,6 +203,7 @@ class AttemptOutcome(StrEnum):
     CANCELLED = "cancelled"
     STOPPED = "stopped"
     FAILED = "failed"
+    MAX_RUNTIME = "max_runtime"
     NO_CAPACITY = "no_capacity"
     FAULT = "fault"
     """SageMaker's own error; the job is not to blame."""
@@ -181,6 +225,8 @@ class Attempt:
     """When the slots were given; the intent is durable from here on."""
     created: bool = False
     """SageMaker has accepted the create."""
+    pending_since: int | None = None
+    """Since when SageMaker has been looking for its instances; None where it is not known to."""
     running_since: int | None = None
     """When the training job had its instances; None while starting."""
     checkpoint_at: int | None = None
@@ -231,8 +277,10 @@ class Job:
     """How many attempts have begun."""
     evictions: int = 0
     """How many evictions were decided against it."""
-    capacity_errors: int = 0
-    """Capacity errors and faults in a row; sets the length of the next back-off."""
+    faults: int = 0
+    """SageMaker's own faults in a row; sets the length of the next back-off."""
+    ran: int = 0
+    """How long its ended attempts have run in all (ms)."""
     attempt: Attempt | None = None
     """The live attempt: there if and only if the state is active."""
     claim: Claim | None = None
@@ -241,8 +289,11 @@ class Job:
     """There if and only if the state is `backoff`."""
     changed_at: int = 0
     """When it came into its present state."""
+    cause: str = ""
+    """Why it is in its present state, for programs, where the state alone does not say:
+    `max_runtime`, `rejected`, `name_taken` …"""
     message: str = ""
-    """Why it is in its present state, for people."""
+    """The same for people."""
     digest: str = ""
     """Hash of the submitted body: the same body again is the same submission."""
     version: int = 0

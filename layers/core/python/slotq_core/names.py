@@ -15,6 +15,9 @@ TRAINING_JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 STAMP = "-qstamp-"
 """Marks a name that the queue made; refused in a submitted one."""
 
+RUNTIME_LIMIT_TAG = "slotq:runtime-limit"
+"""`job`: the maximum runtime counts over all attempts; `attempt`: it is each attempt's own."""
+
 _KEPT = 44
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from slotq_core.model import Attempt, Demand, Job, JobState, Pool, Snapshot
+from slotq_core.model import Attempt, Demand, Job, JobState, Pool, PoolHealth, Snapshot
 
 Request = Mapping[str, Any]
 """A CreateTrainingJob request, as the user submitted it."""
@@ -26,12 +26,50 @@ class Ledger:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Poison:
+    """Something kept that cannot be understood. It stops nothing else."""
+
+    key: str
+    """Where it stands, in the store's own words."""
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class World:
     """What one pass sees: the policy's input, and what its commits are conditioned on."""
 
     snapshot: Snapshot
     ledgers: Mapping[str, Ledger]
     """By pool name; one for every pool of the snapshot."""
+    poison: tuple[Poison, ...] = ()
+    """What was passed over. Slots that it may hold count as held."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sighting:
+    """A training job that runs and that the queue does not expect, looked into once."""
+
+    training_job: str
+    ours: bool
+    """It bears this queue's tag; else it is foreign and is never touched."""
+    instance_type: str
+    instances: int
+    first_seen: int
+    stopped: bool = False
+    """The queue has asked it to stop: done once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One way in which what is kept disagrees with itself or with SageMaker."""
+
+    kind: str
+    """Stable and for programs: `ended_unseen`, `orphan`, `stale_intent`, `ledger`, `copy` …"""
+    subject: str
+    """The job, training job or pool."""
+    text: str
+    """What is wrong, and what mends it."""
+    mended: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +100,57 @@ class Store(Protocol):
         A pool that is not named any more is removed once nothing runs in it: raises Misconfigured
         if something does. Capacity may shrink below use: nothing is admitted until use has fallen.
         """
+
+    def pool(self, name: str) -> Pool | None:
+        """One configured pool, with what was learned of its health."""
+
+    def set_health(self, pool: str, health: PoolHealth) -> None:
+        """Keep what was learned of a pool. Unconditional: lost, it costs one more failed start."""
+
+    def bump(self) -> None:
+        """There is something to decide: raise the wake's generation."""
+
+    def take_lease(self, holder: str, *, now: int, until: int) -> int | None:
+        """Become, or stay, the one that runs passes until then. Returns the generation at that
+        moment; None while another holds the lease and its time is not over.
+
+        The lease saves work and decides nothing: two holders at once do no harm.
+        """
+
+    def end_lease(self, holder: str, *, generation: int | None) -> bool:
+        """Give the lease back, if nobody has bumped since that generation (None: whatever has
+        happened). False: somebody has, or it is another's by now."""
+
+    def take_turn(self, task: str, *, now: int, next_at: int) -> bool:
+        """Whether a task done now and then is due; if so its next turn is at `next_at`, and nobody
+        else gets this one."""
+
+    def postpone(self, task: str, *, next_at: int) -> None:
+        """The task's next turn is then, whatever was set before."""
+
+    def set_foreign(self, pool: str, amount: Demand) -> None:
+        """What training jobs outside the queue occupy of a pool. Raises the ledger's version where
+        it changes."""
+
+    def sightings(self) -> tuple[Sighting, ...]:
+        """What was remembered and not forgotten."""
+
+    def remember(self, sighting: Sighting) -> None: ...
+
+    def forget(self, training_job: str) -> None: ...
+
+    def expire(self, *, now: int, limit: int = 25) -> int:
+        """Finish marking the records of ended jobs for their removal, for so many jobs. Returns for
+        how many it did. (When a job ends, its records get the time at which they go; nothing else
+        ever expires.)"""
+
+    def quarantine(self, poison: Poison) -> None:
+        """Mend it from the job's own item where that is whole; else put it out of the way, where
+        people find it, and keep counting the slots that it may hold."""
+
+    def inspect(self, *, mend: bool = False) -> Iterable[Finding]:
+        """Everything kept that disagrees with itself: ledgers with what is active, copies with
+        their jobs, lines that lack. Reads everything: for people."""
 
     def submit(self, job: Job, request: Request) -> Job:
         """Keep a new job and its request: all of it or nothing. Returns it with its version.
@@ -123,7 +212,7 @@ class Verdict(StrEnum):
     RETRY = "retry"
     """The call may or may not have taken effect: leave the intent, the next pass tries again."""
     BACK_OFF = "back_off"
-    """No capacity there now: the job waits a while, and its next acceptable pool is tried."""
+    """No capacity there now: the pool backs off, and the job's next acceptable pool is tried."""
     REQUEUE = "requeue"
     """SageMaker's own fault: the job waits again after a short back-off."""
     FAIL = "fail"
@@ -136,6 +225,8 @@ class Answer:
 
     verdict: Verdict
     message: str = ""
+    limit: int | None = None
+    """The account's service limit in instances, where a capacity error names it."""
 
 
 class Phase(StrEnum):
@@ -162,10 +253,16 @@ class Observation:
     phase: Phase
     at: int
     """When SageMaker says it was so; the moment of looking where it says nothing."""
+    token: str | None = None
+    """The attempt's token, where the news carries the training job's tags; "" if it bears none."""
     verdict: Verdict = Verdict.OK
     """For a failed one, what follows for the job: BACK_OFF, REQUEUE or FAIL."""
-    final: bool = False
-    """The job's own end, whatever retries it has left: it reached its maximum runtime."""
+    max_runtime: bool = False
+    """It reached its maximum runtime: the job's own end, whatever retries it has left."""
+    pending: bool = False
+    """Still starting, and SageMaker is looking for instances."""
+    limit: int | None = None
+    """The account's service limit in instances, where a capacity error names it."""
     message: str = ""
     artifact: str = ""
     checkpoints: str = ""
@@ -189,9 +286,21 @@ class TrainingService(Protocol):
     def describe(self, training_job: str) -> Observation | None:
         """None where there is no such training job. Raises Unavailable if SageMaker cannot say."""
 
-    def list(self, *, since: int) -> Iterable[str]:
-        """Names of the training jobs created since then. Paginated; for reconciliation only, never
-        in a pass (2 calls a second for the whole account). Raises Unavailable."""
+    def live(self) -> Iterable[str]:
+        """Names of every training job of the account that has not ended. Paginated; for
+        reconciliation only, never in a pass (2 calls a second for the whole account). Raises
+        Unavailable."""
+
+    def look_into(self, training_job: str, *, now: int) -> Sighting | None:
+        """Whose an unknown training job is and what it occupies: one Describe, one ListTags. None
+        where it is gone. Raises Unavailable."""
+
+
+class DeadLetters(Protocol):
+    """Where goes what cannot be understood, for people to look at."""
+
+    def put(self, kind: str, subject: str, reason: str) -> None:
+        """Never raises: there is nobody left to tell."""
 
 
 class Clock(Protocol):

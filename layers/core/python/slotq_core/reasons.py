@@ -120,6 +120,36 @@ class Reserved(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PoolBacksOff(Reason):
+    """SageMaker had no capacity for the pool lately; nothing starts there for now."""
+
+    code: ClassVar[str] = "pool_backs_off"
+    pool: str
+    until: int
+    cause: str
+
+    def sentence(self) -> str:
+        return f"pool {self.pool} is tried again at {iso(self.until)}: {self.cause}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolIsProbed(Reason):
+    """After a capacity error one job at a time tries whether the pool is well again."""
+
+    code: ClassVar[str] = "pool_is_probed"
+    pool: str
+    needed: int
+    probe: str
+    """The job that tries."""
+
+    def sentence(self) -> str:
+        return (
+            f"needs {_slots(self.needed)}; after a capacity error pool {self.pool} starts one job "
+            f"at a time, and {self.probe} is starting"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BehindInLine(Reason):
     """Blocked alike by what blocks the first job of its line."""
 

@@ -126,8 +126,8 @@ class OutcomeRow:
     verdict: Verdict
     message: str = ""
     """Said where SageMaker gives no FailureReason."""
-    final: bool = False
-    """The job's own end: no retry of its own is left to it."""
+    max_runtime: bool = False
+    """The job's own end, whatever retries it has left."""
     source: str
 
 
@@ -146,7 +146,7 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
         secondary="MaxRuntimeExceeded",
         phase=Phase.FAILED,
         verdict=Verdict.FAIL,
-        final=True,
+        max_runtime=True,
         message="it reached its maximum runtime (StoppingCondition.MaxRuntimeInSeconds)",
         source="SecondaryStatus MaxRuntimeExceeded: the job's own end",
     ),
@@ -155,7 +155,7 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
         secondary="MaxWaitTimeExceeded",
         phase=Phase.FAILED,
         verdict=Verdict.FAIL,
-        final=True,
+        max_runtime=True,
         message="it reached its maximum wait time (StoppingCondition.MaxWaitTimeInSeconds)",
         source="SecondaryStatus MaxWaitTimeExceeded: the job's own end (managed spot training)",
     ),
@@ -206,7 +206,18 @@ def verdict_on(rows: Sequence[ErrorRow], *, code: str, text: str, http_status: i
     """
     codes = (code, str(http_status)) if http_status >= 500 else (code,)
     row = next(row for row in rows if _matches(row, codes, text))
-    return Answer(verdict=row.verdict, message=f"{code}: {text}" if text else code)
+    return Answer(
+        verdict=row.verdict,
+        message=f"{code}: {text}" if text else code,
+        limit=service_limit(text) if row.verdict is Verdict.BACK_OFF else None,
+    )
+
+
+def service_limit(text: str) -> int | None:
+    """The account's limit in instances, where a capacity error names it: "The account-level service
+    limit '<type> for training job usage' is N Instances, …"."""
+    found = re.search(r"service limit '[^']*' is (\d{1,9}) Instances", text)
+    return int(found.group(1)) if found else None
 
 
 def _matches(row: ErrorRow, codes: Sequence[str], text: str) -> bool:

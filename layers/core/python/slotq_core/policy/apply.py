@@ -9,7 +9,7 @@ from dataclasses import replace
 from slotq_core import names
 from slotq_core.lifecycle import move
 from slotq_core.model import Attempt, Job, JobState, Pool, StopCause, StopOrder
-from slotq_core.policy.plan import Decision, DropClaim, EndBackoff, Evict, Start
+from slotq_core.policy.plan import Decision, DropClaim, EndBackoff, Evict, GiveUp, Start
 from slotq_core.policy.retry import end_backoff
 
 Step = tuple[Job, Job]
@@ -21,6 +21,8 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
     match decision:
         case EndBackoff(job=job):
             return ((job, end_backoff(job, now)),)
+        case GiveUp(job=job):
+            return ((job, given_up(job, now)),)
         case Start(job=job, pool=pool):
             return ((job, started(job, pools[pool], now)),)
         case DropClaim(job=job):
@@ -33,7 +35,7 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
 def pools_touched(decision: Decision) -> tuple[str, ...]:
     """The pools whose state the decision rests on: its commit is conditioned on their ledgers."""
     match decision:
-        case EndBackoff():
+        case EndBackoff() | GiveUp():
             return ()
         case Start(pool=pool):
             return (pool,)
@@ -62,6 +64,13 @@ def evicted(victim: Job, beneficiary: Job, now: int) -> Job:
     order = StopOrder(cause=StopCause.EVICTED, by=beneficiary.name, at=now)
     message = f"evicted for {beneficiary.name}"
     return replace(_stopping(victim, order, message), evictions=victim.evictions + 1)
+
+
+def given_up(job: Job, now: int) -> Job:
+    """The start that got no instances, with the durable intent to stop it."""
+    assert job.attempt is not None
+    order = StopOrder(cause=StopCause.NO_CAPACITY, by=job.attempt.pool, at=now)
+    return _stopping(job, order, f"pool {job.attempt.pool} had no instances for it in time")
 
 
 def cancelled(job: Job, by: str, now: int) -> Job:

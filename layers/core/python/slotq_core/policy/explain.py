@@ -16,6 +16,8 @@ from slotq_core.reasons import (
     HeldForOthers,
     LowerRankedProtected,
     NoFreeSlots,
+    PoolBacksOff,
+    PoolIsProbed,
     PoolsTooSmall,
     Reason,
     Reserved,
@@ -24,7 +26,12 @@ from slotq_core.reasons import (
 
 
 def coming(job: Job, room: PoolRoom) -> Reason:
-    """The job waits for slots that are coming free. Asked before they are taken out of the room."""
+    """The job waits for slots that are coming free, or for the pool that it has a claim in.
+
+    Asked before they are taken out of the room.
+    """
+    if room.unwell:
+        return _unwell(job, room)
     return SlotsComing(
         pool=room.pool.name,
         needed=job.demand.slots,
@@ -38,13 +45,16 @@ def reserved(job: Job, room: PoolRoom) -> Reason:
 
 
 def too_small(job: Job, rooms: Iterable[PoolRoom]) -> Reason:
-    sizes = ((room.pool.capacity - room.pool.foreign).slots for room in rooms)
+    sizes = (room.size.slots for room in rooms)
     return PoolsTooSmall(needed=job.demand.slots, largest=max(sizes, default=0))
 
 
 def blocked(job: Job, rooms: Sequence[PoolRoom], now: int) -> Reason:
     """What keeps the job out of the pool where it is nearest to a start."""
-    room = min(rooms, key=lambda each: job.demand.slots - max(0, each.free_now.slots))
+    well = [room for room in rooms if not room.unwell]
+    if not well:
+        return _unwell(job, rooms[0])
+    room = min(well, key=lambda each: job.demand.slots - max(0, each.free_now.slots))
     free = max(0, room.free_now.slots)
     holder = room.drains_for or room.holder or next(iter(room.claims), "")
     if job.demand.within(room.free_now) and holder:
@@ -62,9 +72,16 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], now: int) -> Reason:
         pool=room.pool.name,
         needed=job.demand.slots,
         free=free,
-        capacity=room.pool.capacity.slots,
+        capacity=room.size.slots,
         lower_ranked=held.slots,
     )
+
+
+def _unwell(job: Job, room: PoolRoom) -> Reason:
+    health = room.pool.health
+    if room.rests:
+        return PoolBacksOff(pool=room.pool.name, until=health.not_before or 0, cause=health.message)
+    return PoolIsProbed(pool=room.pool.name, needed=job.demand.slots, probe=room.probe)
 
 
 def protections_end(job: Job, rooms: Iterable[PoolRoom], now: int) -> Iterable[int]:

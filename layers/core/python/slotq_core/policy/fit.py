@@ -10,9 +10,10 @@ out what those ahead were given, so that whoever comes next sees what is left fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
+from slotq_core.policy.health import backs_off, probe
 
 NOTHING = Demand()
 
@@ -20,9 +21,23 @@ NOTHING = Demand()
 class PoolRoom:
     """One pool during one plan. Amounts of the jobs already walked are gone from it."""
 
-    __slots__ = ("claims", "coming", "drains_for", "free", "free_now", "holder", "pool", "running")
+    __slots__ = (
+        "claims",
+        "coming",
+        "drains_for",
+        "free",
+        "free_now",
+        "holder",
+        "pool",
+        "probe",
+        "rests",
+        "running",
+        "size",
+    )
 
-    def __init__(self, pool: Pool, active: Iterable[Job], claimants: Iterable[Job]) -> None:
+    def __init__(
+        self, pool: Pool, active: Sequence[Job], claimants: Iterable[Job], now: int
+    ) -> None:
         used = stopping = NOTHING
         self.running: list[Job] = []
         """Starting and running jobs: what might be evicted."""
@@ -33,7 +48,8 @@ class PoolRoom:
             else:
                 self.running.append(job)
         self.pool = pool
-        self.free = pool.capacity - pool.foreign - used
+        self.size = pool.size(now)
+        self.free = self.size - used
         """What nobody ahead has been given; negative where the pool shrank below its use."""
         self.coming = stopping
         self.free_now = self.free
@@ -44,6 +60,10 @@ class PoolRoom:
         """The first job that free slots are held for."""
         self.drains_for = ""
         """The job that this pool drains for: nothing behind it is admitted here."""
+        self.rests = backs_off(pool, now)
+        """Backs off after a capacity error: nothing starts here, and nothing is evicted."""
+        self.probe = probe(pool, active)
+        """The one job that tries whether capacity is back; nothing else starts meanwhile."""
 
     def left(self, job: Job, entitled: Callable[[Job, Job], bool]) -> Demand:
         """Free and coming together, less what is owed to others.
@@ -66,9 +86,15 @@ class PoolRoom:
         """Drains for a job ahead of this one; an earlier claim is served all the same."""
         return bool(self.drains_for) and job.name not in self.claims
 
-    def give(self, demand: Demand) -> None:
+    @property
+    def unwell(self) -> bool:
+        return self.rests or bool(self.probe)
+
+    def give(self, job: Job) -> None:
         """A job starts: its slots are used up for those behind."""
-        self.free = self.free - demand
+        self.free = self.free - job.demand
+        if self.pool.health.errors:
+            self.probe = job.name
 
     def hold(self, job: Job) -> None:
         """Keep what the job needs from those behind: the free part first, the rest as it comes."""
@@ -93,7 +119,7 @@ class PoolRoom:
         return owed
 
 
-def rooms_of(snapshot: Snapshot, ordered: Iterable[Job]) -> dict[str, PoolRoom]:
+def rooms_of(snapshot: Snapshot, ordered: Iterable[Job], now: int) -> dict[str, PoolRoom]:
     """A fresh sheet for every pool. `ordered`: what waits, in the policy's order."""
     active: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     claimants: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
@@ -104,6 +130,6 @@ def rooms_of(snapshot: Snapshot, ordered: Iterable[Job]) -> dict[str, PoolRoom]:
         if job.claim and job.claim.pool in claimants:
             claimants[job.claim.pool].append(job)
     return {
-        pool.name: PoolRoom(pool, active[pool.name], claimants[pool.name])
+        pool.name: PoolRoom(pool, active[pool.name], claimants[pool.name], now)
         for pool in snapshot.pools
     }

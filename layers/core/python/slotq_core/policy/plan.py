@@ -40,7 +40,15 @@ class DropClaim:
     job: Job
 
 
-Decision = EndBackoff | Start | Evict | DropClaim
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GiveUp:
+    """SageMaker has looked for its instances for longer than the pool allows: stop the attempt, and
+    let the job wait again, for its next pool."""
+
+    job: Job
+
+
+Decision = EndBackoff | GiveUp | Start | Evict | DropClaim
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,17 +1,19 @@
 """What becomes of a job when its attempt has ended (DESIGN 5.5), as a pure decision.
 
-"Evictions, capacity errors and SageMaker's own faults requeue, with back-off where the cause was
-capacity or a fault; they never count against the user's retries. Reaching the maximum runtime is
-the job's own end. Anything else fails it, unless it has retries left."
+"Evictions, capacity errors and SageMaker's own faults requeue; they never count against the user's
+retries. Reaching the maximum runtime is the job's own end. Anything else fails it, unless it has
+retries left." After a fault the job backs off; after a capacity error its pool does (health.py),
+and the job waits at its place for the next pool that has room.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, AttemptOutcome, Job, JobState, StopCause
+from slotq_core.model import Attempt, AttemptOutcome, Job, JobState, Pool
 
 FIRST_BACKOFF = 30_000
 LONGEST_BACKOFF = 600_000
@@ -23,9 +25,10 @@ class Ending(StrEnum):
     COMPLETED = "completed"
     STOPPED = "stopped"
     FAILED = "failed"
-    FINAL = "final"
-    """The job's own end, whatever retries it has left: its maximum runtime, or a request that
-    SageMaker rejects and always will."""
+    REJECTED = "rejected"
+    """SageMaker rejects the request, and always will: no retry helps."""
+    MAX_RUNTIME = "max_runtime"
+    """The job's own end, whatever retries it has left."""
     NO_CAPACITY = "no_capacity"
     FAULT = "fault"
 
@@ -43,6 +46,8 @@ def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "")
     assert job.attempt is not None
     outcome = _outcome(ending, job.attempt)
     attempt = replace(job.attempt, ended_at=at, outcome=outcome, message=message)
+    since = attempt.running_since
+    job = replace(job, ran=job.ran + (0 if since is None else max(0, at - since)))
     return Ended(job=_onward(job, outcome, ending, now, message), attempt=attempt)
 
 
@@ -51,10 +56,21 @@ def backoff(errors: int) -> int:
     return min(LONGEST_BACKOFF, FIRST_BACKOFF << min(errors - 1, 16))
 
 
+def gives_up_at(job: Job, pools: Mapping[str, Pool]) -> int | None:
+    """When a starting job that SageMaker keeps Pending is given up ("beyond the pool's
+    `pending_timeout` it is stopped and goes on to its next pool"); None: never."""
+    attempt = job.attempt
+    if job.state is not JobState.STARTING or attempt is None or attempt.pending_since is None:
+        return None
+    pool = pools.get(attempt.pool)
+    if pool is None or pool.pending_timeout is None:
+        return None
+    return attempt.pending_since + pool.pending_timeout
+
+
 def end_backoff(job: Job, now: int) -> Job:
     """Its time is over: it waits for slots again, at its old place."""
-    state = JobState.PREEMPTED if job.evictions else JobState.PENDING
-    return move(job, state, at=now, message="")
+    return move(job, _waiting_state(job), at=now, message="")
 
 
 def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
@@ -63,12 +79,12 @@ def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
     if ending is Ending.COMPLETED:
         return AttemptOutcome.COMPLETED
     if attempt.stop is not None:
-        cancelled = attempt.stop.cause is StopCause.CANCELLED
-        return AttemptOutcome.CANCELLED if cancelled else AttemptOutcome.EVICTED
+        return AttemptOutcome(attempt.stop.cause.value)
     return {
         Ending.STOPPED: AttemptOutcome.STOPPED,
         Ending.FAILED: AttemptOutcome.FAILED,
-        Ending.FINAL: AttemptOutcome.FAILED,
+        Ending.REJECTED: AttemptOutcome.FAILED,
+        Ending.MAX_RUNTIME: AttemptOutcome.MAX_RUNTIME,
         Ending.NO_CAPACITY: AttemptOutcome.NO_CAPACITY,
         Ending.FAULT: AttemptOutcome.FAULT,
     }[ending]
@@ -81,16 +97,12 @@ def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message
             return move(
                 job, JobState.PREEMPTED, at=now, message=f"evicted for {job.attempt.stop.by}"
             )
-        case AttemptOutcome.NO_CAPACITY | AttemptOutcome.FAULT:
-            errors = job.capacity_errors + 1
-            return move(
-                job,
-                JobState.BACKOFF,
-                at=now,
-                message=message,
-                not_before=now + backoff(errors),
-                capacity_errors=errors,
-            )
+        case AttemptOutcome.NO_CAPACITY:
+            return move(job, _waiting_state(job), at=now, cause=outcome.value, message=message)
+        case AttemptOutcome.FAULT:
+            faults = job.faults + 1
+            back = {"not_before": now + backoff(faults), "faults": faults}
+            return move(job, JobState.BACKOFF, at=now, message=message, **back)
         case AttemptOutcome.FAILED if job.retries and ending is Ending.FAILED:
             return move(job, JobState.PENDING, at=now, message=message, retries=job.retries - 1)
         case AttemptOutcome.CANCELLED:
@@ -98,4 +110,11 @@ def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message
             return move(
                 job, JobState.CANCELLED, at=now, message=f"cancelled by {job.attempt.stop.by}"
             )
+        case AttemptOutcome.FAILED | AttemptOutcome.MAX_RUNTIME:
+            cause = "" if ending is Ending.FAILED else ending.value
+            return move(job, JobState.FAILED, at=now, cause=cause, message=message)
     return move(job, JobState(outcome.value), at=now, message=message)
+
+
+def _waiting_state(job: Job) -> JobState:
+    return JobState.PREEMPTED if job.evictions else JobState.PENDING

@@ -1,0 +1,47 @@
+"""What a pool's capacity errors mean for the pool (DESIGN 5.5).
+
+"The pool itself backs off and is probed by one job at a time." A pool whose account limit turns out
+smaller than configured runs at the learned limit, and the configured one is tried again later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from slotq_core.model import HEALTHY, Job, JobState, Pool, PoolHealth
+from slotq_core.policy.retry import backoff
+
+LEARNED_FOR = 1_800_000
+"""How long a learned limit counts before the configured capacity is tried again (ms)."""
+
+
+def after_capacity_error(
+    pool: Pool, *, now: int, message: str, limit: int | None = None
+) -> PoolHealth:
+    """`limit`: the account's service limit in instances, where SageMaker named it."""
+    errors = pool.health.errors + 1
+    health = replace(pool.health, errors=errors, not_before=now + backoff(errors), message=message)
+    if limit is not None and limit < pool.capacity.slots:
+        health = replace(health, learned=limit, learned_until=now + LEARNED_FOR)
+    return health
+
+
+def after_a_start(pool: Pool) -> PoolHealth:
+    """One of its training jobs has its instances: the pool is well, but for a learned limit."""
+    if pool.health.learned is None:
+        return HEALTHY
+    return replace(pool.health, errors=0, not_before=None)
+
+
+def backs_off(pool: Pool, now: int) -> bool:
+    """Nothing starts there for now."""
+    return pool.health.not_before is not None and now < pool.health.not_before
+
+
+def probe(pool: Pool, active: Iterable[Job]) -> str:
+    """The job that probes the pool, empty where none does: until it has its instances, or has
+    ended, nothing else starts there."""
+    if not pool.health.errors:
+        return ""
+    return min((job.name for job in active if job.state is JobState.STARTING), default="")
