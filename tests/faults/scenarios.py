@@ -338,7 +338,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         "an_orphan_is_stopped",
-        (submit(1, "a"), plane(10, "CreateTrainingJob", **ghost("ghost")), until(1560)),
+        (submit(1, "a"), plane(10, "CreateTrainingJob", **ghost("ghost")), until(1_700)),
         done("a"),
         work={"ghost": Work(runtime=None)},
         runtime=100_000,
@@ -364,7 +364,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             submit(1, "a"),
             plane(320, "DeleteTrainingJob", TrainingJobName="a"),
             submit(330, "a"),
-            until(1_500),
+            until(2_100),
         ),
         done("a"),
         runtime=40_000,
