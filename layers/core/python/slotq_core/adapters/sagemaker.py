@@ -139,8 +139,9 @@ class SageMakerTraining:
             raise Unavailable(f"DescribeTrainingJob {training_job}: {error}") from error
 
     def live(self) -> Iterator[str]:
-        """One listing of everything, looked through here: with StatusEquals SageMaker cuts its pages
-        before it filters, so a filter saves nothing, and each status would cost a listing."""
+        """One listing of everything, looked through here: with StatusEquals SageMaker cuts its
+        pages before it filters, so a filter saves nothing, and each status would cost a listing.
+        """
         began = self._clock.now()
         asked: dict[str, Any] = {
             "CreationTimeAfter": datetime.fromtimestamp((began - _OLDEST) / 1000, UTC),
