@@ -23,7 +23,7 @@ from slotq.local.virtual import Work
 from slotq_core.model import JobState, Pool
 from tests.faults.crashes import LEFTOVER
 from tests.faults.promises import CONVERGENT
-from tests.faults.world import SOON, Call, Gate, World, pool
+from tests.faults.world import SOON, Call, Gate, World, delivered, pool
 
 S = JobState
 Choices = tuple[int, ...]
@@ -148,7 +148,7 @@ class Case:
     """False: every lease is over at once, so that passes run beside each other."""
 
     soon: tuple[str, ...] = ()
-    """These have started a few seconds after the handlers' end, before any tick."""
+    """These have started a few seconds after the handlers' end, before any tick or event."""
 
     def without(self, index: int) -> Case:
         left = tuple(h for number, h in enumerate(self.handlers) if number != index)
@@ -164,6 +164,7 @@ def run(case: Case, schedule: Schedule) -> World:
         gate=gate,
         runtime=200_000,
         leases=case.leases,
+        events=(lambda _: ()) if case.soon else delivered,
     )
     case.before(world)
     if not world.watch.broken:
@@ -177,6 +178,7 @@ def run(case: Case, schedule: Schedule) -> World:
         for name in case.soon:
             if world.watch.jobs[name].waits:
                 world.watch.note(CONVERGENT, f"{name} waits for the tick: a wake-up was lost")
+    world.event_policy = delivered
     world.go_until_over()
     if not world.watch.broken:
         world.watch.look_for_leftovers(LEFTOVER)

@@ -258,7 +258,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a create is never confirmed", _never_confirmed, crash("cancel_running", SILENT), CONVERGENT
     ),
-    Mutant("any attempt's news count", _any_attempt, crash("preempt_chain", NOISY)),
+    Mutant("any attempt's news count", _any_attempt, crash("one_evicts_three", NOISY)),
     Mutant("an evicted job enters anew", _place_lost, crash("preempt_chain", TOLD), PLACE),
     Mutant(
         "an eviction beats the cancel", _cancel_comes_too_late, crash("cancel_while_stopping", TOLD)
