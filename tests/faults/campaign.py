@@ -39,7 +39,7 @@ class Size:
     """In how many tasks each scenario's crash points are divided; for spreading the load."""
     stride: int = 1
     """Of so many crash points one is tried."""
-    doubles: int = 60
+    doubles: int = 30
     exhaustively: int = 700
     """Schedules of one case at most."""
     by_chance: int = 200
