@@ -47,6 +47,8 @@ class _World:
     def __init__(self, scenario: Scenario, watch: Watcher) -> None:
         self._scenario = scenario
         self._watch = watch
+        self._projects = tuple(spec.project() for spec in scenario.projects)
+        self._departments = tuple(spec.department() for spec in scenario.departments)
         self._pools = {spec.name: spec.pool() for spec in scenario.pools}
         self._stop_time = {spec.name: spec.stop_seconds for spec in scenario.pools}
         self._specs = {spec.name: spec for spec in scenario.jobs}
@@ -153,6 +155,8 @@ class _World:
             pools=tuple(self._pools.values()),
             active=tuple(job for job in jobs if job.active),
             waiting=tuple(job for job in jobs if job.waits),
+            projects=self._projects,
+            departments=self._departments,
         )
 
     def _put(self, before: Job | None, after: Job, now: int) -> None:
@@ -201,6 +205,8 @@ def running_job(spec: JobSpec, scenario: Scenario) -> Job:
         pools=spec.pools or scenario.pool_names,
         preemptible=spec.preemptible,
         min_runtime=spec.min_runtime,
+        workload=spec.workload,
+        project=spec.project or "",
         submitter=spec.user,
         attempts=1,
         attempt=attempt,

@@ -10,12 +10,15 @@ out what those ahead were given, so that whoever comes next sees what is left fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
 from slotq_core.policy.health import backs_off, probe
 
 NOTHING = Demand()
+
+Entitled = Callable[[Job, Job], bool]
+"""Whether the first job could evict the second, if that ran where it has its claim."""
 
 
 class PoolRoom:
@@ -28,8 +31,10 @@ class PoolRoom:
         "free",
         "free_now",
         "holder",
+        "placed",
         "pool",
         "probe",
+        "project_min_runtime",
         "rests",
         "running",
         "size",
@@ -40,7 +45,11 @@ class PoolRoom:
     ) -> None:
         used = stopping = NOTHING
         self.running: list[Job] = []
-        """Starting and running jobs: what might be evicted."""
+        """Starting and running jobs, and those given slots in this plan: what might be evicted."""
+        self.placed: set[str] = set()
+        """Those given slots in this plan: to take these back evicts nobody."""
+        self.project_min_runtime: Mapping[str, int] = {}
+        """By project: how long its attempts are safe from eviction."""
         for job in active:
             used = used + job.demand
             if job.state is JobState.STOPPING:
@@ -65,7 +74,7 @@ class PoolRoom:
         self.probe = probe(pool, active)
         """The one job that tries whether capacity is back; nothing else starts meanwhile."""
 
-    def left(self, job: Job, entitled: Callable[[Job, Job], bool]) -> Demand:
+    def left(self, job: Job, entitled: Entitled) -> Demand:
         """Free and coming together, less what is owed to others.
 
         A claim counts for everyone but a job entitled to evict its holder, and claimants ahead of
@@ -75,10 +84,10 @@ class PoolRoom:
             return self.free + self.coming
         return self.free + self.coming - self._owed(job, entitled)
 
-    def fits_now(self, job: Job, entitled: Callable[[Job, Job], bool]) -> bool:
+    def fits_now(self, job: Job, entitled: Entitled) -> bool:
         return job.demand.within(self.free) and job.demand.within(self.left(job, entitled))
 
-    def fits_soon(self, job: Job, entitled: Callable[[Job, Job], bool]) -> bool:
+    def fits_soon(self, job: Job, entitled: Entitled) -> bool:
         """Whether the job fits with what is coming free, without any further eviction."""
         return job.demand.within(self.left(job, entitled))
 
@@ -93,6 +102,8 @@ class PoolRoom:
     def give(self, job: Job) -> None:
         """A job starts: its slots are used up for those behind."""
         self.free = self.free - job.demand
+        self.running.append(job)
+        self.placed.add(job.name)
         if self.pool.health.errors:
             self.probe = job.name
 
@@ -106,12 +117,16 @@ class PoolRoom:
         self.free = self.free - taken
         self.coming = self.coming - (job.demand - taken)
 
-    def evict(self, victims: Iterable[Job]) -> None:
-        for victim in victims:
-            self.running.remove(victim)
+    def evict(self, victim: Job) -> None:
+        """What it held is coming free; at once, where it was only given it in this plan."""
+        self.running.remove(victim)
+        if victim.name in self.placed:
+            self.placed.remove(victim.name)
+            self.free = self.free + victim.demand
+        else:
             self.coming = self.coming + victim.demand
 
-    def _owed(self, job: Job, entitled: Callable[[Job, Job], bool]) -> Demand:
+    def _owed(self, job: Job, entitled: Entitled) -> Demand:
         owed = NOTHING
         for other in self.claims.values():
             if other.name != job.name and other.claim and not entitled(job, other):
@@ -129,7 +144,10 @@ def rooms_of(snapshot: Snapshot, ordered: Iterable[Job], now: int) -> dict[str, 
     for job in ordered:
         if job.claim and job.claim.pool in claimants:
             claimants[job.claim.pool].append(job)
-    return {
-        pool.name: PoolRoom(pool, active[pool.name], claimants[pool.name], now)
-        for pool in snapshot.pools
-    }
+    minima = {each.name: each.min_runtime for each in snapshot.projects if each.min_runtime}
+    rooms = {}
+    for pool in snapshot.pools:
+        room = PoolRoom(pool, active[pool.name], claimants[pool.name], now)
+        room.project_min_runtime = minima
+        rooms[pool.name] = room
+    return rooms
