@@ -44,4 +44,4 @@ def probe(pool: Pool, active: Iterable[Job]) -> str:
     ended, nothing else starts there."""
     if not pool.health.errors:
         return ""
-    return next((job.name for job in active if job.state is JobState.STARTING), "")
+    return min((job.name for job in active if job.state is JobState.STARTING), default="")
