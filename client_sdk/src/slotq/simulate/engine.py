@@ -49,6 +49,7 @@ class _World:
         self._watch = watch
         self._projects = tuple(spec.project() for spec in scenario.projects)
         self._departments = tuple(spec.department() for spec in scenario.departments)
+        self._classes = tuple(spec.priority_class() for spec in scenario.classes)
         self._pools = {spec.name: spec.pool() for spec in scenario.pools}
         self._stop_time = {spec.name: spec.stop_seconds for spec in scenario.pools}
         self._specs = {spec.name: spec for spec in scenario.jobs}
@@ -93,7 +94,7 @@ class _World:
                 self._cancel(self._jobs[name], now)
 
     def _submit(self, spec: JobSpec, now: int) -> None:
-        submission = spec.submission(self._scenario.pool_names)
+        submission = spec.submission(self._scenario)
         try:
             job = admit(submission, list(self._pools.values()), submitter=spec.user, now=now)
         except Refused as error:
@@ -157,6 +158,7 @@ class _World:
             waiting=tuple(job for job in jobs if job.waits),
             projects=self._projects,
             departments=self._departments,
+            classes=self._classes,
         )
 
     def _put(self, before: Job | None, after: Job, now: int) -> None:
@@ -198,7 +200,8 @@ def running_job(spec: JobSpec, scenario: Scenario) -> Job:
     return Job(
         name=spec.name,
         state=JobState.RUNNING,
-        priority=spec.priority,
+        priority=scenario.priority_of(spec),
+        priority_class=spec.priority if isinstance(spec.priority, str) else "",
         entry_time=entry,
         changed_at=spec.running_since,
         demand=Demand(slots=spec.needed),

@@ -92,7 +92,7 @@ def metrics(scenario: Scenario, record: Record) -> Metrics:
     everyone = _group(record, list(waits), waits)
     priorities: dict[str, list[str]] = defaultdict(list)
     for name in waits:
-        priorities[str(specs[name].priority)].append(name)
+        priorities[str(scenario.priority_of(specs[name]))].append(name)
     return Metrics(
         utilisation=round(held / room, 4) if room else 0.0,
         wait_mean=everyone["wait_mean"],

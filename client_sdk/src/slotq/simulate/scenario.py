@@ -117,11 +117,22 @@ DEFAULT_PROJECT = "default"
 """Where projects exist, a job that names none is of this one: quota 0, weight 0."""
 
 
+class ClassSpec(_Part):
+    name: str = Field(min_length=1)
+    value: int = Field(ge=-1_000_000, le=1_000_000)
+    demote_to: str = ""
+    demote_after: Duration = 0
+
+    def priority_class(self) -> model.PriorityClass:
+        return model.PriorityClass(**self.model_dump())
+
+
 class JobSpec(_Part):
     name: str
     project: str | None = None
     workload: model.Workload = Field(default=model.Workload.TRAINING, alias="class")
-    priority: int = Field(default=0, ge=-1_000_000, le=1_000_000)
+    priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000)] | str = 0
+    """A number, or the name of a class."""
     slots: int = Field(default=1, ge=1)
     demand: dict[str, int] | None = None
     pools: tuple[str, ...] = ()
@@ -157,13 +168,14 @@ class JobSpec(_Part):
     def needed(self) -> int:
         return self.demand["slots"] if self.demand else self.slots
 
-    def submission(self, pools: tuple[str, ...]) -> model.Submission:
+    def submission(self, scenario: Scenario) -> model.Submission:
         return model.Submission(
             name=self.name,
             instance_type="",
             slots=self.needed,
-            pools=self.pools or pools,
-            priority=self.priority,
+            pools=self.pools or scenario.pool_names,
+            priority=scenario.priority_of(self),
+            priority_class=self.priority if isinstance(self.priority, str) else "",
             preemptible=self.preemptible,
             min_runtime=self.min_runtime,
             workload=self.workload,
@@ -184,6 +196,7 @@ class Scenario(_Part):
     pools: tuple[PoolSpec, ...] = Field(min_length=1)
     projects: tuple[ProjectSpec, ...] = ()
     departments: tuple[DepartmentSpec, ...] = ()
+    classes: tuple[ClassSpec, ...] = ()
     jobs: tuple[JobSpec, ...] = ()
     until: Duration | None = None
     expect: tuple[Expectation, ...] = ()
@@ -226,6 +239,34 @@ class Scenario(_Part):
         return self
 
     @model_validator(mode="after")
+    def _classes_agree(self) -> Self:
+        classes = {each.name: each for each in self.classes}
+        _unique("priority class", [each.name for each in self.classes])
+        for each in self.classes:
+            path = [each.name]
+            while lower := classes[path[-1]].demote_to:
+                if lower not in classes:
+                    raise ValueError(f"class '{path[-1]}' demotes to '{lower}'; there is none")
+                if lower in path:
+                    raise ValueError(f"classes demote in a circle: {' -> '.join([*path, lower])}")
+                if classes[lower].value >= classes[path[-1]].value:
+                    raise ValueError(f"class '{path[-1]}' demotes to '{lower}', which is no lower")
+                path.append(lower)
+        for job in self.jobs:
+            if isinstance(job.priority, str) and job.priority not in classes:
+                raise ValueError(
+                    f"job '{job.name}' has the priority '{job.priority}'; the classes are "
+                    f"{', '.join(classes) or 'none'}"
+                )
+        return self
+
+    def priority_of(self, job: JobSpec) -> int:
+        """The number that the job's priority stands for."""
+        if isinstance(job.priority, int):
+            return job.priority
+        return next(each.value for each in self.classes if each.name == job.priority)
+
+    @model_validator(mode="after")
     def _quotas_agree(self) -> Self:
         """Quotas count over all pools together or pool by pool; the two are not mixed."""
         owners: tuple[ProjectSpec | DepartmentSpec, ...] = (*self.projects, *self.departments)
@@ -263,7 +304,7 @@ class Scenario(_Part):
 def _unique(what: str, names: list[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"two {what}s are named '{name}'")
+            raise ValueError(f"more than one {what} is named '{name}'")
 
 
 def load(path: Path) -> Scenario:

@@ -28,6 +28,7 @@ __all__ = [
     "JobState",
     "Pool",
     "PoolHealth",
+    "PriorityClass",
     "Project",
     "Snapshot",
     "StopCause",
@@ -230,6 +231,19 @@ class Project:
     """How long an attempt of this project is safe from eviction, from its start on (ms)."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PriorityClass:
+    """A named priority. It may end after some running time: then its jobs are of another class."""
+
+    name: str
+    value: int
+    """The priority of its jobs."""
+    demote_to: str = ""
+    """The class that its jobs come into after `demote_after`; empty: never."""
+    demote_after: int = 0
+    """How much running time, over all attempts, a job has in this class (ms)."""
+
+
 class StopCause(StrEnum):
     """Who wants an attempt to end."""
 
@@ -337,6 +351,10 @@ class Job:
     project: str = ""
     """The one implicit project is the empty name."""
     workload: Workload = Workload.TRAINING
+    priority_class: str = ""
+    """The name of its priority's class; empty: a bare number."""
+    ran_before_class: int = 0
+    """How much of `ran` was behind it when it came into its class (ms)."""
     submitter: str = ""
     """Who signed the submission."""
     attempts: int = 0
@@ -400,6 +418,7 @@ class Submission:
     digest: str = ""
     workload: Workload = Workload.TRAINING
     project: str = ""
+    priority_class: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -420,3 +439,4 @@ class Snapshot:
     projects: tuple[Project, ...] = ()
     """The oldest first. None: all jobs are of the one implicit project, which knows no quota."""
     departments: tuple[Department, ...] = ()
+    classes: tuple[PriorityClass, ...] = ()

@@ -38,6 +38,7 @@ def admit(submission: Submission, pools: Sequence[Pool], *, submitter: str, now:
         retries=submission.retries,
         workload=submission.workload,
         project=submission.project,
+        priority_class=submission.priority_class,
         submitter=submitter,
         digest=submission.digest,
     )

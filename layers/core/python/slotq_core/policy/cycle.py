@@ -1,7 +1,7 @@
 """The whole policy on one screen: plan(snapshot, now) -> Plan. Pure; DESIGN section 5.
 
-    1 settle    back-offs whose time has come end, and starts that got no instances in time are
-                given up; what waits then is seen in the next plan                -> retry.py
+    1 settle    back-offs whose time has come end; starts that got no instances in time are given
+                up; classes end; the rest is for the next plan          -> retry.py, demote.py
     2 order     between projects the most deprived first, asked anew after each decision; within
                 one rank, then entry time, then name              -> turns.py, order.py, shares.py
     3 walk      each job in that order, before the next one is looked at:
@@ -27,9 +27,19 @@ from collections.abc import Iterator, Sequence
 from slotq_core.model import Claim, Job, Snapshot
 from slotq_core.policy import explain
 from slotq_core.policy.accounts import Accounts
+from slotq_core.policy.demote import demoted, demotes_at
 from slotq_core.policy.fit import PoolRoom, rooms_of
 from slotq_core.policy.order import position
-from slotq_core.policy.plan import Decision, DropClaim, EndBackoff, Evict, GiveUp, Plan, Start
+from slotq_core.policy.plan import (
+    Decision,
+    Demote,
+    DropClaim,
+    EndBackoff,
+    Evict,
+    GiveUp,
+    Plan,
+    Start,
+)
 from slotq_core.policy.preempt import outranks, preempt
 from slotq_core.policy.reclaim import may_take, reclaim
 from slotq_core.policy.reserve import due_at, pool_to_drain
@@ -52,7 +62,7 @@ def plan(snapshot: Snapshot, now: int) -> Plan:
     return walk.plan()
 
 
-def _settle(snapshot: Snapshot, now: int) -> Iterator[EndBackoff | GiveUp]:
+def _settle(snapshot: Snapshot, now: int) -> Iterator[Decision]:
     for job in sorted(snapshot.due, key=position):
         if job.not_before is not None and job.not_before <= now:
             yield EndBackoff(job=job)
@@ -61,6 +71,11 @@ def _settle(snapshot: Snapshot, now: int) -> Iterator[EndBackoff | GiveUp]:
         at = gives_up_at(job, pools)
         if at is not None and at <= now:
             yield GiveUp(job=job)
+    classes = {each.name: each for each in snapshot.classes}
+    for job in sorted(snapshot.active, key=position):
+        at = demotes_at(job, classes)
+        if at is not None and at <= now:
+            yield Demote(job=job, after=demoted(job, classes))
 
 
 class _Walk:
@@ -78,6 +93,8 @@ class _Walk:
         pools = {pool.name: pool for pool in snapshot.pools}
         timers = [job.not_before for job in snapshot.due]
         timers += [gives_up_at(job, pools) for job in snapshot.active]
+        classes = {each.name: each for each in snapshot.classes}
+        timers += [demotes_at(job, classes) for job in snapshot.active]
         self._wake_at = min((at for at in timers if at is not None), default=None)
 
     def plan(self) -> Plan:
