@@ -16,6 +16,8 @@ from slotq_core.policy.shares import Sharer, divide
 
 NOTHING = Demand()
 
+Deprivation = tuple[bool, bool, int, float, int, str]
+
 
 @dataclass(kw_only=True, slots=True)
 class Account:
@@ -36,6 +38,8 @@ class Account:
     stopping: Demand = field(default_factory=Demand)
     asked: Demand = field(default_factory=Demand)
     """What it holds and waits for in all."""
+    moves: int = 0
+    """How often `used` has changed: what was made of it before is stale."""
 
     @property
     def key(self) -> str:
@@ -67,6 +71,21 @@ class Account:
         held = self.used + demand
         parts = (_ratio(amount, deserved[name]) for name, amount in held.items())
         return max(parts, default=0.0)
+
+    def deprivation(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> Deprivation:
+        """Who is served first between projects, and between departments: smaller is more deprived.
+
+        "Not over its fair share; within quota after this job; project priority; lower dominant
+        share with this job counted; older; name."
+        """
+        return (
+            self.over_share(gone),
+            self.over_quota(gone - demand),
+            -self.owner.priority,
+            self.dominant(demand - gone),
+            self.age,
+            self.name,
+        )
 
     def stretch(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> float:
         """What it holds over its fair share, as a ratio: above 1 it has more than it deserves."""
@@ -146,6 +165,7 @@ class Accounts:
     def _move(self, job: Job, pool: str, amount: Demand) -> None:
         for account in self.of(job, pool):
             account.used += amount
+            account.moves += 1
             if not job.evictable:
                 account.fixed += amount
 

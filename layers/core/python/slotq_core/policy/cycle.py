@@ -40,7 +40,7 @@ from slotq_core.policy.plan import (
     Plan,
     Start,
 )
-from slotq_core.policy.preempt import outranks, preempt
+from slotq_core.policy.preempt import Preemption, outranks
 from slotq_core.policy.reclaim import may_take, reclaim
 from slotq_core.policy.reserve import due_at, pool_to_drain
 from slotq_core.policy.retry import gives_up_at
@@ -85,6 +85,9 @@ class _Walk:
         self._now = now
         self._rooms = rooms_of(snapshot, sorted(snapshot.waiting, key=position), now)
         self.accounts = Accounts(snapshot)
+        self._preemption = Preemption(
+            everywhere=self._rooms, accounts=self.accounts, entitled=self._entitled, now=now
+        )
         self._decisions: dict[str, Decision] = {}
         """By the job that each is for, in the order in which they were taken."""
         self._reasons: dict[str, Reason] = {}
@@ -172,8 +175,7 @@ class _Walk:
 
     def _preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         rooms = [room for room in rooms if self.accounts.quotas_allow(job, room.pool.name)]
-        found = preempt(job, rooms, self._rooms, self.accounts, self._entitled, self._now)
-        return self._evict(job, found)
+        return self._evict(job, self._preemption.find(job, rooms))
 
     def _evict(self, job: Job, found: Eviction | None) -> bool:
         if found is None:
@@ -216,7 +218,7 @@ class _Walk:
             drain.drains_for = job.name
         else:
             books = self.accounts
-            self._reasons[job.name] = explain.blocked(job, large, books, entitled, self._now)
+            self._reasons[job.name] = explain.blocked(job, large, books, entitled)
         return False
 
     def _drop_claim(self, job: Job) -> None:
@@ -228,7 +230,7 @@ class _Walk:
         moments = [due_at(job, room) for room in rooms]
         moments += [room.pool.health.not_before for room in rooms]
         moments += [room.pool.health.learned_until for room in rooms]
-        moments += explain.protections_end(job, rooms, self._now)
+        moments += explain.protections_end(job, rooms)
         self._wake_at = min(
             (at for at in [*moments, self._wake_at] if at is not None and at > self._now),
             default=None,

@@ -9,7 +9,7 @@ from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.fit import Entitled, PoolRoom
 from slotq_core.policy.preempt import outranks
 from slotq_core.policy.reclaim import may_reclaim
-from slotq_core.policy.victims import freed, is_protected, protected_until
+from slotq_core.policy.victims import freed
 from slotq_core.reasons import (
     HeldForOthers,
     LimitReached,
@@ -60,9 +60,7 @@ def taken_back(job: Job, room: PoolRoom) -> Reason:
     )
 
 
-def blocked(
-    job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: Entitled, now: int
-) -> Reason:
+def blocked(job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: Entitled) -> Reason:
     """What keeps the job out of the pool where it is nearest to a start."""
     well = [room for room in rooms if not room.unwell]
     if not well:
@@ -82,7 +80,7 @@ def blocked(
             pool=room.pool.name,
             needed=job.demand.slots,
             free=free,
-            until=min(_protections(job, room, now), default=None),
+            until=min(_protections(job, room), default=None),
         )
     chain = accounts.of(job, room.pool.name)
     if chain and not may_reclaim(job, chain):
@@ -127,16 +125,16 @@ def _unwell(job: Job, room: PoolRoom) -> Reason:
     return PoolIsProbed(pool=room.pool.name, needed=job.demand.slots, probe=room.probe)
 
 
-def protections_end(job: Job, rooms: Iterable[PoolRoom], now: int) -> Iterable[int]:
+def protections_end(job: Job, rooms: Iterable[PoolRoom]) -> Iterable[int]:
     """The moments at which a job that might be evicted for this one loses its protection."""
     for room in rooms:
-        yield from _protections(job, room, now)
+        if room.protected:
+            yield from _protections(job, room)
 
 
-def _protections(job: Job, room: PoolRoom, now: int) -> Iterable[int]:
-    for other in room.running:
+def _protections(job: Job, room: PoolRoom) -> Iterable[int]:
+    for other in (each for each in room.running if each.name in room.protected):
         candidate = other.evictable and (other.project != job.project or outranks(job, other))
-        if candidate and is_protected(other, room, now):
-            until = protected_until(other, room)
-            if until is not None:
-                yield until
+        until = room.protected[other.name]
+        if candidate and until is not None:
+            yield until

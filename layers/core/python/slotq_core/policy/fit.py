@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
 from slotq_core.policy.health import backs_off, probe
+from slotq_core.policy.stakes import by_order, is_protected, is_settled, protected_until
 
 NOTHING = Demand()
 
@@ -25,6 +26,8 @@ class PoolRoom:
     """One pool during one plan. Amounts of the jobs already walked are gone from it."""
 
     __slots__ = (
+        "_candidates",
+        "_now",
         "claims",
         "coming",
         "drains_for",
@@ -34,22 +37,25 @@ class PoolRoom:
         "placed",
         "pool",
         "probe",
-        "project_min_runtime",
+        "protected",
         "rests",
         "running",
         "size",
     )
 
     def __init__(
-        self, pool: Pool, active: Sequence[Job], claimants: Iterable[Job], now: int
+        self,
+        pool: Pool,
+        *,
+        active: Sequence[Job],
+        claimants: Iterable[Job],
+        min_runtimes: Mapping[str, int],
+        now: int,
     ) -> None:
+        """`min_runtimes`: by project, how long its attempts are safe from eviction (ms)."""
         used = stopping = NOTHING
         self.running: list[Job] = []
-        """Starting and running jobs, and those given slots in this plan: what might be evicted."""
-        self.placed: set[str] = set()
-        """Those given slots in this plan: to take these back evicts nobody."""
-        self.project_min_runtime: Mapping[str, int] = {}
-        """By project: how long its attempts are safe from eviction."""
+        """Starting and running jobs, and those given slots in this plan."""
         for job in active:
             used = used + job.demand
             if job.state is JobState.STOPPING:
@@ -57,6 +63,14 @@ class PoolRoom:
             else:
                 self.running.append(job)
         self.pool = pool
+        self.placed: set[str] = set()
+        """Those given slots in this plan: to take these back evicts nobody."""
+        self.protected = {
+            job.name: protected_until(job, pool, min_runtimes.get(job.project, 0))
+            for job in self.running
+            if is_protected(job, pool, min_runtimes.get(job.project, 0), now)
+        }
+        """Those inside a `min_runtime`, and until when; None: from a start that is yet to come."""
         self.size = pool.size(now)
         self.free = self.size - used
         """What nobody ahead has been given; negative where the pool shrank below its use."""
@@ -73,6 +87,19 @@ class PoolRoom:
         """Backs off after a capacity error: nothing starts here, and nothing is evicted."""
         self.probe = probe(pool, active)
         """The one job that tries whether capacity is back; nothing else starts meanwhile."""
+        self._now = now
+        self._candidates: list[Job] | None = None
+
+    def candidates(self) -> list[Job]:
+        """Those that may be stopped, in the order in which they are taken."""
+        if self._candidates is None:
+            stoppable = (
+                job
+                for job in self.running
+                if job.evictable and is_settled(job) and job.name not in self.protected
+            )
+            self._candidates = sorted(stoppable, key=lambda job: by_order(job, self._now))
+        return self._candidates
 
     def left(self, job: Job, entitled: Entitled) -> Demand:
         """Free and coming together, less what is owed to others.
@@ -104,6 +131,7 @@ class PoolRoom:
         self.free = self.free - job.demand
         self.running.append(job)
         self.placed.add(job.name)
+        self._candidates = None
         if self.pool.health.errors:
             self.probe = job.name
 
@@ -120,6 +148,7 @@ class PoolRoom:
     def evict(self, victim: Job) -> None:
         """What it held is coming free; at once, where it was only given it in this plan."""
         self.running.remove(victim)
+        self._candidates = None
         if victim.name in self.placed:
             self.placed.remove(victim.name)
             self.free = self.free + victim.demand
@@ -145,9 +174,13 @@ def rooms_of(snapshot: Snapshot, ordered: Iterable[Job], now: int) -> dict[str, 
         if job.claim and job.claim.pool in claimants:
             claimants[job.claim.pool].append(job)
     minima = {each.name: each.min_runtime for each in snapshot.projects if each.min_runtime}
-    rooms = {}
-    for pool in snapshot.pools:
-        room = PoolRoom(pool, active[pool.name], claimants[pool.name], now)
-        room.project_min_runtime = minima
-        rooms[pool.name] = room
-    return rooms
+    return {
+        pool.name: PoolRoom(
+            pool,
+            active=active[pool.name],
+            claimants=claimants[pool.name],
+            min_runtimes=minima,
+            now=now,
+        )
+        for pool in snapshot.pools
+    }

@@ -1,19 +1,17 @@
-"""Step 2, the order: which project is next, and which of its jobs.
+"""Step 2, the order within a project, and what "lower rank" means.
 
-"Between projects: the most deprived first. Within one: rank (workload class, then effective
-priority, high first), then entry time (old first), then name. Re-evaluated after each decision."
+"Rank (workload class, then effective priority, high first), then entry time (old first), then
+name." Between projects the most deprived comes first: turns.py.
 """
 
 from __future__ import annotations
 
-from slotq_core.model import Demand, Job, Workload
+from slotq_core.model import Job, Workload
 from slotq_core.moments import iso
-from slotq_core.policy.accounts import Account
 
 _TOP = 1_000_000
 """The highest priority there is: its jobs' keys begin with zeros."""
 
-_NOTHING = Demand()
 _WORKLOADS = {Workload.INFERENCE: 2, Workload.INTERACTIVE: 1, Workload.TRAINING: 0}
 """Interactive and inference jobs come before training."""
 
@@ -40,20 +38,4 @@ def order_key(job: Job) -> str:
     """`position` as a string: sorts alike, so that the store's sort key is the policy's order."""
     return (
         f"{2 - _WORKLOADS[job.workload]}{_TOP - job.priority:07d}#{iso(job.entry_time)}#{job.name}"
-    )
-
-
-def deprivation(account: Account, demand: Demand) -> tuple[bool, bool, int, float, int, str]:
-    """Who is served first between projects, and between departments: smaller is more deprived.
-
-    "Not over its fair share; within quota after this job; project priority; lower dominant share
-    with this job counted; older; name."
-    """
-    return (
-        account.over_share(),
-        account.over_quota(_NOTHING - demand),
-        -account.owner.priority,
-        account.dominant(demand),
-        account.age,
-        account.name,
     )

@@ -14,16 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from slotq_core.model import Demand, Department, Fairness, Job
-from slotq_core.policy.accounts import Account, Accounts, Chain
+from slotq_core.policy.accounts import Account, Accounts, Chain, Deprivation
 from slotq_core.policy.fit import Entitled, PoolRoom
-from slotq_core.policy.victims import (
-    Eviction,
-    by_order,
-    freed,
-    least_harm,
-    spared,
-    stoppable,
-)
+from slotq_core.policy.victims import Eviction, freed, least_harm, spared
 
 NOTHING = Demand()
 
@@ -32,7 +25,7 @@ def reclaim(
     job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: Entitled, now: int
 ) -> Eviction | None:
     """The least harmful reclaim that lets the job start in one of these rooms."""
-    found = [_in_pool(job, room, accounts, entitled, now) for room in rooms]
+    found = [_in_pool(job, room, accounts, entitled) for room in rooms]
     return least_harm([eviction for eviction in found if eviction], now)
 
 
@@ -46,16 +39,14 @@ def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     return may_reclaim(job, mine) and _Taking(job, mine).may_take(victim, theirs)
 
 
-def _in_pool(
-    job: Job, room: PoolRoom, accounts: Accounts, entitled: Entitled, now: int
-) -> Eviction | None:
+def _in_pool(job: Job, room: PoolRoom, accounts: Accounts, entitled: Entitled) -> Eviction | None:
     mine = accounts.of(job, room.pool.name)
     if not may_reclaim(job, mine):
         return None
     left = room.left(job, entitled)
     by_project: dict[str, list[Job]] = {}
-    for other in sorted(room.running, key=lambda each: by_order(each, now)):
-        if other.project != job.project and stoppable(other, room, now):
+    for other in room.candidates():
+        if other.project != job.project:
             by_project.setdefault(other.project, []).append(other)
     taking = _Taking(job, mine)
     while not job.demand.within(left + freed(taking.victims)):
@@ -92,19 +83,10 @@ class _Taking:
     def may_take(self, victim: Job, theirs: Chain) -> bool:
         return bool(theirs) and self._is_fair(theirs) and not self._flaps(victim, theirs)
 
-    def over_served(self, theirs: Chain) -> tuple[tuple[bool, bool, int, float, int, str], ...]:
+    def over_served(self, theirs: Chain) -> tuple[Deprivation, Deprivation]:
         """The reverse of deprivation, department before project, counting what is gone."""
-        return tuple(
-            (
-                account.over_share(self._gone(account)),
-                account.over_quota(self._gone(account)),
-                -account.owner.priority,
-                account.dominant(NOTHING - self._gone(account)),
-                account.age,
-                account.name,
-            )
-            for account in (theirs[-1], theirs[0])
-        )
+        top, own = theirs[-1], theirs[0]
+        return top.deprivation(gone=self._gone(top)), own.deprivation(gone=self._gone(own))
 
     def _is_fair(self, theirs: Chain) -> bool:
         project = theirs[0]

@@ -8,11 +8,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from slotq_core.model import Job
-from slotq_core.policy.accounts import Accounts, Chain
+from slotq_core.policy.accounts import Accounts, Deprivation
 from slotq_core.policy.lines import Line
-from slotq_core.policy.order import deprivation, position
+from slotq_core.policy.order import position
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """How deprived one owner is: smaller is more."""
+
+    owner: str
+    key: Deprivation
 
 
 class Turns:
@@ -22,6 +31,7 @@ class Turns:
         self._accounts = accounts
         self._queues: dict[str, deque[Job]] = {}
         self._blocked: set[Line] = set()
+        self._known: dict[str, tuple[Job, int, tuple[Key, Key]]] = {}
         for job in sorted(waiting, key=position):
             self._queues.setdefault(job.project, deque()).append(job)
 
@@ -48,13 +58,28 @@ class Turns:
 
     def _most_deprived(self, heads: list[Job]) -> Job:
         """Each department stands for itself by its own most deprived project."""
-        best: dict[str, tuple[tuple[object, ...], Job, Chain]] = {}
+        best: dict[str, tuple[Key, Key, Job]] = {}
         for job in heads:
-            chain = self._accounts.of(job, job.pools[0])
-            if not chain:
+            keys = self._keys(job)
+            if keys is None:
                 return job
-            key = deprivation(chain[0], job.demand)
-            top = chain[-1].key
-            if top not in best or key < best[top][0]:
-                best[top] = (key, job, chain)
-        return min(best.values(), key=lambda each: deprivation(each[2][-1], each[1].demand))[1]
+            top, own = keys
+            if top.owner not in best or own.key < best[top.owner][1].key:
+                best[top.owner] = (top, own, job)
+        return min(best.values(), key=lambda each: each[0].key)[2]
+
+    def _keys(self, job: Job) -> tuple[Key, Key] | None:
+        """How deprived its department and its project are, with this job: made anew only when
+        something has moved there."""
+        chain = self._accounts.of(job, job.pools[0])
+        if not chain:
+            return None
+        known = self._known.get(job.project)
+        moves = chain[-1].moves + chain[0].moves
+        if known is None or known[0] is not job or known[1] != moves:
+            made = tuple(
+                Key(owner=each.key, key=each.deprivation(job.demand))
+                for each in (chain[-1], chain[0])
+            )
+            known = self._known[job.project] = (job, moves, (made[0], made[1]))
+        return known[2]
