@@ -9,11 +9,14 @@ from slotq.local.plane import Plane
 from slotq.local.plane_client import PlaneClient
 from slotq.local.virtual import VirtualClock, VirtualRunner, Work
 from slotq_core.adapters.memory import MemoryStore
-from slotq_core.adapters.sagemaker import SageMakerTraining, observation_of
+from slotq_core.adapters.sagemaker import SageMakerTraining
+from slotq_core.adapters.sagemaker_news import observation_of
+from slotq_core.effects import Effects
 from slotq_core.explaining import Status
 from slotq_core.manager import QueueManager
 from slotq_core.model import Demand, Job, Pool
 from slotq_core.ports import Store
+from slotq_core.reconcile import Reconciler
 from slotq_core.wire import parse_submission
 
 INSTANCE_TYPE = "ml.m5.large"
@@ -63,13 +66,29 @@ class QueueWorld:
         self.store: Store = store or MemoryStore()
         self.store.configure(pools or (pool(),), who="test", now=START)
         self.woken = 0
+        self.letters: list[tuple[str, str, str]] = []
         self.manager = self.another_manager()
 
     def another_manager(self) -> QueueManager:
-        training = SageMakerTraining(
-            queue="test", clock=self.clock, make_client=lambda: self.client
+        return QueueManager(
+            store=self.store,
+            training=self.training(),
+            clock=self.clock,
+            notifier=self,
+            dead_letters=self,
         )
-        return QueueManager(store=self.store, training=training, clock=self.clock, notifier=self)
+
+    def training(self) -> SageMakerTraining:
+        return SageMakerTraining(queue="test", clock=self.clock, make_client=lambda: self.client)
+
+    def another_reconciler(self) -> Reconciler:
+        training = self.training()
+        effects = Effects(self.store, training, self.clock)
+        return Reconciler(self.store, training, self.clock, effects)
+
+    def put(self, kind: str, subject: str, reason: str) -> None:
+        """The queue's dead letters end here."""
+        self.letters.append((kind, subject, reason))
 
     def wake(self) -> None:
         self.woken += 1

@@ -18,12 +18,19 @@ from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import MetricUnit
 from botocore.config import Config
 
+from slotq_core.adapters.dead_letters import QUEUE_VARIABLE, SqsDeadLetters
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.lambda_invoke import AsynchronousPass, InlinePass
 from slotq_core.adapters.pool_settings import take_in
-from slotq_core.adapters.sagemaker import SageMakerTraining, observation_of, sagemaker_client
-from slotq_core.adapters.settings import SystemClock, pools_from_environment
-from slotq_core.manager import QueueManager
+from slotq_core.adapters.sagemaker import SageMakerTraining, sagemaker_client
+from slotq_core.adapters.sagemaker_news import observation_of_event
+from slotq_core.adapters.settings import (
+    SystemClock,
+    history_from_environment,
+    pools_from_environment,
+)
+from slotq_core.errors import NotUnderstood
+from slotq_core.manager import PassResult, QueueManager
 
 if TYPE_CHECKING:
     from slotq_core.api import Routes
@@ -40,10 +47,6 @@ TIME_TO_END = 10_000
 """What a pass leaves of the function's time (ms): its last call to SageMaker may take as long."""
 
 
-class UnknownEvent(Exception):
-    """No trigger of the queue looks like this."""
-
-
 class Failed(Exception):
     """An event could not be handled: Lambda tries it again. Tells the kind of error only."""
 
@@ -51,7 +54,11 @@ class Failed(Exception):
 @tracer.capture_lambda_handler(capture_response=False, capture_error=False)
 @metrics.log_metrics
 def handler(event: Event, context: Any) -> dict[str, Any]:
-    """An API request is answered; any other event is taken in, and a pass follows."""
+    """An API request is answered; any other event is taken in, and a pass follows.
+
+    What cannot be understood is put among the dead letters: trying it again would not help. Any
+    other error is raised, for Lambda to try again.
+    """
     request_id = getattr(context, "aws_request_id", None)
     trigger, handle = route(event)
     logger.append_keys(trigger=trigger, function_request_id=request_id)
@@ -63,8 +70,10 @@ def handler(event: Event, context: Any) -> dict[str, Any]:
         raise Failed(f"{type(error).__name__}; see the log of request {request_id}") from None
 
 
-def route(event: Event) -> tuple[str, Handle]:
+def route(event: Any) -> tuple[str, Handle]:
     """The trigger that the event comes from, and what handles it."""
+    if not isinstance(event, Mapping):
+        return "Unknown", on_unknown
     if "httpMethod" in event and "requestContext" in event:
         return "ApiRequest", on_request
     match event.get("source"), event.get("detail-type"):
@@ -73,7 +82,7 @@ def route(event: Event) -> tuple[str, Handle]:
         case "slotq", "pass":
             return "Pass", on_pass
         case "aws.events", "Scheduled Event":
-            return "Tick", on_pass
+            return "Tick", on_tick
     return "Unknown", on_unknown
 
 
@@ -82,24 +91,59 @@ def on_request(event: Event, context: Any) -> dict[str, Any]:
 
 
 def on_training_event(event: Event, context: Any) -> dict[str, Any]:
-    manager().observe(observation_of(event["detail"], at=clock.now()))
+    try:
+        seen = observation_of_event(event, at=clock.now())
+    except NotUnderstood as error:
+        return put_away(event, str(error))
+    if ignored := manager().observe(seen):
+        logger.info("this event changes nothing", job=seen.training_job, why=ignored)
+        count("Ignored")
     return on_pass(event, context)
 
 
 def on_pass(_event: Event, context: Any) -> dict[str, Any]:
-    budget = context.get_remaining_time_in_millis() - TIME_TO_END
-    result = manager().run_pass(holder=context.aws_request_id, budget=budget)
+    return told(manager().run_pass(holder=context.aws_request_id, budget=budget_of(context)))
+
+
+def on_tick(_event: Event, context: Any) -> dict[str, Any]:
+    return told(manager().tick(holder=context.aws_request_id, budget=budget_of(context)))
+
+
+def on_unknown(event: Event, _context: Any) -> dict[str, Any]:
+    return put_away(event, "no trigger of the queue looks like this event")
+
+
+def budget_of(context: Any) -> int:
+    return int(context.get_remaining_time_in_millis()) - TIME_TO_END
+
+
+def told(result: PassResult) -> dict[str, Any]:
+    """Count and log what a pass did; and its answer."""
     count("Decision", len(result.decisions))
+    for finding in result.findings:
+        logger.warning("drift", kind=finding.kind, subject=finding.subject, drift=finding.text)
+        count("Drift")
     for trouble in result.troubles:
         logger.warning("left to the next pass", trouble=trouble)
         count("Trouble")
     return {"decisions": len(result.decisions), "busy": result.busy}
 
 
-def on_unknown(event: Event, _context: Any) -> dict[str, Any]:
-    """Fails, so that Lambda keeps the event among its dead letters."""
-    logger.error("this event is of no trigger that the queue has", keys=sorted(map(str, event)))
-    raise UnknownEvent
+def put_away(event: object, reason: str) -> dict[str, Any]:
+    """What nobody understands: to the dead letters, and to the log without its contents."""
+    subject = subject_of(event)
+    logger.error("this event cannot be understood", subject=subject, reason=reason)
+    count("DeadLetter")
+    dead_letters().put("event", subject, reason)
+    return {"dead_letter": reason}
+
+
+def subject_of(event: object) -> str:
+    """The event's training job, else its id: enough to find it again."""
+    known = event if isinstance(event, Mapping) else {}
+    detail = known.get("detail")
+    name = detail.get("TrainingJobName") if isinstance(detail, Mapping) else None
+    return str(name or known.get("id") or "an event without an id")[:100]
 
 
 def report(error: Exception) -> None:
@@ -125,14 +169,24 @@ def routes() -> Routes:
 @cache
 def manager() -> QueueManager:
     """The queue over DynamoDB and SageMaker, made once per cold start."""
-    store = DynamoStore(client("dynamodb"), os.environ["SLOTQ_TABLE"])
+    table, history = os.environ["SLOTQ_TABLE"], history_from_environment()
+    store = DynamoStore(client("dynamodb"), table, history=history)
     if refused := take_in(store, pools_from_environment(), now=clock.now()):
         logger.error("the pools were not changed", reason=refused)
         count("PoolsRefused")
-    training = SageMakerTraining(
-        queue=os.environ["SLOTQ_TABLE"], clock=clock, make_client=sagemaker_client
+    training = SageMakerTraining(queue=table, clock=clock, make_client=sagemaker_client)
+    return QueueManager(
+        store=store,
+        training=training,
+        clock=clock,
+        notifier=notifier(),
+        dead_letters=dead_letters(),
     )
-    return QueueManager(store=store, training=training, clock=clock, notifier=notifier())
+
+
+def dead_letters() -> SqsDeadLetters:
+    url = os.environ.get(QUEUE_VARIABLE, "")
+    return SqsDeadLetters(lambda: client("sqs"), url, clock=clock, report=report)
 
 
 def notifier() -> AsynchronousPass | InlinePass:

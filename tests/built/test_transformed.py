@@ -66,9 +66,12 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
     }
     assert sorted(routes) == [
         ("delete", "/jobs/{name}"),
+        ("get", "/doctor"),
         ("get", "/jobs"),
         ("get", "/jobs/{name}"),
+        ("get", "/pools"),
         ("post", "/add-job"),
+        ("post", "/doctor"),
     ]
     for operation in routes.values():
         assert operation["security"] == [{"AWS_IAM": []}]
@@ -92,6 +95,35 @@ def test_two_rules_wake_the_queue_manager(resources):
         "detail-type": ["SageMaker Training Job State Change"],
     }
     assert schedule["ScheduleExpression"] == "rate(1 minute)"
+
+
+def test_what_cannot_be_delivered_or_handled_is_kept_encrypted_for_two_weeks(resources):
+    letters = {"Fn::GetAtt": ["DeadLetters", "Arn"]}
+    (queue,) = of_type(resources, "AWS::SQS::Queue")
+    assert queue == {"MessageRetentionPeriod": 14 * 86_400, "SqsManagedSseEnabled": True}
+    for rule in of_type(resources, "AWS::Events::Rule"):
+        assert [target["DeadLetterConfig"] for target in rule["Targets"]] == [{"Arn": letters}]
+    (invoked,) = of_type(resources, "AWS::Lambda::EventInvokeConfig")
+    assert invoked["DestinationConfig"]["OnFailure"]["Destination"] == letters
+    (function,) = of_type(resources, "AWS::Lambda::Function")
+    variables = function["Environment"]["Variables"]
+    assert variables["SLOTQ_DEAD_LETTERS"] == {"Ref": "DeadLetters"}
+
+
+def test_the_rules_may_write_dead_letters_and_nobody_else_without_a_role(resources):
+    (policy,) = of_type(resources, "AWS::SQS::QueuePolicy")
+    allow, deny = policy["PolicyDocument"]["Statement"]
+    assert allow["Principal"] == {"Service": "events.amazonaws.com"}
+    assert allow["Action"] == "sqs:SendMessage"
+    assert deny["Effect"] == "Deny"
+    rules = {name for name, it in resources.items() if it["Type"] == "AWS::Events::Rule"}
+    named = allow["Condition"]["ArnEquals"]["aws:SourceArn"]
+    assert {one["Fn::GetAtt"][0] for one in named} == rules
+
+
+def test_ended_jobs_expire_by_the_table_s_time_to_live(resources):
+    (table,) = of_type(resources, "AWS::DynamoDB::Table")
+    assert table["TimeToLiveSpecification"] == {"AttributeName": "expiresAt", "Enabled": True}
 
 
 def test_no_statement_is_wider_than_it_must_be(resources):

@@ -1,4 +1,5 @@
-"""The three stores that one suite runs against: in memory, on moto, on DynamoDB Local."""
+"""The stores that one suite runs against: in memory, on moto, on DynamoDB Local, and on the engine
+of the fault campaign (`tests/faults/fake_dynamodb.py`), which is proven here to be exact."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from slotq_core.adapters.dynamodb import DynamoStore, table_definition
 from slotq_core.adapters.memory import MemoryStore
 from slotq_core.ports import Store
 from tests.contract import dynamodb_local
+from tests.faults.fake_dynamodb import FakeDynamo
 
 REQUIRED = "SLOTQ_REQUIRE_DYNAMODB_LOCAL"
 """Set to 1 (in CI) a missing DynamoDB Local is a failure and not a skip."""
@@ -72,25 +74,38 @@ def dynamo(client: Any, table: str) -> DynamoStore:
     return DynamoStore(client, table)
 
 
-@pytest.fixture(params=["memory", "moto", "dynamodb-local"])
+@pytest.fixture
+def fake_client() -> FakeDynamo:
+    return FakeDynamo()
+
+
+@pytest.fixture
+def dynamo_moto(moto_client: Any) -> Iterator[tuple[DynamoStore, str]]:
+    """Where counting calls is enough and the real engine proves no more; with its table."""
+    for table in _table(moto_client):
+        yield DynamoStore(moto_client, table), table
+
+
+@pytest.fixture(params=["memory", "moto", "dynamodb-local", "fake"])
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """An empty store without pools."""
     if request.param == "memory":
         yield MemoryStore()
         return
-    names = {"moto": "moto_client", "dynamodb-local": "local_client"}
+    names = {"moto": "moto_client", "dynamodb-local": "local_client", "fake": "fake_client"}
     client = request.getfixturevalue(names[request.param])
     for table in _table(client):
         yield DynamoStore(client, table)
 
 
-@pytest.fixture(params=["memory", "dynamodb-local"])
+@pytest.fixture(params=["memory", "dynamodb-local", "fake"])
 def racing_store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """A store whose transactions are to be trusted under threads; what moto does proves nothing."""
     if request.param == "memory":
         yield MemoryStore()
         return
-    client = request.getfixturevalue("local_client")
+    names = {"dynamodb-local": "local_client", "fake": "fake_client"}
+    client = request.getfixturevalue(names[request.param])
     for table in _table(client):
         yield DynamoStore(client, table)
 

@@ -35,12 +35,24 @@ def before_the_next(client: Any, operation: str, action: Callable[[], Any]) -> I
 
 @contextmanager
 def refusing(
-    client: Any, operation: str, code: str, *, times: int = 99, status: int = 400, **more: Any
+    client: Any,
+    operation: str,
+    code: str,
+    *,
+    times: int = 99,
+    status: int = 400,
+    after: int = 0,
+    only: tuple[str, ...] = (),
+    **more: Any,
 ) -> Iterator[list[str]]:
-    """While it lasts, the first calls are answered with an error and never reach the database."""
+    """While it lasts, the first calls, after so many, are answered with an error and never reach
+    the database. `only`: the operations that this holds for, where `operation` is a pattern."""
     refused: list[str] = []
+    passed = iter(range(after))
 
-    def answer(**_: Any) -> Any:
+    def answer(model: Any, **_: Any) -> Any:
+        if (only and model.name not in only) or next(passed, None) is not None:
+            return None
         if len(refused) >= times:
             return None
         refused.append(code)

@@ -12,7 +12,7 @@ import pytest
 
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.dynamodb_items import items_of, keyed, ledger_of, mark
-from slotq_core.adapters.dynamodb_table import CONFIG, LINES
+from slotq_core.adapters.dynamodb_table import CONFIG, EXPIRES_AT, HISTORY, LINES
 from slotq_core.adapters.memory import MemoryStore
 from slotq_core.errors import Conflict, Misconfigured, NameTaken
 from slotq_core.model import TERMINAL_STATES, Demand, Job, JobState
@@ -33,14 +33,20 @@ from tests.contract.worlds import (
     starting,
 )
 
-HISTORY = ("ATTEMPT#", "NAME", "REQUEST", "CHANGE#", "REVISION")
+RECORDS = ("ATTEMPT#", "NAME", "REQUEST", "CHANGE#", "REVISION")
 
 STEPS = 60
 
 
 def a_step(chance: random.Random) -> Any:
-    """Something to do: a new configuration, a submission or a commit of one to three changes."""
-    kind = chance.choices(["configure", "submit", "commit"], weights=[1, 4, 18])[0]
+    """Something to do: a new configuration, a submission, a commit of one to three changes, a tick,
+    or a look at what others occupy."""
+    kinds = ["configure", "submit", "commit", "expire", "foreign"]
+    kind = chance.choices(kinds, weights=[1, 4, 18, 1, 1])[0]
+    if kind == "expire":
+        return chance.randint(1, 4)
+    if kind == "foreign":
+        return chance.choice(["p5", "p4"]), Demand(slots=chance.choice([0, 0, 1]))
     if kind == "configure":
         names = chance.choices([("p5", "p4"), ("p4", "p5"), ("p5",)], weights=[6, 2, 1])[0]
         return [a_pool(name, chance.randint(1, 3)) for name in names]
@@ -83,6 +89,10 @@ def apply(store: Store, step: Any) -> object:
         if isinstance(step, list):
             store.configure(step, who="the test", now=NOW)
             return None
+        if isinstance(step, int):
+            return store.expire(now=NOW, limit=step)
+        if isinstance(step[1], Demand):
+            return store.set_foreign(*step)  # type: ignore[func-returns-value]
         return apply_commit(store, *step)
     except (Conflict, Misconfigured, NameTaken) as error:
         return next(
@@ -121,6 +131,10 @@ def test_memory_and_dynamodb_answer_alike(client: Any, table: str, seed: int) ->
     assert dynamo.load_all(NOW) == memory.load_all(NOW)
     _listed_alike(dynamo, memory)
     _exactly_what_the_jobs_call_for(client, table, memory)
+    _only_what_has_ended_expires(client, table, memory)
+    while memory.expire(now=NOW):
+        dynamo.expire(now=NOW)
+    everything_of_what_has_ended_expires(client, table, memory)
 
 
 def _listed_alike(dynamo: Store, memory: Store) -> None:
@@ -138,17 +152,44 @@ def _exactly_what_the_jobs_call_for(client: Any, table: str, memory: Store) -> N
     wanted = [
         keyed(key, item) for job in memory.jobs(JobState) for key, item in items_of(job).items()
     ]
-    found = client.scan(TableName=table)["Items"]
+    found = [
+        {name: value for name, value in item.items() if name != EXPIRES_AT}
+        for item in client.scan(TableName=table)["Items"]
+        if item["pk"]["S"] != HISTORY
+    ]
     ledgers = {i["pk"]["S"]: i for i in found if i["sk"]["S"] == "LEDGER"}
     kept = [
         item
         for item in found
         if item["pk"]["S"] not in {CONFIG, LINES}
         and item not in ledgers.values()
-        and not item["sk"]["S"].startswith(HISTORY)
+        and not item["sk"]["S"].startswith(RECORDS)
     ]
     assert sorted(kept, key=str) == sorted(wanted, key=str)
     _ledgers_add_up(ledgers, memory)
+
+
+def _only_what_has_ended_expires(client: Any, table: str, store: Store) -> None:
+    for item in client.scan(TableName=table)["Items"]:
+        if EXPIRES_AT in item:
+            job = store.job(owner(item))
+            assert job
+            assert job.terminal
+            assert int(item[EXPIRES_AT]["N"]) * 1000 >= job.changed_at + 30 * 86_400_000
+
+
+def everything_of_what_has_ended_expires(client: Any, table: str, store: Store) -> None:
+    for item in client.scan(TableName=table)["Items"]:
+        job = store.job(owner(item))
+        assert (EXPIRES_AT in item) == bool(job and job.terminal)
+
+
+def owner(item: dict[str, Any]) -> str:
+    """The job that an item is a record of; empty where it is none."""
+    kind, _, name = item["pk"]["S"].partition("#")
+    if kind == "NAME":
+        return str(item["jobName"]["S"])
+    return name if kind == "JOB" else ""
 
 
 def _ledgers_add_up(ledgers: dict[str, Any], memory: Store) -> None:
@@ -160,7 +201,7 @@ def _ledgers_add_up(ledgers: dict[str, Any], memory: Store) -> None:
             marks[pool] += mark(job)
         if pool and job.active:
             used[pool] = used.get(pool, Demand()) + job.demand
-    rooms = {pool.name: pool.capacity for pool in memory.pools()}
+    rooms = {pool.name: pool.capacity - pool.foreign for pool in memory.load(NOW).snapshot.pools}
     for key, ledger in ledgers.items():
         pool = key.removeprefix("POOL#")
         assert ledger_of(ledger).used == used.get(pool, Demand())

@@ -32,7 +32,7 @@ def configure(store: Store, *pools: Any, now: int = NOW) -> None:
 def test_pools_come_back_whole_and_in_order(store: Store) -> None:
     pools = (
         a_pool("zeta", 2, reserve_after=0, min_runtime=5000, max_min_runtime=9000),
-        a_pool("alpha", capacity=Demand(slots=1, gpus=8), foreign=Demand(slots=1)),
+        a_pool("alpha", capacity=Demand(slots=1, gpus=8), pending_timeout=7, count_foreign=True),
         a_pool("empty", 0),
     )
     configure(store, *pools)

@@ -199,14 +199,14 @@ def test_what_each_change_costs(moto_store: DynamoStore) -> None:
     job = commit(moto_store, starting(job))
     assert action_count([running(job)]) == 2
     job = commit(moto_store, running(job))
-    assert action_count([completing(job)]) == 3 + 1
+    assert action_count([completing(job)]) == 4 + 1
     assert action_count([evicting(job, "x")], seen) == 2 + 1
     assert action_count([backing_off(job, NOW)]) == 4 + 1
     job = commit(moto_store, evicting(job, "x"))
     assert action_count([evicted(job)]) == 4 + 1
     waiting: Job = waits(moto_store, "job2")
     assert action_count([claiming(waiting)], seen) == 3 + 1
-    assert action_count([cancelling(waiting)]) == 2
+    assert action_count([cancelling(waiting)]) == 3
     assert action_count([Change(before=waiting, after=waiting)]) == 2
 
 

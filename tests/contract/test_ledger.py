@@ -114,13 +114,6 @@ def test_a_resource_may_have_any_name(store: Store) -> None:
     assert ledger(store).used == Demand()
 
 
-def test_foreign_training_jobs_take_their_part_of_the_capacity(store: Store) -> None:
-    a_queue(store, a_pool("p5", 3, foreign=Demand(slots=2)))
-    starts(store, "job1")
-    with pytest.raises(Conflict):
-        starts(store, "job2")
-
-
 def test_a_pool_that_is_not_configured_admits_nothing(store: Store) -> None:
     a_queue(store)
     job = waits(store, "job1", pools=("p4",))

@@ -10,7 +10,7 @@ from typing import Any
 from slotq_core.adapters.dynamodb import DynamoStore, table_definition
 from slotq_core.manager import QueueManager
 from slotq_core.model import Attempt, Job
-from slotq_core.ports import Answer, Observation, Request, Verdict
+from slotq_core.ports import Answer, Observation, Request, Sighting, Verdict
 from tests.contract.test_dynamodb_cost import WAITING, crowd, fill, measured
 from tests.contract.worlds import NOW, REQUEST, a_job, a_pool, a_queue, runs
 
@@ -33,8 +33,11 @@ class Training:
         self.calls.append("describe")
         return None
 
-    def list(self, *, since: int) -> Iterable[str]:
+    def live(self) -> Iterable[str]:
         raise AssertionError("a pass must not list: 2 calls a second for the whole account")
+
+    def look_into(self, training_job: str, *, now: int) -> Sighting | None:
+        raise AssertionError("a pass looks into nothing that it does not expect")
 
 
 class Fixed:
@@ -71,3 +74,19 @@ def test_a_pass_costs_the_same_however_many_wait_and_never_lists(moto_client: An
     few, *more = [a_pass(moto_client, count) for count in WAITING]
     assert more == [few, few]
     assert few[2] == ["create", "stop"]
+
+
+def test_the_lease_costs_two_small_writes_and_a_refusal_one(moto_client: Any) -> None:
+    moto_client.create_table(**table_definition("t"))
+    store = DynamoStore(moto_client, "t")
+    a_queue(store)
+    manager = QueueManager(store=store, training=Training(), clock=Fixed(), notifier=Fixed())
+    with measured(moto_client) as meter:
+        manager.run_pass(holder="one")
+    queries = ["Query"] * (1 + 1 + 1 + 1)  # configuration, pool, lines, due
+    assert meter.calls == ["UpdateItem", *queries, "UpdateItem"]
+    store.take_lease("another", now=NOW, until=NOW + 40_000)
+    with measured(moto_client) as meter:
+        assert manager.run_pass(holder="one").busy
+    assert set(meter.calls) <= {"UpdateItem"}
+    assert len(meter.calls) <= 1  # What DynamoDB refuses is no answer that the meter sees.

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
-
 from slotq_core.adapters.dynamodb import DynamoStore
-from slotq_core.adapters.dynamodb_table import ledger_key, line_key
+from slotq_core.adapters.dynamodb_table import line_key
 from slotq_core.errors import Conflict, NameTaken, Unavailable
 from slotq_core.model import Demand, Job
 from slotq_core.policy.lines import line_of
@@ -195,21 +193,6 @@ def test_a_load_between_two_items_of_a_transaction_is_read_again(
     assert [each.state for each in snapshot.active] == ["stopping"]
     assert [each.claim is not None for each in snapshot.waiting] == [True]
     assert next(answers, None) is None
-
-
-def test_a_ledger_that_never_agrees_makes_the_store_unavailable(
-    dynamo: DynamoStore, client: Any, table: str
-) -> None:
-    a_queue(dynamo)
-    starts(dynamo, "job1")
-    client.update_item(
-        TableName=table,
-        Key={"pk": {"S": ledger_key("p5")[0]}, "sk": {"S": ledger_key("p5")[1]}},
-        UpdateExpression="ADD used_slots :one",
-        ExpressionAttributeValues={":one": {"N": "1"}},
-    )
-    with pytest.raises(Unavailable, match="p5"):
-        dynamo.load(NOW)
 
 
 def _commit(

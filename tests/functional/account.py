@@ -17,6 +17,7 @@ from slotq_core.moments import from_iso
 
 EVENTS = Path(__file__).parents[2] / "events"
 TABLE = "sagemaker-queue"
+LETTERS = "https://sqs.us-east-1.amazonaws.com/123456789012/dead-letters"
 NOW = from_iso("2026-11-20T10:30:00.000Z")
 HOUR = 3_600_000
 
@@ -34,6 +35,11 @@ def add_job(**changes: Any) -> dict[str, Any]:
     return event
 
 
+def context() -> SimpleNamespace:
+    """What Lambda tells a handler of its invocation."""
+    return SimpleNamespace(aws_request_id="request-1", get_remaining_time_in_millis=lambda: 60_000)
+
+
 class FakeLambda:
     """Takes asynchronous invocations and keeps their events."""
 
@@ -45,6 +51,18 @@ class FakeLambda:
         self.calls.append(request)
         self.events.append(json.loads(request["Payload"]))
         return {"StatusCode": 202}
+
+
+class FakeSqs:
+    """Keeps the dead letters."""
+
+    def __init__(self) -> None:
+        self.read: list[dict[str, Any]] = []
+
+    def send_message(self, **request: Any) -> dict[str, Any]:
+        assert request["QueueUrl"] == LETTERS
+        self.read.append(json.loads(request["MessageBody"]))
+        return {"MessageId": "1"}
 
 
 @cache
@@ -70,16 +88,18 @@ class Account:
             emit=self.emitted.append,
         )
         self.lambda_ = FakeLambda()
+        self.letters = FakeSqs()
         self.dynamodb = dynamodb_client()
         self.dynamodb.create_table(**table_definition(TABLE))
 
     def client(self, service: str) -> Any:
-        return {"dynamodb": self.dynamodb, "lambda": self.lambda_}[service]
+        clients = {"dynamodb": self.dynamodb, "lambda": self.lambda_, "sqs": self.letters}
+        return clients[service]
 
-    def send(self, event: dict[str, Any] | str) -> dict[str, Any]:
+    def send(self, event: Any) -> dict[str, Any]:
         """One invocation of the handler, with an event or the name of a sample."""
         event = sample(event) if isinstance(event, str) else copy.deepcopy(event)
-        return app.handler(event, SimpleNamespace(aws_request_id="request-1"))
+        return app.handler(event, context())
 
     def call(self, event: dict[str, Any] | str) -> tuple[int, dict[str, Any]]:
         """An API request: status and body of the answer."""

@@ -9,13 +9,14 @@ from moto import mock_aws
 import app
 from slotq.local import moto_dynamodb
 from slotq.local.plane_client import PlaneClient
-from tests.functional.account import TABLE, Account, forget
+from tests.functional.account import LETTERS, TABLE, Account, forget
 
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "slotq-queue-manager")
     monkeypatch.setenv("SLOTQ_TABLE", TABLE)
+    monkeypatch.setenv("SLOTQ_DEAD_LETTERS", LETTERS)
     monkeypatch.setenv("SLOTQ_POOLS", "main=2@ml.p4d.24xlarge")
     monkeypatch.delenv("SLOTQ_INLINE_PASS", raising=False)
     forget()

@@ -175,7 +175,7 @@ def test_refused(account: Account, event: dict[str, Any], field: str, words: str
     assert account.items() == before
     assert account.lambda_.calls == []
     account.send("pass")
-    assert account.plane.calls == {}
+    assert account.plane.calls.keys() <= {"ListTrainingJobs"}, "the tick's"
 
 
 def test_the_same_body_again_is_the_first_answer_again(account: Account):

@@ -15,10 +15,11 @@ from types import SimpleNamespace
 class Table:
     "Answers every read with nothing and takes every write."
     def __getattr__(self, operation):
-        return lambda **request: {"Items": [], "Count": 0}
+        return lambda **request: {"Items": [], "Count": 0, "Attributes": {}}
 
 app.client = lambda service: Table()
-context = SimpleNamespace(aws_request_id="r")
+app.sagemaker_client = Table
+context = SimpleNamespace(aws_request_id="r", get_remaining_time_in_millis=lambda: 60_000)
 for event in map(json.loads, sys.stdin):
     app.handler(event, context)
 heavy = ("pydantic", "pydantic_core", "slotq_core.api", "slotq_core.wire", "slotq",

@@ -45,6 +45,9 @@ def test_the_role_allows_what_a_queue_s_life_needs(account: Account, used: set[s
     monkeypatch.setenv("SLOTQ_POOLS", "main=2@ml.p4d.24xlarge,more=1@ml.g5.xlarge")
     forget()
     account.send("tick")
+    account.call("list-pools")
+    account.call("mend")
+    account.send("poison-no-detail")
 
     allowed = allowed_actions()
     dynamodb = {f"dynamodb:{action}" for action in used}
@@ -53,3 +56,6 @@ def test_the_role_allows_what_a_queue_s_life_needs(account: Account, used: set[s
     assert {f"sagemaker:{operation}" for operation in account.plane.calls} <= allowed
     assert {"sagemaker:AddTags", "iam:PassRole"} <= allowed, "CreateTrainingJob asks for them"
     assert "lambda:InvokeFunction" in allowed
+    assert account.letters.read
+    assert "sqs:SendMessage" in allowed
+    assert account.plane.calls["ListTrainingJobs"]

@@ -16,10 +16,11 @@ from slotq.local.plane import Plane
 from slotq.local.plane_client import PlaneClient
 from slotq.local.virtual import VirtualClock, VirtualRunner, Work
 from slotq_core import names
-from slotq_core.adapters.sagemaker import SageMakerTraining, create_request, observation_of
-from slotq_core.errors import Unavailable
+from slotq_core.adapters.sagemaker import SageMakerTraining, create_request
+from slotq_core.adapters.sagemaker_news import observation_of, observation_of_event
+from slotq_core.errors import NotUnderstood, Unavailable
 from slotq_core.model import Attempt, Demand, Job, JobState
-from slotq_core.ports import Phase, Verdict
+from slotq_core.ports import Phase, Sighting, Verdict
 
 TYPE = "ml.p4d.24xlarge"
 
@@ -234,17 +235,110 @@ def test_describe_of_nobody_and_without_an_answer() -> None:
     assert world.training.describe("job1") is None
 
 
-def test_list_pages_and_begins_at_since() -> None:
-    world = World()
-    world.training.create(request("old"), job("old"), attempt(name="old"))
-    world.until(20)
+def test_live_is_what_has_not_ended_each_once_whatever_the_pages() -> None:
+    world = World(grace_seconds=1000)
     for n in range(205):
-        world.client.create_training_job(**request(f"job-{n}"))
-    assert sorted(world.training.list(since=20_000)) == sorted(f"job-{n}" for n in range(205))
-    assert world.plane.calls["ListTrainingJobs"] == 3
+        world.client.create_training_job(**request(f"job-{n:03}"))
+    world.until(10)  # All but the last ones, which come now, have ended.
+    for name in ("running", "stopping"):
+        world.client.create_training_job(**request(name))
+    world.plane.advance()
+    world.client.stop_training_job(TrainingJobName="stopping")
+    assert list(world.training.live()) == ["running", "stopping"]
+    assert world.plane.calls["ListTrainingJobs"] == 6
     world.plane.knobs.throttle = 1
-    with pytest.raises(Unavailable):
-        list(world.training.list(since=0))
+    with pytest.raises(Unavailable, match="ListTrainingJobs: Rate exceeded"):
+        list(world.training.live())
+
+
+def test_what_is_too_old_to_run_is_not_paged_through() -> None:
+    world = World(start_seconds=10**9)
+    world.client.create_training_job(**request("old"))
+    world.until(91 * 86_400)
+    world.client.create_training_job(**request("new"))
+    assert list(world.training.live()) == ["new"]
+
+
+def test_a_listing_that_takes_too_long_is_given_up() -> None:
+    world = World()
+    for n in range(101):
+        world.client.create_training_job(**request(f"job-{n:03}"))
+    listing = iter(world.training.live())
+    next(listing)
+    world.clock.set(20_001)
+    with pytest.raises(Unavailable, match="too many pages"):
+        list(listing)
+
+
+def test_one_that_begins_to_stop_while_listing_is_neither_missed_nor_there_twice() -> None:
+    world = World()
+    for n in range(101):
+        world.client.create_training_job(**request(f"job-{n:03}"))
+    world.plane.advance()
+    listing = iter(world.training.live())
+    first = next(listing)
+    for name in (first, "job-100"):
+        world.client.stop_training_job(TrainingJobName=name)
+    assert sorted([first, *listing]) == sorted(f"job-{n:03}" for n in range(101))
+
+
+def test_looking_into_a_training_job_tells_whose_it_is_and_what_it_occupies() -> None:
+    world = World()
+    world.training.create(request(), job(), attempt())
+    groups = [
+        {"InstanceType": kind, "InstanceCount": n, "InstanceGroupName": f"g{n}"}
+        for n, kind in enumerate(("ml.m5.large", TYPE, "ml.m5.large"), start=2)
+    ]
+    other = [{"Key": "slotq:queue", "Value": "another"}, {"Key": "slotq:job", "Value": "job1"}]
+    world.client.create_training_job(
+        **request("foreign", ResourceConfig={"InstanceGroups": groups, "VolumeSizeInGB": 1})
+    )
+    world.client.create_training_job(**request("others", Tags=other))
+    ours = Sighting(training_job="job1", ours=True, instance_type=TYPE, instances=1, first_seen=7)
+    assert world.training.look_into("job1", now=7) == ours
+    foreign = world.training.look_into("foreign", now=8)
+    assert (foreign.ours, foreign.instance_type, foreign.instances) == (False, "ml.m5.large", 6)
+    assert not world.training.look_into("others", now=8).ours
+    assert world.plane.calls["DescribeTrainingJob"] == world.plane.calls["ListTags"] == 3
+
+
+def test_looking_into_what_has_ended_or_is_not_there() -> None:
+    world = World()
+    world.training.create(request(), job(), attempt())
+    world.until(10)
+    assert world.training.look_into("job1", now=7) is None
+    assert world.training.look_into("nobody", now=7) is None
+    assert world.plane.calls["ListTags"] == 0
+    world.plane.knobs.throttle = 1
+    with pytest.raises(Unavailable, match="looking into job1: Rate exceeded"):
+        world.training.look_into("job1", now=7)
+
+
+ODD_EVENTS = [
+    ({}, "has no detail"),
+    ({"detail": None}, "has no detail"),
+    ({"detail": "job1"}, "or one that is no object"),
+    ({"detail": {}}, "names no training job"),
+    ({"detail": {"TrainingJobName": 7}}, "names no training job"),
+    ({"detail": {"TrainingJobName": "job1"}}, "TrainingJobStatus '' is not known here"),
+    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Paused"}}, "'Paused' is not known"),
+    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Failed", "CheckpointConfig": "x"}}, "not of SageMaker's form (AttributeError)"),
+    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Stopped", "CreationTime": 0, "StoppingCondition": {"MaxPendingTimeInSeconds": "x"}}}, "not of SageMaker's form (ValueError)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("event", "reason"), ODD_EVENTS)
+def test_events_that_cannot_be_understood(event: dict[str, Any], reason: str) -> None:
+    with pytest.raises(NotUnderstood) as raised:
+        observation_of_event(event, at=0)
+    assert reason in str(raised.value)
+
+
+def test_a_status_that_nobody_knew_when_this_was_written_is_no_answer() -> None:
+    world = World()
+    world.client.describe_training_job = lambda **_: {"TrainingJobStatus": "Paused"}
+    with pytest.raises(Unavailable, match="'Paused' is not known"):
+        world.training.describe("job1")
 
 
 def test_pending_for_too_long_is_no_capacity() -> None:

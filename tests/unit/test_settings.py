@@ -5,10 +5,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from slotq_core.adapters.settings import parse_pools, pools_from_environment, pools_text
+from slotq_core.adapters.settings import (
+    history_from_environment,
+    parse_pools,
+    pools_from_environment,
+    pools_text,
+)
 from slotq_core.errors import Misconfigured
 from slotq_core.model import Demand, Pool
 
@@ -21,11 +27,28 @@ BIG = Pool(
     min_runtime=300_000,
 )
 SMALL = Pool(name="small", instance_type=P4, capacity=Demand(slots=8))
+SHARED = replace(SMALL, pending_timeout=1_800_000, count_foreign=True)
 READS = [
     (f"small=8@{P4}", (SMALL,)),
     (f" small = 8 @ {P4} ", (SMALL,)),
     (f"big=2@{P5};reserve_after=600;min_runtime=300,small=8@{P4}", (BIG, SMALL)),
     (f"small=8@{P4},big=2@{P5}; min_runtime=300; reserve_after=600", (SMALL, BIG)),
+    (f"small=8@{P4};pending_timeout=1800;count_foreign=true", (SHARED,)),
+    (f"small=8@{P4};count_foreign=false", (SMALL,)),
+    (
+        json.dumps(
+            [
+                {
+                    "name": "small",
+                    "slots": 8,
+                    "instance_type": P4,
+                    "pending_timeout": 1800,
+                    "count_foreign": True,
+                }
+            ]
+        ),
+        (SHARED,),
+    ),
     (
         json.dumps(
             [
@@ -68,6 +91,10 @@ MISTAKES = [
     (f"p=1@{P4};colour=3", "pool 'p': 'colour=3' is not one of reserve_after=SECONDS, min_runtime="),
     (f"p=1@{P4};reserve_after=-3", "pool 'p': reserve_after must be a whole number from 0 to 2419200"),
     (f"p=1@{P4};min_runtime=1;min_runtime=2", "'min_runtime=2' is not one of"),
+    (f"p=1@{P4};colour=3", "pending_timeout=SECONDS, count_foreign=true|false"),
+    (f"p=1@{P4};pending_timeout=0", "pool 'p': pending_timeout must be a whole number from 1 to 2419200, not 0"),
+    (f"p=1@{P4};count_foreign=yes", "pool 'p': count_foreign must be true or false, not 'yes'"),
+    ('[{"name": "p", "slots": 1, "instance_type": "ml.g5.xlarge", "count_foreign": 1}]', "count_foreign must be true or false, not 1"),
     (f"p=1@{P4},p=2@{P4}", "the pool 'p' is there more than once"),
     ("[1]", "the pools must be a JSON list of objects"),
     ("{}", "the pools must be a JSON list of objects"),
@@ -91,3 +118,12 @@ def test_the_environment() -> None:
     assert pools_from_environment({"SLOTQ_POOLS": f"small=8@{P4}"}) == (SMALL,)
     with pytest.raises(Misconfigured, match="SLOTQ_POOLS is not set"):
         pools_from_environment({})
+
+
+def test_how_long_the_history_is_kept() -> None:
+    month = history_from_environment({})
+    assert month == history_from_environment({"SLOTQ_HISTORY_DAYS": ""}) == 30 * 86_400_000
+    assert history_from_environment({"SLOTQ_HISTORY_DAYS": "365"}) == 365 * 86_400_000
+    for odd in ("0", "366", "a month", "-1", "1.5"):
+        with pytest.raises(Misconfigured, match="whole number of days from 1 to 365"):
+            history_from_environment({"SLOTQ_HISTORY_DAYS": odd})

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb_table import table_definition
-from slotq_core.adapters.settings import parse_pools
+from slotq_core.adapters.dynamodb_table import table_definition, time_to_live
+from slotq_core.adapters.settings import history_from_environment, parse_pools
 from slotq_core.effects import HANDLER_LIFETIME
+from slotq_core.errors import Misconfigured
 from tests import cloudformation
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +25,22 @@ def test_the_table_is_the_one_that_the_store_knows(template):
     declared = template["Resources"]["Queue"]["Properties"]
     wanted = table_definition("anything")
     assert {**{key: declared[key] for key in wanted}, "TableName": "anything"} == wanted
+
+
+def test_what_expires_does_so_by_the_attribute_that_the_store_sets(template):
+    declared = template["Resources"]["Queue"]["Properties"]["TimeToLiveSpecification"]
+    assert declared == time_to_live("anything")["TimeToLiveSpecification"]
+
+
+def test_the_history_s_days_are_those_that_the_queue_takes(template):
+    days = template["Parameters"]["HistoryDays"]
+    for value in (days["MinValue"], days["Default"], days["MaxValue"]):
+        kept = history_from_environment({"SLOTQ_HISTORY_DAYS": str(value)})
+        assert kept == value * 86_400_000
+    assert days["Default"] * 86_400_000 == history_from_environment({})
+    for value in (days["MinValue"] - 1, days["MaxValue"] + 1):
+        with pytest.raises(Misconfigured):
+            history_from_environment({"SLOTQ_HISTORY_DAYS": str(value)})
 
 
 def test_the_default_is_one_pool_of_two_slots(template):

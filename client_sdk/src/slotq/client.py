@@ -1,4 +1,4 @@
-"""QueueClient: the queue's four calls, and its refusals as exceptions."""
+"""QueueClient: the queue's calls, and its refusals as exceptions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,18 @@ from slotq.errors import InvalidRequest, TooLate, UnexpectedAnswer
 from slotq.submission import jsonable
 from slotq.transport import Answer, Transport
 from slotq_core import names
-from slotq_core.wire import MAX_BODY, VERSION, JobView, QueueView
+from slotq_core.wire import (
+    MAX_BODY,
+    VERSION,
+    DoctorView,
+    FindingView,
+    JobView,
+    PoolsView,
+    PoolView,
+    QueueView,
+)
 
-View = TypeVar("View", JobView, QueueView)
+View = TypeVar("View", JobView, QueueView, PoolsView, DoctorView)
 
 
 class QueueClient:
@@ -87,6 +96,16 @@ class QueueClient:
             if job.state == "cancelled":
                 return job
             raise
+
+    def pools(self) -> list[PoolView]:
+        """The pools in their order, with what is used of them and what was learned of them."""
+        return self._read(PoolsView, self._transport.call("GET", "/pools")).pools
+
+    def doctor(self, *, fix: bool = False) -> list[FindingView]:
+        """Everything that the queue keeps and that disagrees with itself or with SageMaker; mended
+        where `fix` says so and where one look suffices."""
+        method = "POST" if fix else "GET"
+        return self._read(DoctorView, self._transport.call(method, "/doctor")).findings
 
     def _read(self, view: type[View], answer: Answer) -> View:
         if not 200 <= answer.status_code < 300:

@@ -39,9 +39,10 @@ def start(folder: Path, *options: str) -> Account:
 
 @pytest.fixture(scope="session")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
-    """Two slots; a grace of five seconds; a tick a second."""
+    """Two slots, and one of a scarce kind; a grace of five seconds; a tick a second."""
     folder = tmp_path_factory.mktemp("emulator")
-    account = start(folder, "--pool", "main=2", "--grace", "5", "--tick", "1")
+    pools = ("--pool", "main=2", "--pool", "scarce=1@ml.g5.xlarge")
+    account = start(folder, *pools, "--grace", "5", "--tick", "1")
     yield account
     log = (folder / "emulator.log").read_text()
     slotq("local", "stop", folder=folder)

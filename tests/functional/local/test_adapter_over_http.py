@@ -108,11 +108,19 @@ def test_botocores_own_validation_fails_the_job(world: World) -> None:
 def test_list_pages(world: World) -> None:
     for n in range(101):
         world.plane.handle("CreateTrainingJob", request(f"job-{n}"))
-    assert len(set(world.training.list(since=0))) == 101
-    assert world.plane.calls["ListTrainingJobs"] == 2
+    assert len(list(world.training.live())) == 101
+    assert world.plane.calls["ListTrainingJobs"] == 4
     world.plane.knobs.throttle = 1
     with pytest.raises(Unavailable):
-        list(world.training.list(since=0))
+        list(world.training.live())
+
+
+def test_what_runs_is_looked_into(world: World) -> None:
+    world.training.create(request(), job(), attempt())
+    seen = world.training.look_into("job1", now=7)
+    assert seen is not None
+    assert (seen.ours, seen.instances) == (True, 1)
+    assert world.training.look_into("nobody", now=7) is None
 
 
 def test_nobody_answers() -> None:

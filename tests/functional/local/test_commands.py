@@ -32,6 +32,13 @@ def test_env_is_read_by_a_shell(account: Account) -> None:
     assert not shell.stderr
 
 
+def test_pools_and_doctor_of_an_emulator_that_is_well(account: Account) -> None:
+    env = account.variables
+    shown = slotq("pools", folder=account.folder, env=env).stdout.splitlines()
+    assert [line.split()[0] for line in shown] == ["POOL", "main", "scarce"]
+    assert slotq("doctor", "--fix", folder=account.folder, env=env).stdout == "nothing found\n"
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """`slotq local …` in this process, where it gets no further than to a message."""

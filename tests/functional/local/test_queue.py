@@ -112,9 +112,26 @@ def test_lost_and_doubled_events_and_lost_answers_change_nothing(queue: Account)
 
 
 def test_no_capacity_is_waited_out(queue: Account) -> None:
+    """By its pool: the job waits at its place, and the pool shows until when it backs off."""
     queue.knobs({"refuse_creates": 1, "match": "refused"})
-    submit(queue, "refused", BRIEF)
-    wait_for(queue, refused="backoff")
+    scarce = {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1}
+    submit(queue, "refused", BRIEF, ResourceConfig=scarce)
+
+    def backs_off() -> bool:
+        job = call(queue, "GET", "/jobs/refused")[1]
+        return job["reason"] is not None and job["reason"]["code"] == "pool_backs_off"
+
+    queue.until(backs_off, "the pool's back-off")
+    assert state(queue, "refused") == "pending"
+    main, other = call(queue, "GET", "/pools")[1]["pools"]
+    assert [main["health"]["errors"], other["health"]["errors"]] == [0, 1]
+    assert other["health"]["not_before"]
+
+
+def test_the_doctor_finds_nothing_wrong(queue: Account) -> None:
+    submit(queue, "fine", SLEEPS)
+    wait_for(queue, fine="running")
+    assert call(queue, "GET", "/doctor") == (200, {"version": 1, "findings": []})
 
 
 def test_an_answer_does_not_wait_for_the_pass(queue: Account) -> None:

@@ -24,8 +24,12 @@ from slotq.transport import Transport
 from slotq_core.errors import NameTaken, NoSuchJob, Refused, TooLate
 from slotq_core.wire import (
     AttemptView,
+    DoctorView,
     ErrorView,
+    FindingView,
     JobView,
+    PoolsView,
+    PoolView,
     QueueView,
     ReasonView,
     parse_submission,
@@ -85,12 +89,14 @@ def ended(state: str = "completed", number: int = 1, **fields: Any) -> JobView:
 
 
 class FakeQueue:
-    """Answers the four calls. `script` gives, by job, the views of the next looks at it."""
+    """Answers the queue's calls. `script` gives, by job, the views of the next looks at it."""
 
     def __init__(self, *jobs: JobView) -> None:
         self.jobs = {job.name: job for job in jobs}
         self.requests: dict[str, dict[str, Any]] = {}
         self.scripts: dict[str, list[JobView]] = {}
+        self.pools: list[PoolView] = []
+        self.drift: list[FindingView] = []
 
     def script(self, *views: JobView) -> None:
         self.jobs[views[0].name] = views[0]
@@ -101,6 +107,10 @@ class FakeQueue:
             return 202, self._submit(body)
         if (method, path) == ("GET", "/jobs"):
             return 200, self._list(query)
+        if (method, path) == ("GET", "/pools"):
+            return 200, PoolsView(pools=self.pools)
+        if path == "/doctor":
+            return 200, DoctorView(findings=self._examined(mend=method == "POST"))
         name = path.removeprefix("/jobs/")
         if name not in self.jobs:
             raise NoSuchJob(f"there is no job '{name}'", field="name")
@@ -128,6 +138,10 @@ class FakeQueue:
         if script:
             self.jobs[name] = script.pop(0)
         return self.jobs[name]
+
+    def _examined(self, *, mend: bool) -> list[FindingView]:
+        """Everything but an orphan is mended at once."""
+        return [it.model_copy(update={"mended": mend and it.kind != "orphan"}) for it in self.drift]
 
     def _cancel(self, name: str) -> JobView:
         if self.jobs[name].state in {"completed", "failed", "cancelled", "stopped"}:

@@ -19,6 +19,8 @@ COMMANDS = {
     "why": "slotq.cli.look:why",
     "cancel": "slotq.cli.cancel:cancel",
     "watch": "slotq.cli.watch:watch",
+    "pools": "slotq.cli.look:pools",
+    "doctor": "slotq.cli.doctor:doctor",
     "simulate": "slotq.cli.simulate:simulate_command",
     "local": "slotq.cli.local:local",
     "demo": "slotq.cli.demo:demo",

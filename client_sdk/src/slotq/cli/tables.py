@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slotq.follow import standing
-from slotq_core.wire import AttemptView, JobView
+from slotq_core.wire import AttemptView, FindingView, JobView, PoolView
 
 COLORS = {
     "running": "green",
@@ -82,6 +82,47 @@ def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
     return table
 
 
+def pools_table(pools: Iterable[PoolView]) -> RenderableType:
+    """The pools in slots, a line for each, and how SageMaker has treated it lately."""
+    table = _table("POOL", "INSTANCE TYPE", ">SLOTS", ">USABLE", ">USED", ">FOREIGN", "HEALTH")
+    for pool in pools:
+        table.add_row(
+            pool.name,
+            pool.instance_type,
+            str(pool.capacity["slots"]),
+            str(pool.size["slots"]),
+            str(pool.used["slots"]),
+            str(pool.foreign["slots"]),
+            health(pool),
+        )
+    return table
+
+
+def health(pool: PoolView) -> str:
+    """`ok`, or what keeps the pool from being used in full, and until when."""
+    said, health = [], pool.health
+    if pool.size["slots"] + pool.foreign["slots"] < pool.capacity["slots"]:
+        until = f" until {_moment(health.learned_until)}" if health.learned_until else ""
+        said.append(f"the account allows {health.learned}{until}")
+    if health.errors:
+        times = "1 capacity error" if health.errors == 1 else f"{health.errors} capacity errors"
+        until = f", tried again at {_moment(health.not_before)}" if health.not_before else ""
+        said.append(times + until)
+    if not said:
+        return "ok"
+    return "; ".join(said) + (f": {health.message}" if health.message else "")
+
+
+def findings_table(findings: Iterable[FindingView]) -> RenderableType:
+    """What the doctor has found, a line for each."""
+    table = _table("FOUND", "SUBJECT", "MENDED", "WHAT")
+    for finding in findings:
+        table.add_row(
+            finding.kind, finding.subject, "yes" if finding.mended else "no", finding.text
+        )
+    return table if table.row_count else Text("nothing found")
+
+
 def outcome(attempt: AttemptView) -> str:
     """How an attempt ended, and for whom if for someone."""
     how = attempt.outcome or ("stopping" if attempt.stop_cause else "")
@@ -106,7 +147,7 @@ def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         right = column.startswith(">")
-        wraps = column in {"WHY", "MESSAGE"}
+        wraps = column in {"WHY", "MESSAGE", "HEALTH", "WHAT"}
         table.add_column(
             column.removeprefix(">"), justify="right" if right else "left", no_wrap=not wraps
         )

@@ -18,7 +18,8 @@ from slotq.simulate.engine import USER_CANCEL, Due, running_job
 from slotq.simulate.record import Record
 from slotq.simulate.scenario import INSTANCE_TYPE, JobSpec, Scenario
 from slotq_core.adapters.memory import MemoryStore
-from slotq_core.adapters.sagemaker import SageMakerTraining, observation_of
+from slotq_core.adapters.sagemaker import SageMakerTraining
+from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager

@@ -1,4 +1,4 @@
-"""The HTTP API over the manager: four routes, and every refusal as an `ErrorView`.
+"""The HTTP API over the manager: its routes, and every refusal as an `ErrorView`.
 
 Imported on the first API call only: pydantic and the views cost more than the rest of a cold start.
 `slotq_core.openapi` writes down what is here.
@@ -27,6 +27,7 @@ from slotq_core.errors import (
 from slotq_core.explaining import Status
 from slotq_core.manager import QueueManager
 from slotq_core.model import JobState
+from slotq_core.ports import Finding
 
 STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
     InvalidRequest: HTTPStatus.BAD_REQUEST,
@@ -39,6 +40,8 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "/add-job": ("POST",),
     "/jobs": ("GET",),
     "/jobs/<name>": ("DELETE", "GET"),
+    "/pools": ("GET",),
+    "/doctor": ("GET", "POST"),
 }
 """What each path answers to."""
 ALL_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
@@ -72,6 +75,9 @@ class Routes:
         http.get("/jobs")(self._list_jobs)
         http.get("/jobs/<name>")(self._get_job)
         http.delete("/jobs/<name>")(self._cancel_job)
+        http.get("/pools")(self._list_pools)
+        http.get("/doctor")(self._examine)
+        http.post("/doctor")(self._mend)
         for path, methods in METHODS.items():
             others = [method for method in ALL_METHODS if method not in methods]
             http.route(path, method=others)(_wrong_method(methods))
@@ -100,6 +106,19 @@ class Routes:
 
     def _cancel_job(self, name: str) -> Response[str]:
         return _json(HTTPStatus.OK, _view(self._manager().cancel(name, by=self._caller())))
+
+    def _list_pools(self) -> Response[str]:
+        pools = [
+            wire.pool_view(it.pool, size=it.size, used=it.used) for it in self._manager().pools()
+        ]
+        return _json(HTTPStatus.OK, wire.PoolsView(pools=pools))
+
+    def _examine(self) -> Response[str]:
+        return _findings(self._manager().doctor())
+
+    def _mend(self) -> Response[str]:
+        self._caller()
+        return _findings(self._manager().doctor(fix=True))
 
     def _caller(self) -> str:
         """Who signed the request: API Gateway says so, and nothing in the request can."""
@@ -150,6 +169,14 @@ def _view(status: Status) -> wire.JobView:
     return wire.job_view(
         status.job, place=status.place, reason=status.reason, attempts=status.attempts
     )
+
+
+def _findings(found: Sequence[Finding]) -> Response[str]:
+    views = [
+        wire.FindingView(kind=it.kind, subject=it.subject, text=it.text, mended=it.mended)
+        for it in found
+    ]
+    return _json(HTTPStatus.OK, wire.DoctorView(findings=views))
 
 
 def _json(status: HTTPStatus, body: BaseModel) -> Response[str]:

@@ -65,16 +65,35 @@ class Effects:
         elif job.attempt.stop is not None and not job.attempt.stop.sent:
             self._stop(job, job.attempt)
 
-    def observe(self, observation: Observation) -> None:
-        """Take in news of one training job. Repeated, late and foreign news change nothing."""
+    def observe(self, observation: Observation) -> str:
+        """Take in news of one training job. Repeated, late and foreign news change nothing.
+
+        Returns why it was none of a live attempt's; empty where it was.
+        """
         name = self._store.job_of(observation.training_job)
+        if name is None:
+            return "no job of the queue's ever ran under that name"
+        after = self._change(
+            name,
+            observation.training_job,
+            lambda job: self._seen(job, observation),
+            limit=observation.limit,
+        )
+        return "" if after is not None else f"that attempt of {name} is over"
+
+    def vanished(self, training_job: str) -> None:
+        """SageMaker has no such training job any more: whoever deleted it has stopped the job."""
+        name = self._store.job_of(training_job)
         if name is not None:
-            self._change(
-                name,
-                observation.training_job,
-                lambda job: self._seen(job, observation),
-                limit=observation.limit,
-            )
+            message = f"its training job {training_job} is not in SageMaker any more"
+            self._gone(name, training_job, message)
+
+    def _gone(self, name: str, training_job: str, message: str) -> None:
+        self._change(
+            name,
+            training_job,
+            lambda job: self._end(job, Ending.STOPPED, self._clock.now(), message),
+        )
 
     def _create(self, job: Job, attempt: Attempt) -> None:
         answer = self._training.create(self._store.request(job.name), job, attempt)
@@ -103,6 +122,10 @@ class Effects:
         stale = self._clock.now() - _intent_at(job) >= HANDLER_LIFETIME
         if not attempt.created and not stale:
             return  # Its create is under way; who confirms that will stop it.
+        if not attempt.created and not self._is_there(attempt):
+            message = f"its training job {attempt.training_job} does not run"
+            self._gone(job.name, attempt.training_job, message)
+            return
         answer = self._training.stop(attempt.training_job)
         match answer.verdict:
             case Verdict.OK:
@@ -112,13 +135,15 @@ class Effects:
                 self._look(attempt.training_job)
             case Verdict.FAIL:
                 # There is no such training job: it never came to be, or somebody deleted it.
-                self._change(
-                    job.name,
-                    attempt.training_job,
-                    lambda it: self._end(it, Ending.STOPPED, self._clock.now(), answer.message),
-                )
+                self._gone(job.name, attempt.training_job, answer.message)
             case _:
                 pass
+
+    def _is_there(self, attempt: Attempt) -> bool:
+        """Whether a create that nobody confirmed took effect. Under its name there may be somebody
+        else's training job by now, which is not ours to stop."""
+        there = self._training.look_into(attempt.training_job, now=self._clock.now())
+        return there is not None and there.ours
 
     def _look(self, training_job: str) -> None:
         """Its end may have gone unseen: ask."""

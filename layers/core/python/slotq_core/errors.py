@@ -9,6 +9,7 @@ SlotQError
 │   └── NoSuchJob         (404)
 ├── Conflict              someone else changed what this commit was conditioned on: load again
 ├── Unavailable           AWS did not answer or throttles: the next trigger tries again
+├── NotUnderstood         an event or something kept cannot be read: poison
 ├── Misconfigured         a setting or the table is not what it must be
 └── IllegalTransition     a bug: a state change that `lifecycle` does not allow
 """
@@ -61,6 +62,13 @@ class Conflict(SlotQError):
 
 class Unavailable(SlotQError):
     """A service did not answer or throttles; whether the call took effect is unknown."""
+
+
+class NotUnderstood(SlotQError):
+    """An event, or something kept, is not of a form that this program knows.
+
+    No retry helps: it is put among the dead letters. The message quotes nothing of its contents.
+    """
 
 
 class Misconfigured(SlotQError):

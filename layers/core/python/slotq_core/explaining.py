@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from slotq_core.model import Attempt, Job, JobState, Snapshot
+from slotq_core.model import Attempt, Demand, Job, JobState, Pool, Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import Plan, Start
@@ -22,6 +22,16 @@ class Status:
     """1 is next, among the waiting jobs that share a pool with it; None where it does not wait."""
     reason: Reason | None = None
     attempts: tuple[Attempt, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolStatus:
+    """A pool with what the queue uses of it."""
+
+    pool: Pool
+    size: Demand
+    """What the queue may use of it now."""
+    used: Demand
 
 
 def why(job: Job, planned: Plan, place: int | None) -> Reason | None:

@@ -12,9 +12,18 @@ from dataclasses import dataclass, replace
 
 from slotq_core import explaining
 from slotq_core.effects import Effects
-from slotq_core.errors import Conflict, NameTaken, NoSuchJob, SlotQError, TooLate, Unavailable
-from slotq_core.explaining import Status
+from slotq_core.errors import (
+    Conflict,
+    NameTaken,
+    NoSuchJob,
+    NotUnderstood,
+    SlotQError,
+    TooLate,
+    Unavailable,
+)
+from slotq_core.explaining import PoolStatus, Status
 from slotq_core.model import Job, JobState, StopCause, Submission
+from slotq_core.poison import Nowhere, Poisons
 from slotq_core.policy.admission import admit
 from slotq_core.policy.apply import Step, cancelled, pools_touched, steps
 from slotq_core.policy.cycle import plan
@@ -22,6 +31,8 @@ from slotq_core.policy.plan import Decision
 from slotq_core.ports import (
     Change,
     Clock,
+    DeadLetters,
+    Finding,
     Notifier,
     Observation,
     Request,
@@ -29,12 +40,17 @@ from slotq_core.ports import (
     TrainingService,
     World,
 )
+from slotq_core.reconcile import Reconciler
 
 PASS_BUDGET = 30_000
 """How long a pass may go on deciding (ms). What is left is done by the pass it asks for."""
 
 LEASE_MARGIN = 10_000
 """How much longer than its pass a holder keeps the lease (ms), if it dies."""
+
+DOCTOR_BUDGET = 15_000
+"""How long a look at SageMaker may take while somebody waits for it (ms): API Gateway gives up
+after 29 s."""
 
 JOBS_PER_COMMIT = 20
 """A transaction has at most 100 actions, and a job costs up to four. A large eviction takes
@@ -55,19 +71,29 @@ class PassResult:
     """The budget was used up; another pass has been asked for."""
     busy: bool = False
     """Another handler holds the lease, and does what this one came for."""
+    findings: tuple[Finding, ...] = ()
+    """What a reconciliation found, where this was its tick."""
 
 
 class QueueManager:
-    """The user's verbs and the queue's reactions, over the four ports."""
+    """The user's verbs and the queue's reactions, over the ports."""
 
     def __init__(
-        self, *, store: Store, training: TrainingService, clock: Clock, notifier: Notifier
+        self,
+        *,
+        store: Store,
+        training: TrainingService,
+        clock: Clock,
+        notifier: Notifier,
+        dead_letters: DeadLetters | None = None,
     ) -> None:
         self._store = store
         self._training = training
         self._clock = clock
         self._notifier = notifier
         self._effects = Effects(store, training, clock)
+        self._reconciler = Reconciler(store, training, clock, self._effects)
+        self._poisons = Poisons(store, dead_letters or Nowhere())
 
     def submit(self, submission: Submission, request: Request, *, submitter: str) -> Status:
         """Keep the job; once this has returned it is not lost. A pass follows on its own.
@@ -112,10 +138,48 @@ class QueueManager:
             return self._status(self._job(name))
         raise Unavailable(f"job {name} keeps changing; try again")
 
-    def observe(self, observation: Observation) -> None:
-        """Take in one training event; any number of times, in any order. Runs no pass."""
-        self._effects.observe(observation)
+    def observe(self, observation: Observation) -> str:
+        """Take in one training event; any number of times, in any order. Runs no pass.
+
+        Returns why it can change nothing, where it cannot.
+        """
+        try:
+            ignored = self._effects.observe(observation)
+        except NotUnderstood as error:
+            ignored = str(error)
+            self._poisons.tell("job", observation.training_job, ignored)
         self._store.bump()
+        return ignored
+
+    def tick(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:
+        """A pass, after what only time calls for: marking the history, and a reconciliation where
+        one is due. None of these stops the others."""
+        until = self._clock.now() + budget
+        troubles, findings = [], []
+        try:
+            self._store.expire(now=self._clock.now())
+        except SlotQError as error:
+            troubles.append(f"history: {error}")
+        try:
+            findings = self._reconciler.run_if_due(self._clock.now(), until=until)
+        except SlotQError as error:
+            troubles.append(f"reconciliation: {error}")
+        if findings:
+            self._store.bump()
+        result = self.run_pass(holder=holder, budget=max(0, until - self._clock.now()))
+        return replace(result, troubles=(*troubles, *result.troubles), findings=tuple(findings))
+
+    def doctor(self, *, fix: bool = False) -> list[Finding]:
+        """Everything that disagrees with itself or with SageMaker, mended where `fix` says so.
+        Reads everything: for people."""
+        try:
+            found = self._reconciler.reconcile(mend=fix, until=self._clock.now() + DOCTOR_BUDGET)
+        except Unavailable as error:
+            found = [Finding(kind="unavailable", subject="SageMaker", text=str(error))]
+        found += self._store.inspect(mend=fix)
+        if fix and found:
+            self._wake()
+        return found
 
     def run_pass(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:
         """Decide and act until nothing is left to decide, or the budget (ms) is used up.
@@ -147,6 +211,7 @@ class QueueManager:
         done, troubles = list(before.decisions), list(before.troubles)
         while self._clock.now() < until:
             world = self._store.load(self._clock.now())
+            troubles += self._poisons.quarantine(world.poison)
             troubles += self._carry_out(self._effects.stale(world.snapshot.active))
             planned = plan(world.snapshot, self._clock.now())
             if not planned.decisions:
@@ -180,6 +245,15 @@ class QueueManager:
         now = self._clock.now()
         jobs = self._store.jobs(JobState if states is None else states)
         return explaining.statuses(jobs, self._store.load_all(now).snapshot, now)
+
+    def pools(self) -> list[PoolStatus]:
+        """The pools in their order, with what is used of them and what was learned of them."""
+        now = self._clock.now()
+        world = self._store.load(now)
+        return [
+            PoolStatus(pool=pool, size=pool.size(now), used=world.ledgers[pool.name].used)
+            for pool in world.snapshot.pools
+        ]
 
     def _wake(self) -> None:
         """The bump is the word that counts; the wake only makes it heard soon."""

@@ -21,6 +21,8 @@ _MODELS: tuple[type[BaseModel], ...] = (
     wire.SubmissionBody,
     wire.JobView,
     wire.QueueView,
+    wire.PoolsView,
+    wire.DoctorView,
     wire.ErrorView,
 )
 _REF = "#/components/schemas/{model}"
@@ -57,6 +59,8 @@ def document() -> dict[str, Any]:
                 "get": _get_job(),
                 "delete": _cancel_job(),
             },
+            "/pools": {"get": _list_pools()},
+            "/doctor": {"get": _examine(), "post": _mend()},
         },
         "components": {
             "schemas": dict(sorted(schemas["$defs"].items())),
@@ -126,6 +130,33 @@ def _cancel_job() -> dict[str, Any]:
         "description": "A job that holds slots is `stopping` first. Cancelling a cancelled job "
         "again changes nothing.",
         "responses": _responses(200, "The job as it now stands", "JobView", 403, 404, 409),
+    }
+
+
+def _list_pools() -> dict[str, Any]:
+    return {
+        "operationId": "listPools",
+        "summary": "The pools: their capacity, what is used of it, and what was learned of them",
+        "responses": _responses(200, "The pools, in their order", "PoolsView"),
+    }
+
+
+def _examine() -> dict[str, Any]:
+    return {
+        "operationId": "examine",
+        "summary": "Everything kept that disagrees with itself or with SageMaker",
+        "description": "Reads the whole table and lists the account's training jobs: for people.",
+        "responses": _responses(200, "What was found; nothing was changed", "DoctorView"),
+    }
+
+
+def _mend() -> dict[str, Any]:
+    return {
+        "operationId": "mend",
+        "summary": "The same, and mend it",
+        "description": "What needs a second look (a training job of the queue's that no job "
+        "expects) stays for a later call.",
+        "responses": _responses(200, "What was found, and whether it is mended", "DoctorView", 403),
     }
 
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from slotq_core import names
 from slotq_core.errors import InvalidRequest
-from slotq_core.model import Attempt, Job, Submission
+from slotq_core.model import Attempt, Demand, Job, Pool, Submission
 from slotq_core.moments import iso, seconds
 from slotq_core.reasons import Reason
 
@@ -280,6 +280,59 @@ class QueueView(BaseModel):
     jobs: list[JobView]
 
 
+class PoolHealthView(BaseModel):
+    """What the queue has learned of a pool from SageMaker's refusals."""
+
+    errors: int = 0
+    """Capacity errors in a row; 0: healthy."""
+    not_before: str | None = None
+    """Nothing starts before."""
+    learned: int | None = None
+    """Slots that the account's service limit allows, where those are fewer than the capacity."""
+    learned_until: str | None = None
+    """When the configured capacity is tried again."""
+    message: str = ""
+    """SageMaker's last word on it."""
+
+
+class PoolView(BaseModel):
+    """One pool as the queue uses it. Amounts are by resource; `slots` is an instance each."""
+
+    name: str
+    instance_type: str
+    capacity: dict[str, int]
+    """As configured."""
+    size: dict[str, int]
+    """What the queue may use of it now: the capacity, less while the account allows less, and
+    without what others occupy."""
+    used: dict[str, int]
+    """By jobs that start, run or stop."""
+    foreign: dict[str, int]
+    """By training jobs outside the queue, where the pool counts them."""
+    health: PoolHealthView
+
+
+class PoolsView(BaseModel):
+    version: int = VERSION
+    pools: list[PoolView]
+
+
+class FindingView(BaseModel):
+    """One way in which what is kept disagrees with itself or with SageMaker."""
+
+    kind: str
+    """For programs: `ended_unseen`, `orphan`, `ledger` …"""
+    subject: str
+    """The job, training job or pool."""
+    text: str
+    mended: bool
+
+
+class DoctorView(BaseModel):
+    version: int = VERSION
+    findings: list[FindingView]
+
+
 class ErrorView(BaseModel):
     """What every answer of 4xx and 5xx carries."""
 
@@ -343,6 +396,29 @@ def job_view(
 
 def queue_view(jobs: Iterable[JobView]) -> QueueView:
     return QueueView(jobs=list(jobs))
+
+
+def pool_view(pool: Pool, *, size: Demand, used: Demand) -> PoolView:
+    health = pool.health
+    return PoolView(
+        name=pool.name,
+        instance_type=pool.instance_type,
+        capacity=_amounts(pool.capacity),
+        size=_amounts(size),
+        used=_amounts(used),
+        foreign=_amounts(pool.foreign),
+        health=PoolHealthView(
+            errors=health.errors,
+            not_before=_iso(health.not_before),
+            learned=health.learned,
+            learned_until=_iso(health.learned_until),
+            message=health.message,
+        ),
+    )
+
+
+def _amounts(demand: Demand) -> dict[str, int]:
+    return {"slots": demand.slots, **demand}
 
 
 def _iso(moment: int | None) -> str | None:

@@ -8,6 +8,7 @@ so the same commit again is refused (Conflict), and whoever loads again finds wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -23,24 +24,33 @@ from slotq_core.adapters.dynamodb_actions import (
 )
 from slotq_core.adapters.dynamodb_calls import TableCalls
 from slotq_core.adapters.dynamodb_configuration import Configuration
-from slotq_core.adapters.dynamodb_errors import Contended
-from slotq_core.adapters.dynamodb_items import attempt_of, job_of
-from slotq_core.adapters.dynamodb_table import table_definition
+from slotq_core.adapters.dynamodb_errors import Contended, refused_keys
+from slotq_core.adapters.dynamodb_history import History
+from slotq_core.adapters.dynamodb_inspection import Inspection
+from slotq_core.adapters.dynamodb_items import Item, attempt_of, copies_of
+from slotq_core.adapters.dynamodb_pools import PoolFacts
+from slotq_core.adapters.dynamodb_quarantine import Quarantine
+from slotq_core.adapters.dynamodb_scheduler import Scheduler
+from slotq_core.adapters.dynamodb_sightings import Sightings
+from slotq_core.adapters.dynamodb_sound import Sieve, whole_job
+from slotq_core.adapters.dynamodb_table import table_definition, time_to_live
 from slotq_core.adapters.dynamodb_world import WorldLoader
+from slotq_core.adapters.expiry import HISTORY
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
     NameTaken,
     NoSuchJob,
+    NotUnderstood,
     SlotQError,
     Unavailable,
 )
-from slotq_core.model import Attempt, Job, JobState, Pool
+from slotq_core.model import Attempt, Demand, Job, JobState, Pool, PoolHealth
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import order_key
-from slotq_core.ports import Change, Request, World
+from slotq_core.ports import Change, Finding, Poison, Request, Sighting, World
 
-__all__ = ["MAX_ACTIONS", "DynamoStore", "action_count", "table_definition"]
+__all__ = ["MAX_ACTIONS", "DynamoStore", "action_count", "table_definition", "time_to_live"]
 
 _SUBMIT_TRIES = 4
 
@@ -48,17 +58,68 @@ _SUBMIT_TRIES = 4
 class DynamoStore:
     """Every instance is as good as any other; it keeps no state of its own."""
 
-    def __init__(self, client: Any, table_name: str) -> None:
-        """`client` is boto3's low-level DynamoDB client."""
+    def __init__(self, client: Any, table_name: str, *, history: int = HISTORY) -> None:
+        """`client` is boto3's low-level DynamoDB client; `history` how long ended jobs stay
+        readable (ms)."""
+        self._keeps = history
         self._calls = TableCalls(client, table_name)
         self._configuration = Configuration(self._calls)
         self._world = WorldLoader(self._calls, self._configuration)
+        self._scheduler = Scheduler(self._calls)
+        self._facts = PoolFacts(self._calls)
+        self._sightings = Sightings(self._calls)
+        self._history = History(self._calls)
+        self._quarantine = Quarantine(self._calls, self._configuration)
+        self._inspection = Inspection(self._calls, self._configuration, self._quarantine, history)
 
     def pools(self) -> tuple[Pool, ...]:
         return self._configuration.pools()
 
     def configure(self, pools: Sequence[Pool], *, who: str, now: int) -> None:
         self._configuration.change(pools, who=who, now=now)
+
+    def pool(self, name: str) -> Pool | None:
+        return self._facts.pool(name)
+
+    def set_health(self, pool: str, health: PoolHealth) -> None:
+        self._facts.set_health(pool, health)
+
+    def set_foreign(self, pool: str, amount: Demand) -> None:
+        self._facts.set_foreign(pool, amount)
+
+    def bump(self) -> None:
+        self._scheduler.bump()
+
+    def take_lease(self, holder: str, *, now: int, until: int) -> int | None:
+        return self._scheduler.take_lease(holder, now, until)
+
+    def end_lease(self, holder: str, *, generation: int | None) -> bool:
+        return self._scheduler.end_lease(holder, generation)
+
+    def take_turn(self, task: str, *, now: int, next_at: int) -> bool:
+        return self._scheduler.take_turn(task, now, next_at)
+
+    def postpone(self, task: str, *, next_at: int) -> None:
+        self._scheduler.postpone(task, next_at)
+
+    def sightings(self) -> tuple[Sighting, ...]:
+        return self._sightings.all()
+
+    def remember(self, sighting: Sighting) -> None:
+        self._sightings.remember(sighting)
+
+    def forget(self, training_job: str) -> None:
+        self._sightings.forget(training_job)
+
+    def expire(self, *, now: int, limit: int = 25) -> int:
+        """DynamoDB itself removes what is marked, within days of its time."""
+        return self._history.expire(limit)
+
+    def quarantine(self, poison: Poison) -> None:
+        self._quarantine.take(poison)
+
+    def inspect(self, *, mend: bool = False) -> Iterator[Finding]:
+        return self._inspection.run(mend=mend)
 
     def submit(self, job: Job, request: Request) -> Job:
         kept = replace(job, version=1)
@@ -84,7 +145,7 @@ class DynamoStore:
         self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
     ) -> tuple[Job, ...]:
         """Also raises SlotQError, which is a bug of the caller, beyond MAX_ACTIONS."""
-        actions = commit_actions(self._calls.table, changes, seen)
+        actions = commit_actions(self._calls.table, changes, seen, history=self._keeps)
         if not actions:
             return ()
         if len(actions) > MAX_ACTIONS:
@@ -93,12 +154,34 @@ class DynamoStore:
                 f"{MAX_ACTIONS}"
             )
         self._touch_lines([c.after for c in changes if c.after.waits and not c.before.waits])
-        self._calls.transact(actions)
+        try:
+            self._calls.transact(actions)
+        except Conflict as conflict:
+            self._doubt(changes, refused_keys(conflict, actions))
+            raise
         return tuple(committed(change) for change in changes)
 
+    def _doubt(self, changes: Sequence[Change], refused: set[table.Key]) -> None:
+        """A job is not as it was read: somebody was faster; or the copy that was read is not as its
+        job, and would be refused for ever."""
+        for change in changes:
+            if table.job_key(change.before.name) in refused:
+                with suppress(SlotQError):
+                    keys = copies_of(change.before)
+                    self._quarantine.copies.check(change.before.name, keys, mend=True)
+
     def job(self, name: str) -> Job | None:
+        """Raises NotUnderstood where its item cannot be understood, and no copy of it either."""
         item = self._calls.item(table.job_key(name))
-        return job_of(item) if item else None
+        if item is None:
+            return None
+        if (job := whole_job(item)) is None:
+            keys = [table.active_key(pool.name, name) for pool in self._configuration.pools()]
+            self._quarantine.copies.check(name, keys, mend=True)
+            job = whole_job(self._calls.item(table.job_key(name)))
+        if job is None:
+            raise NotUnderstood(f"what is kept of job {name} cannot be read")
+        return job
 
     def request(self, name: str) -> Request:
         item = self._calls.item(table.request_key(name))
@@ -111,14 +194,15 @@ class DynamoStore:
         wanted = expressions.partition_between(
             table.job_partition(name), table.ATTEMPT_PREFIX, table.JOB
         )
-        found: dict[int, Attempt] = {}
-        for item in self._calls.query(wanted):
-            if item["sk"]["S"] != table.JOB:
-                attempt: Attempt | None = attempt_of(item)
-            else:
-                attempt = job_of(item).attempt
-            if attempt and not (attempt.number in found and found[attempt.number].ended_at):
-                found[attempt.number] = attempt
+        *records, main = [*self._calls.query(wanted)] or [Item()]
+        if not main or main["sk"]["S"] != table.JOB:
+            return ()
+        own = [item for item in records if item.get("entryTime") == main.get("entryTime")]
+        found = {each.number: each for each in Sieve().read(own, attempt_of)}
+        job = whole_job(main)
+        live = job.attempt if job else None
+        if live and not (live.number in found and found[live.number].ended_at):
+            found[live.number] = live
         return tuple(found[number] for number in sorted(found))
 
     def job_of(self, training_job: str) -> str | None:
@@ -135,13 +219,14 @@ class DynamoStore:
                 found += self._in_state(state, limit - len(found))
         return tuple(found)
 
-    def _in_state(self, state: JobState, limit: int) -> Iterator[Job]:
+    def _in_state(self, state: JobState, limit: int) -> list[Job]:
+        """Those that can be read; a pass tells of the others."""
         items = self._calls.query(
             {**expressions.in_state(state), "IndexName": table.BY_STATE, "ScanIndexForward": False},
             limit=limit,
             consistent=False,
         )
-        return (job_of(item) for item in items)
+        return [job for item in items if (job := whole_job(item))]
 
     def ahead_of(self, job: Job) -> int:
         return sum(

@@ -15,11 +15,13 @@ from slotq_core.adapters import dynamodb_expressions as expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters.dynamodb_items import (
     Item,
+    farewell,
     history_of,
     items_of,
     keyed,
     marks_of,
 )
+from slotq_core.adapters.expiry import HISTORY, expires_at
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.model import Job
 from slotq_core.ports import Change
@@ -33,9 +35,9 @@ MAX_ACTIONS = 100
 def action_count(changes: Sequence[Change], seen: Mapping[str, int] | None = None) -> int:
     """How many actions a commit of these changes takes, out of MAX_ACTIONS.
 
-    A start takes 5 (6 with a claim), an eviction 2, a claim 3, an end 3 (4 where the job waits
-    again), a cancel of a waiting job 2, any other change of an active job 2; and each pool whose
-    ledger is seen or changes takes 1.
+    A start takes 5 (6 with a claim), an eviction 2, a claim 3, an end 4, a cancel of a waiting job
+    3 (4 with a claim), any other change of an active job 2; and each pool whose ledger is seen or
+    changes takes 1.
     """
     return len(commit_actions("", changes, seen))
 
@@ -43,16 +45,21 @@ def action_count(changes: Sequence[Change], seen: Mapping[str, int] | None = Non
 def submit_actions(name: str, job: Job, request: bytes) -> list[Action]:
     """The first action is JOB: what refuses it says that the name is taken."""
     key, items = table.job_key(job.name), items_of(job)
-    items[table.request_key(job.name)] = {"jobDetails": {"B": request}}
+    whose = {"entryTime": items[key]["entryTime"]}
+    items[table.request_key(job.name)] = {"jobDetails": {"B": request}, **whose}
     first = put(name, key, items.pop(key), expressions.is_new())
     return [first, *(put(name, key, item) for key, item in items.items())]
 
 
 def commit_actions(
-    name: str, changes: Sequence[Change], seen: Mapping[str, int] | None
+    name: str,
+    changes: Sequence[Change],
+    seen: Mapping[str, int] | None,
+    *,
+    history: int = HISTORY,
 ) -> list[Action]:
     return [
-        *(action for change in changes for action in _job_actions(name, change)),
+        *(action for change in changes for action in _job_actions(name, change, history)),
         *_ledger_actions(name, changes, seen),
     ]
 
@@ -62,9 +69,12 @@ def committed(change: Change) -> Job:
     return replace(change.after, version=change.before.version + 1)
 
 
-def _job_actions(name: str, change: Change) -> Iterator[Action]:
+def _job_actions(name: str, change: Change, history: int) -> Iterator[Action]:
     before, after = items_of(change.before), items_of(committed(change))
     main = table.job_key(change.before.name)
+    if (gone := expires_at(change.after, history)) is not None:
+        for key, item in farewell(change.after, gone).items():
+            after[key] = {**after.get(key, {}), **item}
     yield put(name, main, after.pop(main), expressions.job_unchanged(change.before.version))
     for key in before.keys() - after.keys() - {main}:
         yield delete(name, key)
@@ -105,6 +115,10 @@ def put(
 
 def update(name: str, key: table.Key, expression: expressions.Expression) -> Action:
     return {"Update": {"TableName": name, "Key": keyed(key), **expression}}
+
+
+def check(name: str, key: table.Key, condition: expressions.Expression) -> Action:
+    return {"ConditionCheck": {"TableName": name, "Key": keyed(key), **condition}}
 
 
 def delete(name: str, key: table.Key, condition: expressions.Expression | None = None) -> Action:

@@ -34,6 +34,17 @@ class TableCalls:
         for answer in self._pages(expression, limit, consistent=consistent):
             yield from answer["Items"]
 
+    def scan(self, expression: Expression) -> Iterator[Item]:
+        """Everything that the expression lets through, strongly consistent. For people."""
+        request = {**expression, "TableName": self.table, "ConsistentRead": True}
+        while True:
+            with translated():
+                answer = self._client.scan(**request)
+            yield from answer["Items"]
+            if "LastEvaluatedKey" not in answer:
+                return
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
     def count(self, expression: Expression) -> int:
         """How many items; not strongly consistent."""
         pages = self._pages({**expression, "Select": "COUNT"}, None, consistent=False)
@@ -58,9 +69,21 @@ class TableCalls:
         with translated():
             self._client.update_item(TableName=self.table, Key=keyed(key), **expression)
 
-    def delete(self, key: Key, condition: Expression) -> None:
+    def updated(self, key: Key, expression: Expression) -> Item:
+        """The item as the update left it."""
         with translated():
-            self._client.delete_item(TableName=self.table, Key=keyed(key), **condition)
+            answer: dict[str, Item] = self._client.update_item(
+                TableName=self.table, Key=keyed(key), ReturnValues="ALL_NEW", **expression
+            )
+        return answer["Attributes"]
+
+    def put(self, key: Key, item: Item, condition: Expression | None = None) -> None:
+        with translated():
+            self._client.put_item(TableName=self.table, Item=keyed(key, item), **(condition or {}))
+
+    def delete(self, key: Key, condition: Expression | None = None) -> None:
+        with translated():
+            self._client.delete_item(TableName=self.table, Key=keyed(key), **(condition or {}))
 
     def transact(self, actions: Sequence[Action]) -> None:
         """All of the actions or none.

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from slotq_core.adapters import dynamodb_expressions as expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters.dynamodb_actions import MAX_ACTIONS, Action, delete, put, update
 from slotq_core.adapters.dynamodb_calls import TableCalls
-from slotq_core.adapters.dynamodb_items import Item, ledger_of, pool_of, write
+from slotq_core.adapters.dynamodb_items import (
+    Item,
+    foreign_of,
+    free_of,
+    ledger_of,
+    write,
+)
+from slotq_core.adapters.dynamodb_sound import Sieve, definition_of
+from slotq_core.adapters.snapshots import as_configured
 from slotq_core.errors import Conflict, Misconfigured, Unavailable
 from slotq_core.model import Demand, Pool
 from slotq_core.moments import iso
@@ -21,15 +29,24 @@ class Configuration:
         self._calls = calls
 
     def pools(self) -> tuple[Pool, ...]:
+        """Those that can be understood."""
+        return self.pools_through(Sieve())
+
+    def pools_through(self, sieve: Sieve) -> tuple[Pool, ...]:
+        """The same, keeping what cannot be understood in the sieve."""
         return _in_order(
-            self._calls.query(expressions.partition_from(table.CONFIG, table.POOL_PREFIX))
+            self._calls.query(expressions.partition_from(table.CONFIG, table.POOL_PREFIX)), sieve
         )
+
+    def pool(self, name: str) -> Pool | None:
+        return next((pool for pool in self.pools() if pool.name == name), None)
 
     def change(self, pools: Sequence[Pool], *, who: str, now: int) -> None:
         check_names(pools)
+        pools = as_configured(pools)
         for _ in range(_TRIES):
             before, revision = self._read()
-            if before == tuple(pools):
+            if before == pools:
                 return None
             actions = [
                 *self._pool_actions(before, pools),
@@ -48,7 +65,8 @@ class Configuration:
         first, last = table.POOL_PREFIX, table.revision_key()[1]
         items = list(self._calls.query(expressions.partition_between(table.CONFIG, first, last)))
         revision = next((int(i["revision"]["N"]) for i in items if "revision" in i), 0)
-        return _in_order(i for i in items if i["sk"]["S"].startswith(first)), revision
+        pools = (item for item in items if item["sk"]["S"].startswith(first))
+        return _in_order(pools, Sieve()), revision
 
     def _pool_actions(self, before: Sequence[Pool], after: Sequence[Pool]) -> Iterator[Action]:
         old = {pool.name: (position, pool) for position, pool in enumerate(before)}
@@ -59,21 +77,32 @@ class Configuration:
             definition = {**write(pool), "position": {"N": str(position)}}
             yield put(self._calls.table, table.pool_key(pool.name), definition)
             if was is None:
-                yield self._ledger(pool, expressions.open_pool(room(pool)))
-            elif room(pool) != room(was[1]):
-                yield self._ledger(pool, expressions.resize_pool(room(pool) - room(was[1])))
+                yield self._ledger(pool, self._open(pool))
+            elif pool.capacity != was[1].capacity:
+                gained = pool.capacity - was[1].capacity
+                yield self._ledger(pool, expressions.resize_pool(gained))
         for _, pool in old.values():
             yield delete(self._calls.table, table.pool_key(pool.name))
-            yield self._ledger(pool, expressions.close_pool(room(pool), self._used(pool)))
+            yield self._ledger(pool, self._close(pool))
 
     def _ledger(self, pool: Pool, expression: expressions.Expression) -> Action:
         return update(self._calls.table, table.ledger_key(pool.name), expression)
 
-    def _used(self, pool: Pool) -> Demand:
-        used = ledger_of(self._calls.item(table.ledger_key(pool.name)) or {}).used
+    def _open(self, pool: Pool) -> expressions.Expression:
+        """Where a definition was lost, its ledger still counts what is used."""
+        ledger = self._calls.item(table.ledger_key(pool.name)) or {}
+        if free_of(ledger) is None:
+            return expressions.open_pool(pool.capacity)
+        read = ledger_of(ledger)
+        room = pool.capacity - read.used - foreign_of(ledger)
+        return expressions.reopen_pool(room, {"slots", *pool.capacity}, read.version)
+
+    def _close(self, pool: Pool) -> expressions.Expression:
+        ledger = self._calls.item(table.ledger_key(pool.name)) or {}
+        used = ledger_of(ledger).used
         if used:
             raise in_use(pool, used)
-        return used
+        return expressions.close_pool(pool.capacity, used, foreign_of(ledger))
 
     def _record(
         self, before: Sequence[Pool], after: Sequence[Pool], revision: int, who: str, now: int
@@ -90,11 +119,6 @@ class Configuration:
         yield put(name, table.change_key(now, revision + 1), record)
 
 
-def room(pool: Pool) -> Demand:
-    """What the queue may use of the pool."""
-    return pool.capacity - pool.foreign
-
-
 def check_names(pools: Sequence[Pool]) -> None:
     """Raises Misconfigured where two pools have one name."""
     names = [pool.name for pool in pools]
@@ -109,6 +133,6 @@ def in_use(pool: Pool, used: Demand) -> Misconfigured:
     )
 
 
-def _in_order(items: Iterator[Item]) -> tuple[Pool, ...]:
-    ordered = sorted(items, key=lambda item: int(item["position"]["N"]))
-    return tuple(pool_of(item) for item in ordered)
+def _in_order(items: Iterable[Item], sieve: Sieve) -> tuple[Pool, ...]:
+    placed = sieve.read(items, definition_of)
+    return tuple(pool for _, pool in sorted(placed, key=lambda each: each[0]))

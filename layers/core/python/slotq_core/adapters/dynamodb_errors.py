@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from botocore.exceptions import (
     ClientError,
@@ -21,7 +22,15 @@ class Contended(Conflict):
     """Another transaction was at the same items just then; no condition is known to be false."""
 
 
+class WrongType(Unavailable):
+    """An item is not of the form that it must have: until it is mended, nothing adds to it."""
+
+
 _CANCELLED = "TransactionCanceledException"
+
+_INVALID = "ValidationException"
+_WRONG_TYPE = "incorrect data type"
+"""What DynamoDB says where an update adds to what is no number."""
 
 _MEANING: dict[str, type[SlotQError]] = {
     "ConditionalCheckFailedException": Conflict,
@@ -42,7 +51,11 @@ _MEANING: dict[str, type[SlotQError]] = {
     "AccessDeniedException": Misconfigured,
     "UnrecognizedClientException": Misconfigured,
     "ConditionalCheckFailed": Conflict,
+    _WRONG_TYPE: WrongType,
 }
+
+
+_STRENGTH = (Conflict, Contended, WrongType, Unavailable)
 
 
 @contextmanager
@@ -66,16 +79,37 @@ def meaning_of(error: ClientError) -> type[SlotQError] | None:
     code = error.response["Error"]["Code"]
     if code == _CANCELLED:
         return _strongest(cancellation_codes(error))
+    if code == _INVALID and _WRONG_TYPE in str(error):
+        return WrongType
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return _MEANING.get(code) or (Unavailable if status >= 500 else None)
 
 
+def refused_keys(error: Conflict, actions: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
+    """Of the items that a cancelled transaction would have put, those whose condition is false."""
+    cause = error.__cause__
+    codes = cancellation_codes(cause) if isinstance(cause, ClientError) else []
+    items = [action.get("Put", {}).get("Item") for action in actions]
+    return {
+        (item["pk"]["S"], item["sk"]["S"])
+        for item, code in zip(items, codes, strict=False)
+        if item and code == "ConditionalCheckFailed"
+    }
+
+
 def cancellation_codes(error: ClientError) -> list[str]:
     """For each action of a cancelled transaction, why it was refused; "None": it was not."""
-    return [reason.get("Code", "None") for reason in error.response.get("CancellationReasons", [])]
+    return [_code(reason) for reason in error.response.get("CancellationReasons", [])]
+
+
+def _code(reason: Mapping[str, Any]) -> str:
+    wrong_type = _WRONG_TYPE in str(reason.get("Message", ""))
+    return _WRONG_TYPE if wrong_type else str(reason.get("Code", "None"))
 
 
 def _strongest(codes: list[str]) -> type[SlotQError] | None:
     """A condition that is false says more than a collision, and that more than a throttle."""
     meanings = {_MEANING.get(code) for code in codes if code != "None"}
-    return next((each for each in (Conflict, Contended, Unavailable) if each in meanings), None)
+    return next(
+        (each for each in (Conflict, Contended, WrongType, Unavailable) if each in meanings), None
+    )

@@ -5,10 +5,10 @@ The promises "never over capacity" and "nothing lost" rest on these lines alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from slotq_core.adapters.dynamodb_items import free_attribute, used_attribute
+from slotq_core.adapters.dynamodb_items import foreign_attribute, free_attribute, used_attribute
 from slotq_core.model import Demand
 
 Expression = dict[str, Any]
@@ -92,6 +92,19 @@ def open_pool(room: Demand) -> Expression:
     return build.expression()
 
 
+def reopen_pool(room: Demand, resources: Iterable[str], seen: int) -> Expression:
+    """A pool whose definition was lost, but not its ledger: so much is free of each resource.
+
+    Condition: nobody has changed the ledger since it was read.
+    """
+    build = _Builder()
+    build.require(f"version = {build.value(seen)}")
+    for resource in sorted(resources):
+        build.set(free_attribute(resource), room[resource])
+    build.add("version", 1)
+    return build.expression()
+
+
 def resize_pool(gained: Demand) -> Expression:
     """More or less room: free moves by the difference, below 0 where use is above the new capacity.
 
@@ -104,18 +117,164 @@ def resize_pool(gained: Demand) -> Expression:
     return build.expression()
 
 
-def close_pool(room: Demand, used: Demand) -> Expression:
+def close_pool(room: Demand, used: Demand, foreign: Demand) -> Expression:
     """A pool goes: nothing may run there, and without `free_*` nothing will be admitted.
 
-    `used` names the resources that the ledger has counted so far; each must be down to 0.
+    `used` and `foreign` name the resources that the ledger has counted so far; each that is used
+    must be down to 0.
     """
     build = _Builder()
-    for resource in {"slots", *room, *used}:
+    for resource in sorted({"slots", *room, *used, *foreign}):
         counted = build.name(used_attribute(resource))
         build.require(f"(attribute_not_exists({counted}) OR {counted} = {build.value(0)})")
         build.remove(free_attribute(resource))
+        build.remove(foreign_attribute(resource))
     build.add("version", 1)
     return build.expression()
+
+
+def count_foreign(amount: Demand, before: Demand, seen: int) -> Expression:
+    """What others occupy is that much now, and so much less is free.
+
+    Conditions: nobody has changed the ledger since it was read, and the pool is configured.
+    """
+    build = _Builder()
+    build.require(f"version = {build.value(seen)}")
+    build.require("attribute_exists(free_slots)")
+    for resource, more in (amount - before).items():
+        build.add(foreign_attribute(resource), more)
+        build.add(free_attribute(resource), -more)
+    build.add("version", 1)
+    return build.expression()
+
+
+def as_read(item: Mapping[str, Any], *attributes: str) -> Expression:
+    """These attributes are what they were when the item was read, whatever they are: for mending
+    what nobody can understand."""
+    names = {f"#a{n}": attribute for n, attribute in enumerate(attributes)}
+    values = {f":a{n}": item[each] for n, each in enumerate(attributes) if each in item}
+    conditions = [
+        f"{name} = :{name[1:]}" if f":{name[1:]}" in values else f"attribute_not_exists({name})"
+        for name in names
+    ]
+    built: Expression = {
+        "ConditionExpression": " AND ".join(conditions),
+        "ExpressionAttributeNames": names,
+    }
+    return {**built, "ExpressionAttributeValues": values} if values else built
+
+
+def unchanged(item: Mapping[str, Any]) -> Expression:
+    """The item is there, and all of what was read is as it was."""
+    contents = [attribute for attribute in item if attribute not in {"pk", "sk"}]
+    return as_read(item, "pk", *contents)
+
+
+def mend_line() -> Expression:
+    """Say that nobody has touched the line lately. Condition: nobody has, since it was found that
+    this cannot be told: else a submission may count on the line."""
+    return {
+        "UpdateExpression": "SET touched = :never",
+        "ConditionExpression": "NOT attribute_type(touched, :number)",
+        "ExpressionAttributeValues": {":never": _number(0), ":number": _text("N")},
+    }
+
+
+def unmark(whose: Mapping[str, Any]) -> Expression:
+    """It does not expire: the job that it belongs to lives."""
+    return {
+        "UpdateExpression": "REMOVE expiresAt",
+        "ConditionExpression": "entryTime = :whose",
+        "ExpressionAttributeValues": {":whose": whose},
+    }
+
+
+def expire(*, whose: Mapping[str, Any], at: Mapping[str, Any]) -> Expression:
+    """It goes then, if it belongs to the job that entered the queue at that moment: the name may
+    have been given again, and what belongs to a job that lives never expires."""
+    return {
+        "UpdateExpression": "SET expiresAt = :at",
+        "ConditionExpression": "entryTime = :whose",
+        "ExpressionAttributeValues": {":at": at, ":whose": whose},
+    }
+
+
+def raise_generation() -> Expression:
+    """One more reason for a pass. ADD loses none, however many come at once."""
+    return {
+        "UpdateExpression": "ADD generation :one",
+        "ExpressionAttributeValues": {":one": _number(1)},
+    }
+
+
+def new_generation() -> Expression:
+    """Where it is no number: one that nobody has seen."""
+    return {
+        "UpdateExpression": "SET generation = :new",
+        "ExpressionAttributeValues": {":new": _number(1 << 40)},
+    }
+
+
+def take_lease(holder: str, *, now: int, until: int, never: int) -> Expression:
+    """Nobody holds the lease, or we do, or its holder's time is over; or it never would be: an end
+    that is no number, or beyond `never`, was written by a clock gone wrong."""
+    return {
+        "UpdateExpression": "SET #holder = :holder, #until = :until",
+        "ConditionExpression": (
+            "attribute_not_exists(#holder) OR #holder = :holder"
+            " OR NOT attribute_type(#until, :number) OR #until <= :now OR #until > :never"
+        ),
+        "ExpressionAttributeNames": {"#holder": "holder", "#until": "until"},
+        "ExpressionAttributeValues": {
+            ":holder": _text(holder),
+            ":now": _number(now),
+            ":until": _number(until),
+            ":never": _number(never),
+            ":number": _text("N"),
+        },
+    }
+
+
+def end_lease(holder: str, generation: int | None) -> Expression:
+    """It is still ours; and nobody has bumped since that generation (None: whether or not)."""
+    condition, values = "#holder = :holder", {":holder": _text(holder)}
+    if generation is not None:
+        values[":seen"] = _number(generation)
+        condition += " AND generation = :seen"
+        if not generation:
+            condition = "#holder = :holder AND attribute_not_exists(generation)"
+            del values[":seen"]
+    return {
+        "UpdateExpression": "REMOVE #holder, #until",
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": {"#holder": "holder", "#until": "until"},
+        "ExpressionAttributeValues": values,
+    }
+
+
+def take_turn(*, now: int, next_at: int, never: int) -> Expression:
+    """The task is due and nobody else has taken this turn. (Beyond `never`: a clock gone wrong.)"""
+    return {
+        "UpdateExpression": "SET nextAt = :next",
+        "ConditionExpression": (
+            "attribute_not_exists(nextAt) OR NOT attribute_type(nextAt, :number)"
+            " OR nextAt <= :now OR nextAt > :never"
+        ),
+        "ExpressionAttributeValues": {
+            ":number": _text("N"),
+            ":next": _number(next_at),
+            ":now": _number(now),
+            ":never": _number(never),
+        },
+    }
+
+
+def set_turn(next_at: int) -> Expression:
+    """The next turn is then, whatever was set before."""
+    return {
+        "UpdateExpression": "SET nextAt = :next",
+        "ExpressionAttributeValues": {":next": _number(next_at)},
+    }
 
 
 def next_revision(seen: int) -> Expression:
@@ -124,6 +283,11 @@ def next_revision(seen: int) -> Expression:
     build.require(f"revision = {build.value(seen)}" if seen else "attribute_not_exists(revision)")
     build.set("revision", seen + 1)
     return build.expression()
+
+
+def all_but_requests() -> Expression:
+    """Every item but the (large) requests; of those, the ones that are to expire."""
+    return {"FilterExpression": "attribute_not_exists(jobDetails) OR attribute_exists(expiresAt)"}
 
 
 def partition(pk: str) -> Expression:

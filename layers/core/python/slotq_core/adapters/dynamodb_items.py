@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 from slotq_core.adapters import dynamodb_table as table
@@ -21,31 +22,32 @@ from slotq_core.model import (
     Job,
     JobState,
     Pool,
+    PoolHealth,
     StopCause,
     StopOrder,
 )
 from slotq_core.moments import from_iso, iso
-from slotq_core.ports import Change, Ledger
+from slotq_core.ports import Change, Ledger, Sighting
 
 Value = Mapping[str, Any]
 """One attribute in DynamoDB's own form, e.g. `{"S": "text"}`."""
 Item = dict[str, Value]
 Items = dict[table.Key, Item]
-Record = Job | Attempt | StopOrder | Claim | Pool
+Record = Job | Attempt | StopOrder | Claim | Pool | PoolHealth | Sighting
 
-_USED, _FREE = "used_", "free_"
+_USED, _FREE, _FOREIGN = "used_", "free_", "foreign_"
 
 
 def items_of(job: Job) -> Items:
     """Every item that the job is kept in, but for its request and its history."""
     attributes = write(job)
     items = {table.job_key(job.name): attributes}
-    for key in _copies(job):
+    for key in copies_of(job):
         items[key] = {"job": {"M": attributes}}
     return items
 
 
-def _copies(job: Job) -> list[table.Key]:
+def copies_of(job: Job) -> list[table.Key]:
     """Where a pass looks for a job in this state."""
     if job.attempt:
         return [table.active_key(job.attempt.pool, job.name)]
@@ -58,15 +60,33 @@ def _copies(job: Job) -> list[table.Key]:
 
 
 def history_of(change: Change) -> Items:
-    """What a change adds to a job's history: the attempt that begins, the one that ends."""
+    """What a change adds to a job's history: the attempt that begins, the one that ends.
+
+    The entry time on each says whose it is: a name may be borne again once its job is forgotten.
+    """
+    whose = {"entryTime": {"S": iso(change.after.entry_time)}}
     name, began, items = change.after.name, change.after.attempt, Items()
     last = change.before.attempt
     if began and (last is None or last.number != began.number):
-        items[table.attempt_key(name, began.number)] = write(began)
-        items[table.name_key(began.training_job)] = {"jobName": {"S": name}}
+        items[table.attempt_key(name, began.number)] = {**write(began), **whose}
+        items[table.name_key(began.training_job)] = {"jobName": {"S": name}, **whose}
     if change.ended:
-        items[table.attempt_key(name, change.ended.number)] = write(change.ended)
+        items[table.attempt_key(name, change.ended.number)] = {**write(change.ended), **whose}
     return items
+
+
+def farewell(job: Job, expires_at: int) -> Items:
+    """What an ended job's JOB item is marked with, and the note that the rest is to be marked."""
+    mark: Value = {"N": str(expires_at)}
+    note: Item = {
+        "jobName": {"S": job.name},
+        "entryTime": {"S": iso(job.entry_time)},
+        "goesAt": mark,
+    }
+    return {
+        table.job_key(job.name): {table.EXPIRES_AT: mark},
+        table.history_key(job.changed_at, job.name): note,
+    }
 
 
 def marks_of(job: Job) -> dict[str, int]:
@@ -99,13 +119,51 @@ def pool_of(item: Mapping[str, Value]) -> Pool:
     return Pool(**read(Pool, item))
 
 
+def health_of(item: Mapping[str, Value]) -> PoolHealth:
+    return PoolHealth(**read(PoolHealth, item))
+
+
+def sighting_of(item: Mapping[str, Value]) -> Sighting:
+    return Sighting(**read(Sighting, item))
+
+
 def ledger_of(item: Mapping[str, Value]) -> Ledger:
-    used = {
-        name.removeprefix(_USED): int(value["N"])
-        for name, value in item.items()
-        if name.startswith(_USED)
-    }
-    return Ledger(version=_whole(item.get("version", {"N": "0"})), used=Demand(used))
+    used = _amounts(item, _USED)
+    return Ledger(version=_whole(item.get("version", {"N": "0"})), used=used)
+
+
+def demand_of(item: Mapping[str, Value]) -> Demand:
+    """What a HELD item keeps."""
+    return _demand(item["demand"])
+
+
+def write_held(demand: Demand, marks: int) -> Item:
+    """Slots kept for a job that cannot be understood, and its part of the ledger's `holders`."""
+    return {"demand": _value("demand", demand), "holders": {"N": str(marks)}}
+
+
+def marks_in(item: Mapping[str, Value]) -> int:
+    """The `holders` of a LEDGER or HELD item."""
+    return _whole(item.get("holders", {"N": "0"}))
+
+
+def free_of(ledger: Mapping[str, Value]) -> Demand | None:
+    """None where the pool is not open: it admits nothing."""
+    return _amounts(ledger, _FREE) if free_attribute("slots") in ledger else None
+
+
+def foreign_of(ledger: Mapping[str, Value]) -> Demand:
+    return _amounts(ledger, _FOREIGN)
+
+
+def _amounts(ledger: Mapping[str, Value], prefix: str) -> Demand:
+    return Demand(
+        {
+            name.removeprefix(prefix): _whole(value)
+            for name, value in ledger.items()
+            if name.startswith(prefix)
+        }
+    )
 
 
 def used_attribute(resource: str) -> str:
@@ -116,6 +174,10 @@ def free_attribute(resource: str) -> str:
     return f"{_FREE}{resource}"
 
 
+def foreign_attribute(resource: str) -> str:
+    return f"{_FOREIGN}{resource}"
+
+
 def keyed(key: table.Key, item: Mapping[str, Value] | None = None) -> dict[str, Value]:
     """An item with its key, or the key alone."""
     return {"pk": {"S": key[0]}, "sk": {"S": key[1]}, **(item or {})}
@@ -124,7 +186,7 @@ def keyed(key: table.Key, item: Mapping[str, Value] | None = None) -> dict[str, 
 def write(record: Record) -> Item:
     """A record's fields that differ from their defaults, as attributes."""
     return {
-        _attribute(record, field.name): _value(field.name, value)
+        _attribute(type(record), field.name): _value(field.name, value)
         for field in fields(record)
         if not _is_default(value := getattr(record, field.name), field)
     }
@@ -146,9 +208,10 @@ def read(kind: type[Record], item: Mapping[str, Value]) -> dict[str, Any]:
     return found
 
 
-def _attribute(record: Record | type[Record], field: str) -> str:
+@cache
+def _attribute(kind: type[Record], field: str) -> str:
     """camelCase, as DynamoDB people write it; and DESIGN's names `jobName` and `jobState`."""
-    if field in {"name", "state"} and (record is Job or isinstance(record, Job)):
+    if field in {"name", "state"} and kind is Job:
         return f"job{field.capitalize()}"
     first, *rest = field.split("_")
     return first + "".join(word.capitalize() for word in rest)
@@ -212,11 +275,13 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "submitter": _text,
         "attempts": _whole,
         "evictions": _whole,
-        "capacity_errors": _whole,
+        "faults": _whole,
+        "ran": _whole,
         "attempt": lambda value: attempt_of(value["M"]),
         "claim": lambda value: Claim(**read(Claim, value["M"])),
         "not_before": _whole,
         "changed_at": _whole,
+        "cause": _text,
         "message": _text,
         "digest": _text,
         "version": _whole,
@@ -229,6 +294,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "instance_type": _text,
         "admitted_at": _whole,
         "created": _flag,
+        "pending_since": _whole,
         "running_since": _whole,
         "checkpoint_at": _whole,
         "stop": lambda value: StopOrder(**read(StopOrder, value["M"])),
@@ -249,9 +315,25 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "name": _text,
         "instance_type": _text,
         "capacity": _demand,
-        "foreign": _demand,
         "reserve_after": _whole,
         "min_runtime": _whole,
         "max_min_runtime": _whole,
+        "pending_timeout": _whole,
+        "count_foreign": _flag,
+    },
+    PoolHealth: {
+        "errors": _whole,
+        "not_before": _whole,
+        "learned": _whole,
+        "learned_until": _whole,
+        "message": _text,
+    },
+    Sighting: {
+        "training_job": _text,
+        "ours": _flag,
+        "instance_type": _text,
+        "instances": _whole,
+        "first_seen": _whole,
+        "stopped": _flag,
     },
 }

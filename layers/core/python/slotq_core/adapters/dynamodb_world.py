@@ -6,20 +6,22 @@ ledgers, which are read first, and on the version of each job.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 
 from slotq_core.adapters import dynamodb_expressions as expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters.dynamodb_calls import TableCalls
 from slotq_core.adapters.dynamodb_configuration import Configuration
-from slotq_core.adapters.dynamodb_items import Item, job_of, ledger_of, mark
+from slotq_core.adapters.dynamodb_holders import Holders, occupied, read_holders
+from slotq_core.adapters.dynamodb_items import Item
+from slotq_core.adapters.dynamodb_sound import Sieve, copy_of
 from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model import Demand, Job, Pool
-from slotq_core.policy.lines import heads_needed
-from slotq_core.ports import Ledger, World
+from slotq_core.policy.lines import Line, heads_needed
+from slotq_core.ports import Poison, World
 
 LINE_KEPT = 3_600_000
 """How long (ms) an empty line is kept after it was last touched: far longer than any submission
@@ -28,108 +30,122 @@ takes from touching it to its commit."""
 _TRIES = 5
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Holders:
-    """One pool's partition."""
-
-    ledger: Ledger
-    marks: int
-    active: tuple[Job, ...]
-    claimants: tuple[Job, ...]
-
-    @property
-    def agree(self) -> bool:
-        """Whether the items were read as one transaction left them."""
-        held = sum((job.demand for job in self.active), Demand())
-        marks = sum(mark(job) for job in (*self.active, *self.claimants))
-        return held == self.ledger.used and marks == self.marks
-
-
 class WorldLoader:
     def __init__(self, calls: TableCalls, configuration: Configuration) -> None:
         self._calls = calls
         self._configuration = configuration
 
     def load(self, now: int) -> World:
-        pools, holders = self._pools()
-        active = [job for each in holders.values() for job in each.active]
-        claimants = [job for each in holders.values() for job in each.claimants]
+        sieve = Sieve()
+        pools, holders = self._pools(sieve)
+        active, claimants = _active(holders), _claimants(holders)
         heads: list[Job] = []
-        lines = dict(self._lines())
+        lines = dict(self._lines(sieve))
         needed = heads_needed(lines, pools, active, claimants)
         for line, touched in lines.items():
-            found = self._waiting(line, needed[line])
+            found, empty = self._waiting(line, needed[line], sieve)
             heads += found
-            if not found and touched < now - LINE_KEPT:
+            if empty and touched is not None and touched < now - LINE_KEPT:
                 self._remove(line, touched)
-        return _world(pools, holders, [*claimants, *heads], due_part(self._due(MAX_DUE), now))
+        due = due_part(self._due(MAX_DUE, sieve), now)
+        return _world(pools, holders, [*claimants, *heads], due, sieve)
 
     def load_all(self, now: int) -> World:
-        pools, holders = self._pools()
-        claimants = [job for each in holders.values() for job in each.claimants]
-        waiting = [job for line in self.lines() for job in self._waiting(line, None)]
-        return _world(pools, holders, [*claimants, *waiting], self._due(None))
+        sieve = Sieve()
+        pools, holders = self._pools(sieve)
+        lines = [line for line, _ in self._lines(sieve)]
+        waiting = [job for line in lines for job in self._waiting(line, None, sieve)[0]]
+        due = self._due(None, sieve)
+        return _world(pools, holders, [*_claimants(holders), *waiting], due, sieve)
 
     def lines(self) -> list[str]:
         """Every line that may have jobs."""
-        return [line for line, _ in self._lines()]
+        return [line for line, _ in self._lines(Sieve())]
 
-    def _lines(self) -> list[tuple[str, int]]:
-        """With the moment when each was last touched."""
+    def _lines(self, sieve: Sieve) -> list[tuple[str, int | None]]:
+        """With the moment when each was last touched; None where that cannot be told: it is kept,
+        for what waits in it is there all the same."""
         items = self._calls.query(expressions.partition(table.LINES))
-        return [(item["sk"]["S"], int(item["touched"]["N"])) for item in items]
+        lines = sieve.read(items, _line)
+        for line, touched in lines:
+            if touched is None:
+                sieve.note(table.line_key(line), "when it was last touched cannot be read")
+        return lines
 
-    def _pools(self) -> tuple[tuple[Pool, ...], dict[str, _Holders]]:
-        pools = self._configuration.pools()
-        return pools, {pool.name: self._holders(pool.name) for pool in pools}
+    def _pools(self, sieve: Sieve) -> tuple[tuple[Pool, ...], dict[str, Holders]]:
+        configured, holders = self._configuration.pools_through(sieve), {}
+        pools = []
+        for pool in configured:
+            read, foreign, poison = self._holders(pool)
+            sieve.add(poison)
+            holders[pool.name] = read
+            pools.append(replace(pool, foreign=foreign, health=read.health))
+        return tuple(pools), holders
 
-    def _holders(self, pool: str) -> _Holders:
+    def _holders(self, pool: Pool) -> tuple[Holders, Demand, tuple[Poison, ...]]:
+        """What two reads in a row bring alike was so in between, whether or not it makes sense."""
+        before: list[Item] | None = None
+        partition = expressions.partition(table.pool_partition(pool.name))
         for _ in range(_TRIES):
-            read = _read_holders(
-                self._calls.query(expressions.partition(table.pool_partition(pool)))
-            )
-            if read.agree:
-                return read
-        raise Unavailable(f"pool {pool}: its ledger and its active jobs do not agree")
+            items = [*self._calls.query(partition)]
+            read = read_holders(items)
+            if read.adds_up and read.offers(pool.capacity) and not read.poison:
+                return read, read.foreign + read.kept, ()
+            if items == before:
+                return self._settled(read, pool)
+            before = items
+        raise Unavailable(f"pool {pool.name}: its ledger and its active jobs do not agree")
 
-    def _waiting(self, line: str, limit: int | None) -> list[Job]:
-        expression = expressions.partition(table.waiting_partition(line))
-        return [job_of(item) for item in self._calls.query(expression, limit=limit)]
+    def _settled(self, read: Holders, pool: Pool) -> tuple[Holders, Demand, tuple[Poison, ...]]:
+        if read.adds_up and not read.offers(pool.capacity):
+            now = self._configuration.pool(pool.name)
+            if now is None or now.capacity != pool.capacity:  # It was changed after we read it.
+                return read, read.foreign + read.kept, read.poison
+        return read, *occupied(read, pool)
 
-    def _due(self, limit: int | None) -> list[Job]:
+    def _waiting(self, line: str, limit: int | None, sieve: Sieve) -> tuple[list[Job], bool]:
+        """The first so many jobs that can be understood, and whether there are none at all."""
+        expression, asked = expressions.partition(table.waiting_partition(line)), limit
+        while True:
+            items = [*self._calls.query(expression, limit=asked)]
+            jobs = sieve.read(items, copy_of)
+            if limit is None or asked is None or len(jobs) >= limit or len(items) < asked:
+                return jobs, not items
+            asked = len(items) + limit - len(jobs)  # Some could not be: look behind them.
+
+    def _due(self, limit: int | None, sieve: Sieve) -> list[Job]:
         """Back-offs, the earliest first."""
         expression = expressions.partition(table.DUE)
-        return [job_of(item) for item in self._calls.query(expression, limit=limit)]
+        return sieve.read(self._calls.query(expression, limit=limit), copy_of)
 
     def _remove(self, line: str, touched: int) -> None:
         with suppress(Conflict):  # A submission has touched it since: it stays.
             self._calls.delete(table.line_key(line), expressions.line_untouched(touched))
 
 
-def _read_holders(items: Iterator[Item]) -> _Holders:
-    by_kind: dict[str, list[Job]] = {table.ACTIVE_PREFIX: [], table.CLAIM_PREFIX: []}
-    ledger: Item = {}
-    for item in items:
-        if item["sk"]["S"] == table.LEDGER:
-            ledger = item
-        else:
-            by_kind[item["sk"]["S"].partition("#")[0] + "#"].append(job_of(item))
-    return _Holders(
-        ledger=ledger_of(ledger),
-        marks=int(ledger.get("holders", {"N": "0"})["N"]),
-        active=tuple(by_kind[table.ACTIVE_PREFIX]),
-        claimants=tuple(by_kind[table.CLAIM_PREFIX]),
-    )
+def _line(item: Item) -> tuple[str, int | None]:
+    line, touched = item["sk"]["S"], item.get("touched", {})
+    Line.parse(line)
+    return line, int(touched["N"]) if "N" in touched else None
+
+
+def _active(holders: Mapping[str, Holders]) -> list[Job]:
+    return [job for each in holders.values() for job in each.active]
+
+
+def _claimants(holders: Mapping[str, Holders]) -> list[Job]:
+    return [job for each in holders.values() for job in each.claimants]
 
 
 def _world(
     pools: tuple[Pool, ...],
-    holders: Mapping[str, _Holders],
+    holders: Mapping[str, Holders],
     waiting: Iterable[Job],
     due: Iterable[Job],
+    sieve: Sieve,
 ) -> World:
-    active = [job for each in holders.values() for job in each.active]
     return World(
-        snapshot=snapshot_of(pools, active, waiting, due),
+        snapshot=snapshot_of(pools, _active(holders), waiting, due),
         ledgers={name: each.ledger for name, each in holders.items()},
+        poison=sieve.poison,
     )

@@ -10,13 +10,20 @@ from dataclasses import replace
 from typing import Concatenate, ParamSpec, TypeVar
 
 from slotq_core.adapters import stored_request
+from slotq_core.adapters.expiry import HISTORY, expires_at
 from slotq_core.adapters.holdings import PoolChange, pool_changes
-from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
+from slotq_core.adapters.snapshots import (
+    FAR_OFF,
+    MAX_DUE,
+    as_configured,
+    due_part,
+    snapshot_of,
+)
 from slotq_core.errors import Conflict, Misconfigured, NameTaken, NoSuchJob
 from slotq_core.model import HEALTHY, Attempt, Demand, Job, JobState, Pool, PoolHealth
 from slotq_core.policy.lines import Line, heads_needed, line_of
 from slotq_core.policy.order import order_key
-from slotq_core.ports import Change, Ledger, Request, World
+from slotq_core.ports import Change, Finding, Ledger, Poison, Request, Sighting, World
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,7 +44,11 @@ def _one_at_a_time(
 class MemoryStore:
     """Safe for threads. A load costs what the active jobs and the heads of the lines cost."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, history: int = HISTORY) -> None:
+        self._keeps = history
+        self._ended: list[str] = []
+        """Jobs whose records are still to be marked, as the real store does it."""
+        self._marked: set[str] = set()
         self._lock = threading.RLock()
         self._pools: tuple[Pool, ...] = ()
         self._ledgers: dict[str, Ledger] = defaultdict(Ledger)
@@ -51,6 +62,9 @@ class MemoryStore:
         self._active: set[str] = set()
         self._due: list[tuple[int, str]] = []
         self._health: dict[str, PoolHealth] = {}
+        self._foreign: dict[str, Demand] = {}
+        self._turns: dict[str, int] = {}
+        self._sightings: dict[str, Sighting] = {}
         self._generation = 0
         self._holder = ""
         self._lease_until = 0
@@ -65,13 +79,16 @@ class MemoryStore:
         if len(after) < len(pools):
             raise Misconfigured("two pools have one name")
         before = {pool.name: pool for pool in self._pools}
-        for name in before.keys() - after.keys():
+        gone = before.keys() - after.keys()
+        for name in gone:
             if self._ledgers[name].used:
                 raise Misconfigured(f"pool {name} cannot be removed: jobs run in it")
+        for name in gone:
+            self._foreign.pop(name, None)
         for name in before.keys() | after.keys():
-            if _room(before.get(name)) != _room(after.get(name)):
+            if _capacity(before.get(name)) != _capacity(after.get(name)):
                 self._raise_version(name, Demand())
-        self._pools = tuple(pools)
+        self._pools = as_configured(pools)
 
     @_one_at_a_time
     def pool(self, name: str) -> Pool | None:
@@ -82,12 +99,19 @@ class MemoryStore:
         self._health[pool] = health
 
     @_one_at_a_time
+    def set_foreign(self, pool: str, amount: Demand) -> None:
+        configured = any(each.name == pool for each in self._pools)
+        if configured and amount != self._foreign.get(pool, Demand()):
+            self._foreign[pool] = amount
+            self._raise_version(pool, Demand())
+
+    @_one_at_a_time
     def bump(self) -> None:
         self._generation += 1
 
     @_one_at_a_time
     def take_lease(self, holder: str, *, now: int, until: int) -> int | None:
-        if self._holder not in {"", holder} and now < self._lease_until:
+        if self._holder not in {"", holder} and now < self._lease_until <= until + FAR_OFF:
             return None
         self._holder, self._lease_until = holder, until
         return self._generation
@@ -98,6 +122,52 @@ class MemoryStore:
             return False
         self._holder = ""
         return True
+
+    @_one_at_a_time
+    def take_turn(self, task: str, *, now: int, next_at: int) -> bool:
+        if now < self._turns.get(task, now) <= next_at + FAR_OFF:
+            return False
+        self._turns[task] = next_at
+        return True
+
+    @_one_at_a_time
+    def postpone(self, task: str, *, next_at: int) -> None:
+        self._turns[task] = next_at
+
+    @_one_at_a_time
+    def sightings(self) -> tuple[Sighting, ...]:
+        return tuple(self._sightings[name] for name in sorted(self._sightings))
+
+    @_one_at_a_time
+    def remember(self, sighting: Sighting) -> None:
+        self._sightings[sighting.training_job] = sighting
+
+    @_one_at_a_time
+    def forget(self, training_job: str) -> None:
+        self._sightings.pop(training_job, None)
+
+    @_one_at_a_time
+    def expire(self, *, now: int, limit: int = 25) -> int:
+        """What is marked goes here too, once its time has come."""
+        marked, self._ended = self._ended[:limit], self._ended[limit:]
+        self._marked.update(marked)
+        for name in sorted(self._marked):
+            if (expires_at(self._jobs[name], self._keeps) or 0) * 1000 <= now:
+                self._remove(name)
+        return len(marked)
+
+    def _remove(self, name: str) -> None:
+        for attempt in self._attempts.pop(name, {}).values():
+            self._job_of.pop(attempt.training_job, None)
+        self._marked.discard(name)
+        del self._jobs[name], self._requests[name]
+
+    def quarantine(self, poison: Poison) -> None:
+        """Nothing here was ever written down, so nothing has to be read."""
+
+    def inspect(self, *, mend: bool = False) -> Iterable[Finding]:
+        """There are no copies that could disagree."""
+        return ()
 
     @_one_at_a_time
     def submit(self, job: Job, request: Request) -> Job:
@@ -113,7 +183,7 @@ class MemoryStore:
         heads: list[Job] = []
         for line in [line for line, places in self._lines.items() if not places]:
             del self._lines[line]
-        needed = heads_needed(self._lines, self._pools, active, claimants)
+        needed = heads_needed(self._lines, self._pools_now(), active, claimants)
         for line, places in self._lines.items():
             heads += self._of(name for _, name in places[: needed[line]])
         earliest = self._of(name for _, name in self._due[:MAX_DUE])
@@ -153,7 +223,7 @@ class MemoryStore:
 
     @_one_at_a_time
     def attempts(self, name: str) -> tuple[Attempt, ...]:
-        found = dict(self._attempts[name])
+        found = dict(self._attempts.get(name, {}))
         live = self._jobs[name].attempt if name in self._jobs else None
         if live and not (live.number in found and found[live.number].ended_at):
             found[live.number] = live
@@ -179,7 +249,14 @@ class MemoryStore:
         )
 
     def _pools_now(self) -> list[Pool]:
-        return [replace(pool, health=self._health.get(pool.name, HEALTHY)) for pool in self._pools]
+        return [
+            replace(
+                pool,
+                foreign=self._foreign.get(pool.name, Demand()),
+                health=self._health.get(pool.name, HEALTHY),
+            )
+            for pool in self._pools
+        ]
 
     def _of(self, names: Iterable[str]) -> list[Job]:
         return [self._jobs[name] for name in names]
@@ -199,8 +276,9 @@ class MemoryStore:
         ledger = self._ledgers[name]
         if use.seen is not None and use.seen != ledger.version:
             raise Conflict(f"pool {name} has changed since it was read")
-        pool = next((each for each in self._pools if each.name == name), None)
-        free = (_room(pool) or Demand()) - ledger.used - use.gained
+        pool = next((each for each in self._pools_now() if each.name == name), None)
+        room = pool.capacity - pool.foreign if pool else Demand()
+        free = room - ledger.used - use.gained
         if any(free[resource] < 0 for resource in use.admitted):
             raise Conflict(f"pool {name} has no room for that")
 
@@ -228,6 +306,8 @@ class MemoryStore:
             self._active.add(job.name)
         if job.not_before is not None:
             insort(self._due, (job.not_before, job.name))
+        if job.terminal:
+            self._ended.append(job.name)
         return job
 
     def _forget(self, job: Job) -> None:
@@ -240,9 +320,9 @@ class MemoryStore:
             _take(self._due, (job.not_before, job.name))
 
 
-def _room(pool: Pool | None) -> Demand | None:
-    """What the queue may use of the pool; None where there is no such pool."""
-    return pool.capacity - pool.foreign if pool else None
+def _capacity(pool: Pool | None) -> Demand | None:
+    """None where there is no such pool."""
+    return pool.capacity if pool else None
 
 
 def _take(ordered: list[tuple[R, str]], place: tuple[R, str]) -> None:

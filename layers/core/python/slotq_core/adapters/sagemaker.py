@@ -1,36 +1,41 @@
 """The TrainingService port over SageMaker's training API.
 
 SageMaker's own words (`InProgress`, `Stopping` …) do not leave this file and its table
-(`sagemaker_errors`). No method but `describe` and `list` raises: an answer is data.
+(`sagemaker_errors`). Only what asks (`describe`, `live`, `look_into`) raises; every other answer is
+data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from slotq_core.adapters.sagemaker_errors import (
     CREATE,
-    PENDED_OUT,
     STOP,
     ErrorRow,
-    outcome_of,
-    service_limit,
     verdict_on,
 )
-from slotq_core.errors import Unavailable
+from slotq_core.adapters.sagemaker_news import TOKEN_TAG, observation_of, outcome_in
+from slotq_core.errors import NotUnderstood, Unavailable
 from slotq_core.model import Attempt, Job
 from slotq_core.names import RUNTIME_LIMIT_TAG
-from slotq_core.ports import Answer, Clock, Observation, Phase, Request, Verdict
+from slotq_core.ports import Answer, Clock, Observation, Request, Sighting, Verdict
 
 JOB_TAG = "slotq:job"
 ATTEMPT_TAG = "slotq:attempt"
-TOKEN_TAG = "slotq:token"  # noqa: S105 - the name of a tag, not a secret
 QUEUE_TAG = "slotq:queue"
 """The ownership tags: on every training job that the queue creates."""
 
+LONGEST_LISTING = 20_000
+"""How long a listing may take (ms): somebody may wait for the doctor, and API Gateway for 29 s."""
+
 _PAGE = 100
+_OLDEST = 90 * 86_400_000
+"""Nothing runs for so long (at most 28 days, after at most 28 days of pending): what was created
+earlier has ended, and need not be paged through (ms)."""
 _MAX_RUNTIME = 86_400
 """SageMaker's default for MaxRuntimeInSeconds."""
 
@@ -128,21 +133,60 @@ class SageMakerTraining:
             if failure.not_found:
                 return None
             raise Unavailable(f"DescribeTrainingJob {training_job}: {failure.text}") from failure
-        return observation_of(found, at=self._clock.now())
+        try:
+            return observation_of(found, at=self._clock.now())
+        except NotUnderstood as error:
+            raise Unavailable(f"DescribeTrainingJob {training_job}: {error}") from error
 
-    def list(self, *, since: int) -> Iterable[str]:
-        asked: dict[str, Any] = {"CreationTimeAfter": _datetime(since), "MaxResults": _PAGE}
+    def live(self) -> Iterator[str]:
+        """InProgress first: whatever begins to stop meanwhile is then in one listing or both."""
+        names: set[str] = set()
+        began = self._clock.now()
+        for status in ("InProgress", "Stopping"):
+            for name in self._listed(status, began):
+                if name not in names:
+                    names.add(name)
+                    yield name
+
+    def _listed(self, status: str, began: int) -> Iterator[str]:
+        since = datetime.fromtimestamp((began - _OLDEST) / 1000, UTC)
+        asked: dict[str, Any] = {
+            "StatusEquals": status,
+            "CreationTimeAfter": since,
+            "MaxResults": _PAGE,
+        }
         while True:
+            if self._clock.now() - began > LONGEST_LISTING:
+                raise Unavailable("ListTrainingJobs: too many pages for the time that there is")
             try:
                 page = self._ask("list_training_jobs", lambda: asked)
             except _Failure as failure:
                 raise Unavailable(f"ListTrainingJobs: {failure.text}") from failure
             for summary in page.get("TrainingJobSummaries", ()):
                 yield summary["TrainingJobName"]
-            # An empty page may still have a next one.
+            # The filter comes after the page is cut: an empty page may still have a next one.
             if not (token := page.get("NextToken")):
                 return
             asked["NextToken"] = token
+
+    def look_into(self, training_job: str, *, now: int) -> Sighting | None:
+        try:
+            found = self._ask("describe_training_job", lambda: {"TrainingJobName": training_job})
+            if outcome_in(found) is not None:
+                return None
+            tags = dict(self._tags(found["TrainingJobArn"]))
+        except _Failure as failure:
+            if failure.not_found:
+                return None
+            raise Unavailable(f"looking into {training_job}: {failure.text}") from failure
+        instance_type, instances = _occupied(found.get("ResourceConfig") or {})
+        return Sighting(
+            training_job=training_job,
+            ours=tags.get(QUEUE_TAG) == self._queue,
+            instance_type=instance_type,
+            instances=instances,
+            first_seen=now,
+        )
 
     def _ask(self, operation: str, request: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         """One call. Raises _Failure, whatever goes wrong: one odd request must not stop the pass
@@ -192,90 +236,12 @@ def _stopping_condition(request: Request, job: Job) -> dict[str, Any]:
     return {"StoppingCondition": {**asked, "MaxRuntimeInSeconds": max(1, left)}}
 
 
-def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
-    """What an event's `detail` or a DescribeTrainingJob answer says, in the queue's words.
-
-    Times may be datetimes or epoch milliseconds as numbers or strings; any field may be null.
-    `at` stands in where the detail says no time.
-    """
-    status = _text(detail, "TrainingJobStatus")
-    secondary = PENDED_OUT if _pended_out(detail) else _text(detail, "SecondaryStatus")
-    reason = _text(detail, "FailureReason")
-    ended = outcome_of(status=status, secondary=secondary, reason=reason)
-    phase = ended.phase if ended else _phase(status, secondary)
-    return Observation(
-        training_job=_text(detail, "TrainingJobName"),
-        phase=phase,
-        at=_moment(detail, phase, at),
-        verdict=ended.verdict if ended else Verdict.OK,
-        max_runtime=bool(ended and ended.max_runtime),
-        message=reason or (ended.message if ended else ""),
-        artifact=_text(detail.get("ModelArtifacts") or {}, "S3ModelArtifacts"),
-        checkpoints=_text(detail.get("CheckpointConfig") or {}, "S3Uri"),
-        token=_token(detail),
-        pending=status == "InProgress" and secondary == "Pending",
-        limit=service_limit(reason),
-    )
-
-
-def _token(detail: Mapping[str, Any]) -> str | None:
-    """An event carries the tags as a map; a description carries none."""
-    tags = detail.get("Tags")
-    return _text(tags, TOKEN_TAG) if isinstance(tags, Mapping) else None
-
-
-def _pended_out(detail: Mapping[str, Any]) -> bool:
-    """Whether it was stopped without ever having had instances, after its maximum pending time."""
-    longest = (detail.get("StoppingCondition") or {}).get("MaxPendingTimeInSeconds")
-    created = _milliseconds(detail.get("CreationTime"))
-    ended = _moment(detail, Phase.STOPPED, 0)
-    if detail.get("TrainingStartTime") or not longest or created is None:
-        return False
-    return _text(detail, "TrainingJobStatus") == "Stopped" and ended - created >= 1000 * int(
-        longest
-    )
-
-
-_WITHOUT_INSTANCES = frozenset(
-    {"", "Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"}
-)
-
-
-def _phase(status: str, secondary: str) -> Phase:
-    if status == "Stopping":
-        return Phase.STOPPING
-    return Phase.STARTING if secondary in _WITHOUT_INSTANCES else Phase.RUNNING
-
-
-_TELLING = {Phase.RUNNING: ("TrainingStartTime",)} | dict.fromkeys(
-    (Phase.COMPLETED, Phase.STOPPED, Phase.FAILED), ("TrainingEndTime",)
-)
-
-
-def _moment(detail: Mapping[str, Any], phase: Phase, at: int) -> int:
-    """When it was so: the time that belongs to the phase, else the last change, else `at`."""
-    for key in (*_TELLING.get(phase, ()), "LastModifiedTime"):
-        if (moment := _milliseconds(detail.get(key))) is not None:
-            return moment
-    return at
-
-
-def _milliseconds(value: Any) -> int | None:
-    if isinstance(value, datetime):
-        # botocore makes datetimes from fractions of seconds: round, or 0.123 becomes 122.
-        return round(value.timestamp() * 1000)
-    try:
-        return int(float(value))
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def _datetime(moment: int) -> datetime:
-    return datetime.fromtimestamp(moment / 1000, UTC)
-
-
-def _text(detail: Mapping[str, Any], key: str) -> str:
-    return str(detail.get(key) or "")
+def _occupied(resources: Mapping[str, Any]) -> tuple[str, int]:
+    """Instance type and how many. Of groups of several types, the type with the most."""
+    amounts: Counter[str] = Counter()
+    for part in resources.get("InstanceGroups") or (resources,):
+        amounts[str(part.get("InstanceType") or "")] += int(part.get("InstanceCount") or 0)
+    return amounts.most_common(1)[0]
 
 
 class _Failure(Exception):

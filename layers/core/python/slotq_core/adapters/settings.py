@@ -10,7 +10,9 @@ The template's parameter `Pools`, the Lambda's environment variable SLOTQ_POOLS 
 
 Durations are whole seconds. `reserve_after`: how long a job that does not fit may be passed by
 others (0: never passed; left out: always). `min_runtime`: how long an attempt is safe from
-eviction. `max_min_runtime`: the most that a job's own min_runtime counts.
+eviction. `max_min_runtime`: the most that a job's own min_runtime counts. `pending_timeout`: how
+long SageMaker may look for instances before the job goes on to its next pool (left out: for ever).
+`count_foreign` (true or false): whether training jobs outside the queue count against the pool.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from slotq_core.errors import Misconfigured
 from slotq_core.model import Demand, Pool
 
 POOLS_VARIABLE = "SLOTQ_POOLS"
+HISTORY_VARIABLE = "SLOTQ_HISTORY_DAYS"
 LOCAL_INSTANCE_TYPE = "ml.m5.large"
 """What a pool of the emulator offers where its type is left out."""
 
@@ -33,8 +36,16 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9-]+")
 _MOST_SLOTS = 10_000
 _LONGEST = 28 * 86400
-_DURATIONS = ("reserve_after", "min_runtime", "max_min_runtime")
-_KEYS = ("name", "slots", "instance_type", *_DURATIONS)
+_DURATIONS = ("reserve_after", "min_runtime", "max_min_runtime", "pending_timeout")
+_SWITCHES = ("count_foreign",)
+_KEYS = ("name", "slots", "instance_type", *_DURATIONS, *_SWITCHES)
+_SETTINGS = (
+    *(f"{name}=SECONDS" for name in _DURATIONS),
+    *(f"{name}=true|false" for name in _SWITCHES),
+)
+_DAY = 86_400_000
+_LONGEST_HISTORY = 365
+_DEFAULT_HISTORY = 30
 
 
 class SystemClock:
@@ -53,6 +64,17 @@ def pools_from_environment(environment: Mapping[str, str] = os.environ) -> tuple
             "main=2@ml.p4d.24xlarge"
         )
     return parse_pools(text)
+
+
+def history_from_environment(environment: Mapping[str, str] = os.environ) -> int:
+    """How long ended jobs are kept (ms): SLOTQ_HISTORY_DAYS. Raises Misconfigured."""
+    text = environment.get(HISTORY_VARIABLE, "").strip() or str(_DEFAULT_HISTORY)
+    if not re.fullmatch(r"[0-9]{1,3}", text) or not 1 <= int(text) <= _LONGEST_HISTORY:
+        raise Misconfigured(
+            f"{HISTORY_VARIABLE} must be a whole number of days from 1 to {_LONGEST_HISTORY}, "
+            f"not '{text[:40]}'"
+        )
+    return int(text) * _DAY
 
 
 def parse_pools(text: str, *, default_type: str | None = None) -> tuple[Pool, ...]:
@@ -79,9 +101,11 @@ def pools_text(pools: Iterable[Pool]) -> str:
             "name": pool.name,
             "slots": pool.capacity.slots,
             "instance_type": pool.instance_type,
-            "reserve_after": None if pool.reserve_after is None else pool.reserve_after // 1000,
+            "reserve_after": _seconds(pool.reserve_after),
             "min_runtime": pool.min_runtime // 1000,
             "max_min_runtime": pool.max_min_runtime // 1000,
+            "pending_timeout": _seconds(pool.pending_timeout),
+            "count_foreign": pool.count_foreign,
         }
         for pool in pools
     ]
@@ -103,7 +127,7 @@ def _plain_entries(text: str) -> list[dict[str, Any]]:
 
 
 def _plain_entry(text: str) -> dict[str, Any]:
-    """`NAME=SLOTS[@INSTANCE_TYPE][;KEY=SECONDS …]`"""
+    """`NAME=SLOTS[@INSTANCE_TYPE][;KEY=VALUE …]`"""
     head, *settings = (part.strip() for part in text.split(";"))
     name, equals, rest = head.partition("=")
     slots, at, instance_type = (part.strip() for part in rest.partition("@"))
@@ -114,10 +138,9 @@ def _plain_entry(text: str) -> dict[str, Any]:
         entry["instance_type"] = instance_type
     for setting in settings:
         key, equals, value = (part.strip() for part in setting.partition("="))
-        if not equals or key not in _DURATIONS or key in entry:
+        if not equals or key not in {*_DURATIONS, *_SWITCHES} or key in entry:
             raise Misconfigured(
-                f"pool '{entry['name']}': '{setting}' is not one of "
-                + ", ".join(f"{name}=SECONDS" for name in _DURATIONS)
+                f"pool '{entry['name']}': '{setting}' is not one of {', '.join(_SETTINGS)}"
             )
         entry[key] = value
     return entry
@@ -145,14 +168,28 @@ def _pool(entry: Mapping[str, Any], default_type: str | None) -> Pool:
         reserve_after=_duration(name, "reserve_after", entry),
         min_runtime=_duration(name, "min_runtime", entry) or 0,
         max_min_runtime=_duration(name, "max_min_runtime", entry) or 0,
+        pending_timeout=_duration(name, "pending_timeout", entry, at_least=1),
+        count_foreign=_switch(name, "count_foreign", entry.get("count_foreign", False)),
     )
 
 
-def _duration(pool: str, key: str, entry: Mapping[str, Any]) -> int | None:
+def _seconds(duration: int | None) -> int | None:
+    return None if duration is None else duration // 1000
+
+
+def _duration(pool: str, key: str, entry: Mapping[str, Any], *, at_least: int = 0) -> int | None:
     """Milliseconds."""
     if entry.get(key) is None:
         return None
-    return 1000 * _whole(pool, key, entry[key], 0, _LONGEST)
+    return 1000 * _whole(pool, key, entry[key], at_least, _LONGEST)
+
+
+def _switch(pool: str, key: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value not in {"true", "false"}:
+        raise Misconfigured(f"pool '{pool}': {key} must be true or false, not {value!r}")
+    return bool(value == "true")
 
 
 def _whole(pool: str, key: str, value: Any, low: int, high: int) -> int:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from slotq_core.model import Job, Pool, Snapshot
+from slotq_core.model import HEALTHY, Demand, Job, Pool, Snapshot
 
 MAX_DUE = 100
 """Back-offs that one load looks at."""
+
+FAR_OFF = 3_600_000
+"""A lease or turn that lies so much further ahead (ms) than one that begins now was written by a
+clock gone wrong, and binds nobody."""
+
+
+def as_configured(pools: Iterable[Pool]) -> tuple[Pool, ...]:
+    """The pools without what is learned of them: that is kept apart, and outlives a change."""
+    return tuple(replace(pool, health=HEALTHY, foreign=Demand()) for pool in pools)
 
 
 def due_part(earliest_first: Iterable[Job], now: int) -> list[Job]:

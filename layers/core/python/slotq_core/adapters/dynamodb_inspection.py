@@ -1,0 +1,222 @@
+"""Everything kept, against itself: for people. A Scan finds what may be wrong, and a closer look at
+each says whether it is: what changes meanwhile is not taken for a fault.
+
+Kinds of findings: `unreadable` (an item that cannot be understood), `copy` (of a job: missing, left
+over, not as the job is), `held` (slots kept for a job that cannot be understood), `put_aside` (what
+quarantine moved away), `line` (a job waits in a line that no pass looks at), `name` (a training job
+that leads to no job), `history` (an ended job that never goes, or a living one's record that would)
+and `ledger` (what a pool's ledger says, against who is there).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from slotq_core.adapters import dynamodb_expressions as expressions
+from slotq_core.adapters import dynamodb_table as table
+from slotq_core.adapters.dynamodb_calls import TableCalls
+from slotq_core.adapters.dynamodb_configuration import Configuration
+from slotq_core.adapters.dynamodb_items import Item, copies_of, farewell, history_of, items_of
+from slotq_core.adapters.dynamodb_quarantine import Quarantine
+from slotq_core.adapters.dynamodb_sound import (
+    bearer,
+    key_in,
+    key_of,
+    parses,
+    poison_of,
+    whole_copy,
+    whole_job,
+    whole_pool,
+)
+from slotq_core.adapters.expiry import expires_at
+from slotq_core.errors import Conflict
+from slotq_core.model import Job
+from slotq_core.moments import iso
+from slotq_core.policy.lines import line_of
+from slotq_core.ports import Change, Finding, Poison
+
+_COPIES = (table.ACTIVE_PREFIX, table.CLAIM_PREFIX, table.HELD_PREFIX)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What a Scan brought, in no particular order and not of one moment."""
+
+    jobs: dict[str, Item] = field(default_factory=dict)
+    copies: dict[str, dict[table.Key, Item]] = field(default_factory=lambda: defaultdict(dict))
+    lines: dict[str, Item] = field(default_factory=dict)
+    records: list[Item] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    pools: set[str] = field(default_factory=set)
+    definitions: list[Item] = field(default_factory=list)
+    aside: list[Item] = field(default_factory=list)
+
+    def take(self, item: Item) -> None:
+        pk, sk = key_of(item)
+        kind, _, name = pk.partition("#")
+        match kind:
+            case "JOB" if sk == table.JOB:
+                self.jobs[name] = item
+            case "JOB" | "NAME":
+                self.records.append(item)
+                self.names.update({name} if kind == "NAME" else ())
+            case "POOL":
+                self.pools.add(name)
+                if sk.startswith(_COPIES):
+                    self.copies[bearer((pk, sk))][pk, sk] = item
+            case "WAITING" | table.DUE:
+                self.copies[bearer((pk, sk))][pk, sk] = item
+            case table.LINES:
+                self.lines[sk] = item
+            case table.POISON:
+                self.aside.append(item)
+            case table.CONFIG if sk.startswith(table.POOL_PREFIX):
+                self.definitions.append(item)
+
+
+class Inspection:
+    def __init__(
+        self, calls: TableCalls, configuration: Configuration, quarantine: Quarantine, history: int
+    ) -> None:
+        self._calls = calls
+        self._configuration = configuration
+        self._quarantine = quarantine
+        self._keeps = history
+
+    def run(self, *, mend: bool) -> Iterator[Finding]:
+        """Each is judged by what was mended before it: copies by their jobs, ledgers by both."""
+        seen = _Seen()
+        for item in self._calls.scan(expressions.all_but_requests()):
+            seen.take(item)
+        yield from self._definitions(seen, mend=mend)
+        for name in sorted({*seen.jobs, *seen.copies}):
+            if _suspicious(name, seen):
+                yield from self._quarantine.copies.check(name, seen.copies[name], mend=mend)
+        yield from self._put_aside(seen, mend=mend)
+        yield from self._lines(seen, mend=mend)
+        yield from self._names(seen, mend=mend)
+        yield from self._unmarked(seen, mend=mend)
+        yield from self._marked(seen, mend=mend)
+        for pool in sorted(seen.pools):
+            yield from self._quarantine.ledgers.check(pool, mend=mend)
+
+    def _definitions(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
+        for item in seen.definitions:
+            if whole_pool(item):
+                continue
+            name = item["sk"]["S"].removeprefix(table.POOL_PREFIX)
+            if mend:
+                self._quarantine.take(poison_of(key_of(item), "the definition cannot be read"))
+            mended = mend and self._configuration.pool(name) is not None
+            text = "its definition cannot be read; the record of the last change may say it"
+            yield Finding(kind="unreadable", subject=name, text=text, mended=mended)
+
+    def _put_aside(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
+        """Done with once its job is whole again, or the item has been written anew; else it is left
+        to people."""
+        for item in seen.aside:
+            pk, sk = key_in(Poison(key=item["sk"]["S"], reason=""))
+            job = bearer((pk, sk))
+            whole = whole_job(self._calls.item(table.job_key(job))) is not None
+            mended = mend and (whole or self._calls.item((pk, sk)) is not None)
+            if mended:
+                self._calls.delete(key_of(item))
+            text = f"{pk}/{sk} was put aside: {item.get('reason', {}).get('S', '')}"
+            yield Finding(kind="put_aside", subject=job, text=text, mended=mended)
+
+    def _lines(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
+        for line, item in seen.lines.items():
+            if "N" not in item.get("touched", {}) or not parses(line):
+                text = "the line, or when it was last touched, cannot be read"
+                if mend:
+                    self._quarantine.take(poison_of((table.LINES, line), text))
+                yield Finding(kind="unreadable", subject=line, text=text, mended=mend)
+        for job in self._again(seen):
+            line = line_of(job)
+            if not job.waits or self._calls.item(table.line_key(line)):
+                continue
+            if mend:
+                touched = max(job.entry_time, job.changed_at)
+                self._calls.update(table.line_key(line), expressions.touch_line(touched))
+            text = f"it waits in the line {line}, which no pass looks at"
+            yield Finding(kind="line", subject=job.name, text=text, mended=mend)
+
+    def _names(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
+        for job in self._again(seen):
+            if job.attempt is None:
+                continue
+            key = table.name_key(job.attempt.training_job)
+            if self._calls.item(key):
+                continue
+            if mend:
+                begun = Change(before=replace(job, attempt=None), after=job)
+                with suppress(Conflict):
+                    self._calls.put(key, history_of(begun)[key], expressions.is_new())
+            text = f"nothing says that the training job {job.attempt.training_job} is its own"
+            yield Finding(kind="name", subject=job.name, text=text, mended=mend)
+
+    def _again(self, seen: _Seen) -> Iterator[Job]:
+        """Those that seemed to lack a line or a name, as they are now."""
+        for name, item in seen.jobs.items():
+            job = whole_job(item)
+            if job and _lacks(job, seen):
+                job = whole_job(self._calls.item(table.job_key(name)))
+                if job:
+                    yield job
+
+    def _unmarked(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
+        for name, item in seen.jobs.items():
+            job = whole_job(item)
+            gone = expires_at(job, self._keeps) if job else None
+            if job and gone is not None and table.EXPIRES_AT not in item:
+                if mend:
+                    self._mark(job, gone)
+                text = "it has ended, and nothing says when its records go"
+                yield Finding(kind="history", subject=name, text=text, mended=mend)
+
+    def _mark(self, job: Job, gone: int) -> None:
+        main = table.job_key(job.name)
+        items = farewell(job, gone)
+        note = items.keys() - {main}
+        for key in note:
+            self._calls.put(key, items[key])
+        with suppress(Conflict):
+            unchanged = expressions.job_unchanged(job.version)
+            self._calls.put(main, {**items_of(job)[main], **items[main]}, unchanged)
+
+    def _marked(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
+        """Records of jobs that live. (Those of a name's last bearer may go.)"""
+        for record in [*seen.records, *seen.jobs.values()]:
+            job = whole_job(seen.jobs.get(_owner(record)))
+            if table.EXPIRES_AT not in record or job is None or job.terminal:
+                continue
+            if record.get("entryTime") != {"S": iso(job.entry_time)}:
+                continue
+            if mend:
+                with suppress(Conflict):
+                    self._calls.update(key_of(record), expressions.unmark(record["entryTime"]))
+            text = f"it lives, and its record {'/'.join(key_of(record))} would go"
+            yield Finding(kind="history", subject=job.name, text=text, mended=mend)
+
+
+def _suspicious(name: str, seen: _Seen) -> bool:
+    job, copies = whole_job(seen.jobs.get(name)), seen.copies[name]
+    if job is None:
+        return True
+    if set(copies_of(job)) != copies.keys():
+        return True
+    return any(whole_copy(item, name) != job for item in copies.values())
+
+
+def _lacks(job: Job, seen: _Seen) -> bool:
+    line = job.waits and line_of(job) not in seen.lines
+    return line or (job.attempt is not None and job.attempt.training_job not in seen.names)
+
+
+def _owner(record: Item) -> str:
+    if record["pk"]["S"].startswith("NAME#"):
+        return str(record.get("jobName", {}).get("S", ""))
+    return str(record["pk"]["S"]).partition("#")[2]

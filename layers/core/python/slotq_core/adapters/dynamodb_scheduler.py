@@ -1,0 +1,51 @@
+"""When passes run: the wake's generation and lease, and the turns of what is done now and then."""
+
+from __future__ import annotations
+
+from slotq_core.adapters import dynamodb_expressions as expressions
+from slotq_core.adapters import dynamodb_table as table
+from slotq_core.adapters.dynamodb_calls import TableCalls
+from slotq_core.adapters.dynamodb_errors import WrongType
+from slotq_core.adapters.snapshots import FAR_OFF
+from slotq_core.errors import Conflict
+
+
+class Scheduler:
+    def __init__(self, calls: TableCalls) -> None:
+        self._calls = calls
+
+    def bump(self) -> None:
+        try:
+            self._calls.update(table.wake_key(), expressions.raise_generation())
+        except WrongType:
+            self._calls.update(table.wake_key(), expressions.new_generation())
+
+    def take_lease(self, holder: str, now: int, until: int) -> int | None:
+        expression = expressions.take_lease(holder, now=now, until=until, never=until + FAR_OFF)
+        try:
+            wake = self._calls.updated(table.wake_key(), expression)
+        except Conflict:
+            return None
+        generation = wake.get("generation", {"N": "0"})
+        if "N" in generation:
+            return int(generation["N"])
+        self.bump()
+        return self.take_lease(holder, now, until)
+
+    def end_lease(self, holder: str, generation: int | None) -> bool:
+        return self._holds(table.wake_key(), expressions.end_lease(holder, generation))
+
+    def take_turn(self, task: str, now: int, next_at: int) -> bool:
+        expression = expressions.take_turn(now=now, next_at=next_at, never=next_at + FAR_OFF)
+        return self._holds(table.task_key(task), expression)
+
+    def postpone(self, task: str, next_at: int) -> None:
+        self._calls.update(table.task_key(task), expressions.set_turn(next_at))
+
+    def _holds(self, key: table.Key, expression: expressions.Expression) -> bool:
+        """Make the update if its condition holds. Returns whether it did."""
+        try:
+            self._calls.update(key, expression)
+        except Conflict:
+            return False
+        return True

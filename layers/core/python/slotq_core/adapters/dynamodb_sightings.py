@@ -1,0 +1,25 @@
+"""Training jobs that run and that nobody expects, as remembered between two looks."""
+
+from __future__ import annotations
+
+from slotq_core.adapters import dynamodb_expressions as expressions
+from slotq_core.adapters import dynamodb_table as table
+from slotq_core.adapters.dynamodb_calls import TableCalls
+from slotq_core.adapters.dynamodb_items import sighting_of, write
+from slotq_core.ports import Sighting
+
+
+class Sightings:
+    def __init__(self, calls: TableCalls) -> None:
+        self._calls = calls
+
+    def all(self) -> tuple[Sighting, ...]:
+        return tuple(
+            sighting_of(item) for item in self._calls.query(expressions.partition(table.SEEN))
+        )
+
+    def remember(self, sighting: Sighting) -> None:
+        self._calls.put(table.sighting_key(sighting.training_job), write(sighting))
+
+    def forget(self, training_job: str) -> None:
+        self._calls.delete(table.sighting_key(training_job))

@@ -1,0 +1,75 @@
+"""Items of the table, spoiled as no code of ours would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from slotq_core.adapters import dynamodb_table as keys
+
+Key = tuple[str, str]
+
+
+class Table:
+    """The table as somebody with the console sees it."""
+
+    def __init__(self, client: Any, name: str) -> None:
+        self._client = client
+        self.name = name
+
+    def all(self) -> dict[Key, dict[str, Any]]:
+        items = self._client.scan(TableName=self.name)["Items"]
+        return {(item["pk"]["S"], item["sk"]["S"]): item for item in items}
+
+    def get(self, key: Key) -> dict[str, Any]:
+        found = self._client.get_item(TableName=self.name, Key=_key(key), ConsistentRead=True)
+        return dict(found.get("Item", {}))
+
+    def put(self, key: Key, item: dict[str, Any]) -> None:
+        self._client.put_item(TableName=self.name, Item={**item, **_key(key)})
+
+    def remove(self, key: Key) -> None:
+        self._client.delete_item(TableName=self.name, Key=_key(key))
+
+    def change(self, key: Key, **attributes: Any) -> None:
+        """None: the attribute goes."""
+        item = {**self.get(key), **attributes}
+        self.put(key, {name: value for name, value in item.items() if value is not None})
+
+    def spoil_copy(self, key: Key, **attributes: Any) -> None:
+        """Attributes of the job within one of its copies."""
+        job = {**self.get(key)["job"]["M"], **attributes}
+        job = {name: value for name, value in job.items() if value is not None}
+        self.change(key, job={"M": job})
+
+    def only(self, prefix: str) -> Key:
+        """The one key in the partitions that begin so."""
+        (key,) = [key for key in self.all() if key[0].startswith(prefix)]
+        return key
+
+
+def _key(key: Key) -> dict[str, Any]:
+    return {"pk": {"S": key[0]}, "sk": {"S": key[1]}}
+
+
+def job(name: str) -> Key:
+    return keys.job_key(name)
+
+
+def active(name: str, pool: str = "p5") -> Key:
+    return keys.active_key(pool, name)
+
+
+def claim(name: str, pool: str = "p5") -> Key:
+    return keys.claim_key(pool, name)
+
+
+def ledger(pool: str = "p5") -> Key:
+    return keys.ledger_key(pool)
+
+
+def text(value: str) -> dict[str, str]:
+    return {"S": value}
+
+
+def number(value: int) -> dict[str, str]:
+    return {"N": str(value)}

@@ -1,0 +1,211 @@
+"""What has ended stays readable for a time and then goes; nothing else ever does."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from slotq_core.adapters.dynamodb import DynamoStore, time_to_live
+from slotq_core.adapters.dynamodb_table import EXPIRES_AT
+from slotq_core.adapters.memory import MemoryStore
+from slotq_core.errors import NameTaken, NoSuchJob, Unavailable
+from slotq_core.model import Job, JobState
+from slotq_core.ports import Store
+from tests.contract.faults import refusing
+from tests.contract.test_alike import everything_of_what_has_ended_expires
+from tests.contract.worlds import (
+    NOW,
+    REQUEST,
+    a_job,
+    a_pool,
+    a_queue,
+    cancelling,
+    commit,
+    completing,
+    evicted,
+    running,
+    starting,
+    starts,
+    waits,
+)
+
+MONTH = 30 * 86_400_000
+
+
+def a_life(store: Store, name: str = "job1", attempts: int = 3, **fields: Any) -> Job:
+    """An ended job of so many attempts."""
+    job = waits(store, name, **fields)
+    for _ in range(attempts - 1):
+        job = commit(store, evicted(commit(store, running(commit(store, starting(job))))))
+    return commit(store, completing(commit(store, starting(job))))
+
+
+def marked(client: Any, table: str) -> dict[tuple[str, str], int]:
+    return {
+        (item["pk"]["S"], item["sk"]["S"]): int(item[EXPIRES_AT]["N"])
+        for item in client.scan(TableName=table)["Items"]
+        if EXPIRES_AT in item
+    }
+
+
+def remove_expired(client: Any, table: str, chance: random.Random, share: float = 1.0) -> None:
+    """As DynamoDB does it: in no particular order, and in its own time."""
+    for pk, sk in marked(client, table):
+        if chance.random() < share:
+            key = {"pk": {"S": pk}, "sk": {"S": sk}}
+            client.delete_item(TableName=table, Key=key)
+
+
+def test_the_time_to_live_is_enabled_on_the_attribute(client: Any, table: str) -> None:
+    client.update_time_to_live(**time_to_live(table))
+    described = client.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
+    assert described == {"AttributeName": EXPIRES_AT, "TimeToLiveStatus": "ENABLED"}
+
+
+def test_every_record_of_an_ended_job_is_marked(
+    dynamo: DynamoStore, client: Any, table: str
+) -> None:
+    a_queue(dynamo)
+    job = a_life(dynamo)
+    goes = -((job.changed_at + MONTH) // -1000)
+    assert marked(client, table) == {("JOB#job1", "JOB"): goes}
+    assert dynamo.expire(now=NOW) == 1
+    second = "NAME#job1-qstamp-2-abcdef", "NAME"
+    third = "NAME#job1-qstamp-3-abcdef", "NAME"
+    records = ["JOB", "REQUEST", *(f"ATTEMPT#000{n}" for n in (1, 2, 3))]
+    keys = [*(("JOB#job1", sk) for sk in records), ("NAME#job1", "NAME"), second, third]
+    assert marked(client, table) == dict.fromkeys(keys, goes)
+    everything_of_what_has_ended_expires(client, table, dynamo)
+    assert dynamo.expire(now=NOW) == 0
+
+
+def test_the_time_is_the_store_s_to_set_in_seconds_rounded_up(client: Any, table: str) -> None:
+    store = DynamoStore(client, table, history=1500)
+    a_queue(store)
+    job = commit(store, cancelling(waits(store, "job1")))
+    assert marked(client, table) == {("JOB#job1", "JOB"): (job.changed_at + 1500) // 1000 + 1}
+
+
+def test_what_has_ended_stays_readable(store: Store) -> None:
+    a_queue(store)
+    job = a_life(store)
+    attempts = store.attempts("job1")
+    store.expire(now=NOW)
+    assert store.job("job1") == job
+    assert store.attempts("job1") == attempts
+    assert [attempt.number for attempt in attempts] == [1, 2, 3]
+    assert store.request("job1") == REQUEST
+    assert store.job_of("job1-qstamp-2-abcdef") == "job1"
+    with pytest.raises(NameTaken):
+        waits(store, "job1")
+
+
+def test_so_many_jobs_at_a_time_and_each_once(store: Store) -> None:
+    a_queue(store)
+    for n in range(5):
+        commit(store, cancelling(waits(store, f"job{n}")))
+    waits(store, "waiting")
+    assert [store.expire(now=NOW, limit=2) for _ in range(4)] == [2, 2, 1, 0]
+
+
+@pytest.mark.parametrize("after", range(9))
+def test_a_crash_at_any_call_is_made_good_by_the_next_tick(
+    moto_client: Any, dynamo_moto: tuple[DynamoStore, str], after: int
+) -> None:
+    """One job of three attempts: 7 updates and the removal of its note."""
+    store, table = dynamo_moto
+    a_queue(store)
+    a_life(store)
+    with crashing(moto_client, after):
+        try:
+            crashed = store.expire(now=NOW) == 0
+        except Unavailable:
+            crashed = True
+    assert crashed == (after < 8)
+    store.expire(now=NOW)
+    everything_of_what_has_ended_expires(moto_client, table, store)
+    assert store.expire(now=NOW) == 0
+
+
+def crashing(client: Any, after: int) -> Any:
+    """The writes after so many are not made any more."""
+    return refusing(client, "*", "InternalServerError", status=500, after=after, only=WRITES)
+
+
+WRITES = ("UpdateItem", "DeleteItem")
+
+
+def test_memory_forgets_when_the_time_has_come() -> None:
+    store = MemoryStore(history=1000)
+    a_queue(store)
+    job = a_life(store)
+    assert store.expire(now=job.changed_at + 1000) == 1
+    assert store.job("job1")
+    assert store.expire(now=job.changed_at + 2000) == 0
+    assert store.job("job1") is None
+    assert store.attempts("job1") == ()
+    assert store.job_of("job1") is None
+    with pytest.raises(NoSuchJob):
+        store.request("job1")
+    assert waits(store, "job1").version == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_name_that_comes_again_is_not_mistaken_for_the_old_one(
+    dynamo: DynamoStore, client: Any, table: str, seed: int
+) -> None:
+    """Whatever part of the old job's records is still there."""
+    chance = random.Random(seed)
+    a_queue(dynamo)
+    old = a_life(dynamo, attempts=4)
+    dynamo.expire(now=NOW)
+    remove_expired(client, table, chance, share=0.5)
+    client.delete_item(TableName=table, Key={"pk": {"S": "JOB#job1"}, "sk": {"S": "JOB"}})
+    assert dynamo.job("job1") is None
+    assert dynamo.attempts("job1") == ()
+    later = old.changed_at + MONTH + 86_400_000
+    request = {**REQUEST, "again": 1}
+    new = dynamo.submit(a_job("job1", entry_time=later, changed_at=later), request)
+    assert dynamo.attempts("job1") == ()
+    new = commit(dynamo, evicted(commit(dynamo, starting(new))))
+    remove_expired(client, table, chance)
+    assert dynamo.job("job1") == new
+    assert [attempt.number for attempt in dynamo.attempts("job1")] == [1]
+    assert dynamo.request("job1") == request
+    assert dynamo.job_of("job1") == "job1"
+    assert marked(client, table) == {}
+
+
+def test_a_tick_that_comes_too_late_does_not_mark_the_next_bearer_of_the_name(
+    dynamo: DynamoStore, client: Any, table: str
+) -> None:
+    """No tick came for a month: the note is still there, the job is not."""
+    a_queue(dynamo)
+    old = a_life(dynamo, attempts=3)
+    remove_expired(client, table, random.Random(0))
+    later = old.changed_at + MONTH
+    new = dynamo.submit(a_job("job1", entry_time=later, changed_at=later), REQUEST)
+    new = commit(dynamo, starting(new))
+    assert dynamo.expire(now=later) == 1
+    left = {("JOB#job1", f"ATTEMPT#000{n}") for n in (2, 3)}
+    left |= {(f"NAME#job1-qstamp-{n}-abcdef", "NAME") for n in (2, 3)}
+    assert set(marked(client, table)) == left
+    assert dynamo.attempts("job1") == (new.attempt,)
+
+
+def test_nothing_but_records_of_ended_jobs_is_marked(
+    dynamo: DynamoStore, client: Any, table: str
+) -> None:
+    a_queue(dynamo, a_pool("p5", 9))
+    a_life(dynamo, "ended")
+    starts(dynamo, "starting")
+    commit(dynamo, running(starts(dynamo, "running")))
+    commit(dynamo, evicted(starts(dynamo, "evicted")))
+    waits(dynamo, "waiting")
+    dynamo.bump()
+    dynamo.take_turn("RECONCILE", now=NOW, next_at=NOW)
+    dynamo.expire(now=NOW)
+    assert {job.name for job in dynamo.jobs(JobState) if job.terminal} == {"ended"}
+    everything_of_what_has_ended_expires(client, table, dynamo)

@@ -1,0 +1,237 @@
+"""`inspect` finds everything that disagrees, says so, and mends it when asked; and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from slotq_core.adapters.dynamodb import DynamoStore
+from slotq_core.adapters.dynamodb_items import copies_of
+from slotq_core.adapters.dynamodb_table import held_key, line_key, name_key
+from slotq_core.model import Demand
+from slotq_core.policy.lines import line_of
+from slotq_core.ports import Finding, Store
+from tests.contract import by_hand
+from tests.contract.by_hand import Table, active, number, text
+from tests.contract.test_poison import items
+from tests.contract.worlds import (
+    NOW,
+    a_pool,
+    a_queue,
+    backing_off,
+    cancelling,
+    claiming,
+    commit,
+    completing,
+    evicted,
+    evicting,
+    runs,
+    starting,
+    starts,
+    waits,
+)
+
+__all__ = ["items"]
+
+
+def a_world(store: Store) -> Store:
+    """A job of each kind."""
+    a_queue(store, a_pool("p5", 4), a_pool("p4", 2))
+    commit(store, completing(runs(store, "ended")))
+    store.expire(now=NOW)
+    commit(store, cancelling(waits(store, "cancelled")))
+    victim, claimant = runs(store, "victim"), waits(store, "claimant", priority=5)
+    store.commit([evicting(victim, "claimant"), claiming(claimant)])
+    runs(store, "running", slots=2)
+    starts(store, "starting", pool="p4", pools=("p4",))
+    commit(store, backing_off(starts(store, "tired"), until=NOW + 9))
+    commit(store, evicted(starts(store, "evicted")))
+    waits(store, "waiting", slots=3)
+    store.set_foreign("p4", Demand(slots=1))
+    return store
+
+
+def test_a_world_as_it_should_be_has_no_findings(store: Store) -> None:
+    a_world(store)
+    assert list(store.inspect()) == []
+    assert list(store.inspect(mend=True)) == []
+
+
+def waiting_key(table: Table, job: str) -> by_hand.Key:
+    return next(k for k in table.all() if k[0].startswith("WAITING") and k[1].endswith(f"#{job}"))
+
+
+def due_key(table: Table) -> by_hand.Key:
+    return next(key for key in table.all() if key[0] == "DUE")
+
+
+Spoil = Callable[[Table], None]
+
+FAULTS: dict[str, tuple[str, str, Spoil]] = {
+    "waiting copy missing": (
+        "copy",
+        "waiting",
+        lambda table: table.remove(waiting_key(table, "waiting")),
+    ),
+    "waiting copy stale": (
+        "copy",
+        "waiting",
+        lambda table: table.spoil_copy(waiting_key(table, "waiting"), message=text("old")),
+    ),
+    "waiting copy unreadable": (
+        "copy",
+        "waiting",
+        lambda table: table.change(waiting_key(table, "waiting"), job=None),
+    ),
+    "waiting copy at another place": (
+        "copy",
+        "waiting",
+        lambda table: table.put(("WAITING#x", "0000001#then#waiting"), {"job": text("")}),
+    ),
+    "active copy missing": ("copy", "running", lambda table: table.remove(active("running"))),
+    "active copy left over": (
+        "copy",
+        "ended",
+        lambda table: table.put(active("ended"), table.get(active("running"))),
+    ),
+    "claim missing": ("copy", "claimant", lambda table: table.remove(by_hand.claim("claimant"))),
+    "back-off missing": ("copy", "tired", lambda table: table.remove(due_key(table))),
+    "job unreadable": (
+        "unreadable",
+        "running",
+        lambda table: table.change(by_hand.job("running"), priority=text("high")),
+    ),
+    "job missing": ("unreadable", "waiting", lambda table: table.remove(by_hand.job("waiting"))),
+    "slots held for a job that is whole": (
+        "copy",
+        "running",
+        lambda table: table.put(held_key("p5", "running"), {"demand": {"M": {"slots": number(1)}}}),
+    ),
+    "line missing": (
+        "line",
+        "waiting",
+        lambda table: table.remove(next(k for k in table.all() if '{"slots":3}' in k[1])),
+    ),
+    "line unreadable": (
+        "unreadable",
+        "",
+        lambda table: table.change(
+            next(k for k in table.all() if '{"slots":3}' in k[1]), touched=None
+        ),
+    ),
+    "name missing": ("name", "running", lambda table: table.remove(name_key("running"))),
+    "ledger used": ("ledger", "p5", lambda t: t.change(by_hand.ledger(), used_slots=number(4))),
+    "ledger free": ("ledger", "p5", lambda t: t.change(by_hand.ledger(), free_slots=number(3))),
+    "ledger holders": ("ledger", "p5", lambda t: t.change(by_hand.ledger(), holders=number(3))),
+    "ledger unreadable": (
+        "ledger",
+        "p5",
+        lambda table: table.change(by_hand.ledger(), version=text("?")),
+    ),
+    "ledger missing": ("ledger", "p5", lambda table: table.remove(by_hand.ledger())),
+    "definition unreadable": (
+        "unreadable",
+        "p4",
+        lambda table: table.change(("CONFIG", "POOL#p4"), capacity=number(2)),
+    ),
+    "ended and not marked": (
+        "history",
+        "ended",
+        lambda table: table.change(by_hand.job("ended"), expiresAt=None),
+    ),
+    "lives and marked": (
+        "history",
+        "running",
+        lambda table: table.change(("JOB#running", "REQUEST"), expiresAt=number(1)),
+    ),
+    "lives and its job marked": (
+        "history",
+        "running",
+        lambda table: table.change(by_hand.job("running"), expiresAt=number(1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_disagreement_is_found_and_mended(
+    dynamo: DynamoStore, items: Table, fault: str
+) -> None:
+    kind, subject, spoil = FAULTS[fault]
+    a_world(dynamo)
+    world, right = dynamo.load_all(NOW), items.all()
+    spoil(items)
+    spoiled = items.all()
+    found = list(dynamo.inspect())
+    assert (kind, subject) in {(each.kind, each.subject) for each in found} or not subject
+    assert kind in {each.kind for each in found}
+    assert not any(each.mended for each in found)
+    assert items.all() == spoiled
+    mended = list(dynamo.inspect(mend=True))
+    assert all(each.mended and each.text for each in mended)
+    assert list(dynamo.inspect()) == []
+    assert dynamo.load_all(NOW).snapshot == world.snapshot
+    assert _essence(items.all()) == _essence(right)
+
+
+def _essence(table: dict[by_hand.Key, dict[str, Any]]) -> dict[by_hand.Key, dict[str, Any]]:
+    """Without what may differ: versions rise, a mended line forgets when it was touched, an ended
+    job's note comes again."""
+    aside = {"version", "touched"}
+    return {
+        key: {name: value for name, value in item.items() if name not in aside}
+        for key, item in table.items()
+        if key[0] not in {"POISON", "HISTORY"}
+    }
+
+
+def test_several_faults_are_mended_in_one_go(dynamo: DynamoStore, items: Table) -> None:
+    a_world(dynamo)
+    world = dynamo.load_all(NOW)
+    for fault in ("ledger holders", "line missing", "job unreadable"):
+        FAULTS[fault][2](items)
+    items.put(active("running"), {"job": text("?")})
+    list(dynamo.inspect(mend=True))
+    left = list(dynamo.inspect())
+    # Neither its own item nor its only copy is whole: its slots are kept, and people are told.
+    told = {("held", "running"), ("put_aside", "running")}
+    assert {(each.kind, each.subject) for each in left} == told
+    pools = {pool.name: pool for pool in dynamo.load(NOW).snapshot.pools}
+    assert pools["p5"].foreign == Demand(slots=2)
+    assert dynamo.load_all(NOW).snapshot.waiting == world.snapshot.waiting
+
+
+def test_what_changes_while_it_looks_is_no_finding(
+    dynamo: DynamoStore, client: Any, table: str, items: Table
+) -> None:
+    """The Scan saw a job as it was, the closer look as it is."""
+    a_queue(dynamo)
+    job = waits(dynamo, "job1")
+    items.remove(next(iter(copies_of(job))))
+    found = dynamo.inspect()
+    items.put(next(iter(copies_of(job))), {"job": {"M": items.get(by_hand.job("job1"))}})
+    commit(DynamoStore(client, table), starting(job))
+    assert [each for each in found if each.kind != "copy"] == []
+
+
+def test_findings_are_found_in_a_pool_that_is_configured_no_more(
+    dynamo: DynamoStore, items: Table
+) -> None:
+    a_queue(dynamo, a_pool("p5"), a_pool("p4"))
+    a_queue(dynamo, a_pool("p4"))
+    items.change(by_hand.ledger("p5"), free_slots=number(2))
+    (finding,) = dynamo.inspect(mend=True)
+    assert finding.kind == "ledger"
+    assert list(dynamo.inspect()) == []
+    assert finding == Finding(kind="ledger", subject="p5", text=finding.text, mended=True)
+
+
+def test_mending_keeps_a_line_that_is_there(dynamo: DynamoStore, items: Table) -> None:
+    a_queue(dynamo)
+    job = waits(dynamo, "job1")
+    items.remove(line_key(line_of(job)))
+    assert dynamo.load(NOW).snapshot.waiting == ()
+    list(dynamo.inspect(mend=True))
+    assert dynamo.load(NOW).snapshot.waiting == (job,)
+    assert items.get(line_key(line_of(job)))["touched"] == number(NOW)

@@ -1,0 +1,168 @@
+"""What is learned of a pool: its health, and what others occupy. Kept apart from its definition."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slotq_core.errors import Conflict
+from slotq_core.model import HEALTHY, Demand, Pool, PoolHealth
+from slotq_core.ports import Store
+from tests.contract.test_races import at_once
+from tests.contract.worlds import (
+    NOW,
+    a_pool,
+    a_queue,
+    commit,
+    completing,
+    runs,
+    starting,
+    starts,
+    waits,
+)
+
+ILL = PoolHealth(errors=3, not_before=NOW + 5, learned=1, learned_until=NOW + 9, message="full")
+
+
+def seen(store: Store, name: str = "p5") -> Pool:
+    """The pool as a pass sees it; and `pool` says the same."""
+    pools = {pool.name: pool for pool in store.load(NOW).snapshot.pools}
+    assert store.pool(name) == pools.get(name)
+    assert store.load_all(NOW).snapshot.pools == tuple(pools.values())
+    return pools[name]
+
+
+def test_a_pool_begins_healthy_and_without_others(store: Store) -> None:
+    a_queue(store)
+    assert seen(store) == a_pool()
+    assert store.pool("p4") is None
+
+
+def test_health_is_kept_beside_the_definition(store: Store) -> None:
+    a_queue(store, a_pool("p5"), a_pool("p4"))
+    store.set_health("p5", ILL)
+    assert seen(store).health == ILL
+    assert seen(store, "p4").health == HEALTHY
+    assert store.pools() == (a_pool("p5"), a_pool("p4"))
+    store.set_health("p5", PoolHealth(errors=1))
+    assert seen(store).health == PoolHealth(errors=1)
+    store.set_health("p5", HEALTHY)
+    assert seen(store).health == HEALTHY
+
+
+def test_health_outlives_a_change_of_the_pool_and_is_no_change_itself(store: Store) -> None:
+    a_queue(store)
+    store.set_health("p5", ILL)
+    version = store.load(NOW).ledgers["p5"].version
+    store.configure(store.load(NOW).snapshot.pools, who="the test", now=NOW)
+    assert store.load(NOW).ledgers["p5"].version == version
+    a_queue(store, a_pool("p5", 5))
+    assert seen(store) == a_pool("p5", 5, health=ILL)
+    assert store.pools() == (a_pool("p5", 5),)
+
+
+def test_health_does_not_disturb_who_holds_slots(store: Store) -> None:
+    a_queue(store)
+    job = runs(store, "job1")
+    store.set_health("p5", ILL)
+    world = store.load(NOW)
+    assert world.snapshot.active == (job,)
+    assert world.ledgers["p5"].used == Demand(slots=1)
+
+
+def test_what_others_occupy_is_not_given_to_jobs(store: Store) -> None:
+    a_queue(store, a_pool("p5", 3))
+    store.set_foreign("p5", Demand(slots=2))
+    assert seen(store).foreign == Demand(slots=2)
+    starts(store, "job1")
+    job = waits(store, "job2")
+    with pytest.raises(Conflict):
+        commit(store, starting(job))
+    store.set_foreign("p5", Demand(slots=1))
+    commit(store, starting(job))
+    store.set_foreign("p5", Demand())
+    starts(store, "job3")
+    assert seen(store).foreign == Demand()
+
+
+def test_others_may_come_to_occupy_what_jobs_hold(store: Store) -> None:
+    """Then nothing starts until both together are below the capacity."""
+    a_queue(store)
+    jobs = [runs(store, f"job{n}") for n in range(2)]
+    store.set_foreign("p5", Demand(slots=2))
+    late = waits(store, "late")
+    for job in jobs:
+        commit(store, completing(job))
+        with pytest.raises(Conflict):
+            commit(store, starting(late))
+    store.set_foreign("p5", Demand(slots=1))
+    commit(store, starting(late))
+
+
+def test_only_a_change_of_what_others_occupy_raises_the_version(store: Store) -> None:
+    a_queue(store)
+    job = waits(store, "job1")
+    first = {"p5": store.load(NOW).ledgers["p5"].version}
+    store.set_foreign("p5", Demand())
+    assert store.load(NOW).ledgers["p5"].version == first["p5"]
+    for _ in range(2):
+        store.set_foreign("p5", Demand(slots=1))
+        assert store.load(NOW).ledgers["p5"].version == first["p5"] + 1
+    with pytest.raises(Conflict):
+        store.commit([starting(job)], seen=first)
+
+
+def test_a_change_of_the_pool_keeps_what_others_occupy(store: Store) -> None:
+    a_queue(store, a_pool("p5", 1))
+    store.set_foreign("p5", Demand(slots=1))
+    a_queue(store, a_pool("p5", 2))
+    assert seen(store) == replace(a_pool("p5", 2), foreign=Demand(slots=1))
+    starts(store, "job1")
+    with pytest.raises(Conflict):
+        starts(store, "job2")
+    a_queue(store, a_pool("p5", 2, count_foreign=True))
+    assert seen(store).foreign == Demand(slots=1)
+
+
+def test_a_pool_that_is_gone_is_occupied_by_nobody(store: Store) -> None:
+    a_queue(store, a_pool("p5", 2), a_pool("p4"))
+    store.set_foreign("p5", Demand(slots=1))
+    a_queue(store, a_pool("p4"))
+    store.set_foreign("p5", Demand(slots=1))
+    a_queue(store, a_pool("p5", 2), a_pool("p4"))
+    assert seen(store).foreign == Demand()
+    starts(store, "job1", slots=2)
+
+
+def test_every_resource_may_be_occupied(store: Store) -> None:
+    a_queue(store, a_pool("p5", capacity=Demand(slots=2, gpus=16)))
+    store.set_foreign("p5", Demand(slots=1, gpus=12))
+    with pytest.raises(Conflict):
+        starts(store, "large", demand=Demand(slots=1, gpus=8))
+    starts(store, "small", demand=Demand(slots=1, gpus=4))
+    assert seen(store).foreign == Demand(slots=1, gpus=12)
+
+
+def test_others_are_counted_right_beside_commits(racing_store: Store) -> None:
+    store = a_queue(racing_store, a_pool("p5", 8))
+    jobs = [waits(store, f"job{n}") for n in range(4)]
+
+    def start_and_end(n: int) -> None:
+        for change in (starting, completing):
+            while True:
+                job = store.job(f"job{n}")
+                assert job
+                try:
+                    store.commit([change(job)])
+                    break
+                except Conflict:
+                    continue
+
+    counts = [lambda n=n: store.set_foreign("p5", Demand(slots=n)) for n in range(1, 5)]
+    at_once(*counts, *(lambda n=n: start_and_end(n) for n in range(len(jobs))))
+    foreign = seen(store).foreign.slots
+    assert 1 <= foreign <= 4
+    starts(store, "rest", slots=8 - foreign)
+    with pytest.raises(Conflict):
+        starts(store, "more")

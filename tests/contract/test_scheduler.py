@@ -1,0 +1,137 @@
+"""The wake and its lease, the turns of tasks, and what is remembered between them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from slotq_core.ports import Sighting, Store
+from tests.contract.test_races import THREADS, at_once, won
+from tests.contract.worlds import NOW
+
+LATER = NOW + 40_000
+YEAR = 365 * 86_400_000
+
+
+def take(store: Store, holder: str, now: int = NOW) -> int | None:
+    return store.take_lease(holder, now=now, until=now + 40_000)
+
+
+def test_one_holds_the_lease_until_it_gives_it_back(store: Store) -> None:
+    assert take(store, "one") == 0
+    assert take(store, "two") is None
+    assert take(store, "one") == 0
+    assert store.end_lease("one", generation=0)
+    assert take(store, "two") == 0
+
+
+def test_a_lease_ends_with_its_time(store: Store) -> None:
+    take(store, "dead")
+    assert take(store, "next", LATER - 1) is None
+    assert take(store, "next", LATER) == 0
+    assert not store.end_lease("dead", generation=0)
+    assert not store.end_lease("dead", generation=None)
+    assert take(store, "third", LATER) is None
+
+
+def test_a_lease_is_prolonged_by_taking_it_again(store: Store) -> None:
+    take(store, "one")
+    take(store, "one", LATER - 1)
+    assert take(store, "two", LATER) is None
+
+
+def test_every_bump_raises_the_generation(store: Store) -> None:
+    at_once(*[store.bump] * 3)
+    assert take(store, "one") == 3
+    store.bump()
+    assert take(store, "one") == 4
+
+
+def test_a_bump_between_take_and_end_is_seen(store: Store) -> None:
+    """Whoever bumped was refused the lease and went away: the holder has to look again."""
+    generation = take(store, "one")
+    store.bump()
+    assert take(store, "two") is None
+    assert not store.end_lease("one", generation=generation)
+    assert take(store, "two") is None
+    assert store.end_lease("one", generation=take(store, "one"))
+
+
+def test_the_first_bump_ever_is_seen_too(store: Store) -> None:
+    assert take(store, "one") == 0
+    store.bump()
+    assert not store.end_lease("one", generation=0)
+
+
+def test_a_lease_may_be_given_back_whatever_has_happened(store: Store) -> None:
+    take(store, "one")
+    store.bump()
+    assert store.end_lease("one", generation=None)
+    assert take(store, "two") == 1
+    assert not store.end_lease("one", generation=None)
+
+
+def test_the_lease_goes_to_exactly_one_of_many(racing_store: Store) -> None:
+    for turn in range(5):
+        now = NOW + turn * 40_000
+        takers = [partial(take, racing_store, f"holder{n}", now) for n in range(THREADS)]
+        assert len([each for each in won(at_once(*takers)) if each is not None]) == 1
+
+
+def test_no_bump_is_lost_among_many(racing_store: Store) -> None:
+    at_once(*[racing_store.bump] * THREADS)
+    assert take(racing_store, "one") == THREADS
+
+
+def test_a_lease_taken_by_a_clock_gone_wrong_does_not_stop_the_queue(store: Store) -> None:
+    take(store, "jumped", NOW + YEAR)
+    assert take(store, "one") == 0
+
+
+def test_a_turn_comes_once(store: Store) -> None:
+    assert store.take_turn("RECONCILE", now=NOW, next_at=NOW + 300)
+    assert not store.take_turn("RECONCILE", now=NOW, next_at=NOW + 300)
+    assert not store.take_turn("RECONCILE", now=NOW + 299, next_at=NOW + 600)
+    assert store.take_turn("RECONCILE", now=NOW + 300, next_at=NOW + 600)
+    assert store.take_turn("another", now=NOW, next_at=NOW + 300)
+
+
+def test_a_turn_may_be_put_off_and_brought_forward(store: Store) -> None:
+    store.postpone("RECONCILE", next_at=NOW + 100)
+    assert not store.take_turn("RECONCILE", now=NOW, next_at=NOW + 100)
+    store.postpone("RECONCILE", next_at=NOW)
+    assert store.take_turn("RECONCILE", now=NOW, next_at=NOW + 100)
+
+
+def test_a_turn_goes_to_exactly_one_of_many(racing_store: Store) -> None:
+    store = racing_store
+    takers = [lambda: store.take_turn("RECONCILE", now=NOW, next_at=LATER)] * THREADS
+    assert sorted(at_once(*takers)) == [False] * (THREADS - 1) + [True]
+
+
+def test_a_turn_set_by_a_clock_gone_wrong_comes_all_the_same(store: Store) -> None:
+    store.take_turn("RECONCILE", now=NOW + YEAR, next_at=NOW + YEAR + 300)
+    assert store.take_turn("RECONCILE", now=NOW, next_at=NOW + 300)
+
+
+def a_sighting(training_job: str, *, ours: bool = False, stopped: bool = False) -> Sighting:
+    return Sighting(
+        training_job=training_job,
+        ours=ours,
+        instance_type="ml.p5.48xlarge",
+        instances=2,
+        first_seen=NOW,
+        stopped=stopped,
+    )
+
+
+def test_sightings_are_remembered_until_they_are_forgotten(store: Store) -> None:
+    store.remember(a_sighting("orphan", ours=True))
+    store.remember(a_sighting("foreign"))
+    store.remember(a_sighting("orphan", ours=True, stopped=True))
+    assert store.sightings() == (
+        a_sighting("foreign"),
+        a_sighting("orphan", ours=True, stopped=True),
+    )
+    store.forget("orphan")
+    store.forget("never-seen")
+    assert store.sightings() == (a_sighting("foreign"),)

@@ -1,0 +1,78 @@
+"""`make faults`: the whole campaign. See docs/faults.md."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+import time
+from collections import Counter
+
+from tests.faults import campaign
+from tests.faults.campaign import FULL, SHORT, Outcome, Task
+
+
+def main() -> int:
+    asked = _arguments()
+    if asked.replay:
+        world = campaign.replay(asked.replay)
+        print("\n".join(world.history))
+        print("\n".join(map(str, world.watch.broken)) or "nothing is broken")
+        return 1 if world.watch.broken else 0
+    began = time.monotonic()
+    work = campaign.tasks(SHORT if asked.short else FULL, asked.seed)
+    total, left = _perform(work, asked.processes, began + asked.seconds)
+    for line in total.killed:
+        print(f"caught: {line}")
+    for number, violation in enumerate(total.violations, 1):
+        print(f"\nVIOLATION {number} (seed {asked.seed})\n{violation}", flush=True)
+    figures = {
+        **dict(sorted(total.counts.items())),
+        "tasks_not_done": left,
+        "violations": len(total.violations),
+        "seconds": round(time.monotonic() - began),
+        "seed": asked.seed,
+    }
+    print(json.dumps(figures))
+    return 1 if total.violations else 2 if left else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--short", action="store_true", help="about two minutes")
+    parser.add_argument("--seed", type=int, default=1, help="of everything that is left to chance")
+    parser.add_argument(
+        "--seconds", type=int, default=1_150, help="begin nothing after so long; exit 2 if any left"
+    )
+    parser.add_argument("--processes", type=int, default=min(os.cpu_count() or 1, 8))
+    parser.add_argument("--replay", help="one run again, as a violation names it")
+    return parser.parse_args()
+
+
+def _perform(work: list[Task], processes: int, until: float) -> tuple[Outcome, int]:
+    """All of it together, and how many tasks there was no time for."""
+    total, left = Outcome(counts=Counter(crash_points=0, interleavings=0, chaos_jobs=0)), 0
+    with multiprocessing.Pool(processes) as pool:
+        done = pool.imap_unordered(_timed, [(task, until) for task in work])
+        for number, (task, outcome) in enumerate(done, 1):
+            if outcome is None:
+                left += 1
+                continue
+            total.counts += outcome.counts
+            total.violations += outcome.violations
+            total.killed += outcome.killed
+            if outcome.violations or number % 20 == 0:
+                found = f", {len(total.violations)} violations" if total.violations else ""
+                print(f"{number}/{len(work)} {' '.join(task[:2])}{found}", file=sys.stderr)
+    return total, left
+
+
+def _timed(what: tuple[Task, float]) -> tuple[Task, Outcome | None]:
+    task, until = what
+    return task, campaign.perform(task) if time.monotonic() < until else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,208 @@
+"""The campaign's parts as tasks that any process can run, and what comes of them."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from tests.faults import chaos, crashes, interleavings, mutants
+from tests.faults.crashes import Crash
+from tests.faults.interleavings import Schedule
+from tests.faults.scenarios import SCENARIOS
+from tests.faults.world import World
+
+Task = tuple[str, ...]
+"""What is to be done, as words: so that it can be sent to a process and written into a report."""
+
+SHOWN = 60
+"""Lines of a history that are shown."""
+
+
+@dataclass
+class Outcome:
+    counts: Counter[str] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+    """What is broken, the shortest history of it, and how to see it again."""
+    killed: list[str] = field(default_factory=list)
+    """Mutants that were caught, and how."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of everything."""
+
+    slices: int = 8
+    """In how many tasks each scenario's crash points are divided; for spreading the load."""
+    stride: int = 1
+    """Of so many crash points one is tried."""
+    doubles: int = 60
+    exhaustively: int = 2_500
+    """Schedules of one case at most."""
+    by_chance: int = 600
+    chaos_jobs: tuple[int, ...] = (1_000,)
+    mutants: int = len(mutants.MUTANTS)
+
+
+FULL = Size()
+SHORT = Size(slices=2, stride=9, doubles=3, exhaustively=40, by_chance=10, chaos_jobs=(80,))
+
+
+def tasks(size: Size, seed: int) -> list[Task]:
+    """The longest first, so that no process has to wait for another at the end."""
+    found: list[Task] = [("chaos", str(seed), str(jobs)) for jobs in size.chaos_jobs]
+    for case in interleavings.CASES:
+        found.append(("race", case.name, str(size.exhaustively)))
+        found.append(("chance", case.name, str(seed), str(size.by_chance)))
+    parts = size.slices
+    for scenario in SCENARIOS:
+        offset = seed % size.stride
+        for part in range(parts):
+            found.append(
+                ("crash", scenario.name, str(part), str(parts), str(size.stride), str(offset))
+            )
+        found.append(("double", scenario.name, str(seed), str(size.doubles)))
+    found += [("mutant", mutant.name) for mutant in mutants.MUTANTS[: size.mutants]]
+    return found
+
+
+def perform(task: Task) -> Outcome:
+    kind, *words = task
+    outcome = Outcome()
+    _KINDS[kind](outcome, *words)
+    return outcome
+
+
+def _crash(outcome: Outcome, name: str, part: str, parts: str, stride: str, offset: str) -> None:
+    scenario = _scenario(name)
+    calls, world = crashes.count_calls(scenario)
+    if world.watch.broken:
+        outcome.violations.append(f"{name} breaks with no fault at all\n{_told(world)}")
+        return
+    if part == "0":
+        outcome.counts["scenarios"] += 1
+        outcome.counts["calls_in_scenarios"] += len(calls)
+        if stride == "1":
+            outcome.counts["crash_points"] += crashes.points_covered(calls)
+    points = list(crashes.crash_points(calls))[int(offset) :: int(stride)]
+    _try_all(outcome, name, points[int(part) :: int(parts)])
+
+
+def _double(outcome: Outcome, name: str, seed: str, count: str) -> None:
+    calls, _ = crashes.count_calls(_scenario(name))
+    rng = random.Random(f"{name}-{seed}")
+    _try_all(outcome, name, crashes.double_crashes(calls, int(count), rng))
+
+
+def _try_all(outcome: Outcome, name: str, points: Iterator[Crash] | list[Crash]) -> None:
+    scenario = _scenario(name)
+    for crash in points:
+        world = crashes.run(scenario, crash)
+        _count(outcome, world, "crash_runs")
+        if world.watch.broken:
+            shorter, nearer, least = crashes.shortest(scenario, crash)
+            steps = ", ".join(step.label for step in shorter.steps)
+            outcome.violations.append(
+                f"scenario {name}, {crash}\nshortest: {steps}; {nearer}\n{_told(least)}\n"
+                f"again: python -m tests.faults --replay '{_of_crash(name, crash)}'"
+            )
+            return
+
+
+def _race(outcome: Outcome, name: str, most: str) -> None:
+    case = _case(name)
+    _follow(outcome, name, interleavings.exhaustively(case, int(most)), "exhaustive_schedules")
+
+
+def _chance(outcome: Outcome, name: str, seed: str, count: str) -> None:
+    found = interleavings.by_chance(_case(name), int(seed), int(count))
+    _follow(outcome, name, found, "random_schedules")
+
+
+def _follow(
+    outcome: Outcome, name: str, found: Iterator[tuple[Schedule, World]], counted: str
+) -> None:
+    for schedule, world in found:
+        _count(outcome, world, counted)
+        outcome.counts["interleavings"] += 1
+        if world.watch.broken:
+            fewer, least, shown = interleavings.shortest(_case(name), schedule)
+            handlers = " | ".join(label for label, _ in fewer.handlers)
+            choices = ",".join(map(str, schedule.taken))
+            outcome.violations.append(
+                f"case {name}: {handlers}, switched {least.taken}\n{_told(shown)}\n"
+                f"again: python -m tests.faults --replay 'race|{name}|{choices}'"
+            )
+            return
+
+
+def _chaos(outcome: Outcome, seed: str, count: str) -> None:
+    world = chaos.run(int(seed), int(count))
+    outcome.counts["chaos_jobs"] += len(world.watch.jobs)
+    outcome.counts["calls"] += world.calls
+    for key in ("events", "events_lost", "events_doubled", "throttled", "no_answer", "killed"):
+        outcome.counts[f"chaos_{key}" if "events_" not in key else key] += world.weather.count[key]
+    if world.watch.broken:
+        least = chaos.fewest(int(seed), int(count))
+        outcome.violations.append(
+            f"chaos, seed {seed}: {len(least.wanted)} of {count} jobs do it: "
+            f"{', '.join(least.wanted[:20])}\n{_told(least)}\n"
+            f"again: python -m tests.faults --replay 'chaos|{seed}|{count}|{','.join(least.wanted)}'"
+        )
+
+
+def _mutant(outcome: Outcome, name: str) -> None:
+    mutant = next(each for each in mutants.MUTANTS if each.name == name)
+    outcome.counts["mutants"] += 1
+    if broken := mutants.caught(mutant):
+        outcome.counts["mutants_killed"] += 1
+        outcome.killed.append(f"{name}: {broken}")
+    else:
+        outcome.violations.append(f"the mutant '{name}' lives: the campaign does not see it")
+
+
+_KINDS: dict[str, Callable[..., None]] = {
+    "crash": _crash,
+    "double": _double,
+    "race": _race,
+    "chance": _chance,
+    "chaos": _chaos,
+    "mutant": _mutant,
+}
+
+
+def replay(words: str) -> World:
+    """One run again, from the line that a violation ended with."""
+    kind, name, *rest = words.split("|")
+    if kind == "crash":
+        how, mode, call, again = rest
+        crash = Crash(int(call), how, mode, again=int(again) if again else None)
+        return crashes.run(_scenario(name), crash)
+    if kind == "race":
+        return interleavings.run(_case(name), Schedule([int(each) for each in rest[0].split(",")]))
+    count, names = rest
+    return chaos.run(int(name), int(count), only=names.split(",") if names else ())
+
+
+def _of_crash(name: str, crash: Crash) -> str:
+    return f"crash|{name}|{crash.kind}|{crash.mode}|{crash.call}|{crash.again or ''}"
+
+
+def _count(outcome: Outcome, world: World, what: str) -> None:
+    outcome.counts[what] += 1
+    outcome.counts["calls"] += world.calls
+
+
+def _told(world: World) -> str:
+    lines = [line for line in world.history if not line.endswith("] tick")]
+    broken = "\n".join(f"  {each}" for each in world.watch.broken[:5])
+    return "\n".join([broken, *(line[:200] for line in lines[-SHOWN:])])
+
+
+def _scenario(name: str) -> crashes.Scenario:
+    return next(each for each in SCENARIOS if each.name == name)
+
+
+def _case(name: str) -> interleavings.Case:
+    return next(each for each in interleavings.CASES if each.name == name)

@@ -1,0 +1,218 @@
+"""Crash points, exhaustively: what becomes of the queue when a handler dies at any of its calls.
+
+Each scenario is run once to the end, and every call to AWS of every invocation is counted. Then it
+is run again for each call, which goes wrong in each of these ways:
+
+    killed before   the handler is gone before the call
+    killed after    the call has taken effect, and the handler is gone
+    no answer       the call has taken effect, but the handler is told of a timeout, and goes on
+    throttled       the call is refused, and the handler goes on
+
+and the rest is left to the queue, three times:
+
+    told     everything else happens: Lambda tries again, users ask again, events arrive
+    silent   no event arrives any more, nothing is tried again: ticks and time only
+    noisy    each event comes twice, seconds and minutes late, so in another order
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from botocore.exceptions import ClientError, ReadTimeoutError
+
+from tests.faults.promises import STABLE
+from tests.faults.scenarios import Scenario, Step
+from tests.faults.world import SOON, TICK, Call, Gate, Killed, World
+
+BEFORE, AFTER = "killed before", "killed after"
+NO_ANSWER, THROTTLED = "no answer", "throttled"
+TOLD, SILENT, NOISY = "told", "silent", "noisy"
+MODES = (TOLD, SILENT, NOISY)
+LEFTOVER = 5 * TICK
+"""Longer than this no intent may lie about, after one crash."""
+READS = frozenset(
+    {"get_item", "query", "scan", "describe_training_job", "list_training_jobs", "list_tags"}
+)
+
+
+@dataclass(frozen=True)
+class Crash:
+    """What goes wrong, at which call of the run."""
+
+    call: int
+    kind: str = BEFORE
+    mode: str = TOLD
+    again: int | None = None
+    """So many calls later the same happens again."""
+
+    def __str__(self) -> str:
+        more = f", and again {self.again} calls later" if self.again else ""
+        return f"{self.kind} call {self.call} ({self.mode}){more}"
+
+
+class Counter(Gate):
+    """Counts the calls of a run and writes them down."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    def through(self, call: Call) -> Any:
+        self.calls.append(call)
+        return call.do()
+
+
+class Breaker(Gate):
+    """Lets one call go wrong, or two."""
+
+    def __init__(self, crash: Crash) -> None:
+        self.crash = crash
+        self.count = 0
+        self.done = False
+        self.struck: Call | None = None
+        self._next = crash.call
+
+    def through(self, call: Call) -> Any:
+        number, self.count = self.count, self.count + 1
+        if number != self._next:
+            return call.do()
+        first, self.done = not self.done, True
+        self.struck = self.struck or call
+        self._next = self.crash.call + self.crash.again if first and self.crash.again else -1
+        return strike(self.crash.kind, call)
+
+
+def strike(kind: str, call: Call) -> Any:
+    """The call goes wrong in this way. Always raises."""
+    if kind in {AFTER, NO_ANSWER}:
+        with suppress(Exception):  # Nobody hears the answer.
+            call.do()
+    if kind in {BEFORE, AFTER}:
+        raise Killed
+    if kind == NO_ANSWER:
+        raise ReadTimeoutError(endpoint_url=call.service)
+    said = {
+        "Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"},
+        "ResponseMetadata": {"HTTPStatusCode": 400},
+    }
+    raise ClientError(said, call.operation)
+
+
+def count_calls(scenario: Scenario) -> tuple[list[Call], World]:
+    """The calls of a run without any fault."""
+    gate = Counter()
+    world = scenario.world(gate)
+    world.go_until_over()
+    finish(world, scenario)
+    return gate.calls, world
+
+
+def crash_points(calls: Sequence[Call]) -> Iterator[Crash]:
+    """Every call in every way; each moment once.
+
+    Between two calls of a handler the clock stands still, and a read changes nothing: so a handler
+    that dies before a call leaves what one leaves that dies after the last write before it. Of such
+    moments one is tried.
+    """
+    for number, call in enumerate(calls):
+        before = calls[number - 1] if number else None
+        after = calls[number + 1] if number + 1 < len(calls) else None
+        begins = before is None or before.invocation is not call.invocation
+        ends = after is None or after.invocation is not call.invocation
+        writes = call.operation not in READS
+        for mode in MODES:
+            if begins or before and before.operation not in READS:
+                yield Crash(number, BEFORE, mode)
+            if writes and ends:
+                yield Crash(number, AFTER, mode)
+        yield Crash(number, THROTTLED)
+        if writes:
+            yield Crash(number, THROTTLED, SILENT)
+            yield Crash(number, NO_ANSWER)
+            yield Crash(number, NO_ANSWER, SILENT)
+
+
+def points_covered(calls: Sequence[Call]) -> int:
+    """Before and after each call, in each mode: what `crash_points` stands for."""
+    return len(calls) * 2 * len(MODES)
+
+
+def double_crashes(calls: Sequence[Call], count: int, rng: random.Random) -> Iterator[Crash]:
+    """Two of a kind in one run, by chance: the recovery goes wrong too."""
+    kinds = (BEFORE, AFTER, NO_ANSWER, THROTTLED)
+    for _ in range(count):
+        number = rng.randrange(len(calls))
+        yield Crash(number, rng.choice(kinds), rng.choice(MODES), again=rng.randrange(1, 60))
+
+
+def run(scenario: Scenario, crash: Crash) -> World:
+    """One crash, its recovery, and the look at what has become of everything."""
+    gate = Breaker(crash)
+
+    def arrives(_: Mapping[str, Any]) -> list[int]:
+        if crash.mode == SILENT and gate.done:
+            return []
+        return [20_000, 130_000] if crash.mode == NOISY and gate.done else [SOON]
+
+    world = scenario.world(gate, events=arrives)
+    while not gate.done and not world.over and not world.watch.broken:
+        world.step()
+    unanswered: list[Step] = []
+    if gate.struck and crash.mode == SILENT:
+        world.forget_retries()
+        label = gate.struck.invocation.label
+        unanswered = [step for step in scenario.steps if step.label == label]
+    until = world.clock.now() + 3 * 3_600_000
+    while not world.watch.broken and not world.over and world.clock.now() < until:
+        world.step()
+        if crash.again is None:
+            world.watch.look_for_leftovers(LEFTOVER)
+    finish(world, scenario, unanswered=unanswered)
+    return world
+
+
+def finish(world: World, scenario: Scenario, *, unanswered: Sequence[Step] = ()) -> None:
+    """The end as it should be; and from there on nothing happens any more."""
+    if not world.watch.broken:
+        world.watch.look_at_end(scenario.allowed(world, unanswered=unanswered))
+    finish_quietly(world)
+
+
+def finish_quietly(world: World) -> None:
+    """A pass over a settled world decides nothing and calls nothing."""
+    if not world.watch.broken:
+        decisions, creates = world.watch.decisions, world.plane.calls["CreateTrainingJob"]
+        world.run_pass()
+        world.run_pass()
+        if (decisions, creates) != (world.watch.decisions, world.plane.calls["CreateTrainingJob"]):
+            world.watch.note(STABLE, "a pass over a settled world has written something")
+
+
+def shortest(scenario: Scenario, crash: Crash) -> tuple[Scenario, Crash, World]:
+    """Drop steps of the story while some crash of that kind still breaks it."""
+    found = scenario, crash, run(scenario, crash)
+    dropped = True
+    while dropped:
+        dropped = False
+        for index in range(len(found[0].steps)):
+            shorter = found[0].without(index)
+            if shorter.steps and (broken := _first_broken(shorter, crash)):
+                found, dropped = (shorter, *broken), True
+                break
+    return found
+
+
+def _first_broken(scenario: Scenario, like: Crash) -> tuple[Crash, World] | None:
+    calls, counted = count_calls(scenario)
+    if counted.watch.broken:
+        return like, counted
+    for number in range(len(calls)):
+        crash = replace(like, call=number)
+        world = run(scenario, crash)
+        if world.watch.broken:
+            return crash, world
+    return None

@@ -1,0 +1,426 @@
+"""Interleavings: several handlers at once, switched at every call to AWS.
+
+The handlers are threads of which exactly one runs at a time. Before each call, in the middle of
+each transaction and while a transaction becomes visible, a schedule says who goes on. Small cases
+are tried exhaustively up to a number of preemptions (a switch away from a handler that could have
+gone on), large ones by chance, from a seed.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from slotq.local.knobs import Knobs
+from slotq.local.virtual import Work
+from slotq_core.model import JobState, Pool
+from tests.faults.crashes import LEFTOVER
+from tests.faults.promises import CONVERGENT
+from tests.faults.world import SOON, Call, Gate, World, pool
+
+S = JobState
+Choices = tuple[int, ...]
+
+
+class Schedule:
+    """Who goes on, at each point where there is a choice; then whoever runs goes on."""
+
+    def __init__(self, choices: Sequence[int], rng: random.Random | None = None) -> None:
+        self._given, self._rng = list(choices), rng
+        self.taken: list[int] = []
+        self.could: list[tuple[int, ...]] = []
+        """At each point, who could have gone on; the one that ran is the first, if it still can."""
+        self.was: list[int | None] = []
+
+    def choose(self, able: Sequence[int], current: int | None) -> int:
+        point = len(self.taken)
+        usual = current if current in able else able[0]
+        if point < len(self._given) and self._given[point] in able:
+            chosen = self._given[point]
+        elif self._rng and self._rng.random() < 0.3:
+            chosen = self._rng.choice(able)
+        else:
+            chosen = usual
+        self.taken.append(chosen)
+        self.could.append(tuple(able))
+        self.was.append(current if current in able else None)
+        return chosen
+
+    def preemptions(self, upto: int) -> int:
+        pairs = zip(self.taken[:upto], self.was, strict=False)
+        return sum(was is not None and taken != was for taken, was in pairs)
+
+
+class Baton(Gate):
+    """Runs bodies in threads, one at a time; outside of that it lets everything through."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._turns: list[threading.Semaphore] = []
+        self._alive: list[int] = []
+        self._over = threading.Semaphore(0)
+        self._me = threading.local()
+        self.errors: list[BaseException] = []
+        self.switches: list[str] = []
+
+    def run(self, bodies: Sequence[Callable[[], object]]) -> None:
+        self._turns = [threading.Semaphore(0) for _ in bodies]
+        self._alive = list(range(len(bodies)))
+        threads = [
+            threading.Thread(target=self._work, args=(number, body), daemon=True)
+            for number, body in enumerate(bodies)
+        ]
+        for thread in threads:
+            thread.start()
+        self._turns[self._schedule.choose(self._alive, None)].release()
+        self._over.acquire()
+        for thread in threads:
+            thread.join()
+
+    def _work(self, number: int, body: Callable[[], object]) -> None:
+        self._me.number = number
+        self._turns[number].acquire()
+        try:
+            body()
+        except BaseException as error:  # noqa: BLE001 - told to the one who waits for all
+            self.errors.append(error)
+        self._alive.remove(number)
+        if self._alive:
+            self._turns[self._schedule.choose(self._alive, None)].release()
+        else:
+            self._over.release()
+
+    def switch(self) -> None:
+        me: int | None = getattr(self._me, "number", None)
+        if me is None or len(self._alive) < 2:
+            return
+        chosen = self._schedule.choose(self._alive, me)
+        if chosen != me:
+            self._turns[chosen].release()
+            self._turns[me].acquire()
+
+    def through(self, call: Call) -> Any:
+        if getattr(self._me, "number", None) is None:
+            return call.do()
+        self.switch()
+        self.switches.append(f"[{call.invocation.number}] {call}")
+        if call.operation == "transact_write_items":
+            return call.do(during=self.switch)
+        return call.do()
+
+
+Handler = Callable[[World], None]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Handlers that run at once, in a world that has come so far."""
+
+    name: str
+    before: Callable[[World], None]
+    handlers: tuple[tuple[str, Handler], ...]
+    ends: Mapping[str, frozenset[JobState]]
+    pools: tuple[Pool, ...] = (pool(),)
+    work: Mapping[str, Work] = field(default_factory=dict)
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    bound: int = 2
+    """Preemptions, tried exhaustively."""
+    leases: bool = True
+    """False: every lease is over at once, so that passes run beside each other."""
+
+    soon: tuple[str, ...] = ()
+    """These have started a few seconds after the handlers' end, before any tick."""
+
+    def without(self, index: int) -> Case:
+        left = tuple(h for number, h in enumerate(self.handlers) if number != index)
+        return replace(self, handlers=left)
+
+
+def run(case: Case, schedule: Schedule) -> World:
+    gate = Baton(schedule)
+    world = World(
+        *case.pools,
+        work=case.work,
+        knobs=Knobs(**case.knobs),
+        gate=gate,
+        runtime=200_000,
+        leases=case.leases,
+    )
+    case.before(world)
+    if not world.watch.broken:
+        gate.run([lambda act=act: act(world) for _, act in case.handlers])
+        world.history += [f"      {line}" for line in gate.switches]
+        for error in gate.errors:
+            world.watch.note(CONVERGENT, f"a handler ended with {error!r}")
+    world.look()
+    if case.soon and not world.watch.broken:
+        world.go(3)
+        for name in case.soon:
+            if world.watch.jobs[name].waits:
+                world.watch.note(CONVERGENT, f"{name} waits for the tick: a wake-up was lost")
+    world.go_until_over()
+    if not world.watch.broken:
+        world.watch.look_for_leftovers(LEFTOVER)
+        world.watch.look_at_end(case.ends)
+    return world
+
+
+def exhaustively(case: Case, most: int | None = None) -> Iterator[tuple[Schedule, World]]:
+    """Every schedule with at most `case.bound` preemptions, each once (at most so many); those with
+    few switches first."""
+    waiting: deque[Choices] = deque([()])
+    count = 0
+    while waiting and (most is None or count < most):
+        given = waiting.popleft()
+        schedule = Schedule(given)
+        world = run(case, schedule)
+        count += 1
+        yield schedule, world
+        for point in range(len(given), len(schedule.taken)):
+            spent = schedule.preemptions(point)
+            for other in schedule.could[point]:
+                if other == schedule.taken[point]:
+                    continue
+                costs = schedule.was[point] is not None
+                if spent + costs <= case.bound:
+                    waiting.append((*schedule.taken[:point], other))
+
+
+def by_chance(case: Case, seed: int, count: int) -> Iterator[tuple[Schedule, World]]:
+    for number in range(count):
+        schedule = Schedule((), random.Random(f"{case.name}-{seed}-{number}"))
+        yield schedule, run(case, schedule)
+
+
+def shortest(case: Case, schedule: Schedule) -> tuple[Case, Schedule, World]:
+    """The broken case with as few handlers and switches as still break it."""
+    found = case, schedule, run(case, Schedule(schedule.taken))
+    for index in reversed(range(len(case.handlers))):
+        if len(found[0].handlers) < 2:
+            break
+        fewer = replace(found[0].without(index), bound=2)
+        for each, world in exhaustively(fewer, 3000):
+            if world.watch.broken:
+                found = fewer, each, world
+                break
+    return _fewest_switches(*found)
+
+
+def _fewest_switches(case: Case, schedule: Schedule, world: World) -> tuple[Case, Schedule, World]:
+    for bound in range(3):
+        for each, other in exhaustively(replace(case, bound=bound), 1500):
+            if other.watch.broken:
+                return case, each, other
+    return case, schedule, world
+
+
+# --- what a handler does
+
+
+def a_submit(name: str, **fields: Any) -> tuple[str, Handler]:
+    return f"submit {name}", lambda world: world.submit(name, **fields)
+
+
+def a_cancel(name: str) -> tuple[str, Handler]:
+    return f"cancel {name}", lambda world: world.cancel(name)
+
+
+A_PASS: tuple[str, Handler] = ("pass", lambda world: world.run_pass())
+A_TICK: tuple[str, Handler] = ("tick", lambda world: world.tick())
+
+
+def a_submit_and_its_pass(name: str, **fields: Any) -> tuple[str, Handler]:
+    """The pass that the submission asks for comes while others are still at work."""
+
+    def act(world: World) -> None:
+        world.submit(name, **fields)
+        world.clock.set(world.clock.now() + SOON)
+        for run_pass in world.take_due("pass"):
+            run_pass()
+
+    return f"submit {name} and its pass", act
+
+
+def later(seconds: float, handler: tuple[str, Handler]) -> tuple[str, Handler]:
+    """The others have been stalled for so long when it begins. (No handler lives for a minute.)"""
+    label, act = handler
+
+    def run_late(world: World) -> None:
+        world.clock.set(world.clock.now() + round(seconds * 1000))
+        world.plane.advance()
+        act(world)
+
+    return f"{label} {seconds} s later", run_late
+
+
+def an_event(training_job: str, status: str) -> tuple[str, Handler]:
+    """The event that the plane would send of this training job, whether it sends it or not."""
+
+    def act(world: World) -> None:
+        there = world.plane._jobs.get(training_job)
+        if there is not None and (status in {there.status, there.secondary}):
+            world.deliver(there.event(account="123456789012", region="us-east-1"))
+
+    return f"event {training_job} {status}", act
+
+
+def begun(*steps: Callable[[World], None], seconds: float = 20) -> Callable[[World], None]:
+    def before(world: World) -> None:
+        for step in steps:
+            step(world)
+        world.go(seconds)
+
+    return before
+
+
+def stored(*names: str, **fields: Any) -> Callable[[World], None]:
+    """Submitted, and not a pass has run."""
+
+    def before(world: World) -> None:
+        for name in names:
+            world.submit(name, **fields)
+
+    return before
+
+
+def ends(**states: Any) -> dict[str, frozenset[JobState]]:
+    return {
+        name: frozenset(each) if isinstance(each, (set, frozenset)) else frozenset({each})
+        for name, each in states.items()
+    }
+
+
+LONG = Work(runtime=9_000_000, stop=20_000)
+C, X = S.COMPLETED, S.CANCELLED
+
+CASES: tuple[Case, ...] = (
+    Case("submit_and_pass", stored("a"), (a_submit("b"), A_PASS), ends(a=C, b=C)),
+    Case(
+        "submit_beside_a_pass_that_ends",
+        stored("a"),
+        (A_PASS, a_submit_and_its_pass("b")),
+        ends(a=C, b=C),
+        pools=(pool(slots=2),),
+        soon=("a", "b"),
+    ),
+    Case(
+        "the_same_submit_twice",
+        lambda _: None,
+        (a_submit("a"), a_submit("a")),
+        ends(a=C),
+    ),
+    Case("cancel_and_pass", stored("a"), (a_cancel("a"), A_PASS), ends(a=X), work={"a": LONG}),
+    Case("cancel_twice", stored("a"), (a_cancel("a"), a_cancel("a")), ends(a=X)),
+    Case(
+        "two_passes",
+        stored("a", "b"),
+        (A_PASS, A_PASS),
+        ends(a=C, b=C),
+        leases=False,
+    ),
+    Case(
+        "two_passes_decide_differently",
+        stored("a"),
+        (A_PASS, a_submit_and_its_pass("b", priority=5)),
+        ends(a=C, b=C),
+        leases=False,
+    ),
+    Case(
+        "two_passes_under_the_lease",
+        stored("a", "b"),
+        (A_PASS, later(41, A_PASS)),
+        ends(a=C, b=C),
+    ),
+    Case(
+        "two_passes_evict",
+        begun(stored("low"), seconds=20),
+        (a_submit("high", priority=5), A_PASS),
+        ends(low=C, high=C),
+        work={"low": Work(runtime=100_000, stop=10_000)},
+        leases=False,
+    ),
+    Case(
+        "completed_and_cancelled",
+        begun(stored("a"), seconds=10),
+        (later(20, an_event("a", "Completed")), a_cancel("a")),
+        ends(a={C, X}),
+        work={"a": Work(runtime=25_000)},
+    ),
+    Case(
+        "evicted_and_cancelled",
+        begun(stored("low"), lambda w: w.submit("high", priority=5)),
+        (an_event("low", "Stopped"), a_cancel("low")),
+        ends(low=X, high=C),
+        work={"low": LONG},
+    ),
+    Case(
+        "cancel_the_victim_in_the_eviction",
+        begun(stored("low"), seconds=20),
+        (a_submit("high", priority=5), A_PASS, a_cancel("low")),
+        ends(low=X, high=C),
+        work={"low": LONG},
+        bound=1,
+        leases=False,
+    ),
+    Case(
+        "the_same_event_twice",
+        begun(stored("a", "b"), seconds=10),
+        (later(20, an_event("a", "Completed")), an_event("a", "Completed")),
+        ends(a=C, b=C),
+        work={"a": Work(runtime=25_000)},
+        leases=False,
+    ),
+    Case(
+        "running_and_completed_out_of_order",
+        begun(stored("a"), seconds=10),
+        (later(20, an_event("a", "Completed")), an_event("a", "Training")),
+        ends(a=C),
+        work={"a": Work(runtime=25_000)},
+    ),
+    Case(
+        "tick_and_submit_and_cancel",
+        stored("a"),
+        (A_TICK, a_submit("b", priority=5), a_cancel("a")),
+        ends(a=X, b=C),
+        work={"a": LONG},
+        bound=1,
+    ),
+    Case(
+        "three_passes",
+        stored("a", "b", "c"),
+        (A_PASS, A_PASS, A_PASS),
+        ends(a=C, b=C, c=C),
+        pools=(pool(slots=2),),
+        bound=1,
+        leases=False,
+    ),
+    Case(
+        "capacity_error_beside_a_pass",
+        stored("a", "b"),
+        (A_PASS, A_PASS),
+        ends(a=C, b=C),
+        knobs={"refuse_creates": 1},
+        leases=False,
+    ),
+    Case(
+        "cancel_the_claimant_beside_its_start",
+        begun(stored("low"), lambda w: w.submit("high", priority=5), seconds=20),
+        (later(15, an_event("low", "Stopped")), a_cancel("high")),
+        ends(low=C, high=X),
+        work={"low": Work(runtime=100_000, stop=20_000), "high": LONG},
+    ),
+    Case(
+        "two_pools_two_passes",
+        stored("a", "b", pools="p,q"),
+        (A_PASS, A_PASS, a_cancel("b")),
+        ends(a=C, b=X),
+        pools=(pool("p"), pool("q")),
+        work={"b": LONG},
+        bound=1,
+        leases=False,
+    ),
+)

@@ -1,0 +1,277 @@
+"""Broken variants of each safeguard: the campaign must catch every one, or it proves nothing.
+
+A mutant is a change of the queue, made while it is hunted, and the part of the campaign that is to
+catch it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+from slotq_core.adapters import dynamodb_calls, dynamodb_expressions
+from slotq_core.adapters.dynamodb import DynamoStore
+from slotq_core.effects import Effects
+from slotq_core.lifecycle import move
+from slotq_core.model import Job, JobState
+from slotq_core.policy import apply, retry
+from slotq_core.ports import Change, Observation
+from slotq_core.reconcile import Reconciler
+from tests.faults import crashes, interleavings
+from tests.faults.crashes import BEFORE, NOISY, SILENT, TOLD, Crash
+from tests.faults.promises import CAPACITY, CONVERGENT, LOST, ONE_LIVE, PLACE, Broken
+from tests.faults.scenarios import SCENARIOS
+from tests.faults.world import World
+
+Hunt = Callable[[], Iterator[World]]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    name: str
+    change: Callable[[], AbstractContextManager[Any]]
+    hunt: Hunt
+    promise: str = ""
+    """The one that it must be seen to break; empty: any."""
+
+
+def caught(mutant: Mutant) -> Broken | None:
+    """What the mutant breaks; None: it lives."""
+    with mutant.change():
+        for world in mutant.hunt():
+            for broken in world.watch.broken:
+                if not mutant.promise or broken.promise == mutant.promise:
+                    return broken
+    return None
+
+
+# --- where they are hunted
+
+
+def crash(name: str, *modes: str, kind: str = BEFORE) -> Hunt:
+    """The crash points of one scenario, after the run without any."""
+
+    def hunt() -> Iterator[World]:
+        scenario = next(each for each in SCENARIOS if each.name == name)
+        calls, world = crashes.count_calls(scenario)
+        yield world
+        for mode in modes:
+            for number in range(len(calls)):
+                yield crashes.run(scenario, Crash(number, kind, mode))
+
+    return hunt
+
+
+def race(name: str, most: int = 500) -> Hunt:
+    def hunt() -> Iterator[World]:
+        case = next(each for each in interleavings.CASES if each.name == name)
+        for _, world in interleavings.exhaustively(case, most):
+            yield world
+
+    return hunt
+
+
+# --- what is broken
+
+
+def without_condition(function: str, *wanted: str) -> Callable[[], AbstractContextManager[Any]]:
+    """The expression without (these parts of) its condition."""
+    right = getattr(dynamodb_expressions, function)
+
+    def wrong(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        built = dict(right(*args, **kwargs))
+        parts = built.pop("ConditionExpression", "").split(" AND ")
+        left = [part for part in parts if part and wanted and not part.startswith(wanted)]
+        if left:
+            built["ConditionExpression"] = " AND ".join(left)
+        return _trimmed(built)
+
+    return lambda: patch.object(dynamodb_expressions, function, wrong)
+
+
+def _trimmed(expression: dict[str, Any]) -> dict[str, Any]:
+    """Without the placeholders that nothing uses any more."""
+    texts = " ".join(text for key, text in expression.items() if key.endswith("Expression"))
+    words = set(texts.replace("(", " ").replace(")", " ").replace(",", " ").split())
+    for kind in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
+        kept = {key: value for key, value in expression.pop(kind, {}).items() if key in words}
+        if kept:
+            expression[kind] = kept
+    return expression
+
+
+def _at_create(change: Callable[[Any, int], Any]) -> AbstractContextManager[Any]:
+    """The attempt is changed after its intent was committed, in each create differently."""
+    numbers = itertools.count()
+    right = Effects._create
+
+    def wrong(self: Effects, job: Job, attempt: Any) -> None:
+        other = change(attempt, next(numbers))
+        with patch.object(self._training, "create", _under(self._training.create, other)):
+            right(self, job, attempt)
+
+    return patch.object(Effects, "_create", wrong)
+
+
+def _tokens_by_chance() -> AbstractContextManager[Any]:
+    return _at_create(lambda attempt, number: replace(attempt, token=f"token-{number}"))
+
+
+def _names_by_chance() -> AbstractContextManager[Any]:
+    return _at_create(
+        lambda attempt, number: replace(attempt, training_job=f"{attempt.training_job}-{number}")
+    )
+
+
+def _under(create: Callable[..., Any], attempt: Any) -> Callable[..., Any]:
+    return lambda request, job, _: create(request, job, attempt)
+
+
+def _freed_at_the_stop() -> AbstractContextManager[Any]:
+    """The slots come free when SageMaker has taken the stop, not when the job has ended."""
+
+    def wrong(self: Effects, job: Job) -> Change:
+        return self._end(job, retry.Ending.STOPPED, self._clock.now(), "")
+
+    return patch.object(Effects, "_stop_sent", wrong)
+
+
+def _never_confirmed() -> AbstractContextManager[Any]:
+    return patch.object(Effects, "_created", lambda *_: None)
+
+
+@contextmanager
+def _any_attempt() -> Iterator[None]:
+    """News of an older attempt are taken for news of the live one, whatever token they carry."""
+    change, observe = Effects._change, Effects.observe
+
+    def of_any(self: Effects, name: str, training_job: str, *args: Any, **kwargs: Any) -> Any:
+        job = self._store.job(name)
+        live = job.attempt.training_job if job and job.attempt else training_job
+        return change(self, name, live, *args, **kwargs)
+
+    def without_token(self: Effects, observation: Observation) -> None:
+        observe(self, replace(observation, token=None))
+
+    with patch.object(Effects, "_change", of_any), patch.object(Effects, "observe", without_token):
+        yield
+
+
+def _place_lost() -> AbstractContextManager[Any]:
+    """An evicted job enters anew."""
+
+    def wrong(job: Job, state: JobState, *, at: int, **fields: Any) -> Job:
+        if state is JobState.PREEMPTED:
+            fields["entry_time"] = at
+        return move(job, state, at=at, **fields)
+
+    return patch.object(retry, "move", wrong)
+
+
+def _cancel_comes_too_late() -> AbstractContextManager[Any]:
+    """A job that is being evicted is not cancelled any more: it is on its way out anyway."""
+    right = apply.cancelled
+
+    def wrong(job: Job, by: str, now: int) -> Job:
+        return job if job.state is JobState.STOPPING else right(job, by, now)
+
+    from slotq_core import manager
+
+    return patch.object(manager, "cancelled", wrong)
+
+
+@contextmanager
+def _index_reads() -> Iterator[None]:
+    """Decisions rest on reads that lag behind, as an index does."""
+    right = dynamodb_calls.TableCalls.query
+
+    def wrong(self: Any, expression: Any, *, limit: Any = None, **_: Any) -> Any:
+        return right(self, expression, limit=limit, consistent=False)
+
+    with patch.object(dynamodb_calls.TableCalls, "query", wrong):
+        yield
+
+
+def _lease_for_ever() -> AbstractContextManager[Any]:
+    right = DynamoStore.take_lease
+
+    def wrong(self: DynamoStore, holder: str, *, now: int, until: int) -> Any:
+        return right(self, holder, now=now - 10**9, until=until)
+
+    return patch.object(DynamoStore, "take_lease", wrong)
+
+
+def _never_found_stale() -> AbstractContextManager[Any]:
+    return patch.object(Effects, "stale", lambda *_: [])
+
+
+def _never_reconciled() -> AbstractContextManager[Any]:
+    return patch.object(Reconciler, "run_if_due", lambda *_, **__: [])
+
+
+def _deaf() -> AbstractContextManager[Any]:
+    """No trigger raises the generation."""
+    return patch.object(DynamoStore, "bump", lambda _: None)
+
+
+def _one_transaction_less() -> AbstractContextManager[Any]:
+    """A job's copies are written after its own item, not with it."""
+    right = dynamodb_calls.TableCalls.transact
+
+    def wrong(self: Any, actions: Any) -> None:
+        for action in actions:
+            right(self, [action])
+
+    return patch.object(dynamodb_calls.TableCalls, "transact", wrong)
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "no condition on a job's version",
+        without_condition("job_unchanged"),
+        race("cancel_and_pass"),
+    ),
+    Mutant(
+        "no condition on the ledger",
+        without_condition("change_use"),
+        race("two_passes_decide_differently"),
+        CAPACITY,
+    ),
+    Mutant(
+        "a name may be given twice",
+        without_condition("is_new"),
+        race("the_same_submit_twice"),
+        LOST,
+    ),
+    Mutant("tokens by chance", _tokens_by_chance, crash("submit_and_complete", TOLD), ONE_LIVE),
+    Mutant("names by chance", _names_by_chance, crash("submit_and_complete", TOLD), ONE_LIVE),
+    Mutant(
+        "slots come free at the stop",
+        _freed_at_the_stop,
+        crash("cancel_while_stopping", TOLD),
+        CAPACITY,
+    ),
+    Mutant(
+        "a create is never confirmed", _never_confirmed, crash("cancel_running", SILENT), CONVERGENT
+    ),
+    Mutant("any attempt's news count", _any_attempt, crash("preempt_chain", NOISY)),
+    Mutant("an evicted job enters anew", _place_lost, crash("preempt_chain", TOLD), PLACE),
+    Mutant(
+        "an eviction beats the cancel", _cancel_comes_too_late, crash("cancel_while_stopping", TOLD)
+    ),
+    Mutant("decisions rest on an index", _index_reads, crash("third_of_two_waits", TOLD)),
+    Mutant("a lease never ends", _lease_for_ever, crash("submit_and_complete", TOLD)),
+    Mutant(
+        "dead handlers' intents are left",
+        _never_found_stale,
+        crash("submit_and_complete", TOLD),
+        CONVERGENT,
+    ),
+    Mutant("nothing is reconciled", _never_reconciled, crash("submit_and_complete", SILENT)),
+    Mutant("nobody bumps", _deaf, race("submit_beside_a_pass_that_ends"), CONVERGENT),
+    Mutant("no transaction", _one_transaction_less, crash("submit_and_complete", TOLD), LOST),
+)

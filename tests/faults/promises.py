@@ -1,0 +1,276 @@
+"""The promises of DESIGN section 3, watched at every write of the store and every call of the plane.
+
+What is checked is read from the table's raw items and from the training plane itself, not from the
+queue's own view of them. Nothing is raised, for the queue may survive an exception: what is broken
+is noted in `broken`, and the campaign looks there after each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from slotq_core.adapters.dynamodb_items import job_of
+from slotq_core.adapters.sagemaker import JOB_TAG, QUEUE_TAG, TOKEN_TAG
+from slotq_core.lifecycle import TRANSITIONS
+from slotq_core.model import Demand, Job, JobState, StopCause
+from tests.faults.expressions import Item
+from tests.faults.fake_dynamodb import Change, Key
+
+if TYPE_CHECKING:
+    from slotq.local.training_job import TrainingJob
+    from tests.faults.world import World
+
+LOST = "1 nothing lost"
+CAPACITY = "2 never over capacity"
+ONE_LIVE = "3 one live attempt per job"
+PLACE = "5 an evicted job keeps its place"
+IDEMPOTENT = "6 idempotent"
+CANCEL = "7 a cancel wins"
+CONVERGENT = "8 convergent"
+STABLE = "9 stable"
+
+
+@dataclass(frozen=True)
+class Broken:
+    promise: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"promise {self.promise}: {self.what}"
+
+
+@dataclass
+class Watch:
+    """Looks over the shoulder of one world."""
+
+    world: World
+    broken: list[Broken] = field(default_factory=list)
+    jobs: dict[str, Job] = field(default_factory=dict)
+    decisions: int = 0
+    """Writes that were no scheduling of the scheduler itself."""
+    _copies: dict[str, dict[Key, Item]] = field(default_factory=dict)
+    _held: dict[str, dict[str, Demand]] = field(default_factory=dict)
+    """By pool, what each job holds there."""
+    _ledgers: dict[str, Item] = field(default_factory=dict)
+    _capacity: dict[str, Demand] = field(default_factory=dict)
+    _cancelled: set[str] = field(default_factory=set)
+    _tokens: dict[str, str] = field(default_factory=dict)
+
+    def note(self, promise: str, what: str) -> None:
+        self.broken.append(Broken(promise, what))
+
+    # --- the table
+
+    def wrote(self, changes: Sequence[Change]) -> None:
+        """One write that has taken effect, of one item or of a whole transaction."""
+        if any(key[0] != "SCHEDULER" for key, _, _ in changes):
+            self.decisions += 1
+        touched: set[str] = set()
+        pools: set[str] = set()
+        for key, before, after in changes:
+            kind = key[1].partition("#")[0]
+            if key[0].startswith("JOB#") and kind == "JOB":
+                touched.add(self._job_changed(key[0].removeprefix("JOB#"), before, after))
+            elif name := _copy_of(key):
+                touched.add(name)
+                _keep(self._copies.setdefault(name, {}), key, after)
+                if kind == "ACTIVE":
+                    pools.add(self._held_changed(key, name, after))
+            elif key[0].startswith("POOL#") and kind == "LEDGER":
+                pools.add(key[0].removeprefix("POOL#"))
+                self._ledgers[key[0].removeprefix("POOL#")] = after or {}
+            elif key[0] == "CONFIG" and kind == "POOL" and after:
+                amounts = after["capacity"]["M"].items()
+                self._capacity[key[1].removeprefix("POOL#")] = Demand(
+                    {name: int(value["N"]) for name, value in amounts}
+                )
+        for name in touched:
+            self._check_copies(name)
+        for pool in pools:
+            self._check_ledger(pool)
+
+    def _job_changed(self, name: str, before: Item | None, after: Item | None) -> str:
+        was = self.jobs.get(name)
+        if after is None:
+            self.note(LOST, f"{name}: the job's own item is gone ({before and before['jobState']})")
+            return name
+        now = job_of(after)
+        self.jobs[name] = now
+        if was is None:
+            if now.state is not JobState.PENDING:
+                self.note(LOST, f"{name} begins as {now.state}")
+            return name
+        if was.terminal and _essence(was) == _essence(now):
+            return name  # Only marked for its removal.
+        if now.version != was.version + 1:
+            self.note(LOST, f"{name}: version {was.version} -> {now.version}: a change was lost")
+        if now.entry_time != was.entry_time or now.priority != was.priority:
+            self.note(PLACE, f"{name}: entered at {was.entry_time}, now at {now.entry_time}")
+        if now.state is not was.state and now.state not in TRANSITIONS[was.state]:
+            self.note(LOST, f"{name}: {was.state} -> {now.state} is no legal move")
+        self._check_cancel(was, now)
+        self._check_end(was, now)
+        return name
+
+    def _check_cancel(self, was: Job, now: Job) -> None:
+        if now.state is JobState.CANCELLED or _stop_cause(now) is StopCause.CANCELLED:
+            self._cancelled.add(now.name)
+        elif now.name in self._cancelled and now.state is not JobState.COMPLETED:
+            self.note(CANCEL, f"{now.name} was cancelled, then {was.state} -> {now.state}")
+
+    def _check_end(self, was: Job, now: Job) -> None:
+        """An attempt that ends in the queue has ended in SageMaker."""
+        if was.attempt is None or now.attempt is not None:
+            return
+        name = was.attempt.training_job
+        if name in self.world.live_training_jobs() and name in self.world.ours:
+            self.note(CAPACITY, f"{now.name}: its slots are free while {name} still runs")
+        if now.state is JobState.COMPLETED and self.world.status_of(name) != "Completed":
+            self.note(LOST, f"{now.name} is completed, {name} is {self.world.status_of(name)}")
+
+    def _held_changed(self, key: Key, name: str, after: Item | None) -> str:
+        pool = key[0].removeprefix("POOL#")
+        held = self._held.setdefault(pool, {})
+        if after is None:
+            held.pop(name, None)
+        else:
+            held[name] = job_of(after).demand
+        return pool
+
+    def _check_copies(self, name: str) -> None:
+        job = self.jobs.get(name)
+        found = self._copies.get(name, {})
+        if job is None:
+            if found:
+                self.note(LOST, f"{name}: copies {sorted(found)} without a job")
+            return
+        kinds = sorted(_place(key) for key in found)
+        if kinds != sorted(_places(job)):
+            self.note(LOST, f"{name} is {job.state}, but stands in {kinds or 'no list'}")
+        for key, item in found.items():
+            if job_of(item).version != job.version:
+                self.note(LOST, f"{name}: the copy {key} is of another version")
+
+    def _check_ledger(self, pool: str) -> None:
+        used = sum(self._held.get(pool, {}).values(), Demand())
+        ledger = self._ledgers.get(pool, {})
+        counted = Demand(
+            {k.removeprefix("used_"): int(v["N"]) for k, v in ledger.items() if k[:5] == "used_"}
+        )
+        if used != counted:
+            self.note(CAPACITY, f"pool {pool}: {used} is held, the ledger says {counted}")
+        if pool in self._capacity and not used.within(self._capacity[pool]):
+            self.note(CAPACITY, f"pool {pool}: {used} is held of {self._capacity[pool]}")
+
+    # --- the training plane
+
+    def created(self, training_job: TrainingJob) -> None:
+        """A create of ours has taken effect."""
+        name, tags = training_job.name, training_job.tags
+        job = self.jobs.get(tags.get(JOB_TAG, ""))
+        token = tags.get(TOKEN_TAG, "")
+        if self._tokens.setdefault(name, token) != token:
+            self.note(ONE_LIVE, f"{name} is created under two tokens")
+        if not tags.get(QUEUE_TAG):
+            self.note(ONE_LIVE, f"{name} bears no queue's tag")
+        if job is None or job.attempt is None or job.attempt.training_job != name:
+            self.note(ONE_LIVE, f"{name} is created, but is not the live attempt of a job")
+        elif job.attempt.token != token:
+            self.note(ONE_LIVE, f"{name} bears a token that is not its attempt's")
+
+    def look_at_plane(self) -> None:
+        """How much runs there at this instant, by the plane's own count."""
+        live = [
+            job for name, job in self.world.live_training_jobs().items() if name in self.world.ours
+        ]
+        for pool in self.world.pools:
+            used = sum(job.instances.get(pool.instance_type, 0) for job in live)
+            if used > pool.capacity.slots:
+                names = sorted(job.name for job in live)
+                self.note(CAPACITY, f"{used} instances live in pool {pool.name}: {names}")
+        seen: dict[str, str] = {}
+        for job in live:
+            owner = job.tags.get(JOB_TAG, "")
+            if owner in seen:
+                self.note(ONE_LIVE, f"{owner} has {seen[owner]} and {job.name} live at once")
+            seen[owner] = job.name
+
+    # --- at quiet moments
+
+    def look_for_leftovers(self, older_than: int) -> None:
+        """Intents that nobody has finished in all that time (ms)."""
+        now = self.world.clock.now()
+        for job in self.jobs.values():
+            if job.attempt is None:
+                continue
+            stop = job.attempt.stop
+            since, done = (
+                (stop.at, stop.sent) if stop else (job.attempt.admitted_at, job.attempt.created)
+            )
+            if not done and now - since > older_than:
+                what = "stop" if stop else "create"
+                self.note(CONVERGENT, f"{job.name}: its {what} is left undone for {now - since} ms")
+
+    def look_at_end(self, expected: Mapping[str, Iterable[JobState | None]]) -> None:
+        """Everything is over: each job where it should be, and nothing held by anybody."""
+        for name, allowed in expected.items():
+            state = self.jobs[name].state if name in self.jobs else None
+            if state not in set(allowed):
+                promise = LOST if state is None or state in TRANSITIONS else CONVERGENT
+                wanted = " or ".join(sorted(str(each) for each in allowed))
+                self.note(promise, f"{name} is {state} in the end, not {wanted}")
+        for name, job in self.jobs.items():
+            if not job.terminal:
+                self.note(CONVERGENT, f"{name} never ends: it is {job.state}")
+        ours = sorted(set(self.world.live_training_jobs()) & self.world.ours)
+        if ours:
+            self.note(CONVERGENT, f"training jobs go on for ever: {ours}")
+        for pool in self._ledgers:
+            self._check_ledger(pool)
+            if self._held.get(pool):
+                self.note(CONVERGENT, f"pool {pool} is held by {sorted(self._held[pool])}")
+
+
+def _essence(job: Job) -> tuple[object, ...]:
+    return job.state, job.version, job.entry_time, job.message
+
+
+def _stop_cause(job: Job) -> StopCause | None:
+    return job.attempt.stop.cause if job.attempt and job.attempt.stop else None
+
+
+def _keep(items: dict[Key, Item], key: Key, item: Item | None) -> None:
+    if item is None:
+        items.pop(key, None)
+    else:
+        items[key] = item
+
+
+def _copy_of(key: Key) -> str:
+    """The job whose copy stands under this key; empty where none does."""
+    pk, sk = key
+    if pk.startswith("WAITING#") or pk == "DUE":
+        return sk.rpartition("#")[2]
+    if pk.startswith("POOL#") and sk.startswith(("ACTIVE#", "CLAIM#")):
+        return sk.partition("#")[2]
+    return ""
+
+
+def _place(key: Key) -> str:
+    pk, sk = key
+    if pk.startswith("POOL#"):
+        return f"{sk.partition('#')[0]} {pk.removeprefix('POOL#')}"
+    return pk.partition("#")[0]
+
+
+def _places(job: Job) -> list[str]:
+    """Where a job in this state stands: in exactly these lists."""
+    if job.active:
+        return [f"ACTIVE {job.attempt.pool}"] if job.attempt else ["an attempt"]
+    if job.state is JobState.BACKOFF:
+        return ["DUE"]
+    if job.waits:
+        return ["WAITING", *([f"CLAIM {job.claim.pool}"] if job.claim else [])]
+    return []

@@ -1,0 +1,280 @@
+"""The stories that are broken off at every call. Each is short: a few users' requests, what goes
+wrong on SageMaker's side, and how it must end, whatever happens to the handlers meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from slotq.local.knobs import Knobs
+from slotq.local.virtual import Work
+from slotq_core.model import JobState, Pool
+from tests.faults.world import EventPolicy, Gate, World, delivered, pool
+from tests.queue_world import request
+
+S = JobState
+Act = Callable[[World], None]
+Ends = Mapping[str, frozenset[JobState | None]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Somebody does something `at` seconds after the start."""
+
+    at: float
+    label: str
+    act: Act
+    verb: str = ""
+    """`submit` or `cancel`, where a user does it, who may get no answer."""
+    job: str = ""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    steps: tuple[Step, ...]
+    ends: Mapping[str, JobState]
+    pools: tuple[Pool, ...] = (pool(),)
+    work: Mapping[str, Work] = field(default_factory=dict)
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    runtime: int = 200_000
+
+    def world(
+        self, gate: Gate | None = None, *, events: EventPolicy = delivered, **more: Any
+    ) -> World:
+        world = World(
+            *self.pools,
+            work=self.work,
+            knobs=Knobs(**self.knobs),
+            gate=gate,
+            events=events,
+            runtime=self.runtime,
+            **more,
+        )
+        for step in self.steps:
+            world.after(round(step.at * 1000), step.label, lambda act=step.act: act(world))
+        return world
+
+    def without(self, index: int) -> Scenario:
+        """The same story without one of its steps; for finding the shortest."""
+        from dataclasses import replace
+
+        left = tuple(step for number, step in enumerate(self.steps) if number != index)
+        return replace(self, steps=left)
+
+    def allowed(self, world: World, *, unanswered: Iterable[Step] = ()) -> Ends:
+        """How each job may end. A request that was never answered, nor asked again, may have come
+        to nothing."""
+        submitted = {step.job for step in self.steps if step.verb == "submit"}
+        ends: dict[str, set[JobState | None]] = {
+            name: {state} for name, state in self.ends.items() if name in submitted
+        }
+        for step in unanswered:
+            if step.verb == "submit" and step.job not in world.accepted:
+                ends[step.job].add(None)
+            if step.verb == "cancel":
+                ends[step.job].add(S.COMPLETED)
+        for step in self.steps:
+            if step.verb == "cancel" and step.label in world.refused:
+                ends[step.job].add(S.COMPLETED)  # It came before its submit had got through.
+        return {name: frozenset(states) for name, states in ends.items()}
+
+
+def submit(at: float, job: str, **fields: Any) -> Step:
+    def act(world: World) -> None:
+        world.submit(job, **fields)
+
+    return Step(at, f"submit {job}", act, "submit", job)
+
+
+def cancel(at: float, job: str) -> Step:
+    return Step(at, f"cancel {job}", lambda world: world.cancel(job), "cancel", job)
+
+
+def plane(at: float, operation: str, **body: Any) -> Step:
+    """Somebody uses SageMaker itself, past the queue."""
+
+    def act(world: World) -> None:
+        world.plane.handle(operation, body)
+
+    return Step(at, operation, act)
+
+
+def done(*names: str) -> dict[str, JobState]:
+    return dict.fromkeys(names, S.COMPLETED)
+
+
+def minutes(count: float) -> Work:
+    return Work(runtime=round(count * 60_000), stop=30_000)
+
+
+SCENARIOS: tuple[Scenario, ...] = (
+    Scenario("submit_and_complete", (submit(1, "a"),), done("a")),
+    Scenario(
+        "third_of_two_waits",
+        (submit(1, "a"), submit(2, "b"), submit(3, "c")),
+        done("a", "b", "c"),
+        pools=(pool(slots=2),),
+    ),
+    Scenario(
+        "preempt_chain",
+        (
+            submit(1, "low", priority=1),
+            submit(20, "mid", priority=2),
+            submit(90, "high", priority=3),
+        ),
+        done("low", "mid", "high"),
+        work={name: minutes(2) for name in ("low", "mid", "high")},
+    ),
+    Scenario(
+        "two_slots_four_jobs",
+        (
+            submit(1, "job1", priority=1),
+            submit(2, "job2", priority=2),
+            submit(20, "job3", priority=1),
+            submit(40, "job4", priority=3),
+        ),
+        done("job1", "job2", "job3", "job4"),
+        pools=(pool(slots=2),),
+        work={f"job{n}": minutes(1.5) for n in (1, 2, 3, 4)},
+    ),
+    Scenario(
+        "cancel_waiting",
+        (submit(1, "a"), submit(2, "b"), cancel(10, "b")),
+        {"a": S.COMPLETED, "b": S.CANCELLED},
+        runtime=500_000,
+    ),
+    Scenario(
+        "cancel_at_once",
+        (submit(1, "a"), cancel(1, "a")),
+        {"a": S.CANCELLED},
+        runtime=2_000_000,
+    ),
+    Scenario(
+        "cancel_while_starting",
+        (submit(1, "a"), submit(2, "b"), cancel(10, "a")),
+        {"a": S.CANCELLED, "b": S.COMPLETED},
+        knobs={"start_seconds": 30},
+        work={"a": Work(runtime=9_000_000)},
+    ),
+    Scenario(
+        "cancel_running",
+        (submit(1, "a"), submit(2, "b"), cancel(30, "a")),
+        {"a": S.CANCELLED, "b": S.COMPLETED},
+        work={"a": Work(runtime=9_000_000, stop=20_000)},
+    ),
+    Scenario(
+        "cancel_while_stopping",
+        (submit(1, "low"), submit(20, "high", priority=1), cancel(35, "low")),
+        {"low": S.CANCELLED, "high": S.COMPLETED},
+        work={"low": Work(runtime=9_000_000, stop=60_000)},
+    ),
+    Scenario(
+        "cancel_the_claimant",
+        (submit(1, "low"), submit(20, "high", priority=1), cancel(35, "high")),
+        {"low": S.COMPLETED, "high": S.CANCELLED},
+        work={"low": Work(runtime=120_000, stop=60_000), "high": Work(runtime=9_000_000)},
+    ),
+    Scenario(
+        "no_capacity_at_create",
+        (submit(1, "a"), submit(2, "b", priority=1)),
+        done("a", "b"),
+        knobs={"refuse_creates": 2},
+    ),
+    Scenario(
+        "no_capacity_later",
+        (submit(1, "a"), submit(2, "b")),
+        done("a", "b"),
+        knobs={"fail_provisioning": 1, "start_seconds": 10},
+    ),
+    Scenario(
+        "second_choice_pool",
+        (
+            submit(1, "a", pools="p,q"),
+            submit(2, "b", pools="p,q"),
+            submit(20, "c", pools="p,q", priority=5),
+        ),
+        done("a", "b", "c"),
+        pools=(pool("p"), pool("q")),
+        knobs={"refuse_creates": 1},
+        work={name: minutes(2) for name in "abc"},
+    ),
+    Scenario(
+        "one_evicts_three",
+        (
+            submit(1, "s1"),
+            submit(2, "s2"),
+            submit(3, "s3"),
+            submit(4, "other", priority=9),
+            submit(30, "big", slots=3, priority=5),
+        ),
+        done("s1", "s2", "s3", "big", "other"),
+        pools=(pool(slots=4),),
+        work={
+            "s1": Work(runtime=100_000, stop=5_000),
+            "s2": Work(runtime=100_000, stop=15_000),
+            "s3": Work(runtime=100_000, stop=25_000),
+            "big": Work(runtime=100_000),
+        },
+        runtime=150_000,
+    ),
+    Scenario(
+        "fault_then_back_off",
+        (submit(1, "a"), submit(5, "b")),
+        done("a", "b"),
+        knobs={"fail_internally": 1, "start_seconds": 5},
+        runtime=100_000,
+    ),
+    Scenario(
+        "completes_while_stopping",
+        (submit(1, "low"), submit(30, "high", priority=1)),
+        done("low", "high"),
+        work={"low": Work(runtime=45_000, stop=60_000), "high": minutes(1)},
+    ),
+    Scenario(
+        "max_runtime_over_attempts",
+        (submit(1, "low", max_runtime=100), submit(61, "high", priority=1)),
+        {"low": S.FAILED, "high": S.COMPLETED},
+        work={"low": Work(runtime=9_000_000), "high": minutes(1)},
+    ),
+    Scenario(
+        "fails_and_tries_again",
+        (submit(1, "a", retries="1"),),
+        {"a": S.FAILED},
+        work={"a": Work(runtime=40_000, exit_code=1, checkpoint=False)},
+    ),
+    Scenario(
+        "pending_too_long",
+        (submit(1, "a", pools="p,q"), submit(2, "b", pools="p")),
+        done("a", "b"),
+        pools=(pool("p", pending_timeout=60_000), pool("q")),
+        knobs={"stick_pending": 1, "start_seconds": 5},
+        runtime=100_000,
+    ),
+    Scenario(
+        "account_limit_is_smaller",
+        (submit(1, "a"), submit(2, "b")),
+        done("a", "b"),
+        pools=(pool(slots=2),),
+        knobs={"limits": {"ml.m5.large": 1}},
+        runtime=100_000,
+    ),
+    Scenario(
+        "name_is_taken",
+        (
+            submit(1, "first"),
+            submit(2, "a"),
+            plane(3, "CreateTrainingJob", **request("a")),
+            submit(5, "b"),
+        ),
+        {"first": S.COMPLETED, "a": S.FAILED, "b": S.COMPLETED},
+        runtime=70_000,
+    ),
+    Scenario(
+        "stopped_by_others",
+        (submit(1, "a"), submit(2, "b"), plane(30, "StopTrainingJob", TrainingJobName="a")),
+        {"a": S.STOPPED, "b": S.COMPLETED},
+        runtime=100_000,
+    ),
+)

@@ -1,0 +1,431 @@
+"""A whole queue on a virtual clock, in which every call to AWS goes through a gate.
+
+The manager, the store and the SageMaker adapter are the real ones; DynamoDB is `fake_dynamodb`,
+SageMaker is the emulator's training plane. Each trigger (request, event, asked-for pass, tick) is
+an invocation of its own, with a manager of its own, as a fresh Lambda would be. The gate decides
+what becomes of each call: it may count it, kill the handler before or after it, let other handlers
+go first, throttle it, or lose its answer.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from slotq.local.knobs import Knobs
+from slotq.local.plane import Plane
+from slotq.local.plane_client import PlaneClient
+from slotq.local.training_job import TrainingJob
+from slotq.local.virtual import VirtualClock, VirtualRunner, Work
+from slotq_core.adapters.dynamodb import DynamoStore, table_definition
+from slotq_core.adapters.lambda_invoke import AsynchronousPass
+from slotq_core.adapters.sagemaker import SageMakerTraining, observation_of
+from slotq_core.errors import Refused, SlotQError
+from slotq_core.manager import QueueManager
+from slotq_core.model import Demand, Pool
+from slotq_core.wire import parse_submission
+from tests.faults.fake_dynamodb import FakeDynamo
+from tests.faults.promises import CONVERGENT, Watch
+from tests.queue_world import request
+
+logging.getLogger("slotq_core.adapters.lambda_invoke").disabled = True
+
+START = 1_790_000_000_000
+TABLE = "queue"
+TYPES = {"p": "ml.m5.large", "q": "ml.c5.xlarge", "r": "ml.r5.large"}
+"""Each pool has an instance type of its own, so that the plane's count tells them apart."""
+TICK = 60_000
+SOON = 50
+"""How long an event or an asked-for pass takes to arrive (ms)."""
+LAG = 1_000
+"""How far behind an index may be (ms)."""
+MOST_CALLS = 20_000
+"""Of one invocation. More than this is a loop without end."""
+AGAIN = " again"
+RETRIES = (60_000, 120_000)
+"""When Lambda tries an asynchronous invocation again that has failed."""
+
+
+def pool(name: str = "p", slots: int = 1, **fields: Any) -> Pool:
+    return Pool(name=name, instance_type=TYPES[name], capacity=Demand(slots=slots), **fields)
+
+
+class Killed(BaseException):
+    """The handler is gone, in the middle of whatever it did. Nothing in the queue catches it."""
+
+
+@dataclass
+class Invocation:
+    """One run of the handler."""
+
+    number: int
+    label: str
+    calls: int = 0
+    dead: bool = False
+
+
+@dataclass(frozen=True)
+class Call:
+    invocation: Invocation
+    service: str
+    operation: str
+    request: Mapping[str, Any]
+    do: Callable[[], Any]
+
+    def __str__(self) -> str:
+        at = self.request.get("TrainingJobName") or _keys(self.request)
+        return f"{self.service}:{self.operation} {at}".rstrip()
+
+
+class Gate:
+    """Lets everything through; others do more."""
+
+    def through(self, call: Call) -> Any:
+        return call.do()
+
+
+EventPolicy = Callable[[Mapping[str, Any]], Iterable[int]]
+"""After how many milliseconds an event is delivered: none, one or several times."""
+
+
+def delivered(_: Mapping[str, Any]) -> Iterable[int]:
+    return (SOON,)
+
+
+@dataclass(order=True)
+class _Due:
+    at: int
+    number: int
+    label: str = field(compare=False)
+    body: Callable[[], None] = field(compare=False)
+
+
+class World:
+    def __init__(
+        self,
+        *pools: Pool,
+        work: Mapping[str, Work] | None = None,
+        knobs: Knobs | None = None,
+        gate: Gate | None = None,
+        events: EventPolicy = delivered,
+        runtime: int = 200_000,
+        retries: tuple[int, ...] = RETRIES,
+        leases: bool = True,
+    ) -> None:
+        """`runtime`: of each job that `work` does not name (ms). `leases=False`: each lease is over
+        as soon as it is taken, so that passes run beside each other: it must do no harm."""
+        self.pools = pools or (pool(),)
+        self.gate = gate or Gate()
+        self.event_policy = events
+        self.retries = retries
+        self.leases = leases
+        self.clock = VirtualClock(START)
+        self.watch = Watch(self)
+        self.ours: set[str] = set()
+        """Training jobs that the queue has created."""
+        self.history: list[str] = []
+        """What happened, a line each: for people, when something breaks."""
+        self.refused: set[str] = set()
+        self.accepted: set[str] = set()
+        self.users_ask_again = True
+        self.calls = 0
+        """Of the handlers to AWS."""
+        work, default = dict(work or {}), Work(runtime=runtime)
+        self.plane = Plane(
+            clock=self.clock,
+            runner=VirtualRunner(clock=self.clock, work_of=lambda job, _: work.get(job, default)),
+            emit=self._emit,
+            knobs=knobs,
+        )
+        self.dynamo = FakeDynamo()
+        self.dynamo.create_table(**table_definition(TABLE))
+        self.dynamo.on_write = self.watch.wrote
+        self.dynamo.now, self.dynamo.lag = self.clock.now, LAG
+        self._services = {
+            "dynamodb": self.dynamo,
+            "sagemaker": _Plane(self),
+            "lambda": _Lambda(self),
+        }
+        self._due: list[_Due] = []
+        self._numbers = itertools.count()
+        self._invocations = itertools.count(1)
+        DynamoStore(self.dynamo, TABLE).configure(self.pools, who="campaign", now=START)
+        self.after(TICK, "tick", self._tick)
+
+    # --- what the outside does
+
+    def submit(self, name: str, *, tries: int = 3, **fields: Any) -> None:
+        """A user's request; a user who got no answer asks again, after five seconds."""
+        kind = fields.pop("instance_type", self.pools[0].instance_type)
+        limit = fields.pop("max_runtime", None)
+        body = request(name, **fields)
+        body["ResourceConfig"]["InstanceType"] = kind
+        if limit:
+            body["StoppingCondition"]["MaxRuntimeInSeconds"] = limit
+        submission, wanted = parse_submission(json.dumps(body))
+
+        def ask(manager: QueueManager, _: Invocation) -> None:
+            manager.submit(submission, wanted, submitter="ann")
+            self.accepted.add(name)
+            if name not in self.watch.jobs:
+                self.watch.note("1 nothing lost", f"{name} was accepted and is not kept")
+
+        self._user(f"submit {name}", ask, tries)
+
+    def cancel(self, name: str, *, tries: int = 3) -> None:
+        self._user(f"cancel {name}", lambda manager, _: manager.cancel(name, by="ann"), tries)
+
+    def _user(
+        self, label: str, verb: Callable[[QueueManager, Invocation], object], tries: int
+    ) -> None:
+        if not self.invoke(label, verb) and tries > 1 and self.users_ask_again:
+            self.after(5_000, label + AGAIN, lambda: self._user(label, verb, tries - 1))
+
+    def tick(self) -> None:
+        self._asynchronous("tick", on_tick)
+
+    def _tick(self) -> None:
+        self.after(TICK, "tick", self._tick)
+        self.tick()
+
+    def run_pass(self) -> None:
+        self._asynchronous("pass", on_pass)
+
+    def deliver(self, event: Mapping[str, Any]) -> None:
+        self._asynchronous(_named(event), on_event(event, self.clock.now))
+
+    def _asynchronous(
+        self, label: str, body: Callable[[QueueManager, Invocation], object], tried: int = 0
+    ) -> None:
+        """As Lambda does: an asynchronous invocation that fails is tried twice more."""
+        if not self.invoke(label, body) and tried < len(self.retries):
+            self.after(
+                self.retries[tried],
+                label + AGAIN,
+                lambda: self._asynchronous(label, body, tried + 1),
+            )
+
+    # --- time
+
+    def after(self, delay: int, label: str, body: Callable[[], None]) -> None:
+        entry = _Due(self.clock.now() + delay, next(self._numbers), label, body)
+        heapq.heappush(self._due, entry)
+
+    def take_due(self, label: str) -> list[Callable[[], None]]:
+        """What is due under that label, which then is due no more."""
+        taken = [due.body for due in self._due if due.label == label]
+        self._due = [due for due in self._due if due.label != label]
+        heapq.heapify(self._due)
+        return taken
+
+    def next_due(self) -> int:
+        dues = [self._due[0].at] if self._due else []
+        return min([*dues, *filter(None, [self.plane.next_due()])])
+
+    def step(self) -> None:
+        """Go to the next moment at which anything happens, and let that one thing happen."""
+        at = max(self.clock.now(), self.next_due())
+        self.clock.set(at)
+        self._advance()
+        if self._due and self._due[0].at <= at:
+            heapq.heappop(self._due).body()
+        self.look()
+
+    def go(self, seconds: float) -> None:
+        until = self.clock.now() + round(seconds * 1000)
+        while self.next_due() <= until and not self.watch.broken:
+            self.step()
+        self.clock.set(max(self.clock.now(), until))
+
+    def go_until_over(self, *, hours: float = 3) -> None:
+        """Until every job has ended and nothing is on its way but ticks, or something is broken."""
+        until = self.clock.now() + round(hours * 3_600_000)
+        while not self.watch.broken and self.clock.now() < until and not self.over:
+            self.step()
+
+    @property
+    def over(self) -> bool:
+        jobs = self.watch.jobs.values()
+        quiet = all(due.label == "tick" for due in self._due)
+        return quiet and all(job.terminal for job in jobs) and not self.ours_live()
+
+    def forget_retries(self) -> None:
+        """Nobody tries or asks again, and no event that is under way arrives."""
+        self.retries = ()
+        lost = {"event", "pass"}
+        self._due = [
+            due for due in self._due if not due.label.endswith(AGAIN) and due.label not in lost
+        ]
+        heapq.heapify(self._due)
+        self.users_ask_again = False
+
+    def _advance(self) -> None:
+        self.plane.advance()
+        self.look()
+
+    def look(self) -> None:
+        self.watch.look_at_plane()
+
+    # --- what runs
+
+    def invoke(self, label: str, body: Callable[[QueueManager, Invocation], object]) -> bool:
+        """One run of the handler; whether it got to its end."""
+        invocation = Invocation(next(self._invocations), label)
+        self.say(f"[{invocation.number}] {label}")
+        try:
+            body(self.manager(invocation), invocation)
+        except Killed:
+            self.say(f"[{invocation.number}] killed")
+            return False
+        except Refused as error:
+            self.refused.add(label.removesuffix(AGAIN))
+            self.say(f"[{invocation.number}] refused: {error}")
+        except SlotQError as error:
+            self.say(f"[{invocation.number}] {type(error).__name__}: {error}")
+            return False
+        return True
+
+    def manager(self, invocation: Invocation) -> QueueManager:
+        kind = DynamoStore if self.leases else _Leaseless
+        sagemaker, lambdas = self.wire(invocation, "sagemaker"), self.wire(invocation, "lambda")
+        training = SageMakerTraining(queue=TABLE, clock=self.clock, make_client=lambda: sagemaker)
+        return QueueManager(
+            store=kind(self.wire(invocation, "dynamodb"), TABLE),
+            training=training,
+            clock=self.clock,
+            notifier=AsynchronousPass(lambda: lambdas, "slotq"),
+        )
+
+    def wire(self, invocation: Invocation, service: str) -> Any:
+        """A client of that service, whose calls are this invocation's and go through the gate."""
+        return _Wire(self, invocation, service, self._services[service])
+
+    def say(self, what: str) -> None:
+        self.history.append(f"{(self.clock.now() - START) / 1000:9.3f} s  {what}")
+
+    # --- SageMaker's own view
+
+    def live_training_jobs(self) -> Mapping[str, TrainingJob]:
+        return self.plane._live
+
+    def ours_live(self) -> set[str]:
+        return self.ours & set(self.plane._live)
+
+    def status_of(self, training_job: str) -> str:
+        there = self.plane._jobs.get(training_job)
+        return there.status if there else "not there"
+
+    def _emit(self, event: Mapping[str, Any]) -> None:
+        for delay in self.event_policy(event):
+            self.after(delay, "event", lambda: self.deliver(event))
+
+
+def on_pass(manager: QueueManager, invocation: Invocation) -> None:
+    manager.run_pass(holder=f"invocation-{invocation.number}")
+
+
+def on_tick(manager: QueueManager, invocation: Invocation) -> None:
+    tick = getattr(manager, "tick", manager.run_pass)
+    tick(holder=f"invocation-{invocation.number}")
+
+
+def on_event(
+    event: Mapping[str, Any], now: Callable[[], int]
+) -> Callable[[QueueManager, Invocation], None]:
+    def take_in(manager: QueueManager, invocation: Invocation) -> None:
+        manager.observe(observation_of(event["detail"], at=now()))
+        on_pass(manager, invocation)
+
+    return take_in
+
+
+class _Plane(PlaneClient):
+    """The training plane, whose creates are watched."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.plane)
+        self._world = world
+
+    def create_training_job(self, **request: Any) -> dict[str, Any]:
+        name = request["TrainingJobName"]
+        before = self._world.plane._jobs.get(name)
+        try:
+            return super().create_training_job(**request)
+        finally:
+            there = self._world.plane._jobs.get(name)
+            if there is not None and there is not before:
+                self._world.ours.add(name)
+                self._world.watch.created(there)
+                self._world.look()
+
+
+class _Leaseless(DynamoStore):
+    """A lease is over at once."""
+
+    def take_lease(self, holder: str, *, now: int, until: int) -> int | None:
+        return super().take_lease(holder, now=now, until=now)
+
+
+class _Lambda:
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def invoke(self, **_: Any) -> dict[str, Any]:
+        self._world.after(SOON, "pass", self._world.run_pass)
+        return {}
+
+
+class _Wire:
+    """A client whose calls go through the world's gate."""
+
+    def __init__(self, world: World, invocation: Invocation, service: str, target: Any) -> None:
+        self._world, self._invocation = world, invocation
+        self._service, self._target = service, target
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        target = getattr(self._target, method)
+
+        def ask(**request: Any) -> Any:
+            invocation = self._invocation
+            if invocation.dead:
+                raise Killed
+            invocation.calls += 1
+            self._world.calls += 1
+            if invocation.calls > MOST_CALLS:
+                self._world.watch.note(CONVERGENT, f"{invocation.label} makes no end of calls")
+                invocation.dead = True
+                raise Killed
+            call = Call(
+                invocation, self._service, method, request, lambda **more: target(**request, **more)
+            )
+            try:
+                return self._world.gate.through(call)
+            except Killed:
+                invocation.dead = True
+                raise
+
+        return ask
+
+
+def _named(event: Mapping[str, Any]) -> str:
+    detail = event["detail"]
+    return f"event {detail['TrainingJobName']} {detail['SecondaryStatus']}"
+
+
+def _keys(request: Mapping[str, Any]) -> str:
+    if actions := request.get("TransactItems"):
+        return ", ".join(_key(next(iter(each.values()))) for each in actions)
+    if "Key" in request or "Item" in request:
+        return _key(request)
+    pk = request.get("ExpressionAttributeValues", {}).get(":pk", {})
+    return str(pk.get("S", ""))
+
+
+def _key(action: Mapping[str, Any]) -> str:
+    key = action.get("Key") or action["Item"]
+    return f"{key['pk']['S']}/{key['sk']['S']}"

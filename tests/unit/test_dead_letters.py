@@ -1,0 +1,54 @@
+"""Letters to SQS: what they say, and that writing one never fails."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from slotq.local.virtual import VirtualClock
+from slotq_core.adapters.dead_letters import SqsDeadLetters
+
+
+class Sqs:
+    def __init__(self, error: Exception | None = None) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.error = error
+
+    def send_message(self, **request: Any) -> None:
+        if self.error:
+            raise self.error
+        self.sent.append(request)
+
+
+def letters(client: Any, url: str = "url") -> tuple[SqsDeadLetters, list[Exception]]:
+    reported: list[Exception] = []
+    written = SqsDeadLetters(client, url, clock=VirtualClock(0), report=reported.append)
+    return written, reported
+
+
+def test_a_letter_says_what_why_and_when() -> None:
+    sqs = Sqs()
+    letters(lambda: sqs)[0].put("item", "JOB#job1 JOB", "it has no state" + "!" * 5000)
+    (request,) = sqs.sent
+    assert request["QueueUrl"] == "url"
+    letter = json.loads(request["MessageBody"])
+    assert set(letter) == {"kind", "subject", "reason", "at"}
+    assert letter["at"] == "1970-01-01T00:00:00.000Z"
+    assert letter["reason"].startswith("it has no state!")
+    assert len(request["MessageBody"]) < 3000
+
+
+def test_what_goes_wrong_is_reported_and_never_raised() -> None:
+    error = RuntimeError("no such queue")
+    written, reported = letters(lambda: Sqs(error))
+    written.put("event", "job1", "odd")
+    assert reported == [error]
+
+
+def test_the_client_is_made_when_it_is_needed() -> None:
+    def never() -> Any:
+        raise AssertionError
+
+    written, reported = letters(never, url="")
+    written.put("event", "job1", "odd")
+    assert reported == []

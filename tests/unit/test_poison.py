@@ -1,0 +1,75 @@
+"""Items that cannot be read: told once, put out of the way, and nothing else stops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from slotq_core.errors import NotUnderstood, Unavailable
+from slotq_core.ports import Observation, Phase, Poison, World
+from tests.queue_world import QueueWorld
+
+BROKEN = Poison(key="JOB#odd JOB", reason="it has no jobState")
+
+
+class Poisoned:
+    """A store that finds something it cannot read until that is quarantined."""
+
+    def __init__(self, world: QueueWorld) -> None:
+        self.found: tuple[Poison, ...] = (BROKEN,)
+        self.quarantined: list[Poison] = []
+        self.refuse: Exception | None = None
+        self._load = world.store.load
+        world.store.load = self.load
+        world.store.quarantine = self.quarantine
+
+    def load(self, now: int) -> World:
+        return replace(self._load(now), poison=self.found)
+
+    def quarantine(self, poison: Poison) -> None:
+        if self.refuse:
+            raise self.refuse
+        self.quarantined.append(poison)
+        self.found = ()
+
+
+def test_an_item_that_cannot_be_read_is_told_once_and_stops_nothing():
+    world = QueueWorld()
+    poisoned = Poisoned(world)
+    world.submit("job1")
+    result = world.manager.run_pass()
+    assert result.troubles == ("JOB#odd JOB: it has no jobState",)
+    assert world.letters == [("item", "JOB#odd JOB", "it has no jobState")]
+    assert poisoned.quarantined == [BROKEN]
+    assert world.states() == {"job1": "starting"}
+
+
+def test_one_that_cannot_be_put_out_of_the_way_is_still_told_once():
+    world = QueueWorld()
+    poisoned = Poisoned(world)
+    poisoned.refuse = Unavailable("no answer")
+    for _ in range(3):
+        result = world.manager.run_pass()
+    assert len(world.letters) == 1
+    assert result.troubles == ("JOB#odd JOB: could not be put out of the way: no answer",)
+    poisoned.refuse = None
+    world.manager.run_pass()
+    assert poisoned.quarantined == [BROKEN]
+    assert len(world.letters) == 1
+
+
+def test_news_of_a_job_that_cannot_be_read_goes_to_the_dead_letters():
+    world = QueueWorld()
+    world.submit("job1")
+    world.deliver()
+
+    def unreadable(name: str) -> Any:
+        raise NotUnderstood(f"job {name} has no state")
+
+    job, world.store.job = world.store.job, unreadable
+    news = Observation(training_job="job1", phase=Phase.COMPLETED, at=0)
+    world.manager.observe(news)
+    world.manager.observe(news)
+    assert world.letters == [("job", "job1", "job job1 has no state")]
+    world.store.job = job
+    assert world.states() == {"job1": "running"}
