@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq.simulate import simulate
+from slotq.simulate.live import live_record
+from slotq.simulate.report import unequal
 from slotq.simulate.scenario import JobSpec, PoolSpec, ProjectSpec, Scenario
 from slotq_core.model import Demand, JobState, Snapshot
 from slotq_core.policy.accounts import Accounts
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.lines import heads_needed, line_of
+from slotq_core.policy.order import position
 from slotq_core.policy.plan import Evict, Plan, Start
 from slotq_core.policy.shares import Sharer, divide
 
@@ -180,3 +187,23 @@ def test_a_division_is_fair(total: int, rows: list) -> None:
     deserved = sum(min(s.quota, s.most) for s in sharers)
     assert given_out <= max(total, deserved)
     assert not wanting or given_out >= total
+
+
+@given(worlds())
+def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scenario) -> None:
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        claimants = [job for job in snapshot.waiting if job.claim]
+        lines = {line_of(job) for job in snapshot.waiting}
+        needed = heads_needed(lines, snapshot.pools, snapshot.active, claimants, projects=True)
+        kept = {job.name: job for job in claimants}
+        for line, count in needed.items():
+            members = sorted((j for j in snapshot.waiting if line_of(j) == line), key=position)
+            kept |= {job.name: job for job in members[:count]}
+        assert plan(replace(snapshot, waiting=tuple(kept.values())), now) == planned
+
+    simulate(scenario, watch)
+
+
+@given(worlds())
+def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
+    assert unequal(simulate(scenario), live_record(scenario)) == []
