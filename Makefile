@@ -21,7 +21,7 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test demo check format validate openapi lock clean
+.PHONY: help install test faults demo check format validate openapi lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -33,6 +33,9 @@ demo: $(INSTALLED) ## The queue at work on this machine, no AWS account needed
 
 test: $(INSTALLED) ## Every test
 	$(PYTEST) -m "not built" -n $(JOBS) --dist worksteal $(ARGS)
+
+faults: $(INSTALLED) ## Crashes, races, lost and doubled events: the whole campaign (docs/faults.md)
+	$(BIN)/python -m tests.faults $(ARGS)
 
 check: $(INSTALLED) ## ruff, mypy and import-linter
 	$(BIN)/ruff check

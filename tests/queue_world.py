@@ -124,3 +124,13 @@ class QueueWorld:
         """SageMaker's own view: every training job and its status."""
         listed = self.client.list_training_jobs(MaxResults=100)["TrainingJobSummaries"]
         return {it["TrainingJobName"]: it["TrainingJobStatus"] for it in listed}
+
+
+def evicting() -> QueueWorld:
+    """job1 runs and has just been asked to stop for job2."""
+    world = QueueWorld()
+    world.submit("job1", priority=1)
+    world.deliver()
+    world.submit("job2", priority=2)
+    world.manager.run_pass()
+    return world

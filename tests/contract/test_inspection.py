@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from slotq_core.ports import Finding, Store
 from tests.contract import by_hand
 from tests.contract.by_hand import Table, active, number, text
 from tests.contract.test_poison import items
+from tests.contract.test_races import at_once, insist
 from tests.contract.worlds import (
     NOW,
     a_pool,
@@ -213,6 +216,35 @@ def test_what_changes_while_it_looks_is_no_finding(
     items.put(next(iter(copies_of(job))), {"job": {"M": items.get(by_hand.job("job1"))}})
     commit(DynamoStore(client, table), starting(job))
     assert [each for each in found if each.kind != "copy"] == []
+
+
+def test_a_look_beside_busy_handlers_finds_nothing_and_mends_nothing(racing_store: Store) -> None:
+    store = a_queue(racing_store, a_pool("p5", 4))
+    done = threading.Event()
+
+    def live(name: str) -> None:
+        for n in range(4):
+            job = insist(store, evicting(insist(store, starting(waits(store, f"{name}-{n}"))), "x"))
+            job = insist(store, evicted(job))
+            insist(store, completing(insist(store, starting(job))))
+            store.expire(now=NOW)
+
+    def lives(name: str) -> None:
+        try:
+            live(name)
+        finally:
+            done.set()
+
+    def look() -> list[Finding]:
+        found: list[Finding] = []
+        while not done.is_set():
+            found += store.inspect(mend=True)
+        return found
+
+    *ended, found, also = at_once(*(partial(lives, f"job{n}") for n in range(3)), look, look)
+    assert ended == [None] * 3
+    assert (found, also) == ([], [])
+    assert list(store.inspect()) == []
 
 
 def test_findings_are_found_in_a_pool_that_is_configured_no_more(

@@ -8,8 +8,8 @@ import pytest
 
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.dynamodb_table import POISON, health_key, held_key, line_key, wake_key
-from slotq_core.errors import Conflict, NotUnderstood, SlotQError
-from slotq_core.model import Demand
+from slotq_core.errors import Conflict, NotUnderstood, SlotQError, Unavailable
+from slotq_core.model import Demand, PoolHealth
 from slotq_core.policy.lines import line_of
 from slotq_core.ports import Poison, World
 from tests.contract import by_hand
@@ -380,6 +380,51 @@ def test_a_broken_turn_comes(dynamo: DynamoStore, items: Table) -> None:
     items.put(("SCHEDULER", "RECONCILE"), {"nextAt": text("soon")})
     assert dynamo.take_turn("RECONCILE", now=NOW, next_at=NOW + 9)
     assert not dynamo.take_turn("RECONCILE", now=NOW, next_at=NOW + 9)
+
+
+def test_what_is_learned_of_a_pool_may_be_lost_but_stops_nothing(
+    dynamo: DynamoStore, items: Table
+) -> None:
+    a_queue(dynamo)
+    items.put(health_key("p5"), {"errors": text("some")})
+    items.change(by_hand.ledger(), foreign_slots=text("some"))
+    items.put(("SEEN", "job1"), {"ours": text("no")})
+    assert dynamo.pool("p5") == a_pool()
+    dynamo.set_foreign("p5", Demand(slots=1))
+    dynamo.set_health("p5", PoolHealth(errors=1))
+    assert dynamo.sightings() == ()
+    with pytest.raises(Unavailable):
+        dynamo.configure([], who="the test", now=NOW)
+    quarantine(dynamo)
+    dynamo.set_foreign("p5", Demand(slots=1))
+    pool = dynamo.pool("p5")
+    assert pool
+    assert (pool.foreign, pool.health.errors) == (Demand(slots=1), 1)
+    items.change(("CONFIG", "POOL#p5"), name=None)
+    assert dynamo.pool("p5") is None
+
+
+def test_the_configuration_changes_even_if_its_revision_cannot_be_read(
+    dynamo: DynamoStore, items: Table
+) -> None:
+    a_queue(dynamo)
+    items.change(("CONFIG", "REVISION"), revision=text("one"))
+    a_queue(dynamo, a_pool("p5", 3))
+    a_queue(dynamo, a_pool("p5", 4))
+    assert dynamo.pools() == (a_pool("p5", 4),)
+
+
+def test_a_broken_request_or_name_is_an_error_of_its_job_alone(
+    dynamo: DynamoStore, items: Table
+) -> None:
+    a_queue(dynamo)
+    starts(dynamo, "job1")
+    items.change(("JOB#job1", "REQUEST"), jobDetails={"B": b"?"})
+    with pytest.raises(NotUnderstood, match="job1"):
+        dynamo.request("job1")
+    items.change(("NAME#job1", "NAME"), jobName=None)
+    with pytest.raises(NotUnderstood, match="job1"):
+        dynamo.job_of("job1")
 
 
 def test_listings_pass_over_what_they_cannot_read(dynamo: DynamoStore, items: Table) -> None:

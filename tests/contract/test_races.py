@@ -82,9 +82,9 @@ def test_use_adds_up_whatever_comes_at_once(racing_store: Store) -> None:
     def live(name: str) -> Callable[[], None]:
         def life() -> None:
             job = waits(store, name)
-            job = _insist(store, starting(job))
+            job = insist(store, starting(job))
             highest.append(store.load(NOW).ledgers["p5"].used.slots)
-            _insist(store, completing(job))
+            insist(store, completing(job))
 
         return life
 
@@ -205,7 +205,7 @@ def _submit(store: Store, job: Job) -> Callable[[], Job]:
     return lambda: store.submit(job, REQUEST)
 
 
-def _insist(store: Store, change: Change) -> Job:
+def insist(store: Store, change: Change) -> Job:
     while True:
         try:
             return commit(store, change)

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -170,7 +171,7 @@ class ChaosWorld(World):
             events=self._arrives,
         )
         for wish in wanted:
-            self.after(wish.at, "wish", lambda wish=wish: self._ask_for(wish))
+            self.after(wish.at, "wish", partial(self._ask_for, wish))
 
     def _arrives(self, _: Mapping[str, Any]) -> Iterable[int]:
         self.weather.count["events"] += 1
@@ -316,7 +317,7 @@ def _lambda_of(world: ChaosWorld) -> Iterator[None]:
         app.logger.setLevel("CRITICAL")
         _forget(app)
         with (
-            open(os.devnull, "w") as nowhere,
+            Path(os.devnull).open("w") as nowhere,
             redirect_stdout(nowhere),  # The metrics.
             warnings.catch_warnings(action="ignore"),
             patch.object(app, "client", world.client),

@@ -25,7 +25,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from tests.faults.promises import STABLE
+from tests.faults.promises import CONVERGENT, STABLE
 from tests.faults.scenarios import Scenario, Step
 from tests.faults.world import SOON, TICK, Call, Gate, Killed, World
 
@@ -125,7 +125,7 @@ def crash_points(calls: Sequence[Call]) -> Iterator[Crash]:
         ends = after is None or after.invocation is not call.invocation
         writes = call.operation not in READS
         for mode in MODES:
-            if begins or before and before.operation not in READS:
+            if begins or (before and before.operation not in READS):
                 yield Crash(number, BEFORE, mode)
             if writes and ends:
                 yield Crash(number, AFTER, mode)
@@ -179,6 +179,8 @@ def finish(world: World, scenario: Scenario, *, unanswered: Sequence[Step] = ())
     """The end as it should be; and from there on nothing happens any more."""
     if not world.watch.broken:
         world.watch.look_at_end(scenario.allowed(world, unanswered=unanswered))
+    if not world.watch.broken and (wrong := scenario.then(world)):
+        world.watch.note(CONVERGENT, wrong)
     finish_quietly(world)
 
 

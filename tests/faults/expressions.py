@@ -16,10 +16,11 @@ Value = Mapping[str, Any]
 Item = Mapping[str, Value]
 Names = Mapping[str, str]
 Values = Mapping[str, Value]
+Name = Callable[[Names], str]
 Condition = Callable[[Item, Names, Values], bool]
 Operand = Callable[[Item, Names, Values], Value | None]
 Update = Callable[[dict[str, Value], Names, Values], None]
-Step = Callable[[dict[str, Value], Item, Names, Values], None]
+Step = Callable[[dict[str, Value], Item, Names, Values], object]
 
 _TOKEN = re.compile(r"\s*(<>|<=|>=|[=<>(),+\-]|[:#]?[A-Za-z_][A-Za-z0-9_-]*)")
 _COMPARISONS = {"=", "<>", "<", "<=", ">", ">="}
@@ -125,6 +126,11 @@ class _Reader:
                 return lambda item, names, values: (
                     (operand(item, names, values) is not None) is wanted
                 )
+            case "attribute_type":
+                there, kind = self.arguments(2)
+                return lambda item, names, values: (
+                    (kind(item, names, values) or {})["S"] in (there(item, names, values) or {})
+                )
             case "begins_with":
                 whole, prefix = self.arguments(2)
                 return lambda item, names, values: _begins(
@@ -180,7 +186,7 @@ class _Reader:
         name = self.attribute()
         return lambda item, names, _values: item.get(name(names))
 
-    def attribute(self) -> Callable[[Names], str]:
+    def attribute(self) -> Name:
         token = self.take()
         if token.startswith("#"):
             return lambda names: names[token]
@@ -207,19 +213,35 @@ def _added(left: Operand, right: Operand, sign: int) -> Operand:
     return added
 
 
+def _assigning(name: Name, value: Operand) -> Step:
+    def assign(item: dict[str, Value], before: Item, names: Names, values: Values) -> None:
+        found = value(before, names, values)
+        if found is None:
+            raise NotUnderstood("an attribute of the expression is not in the item")
+        item[name(names)] = found
+
+    return assign
+
+
+def _counting(name: Name, value: Operand) -> Step:
+    def count(item: dict[str, Value], before: Item, names: Names, values: Values) -> None:
+        was = before.get(name(names), {"N": "0"})
+        item[name(names)] = {"N": str(_number(was) + _number(value(before, names, values)))}
+
+    return count
+
+
+def _dropping(name: Name) -> Step:
+    return lambda item, _before, names, _values: item.pop(name(names), None)
+
+
 def _set(reader: _Reader) -> Iterator[Step]:
     while True:
         name = reader.attribute()
         reader.take("=")
         value = reader.sum()
 
-        def assign(item, before, names, values, name=name, value=value):
-            found = value(before, names, values)
-            if found is None:
-                raise NotUnderstood("an attribute of the expression is not in the item")
-            item[name(names)] = found
-
-        yield assign
+        yield _assigning(name, value)
         if not reader.accept(","):
             return
 
@@ -228,11 +250,7 @@ def _add(reader: _Reader) -> Iterator[Step]:
     while True:
         name, value = reader.attribute(), reader.operand()
 
-        def count(item, before, names, values, name=name, value=value):
-            was = before.get(name(names), {"N": "0"})
-            item[name(names)] = {"N": str(_number(was) + _number(value(before, names, values)))}
-
-        yield count
+        yield _counting(name, value)
         if not reader.accept(","):
             return
 
@@ -241,10 +259,7 @@ def _remove(reader: _Reader) -> Iterator[Step]:
     while True:
         name = reader.attribute()
 
-        def drop(item, before, names, values, name=name):
-            item.pop(name(names), None)
-
-        yield drop
+        yield _dropping(name)
         if not reader.accept(","):
             return
 

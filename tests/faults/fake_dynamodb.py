@@ -343,7 +343,7 @@ class _understood:  # noqa: N801 - reads as a statement
 
     def __enter__(self) -> None: ...
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, NotUnderstood):
             raise _error(self._operation, "ValidationException", str(error)) from error
 

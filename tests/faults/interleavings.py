@@ -13,7 +13,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
+
+from botocore.exceptions import ClientError
 
 from slotq.local.knobs import Knobs
 from slotq.local.virtual import Work
@@ -38,7 +41,7 @@ class Schedule:
 
     def choose(self, able: Sequence[int], current: int | None) -> int:
         point = len(self.taken)
-        usual = current if current in able else able[0]
+        usual: int = able[0] if current is None or current not in able else current
         if point < len(self._given) and self._given[point] in able:
             chosen = self._given[point]
         elif self._rng and self._rng.random() < 0.3:
@@ -64,6 +67,8 @@ class Baton(Gate):
         self._alive: list[int] = []
         self._over = threading.Semaphore(0)
         self._me = threading.local()
+        self._refused: int | None = None
+        """Who has run into another's transaction just now."""
         self.errors: list[BaseException] = []
         self.switches: list[str] = []
 
@@ -98,7 +103,13 @@ class Baton(Gate):
         me: int | None = getattr(self._me, "number", None)
         if me is None or len(self._alive) < 2:
             return
-        chosen = self._schedule.choose(self._alive, me)
+        if self._refused == me:
+            # A transaction under way ends within milliseconds: whoever ran into it does not go
+            # round and round meanwhile.
+            self._refused = None
+            chosen = self._schedule.choose([*(n for n in self._alive if n != me), me], None)
+        else:
+            chosen = self._schedule.choose(list(self._alive), me)
         if chosen != me:
             self._turns[chosen].release()
             self._turns[me].acquire()
@@ -108,9 +119,13 @@ class Baton(Gate):
             return call.do()
         self.switch()
         self.switches.append(f"[{call.invocation.number}] {call}")
-        if call.operation == "transact_write_items":
-            return call.do(during=self.switch)
-        return call.do()
+        more = {"during": self.switch} if call.operation == "transact_write_items" else {}
+        try:
+            return call.do(**more)
+        except ClientError as error:
+            if "TransactionConflict" in str(error):
+                self._refused = self._me.number
+            raise
 
 
 Handler = Callable[[World], None]
@@ -152,7 +167,7 @@ def run(case: Case, schedule: Schedule) -> World:
     )
     case.before(world)
     if not world.watch.broken:
-        gate.run([lambda act=act: act(world) for _, act in case.handlers])
+        gate.run([partial(act, world) for _, act in case.handlers])
         world.history += [f"      {line}" for line in gate.switches]
         for error in gate.errors:
             world.watch.note(CONVERGENT, f"a handler ended with {error!r}")

@@ -1,4 +1,5 @@
-"""The promises of DESIGN section 3, watched at every write of the store and every call of the plane.
+"""The promises of DESIGN section 3, watched at every write of the store and every step of
+the plane.
 
 What is checked is read from the table's raw items and from the training plane itself, not from the
 queue's own view of them. Nothing is raised, for the queue may survive an exception: what is broken
@@ -12,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from slotq_core.adapters.dynamodb_items import job_of
-from slotq_core.adapters.sagemaker import JOB_TAG, QUEUE_TAG, TOKEN_TAG
+from slotq_core.adapters.sagemaker import JOB_TAG, QUEUE_TAG
+from slotq_core.adapters.sagemaker_news import TOKEN_TAG
 from slotq_core.lifecycle import TRANSITIONS
 from slotq_core.model import Demand, Job, JobState, StopCause
 from tests.faults.expressions import Item
@@ -48,6 +50,8 @@ class Watch:
     world: World
     broken: list[Broken] = field(default_factory=list)
     jobs: dict[str, Job] = field(default_factory=dict)
+    gone: dict[str, Job] = field(default_factory=dict)
+    """Jobs whose history was kept for its time, as they ended."""
     decisions: int = 0
     """Writes that were no scheduling of the scheduler itself."""
     _copies: dict[str, dict[Key, Item]] = field(default_factory=dict)
@@ -90,6 +94,18 @@ class Watch:
             self._check_copies(name)
         for pool in pools:
             self._check_ledger(pool)
+
+    def swept(self, key: Key) -> None:
+        """An item has gone because its time was over: only ended jobs' records do that."""
+        if not key[0].startswith(("JOB#", "NAME#")):
+            self.note(LOST, f"{key} has expired")
+        elif key[1] == "JOB":
+            job = self.jobs.pop(key[0].removeprefix("JOB#"))
+            self.gone[job.name] = job
+            self._cancelled.discard(job.name)
+            self._tokens.clear()
+            if not job.terminal:
+                self.note(LOST, f"{job.name} has expired while it was {job.state}")
 
     def _job_changed(self, name: str, before: Item | None, after: Item | None) -> str:
         was = self.jobs.get(name)
@@ -216,11 +232,11 @@ class Watch:
     def look_at_end(self, expected: Mapping[str, Iterable[JobState | None]]) -> None:
         """Everything is over: each job where it should be, and nothing held by anybody."""
         for name, allowed in expected.items():
-            state = self.jobs[name].state if name in self.jobs else None
+            job = self.jobs.get(name) or self.gone.get(name)
+            state = job.state if job else None
             if state not in set(allowed):
-                promise = LOST if state is None or state in TRANSITIONS else CONVERGENT
                 wanted = " or ".join(sorted(str(each) for each in allowed))
-                self.note(promise, f"{name} is {state} in the end, not {wanted}")
+                self.note(LOST, f"{name} is {state} in the end, not {wanted}")
         for name, job in self.jobs.items():
             if not job.terminal:
                 self.note(CONVERGENT, f"{name} never ends: it is {job.state}")

@@ -4,13 +4,18 @@ wrong on SageMaker's side, and how it must end, whatever happens to the handlers
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from slotq.local.errors import PlaneError
 from slotq.local.knobs import Knobs
 from slotq.local.virtual import Work
+from slotq_core.adapters.sagemaker import JOB_TAG, QUEUE_TAG
+from slotq_core.adapters.sagemaker_news import TOKEN_TAG
 from slotq_core.model import JobState, Pool
-from tests.faults.world import EventPolicy, Gate, World, delivered, pool
+from tests.faults.world import TABLE, EventPolicy, Gate, World, delivered, pool
 from tests.queue_world import request
 
 S = JobState
@@ -39,6 +44,14 @@ class Scenario:
     work: Mapping[str, Work] = field(default_factory=dict)
     knobs: Mapping[str, Any] = field(default_factory=dict)
     runtime: int = 200_000
+    per_commit: int | None = None
+    """Jobs in one transaction; None: as many as usual."""
+    history: int | None = None
+    """How long ended jobs are kept (ms); None: as usual."""
+    or_else: Mapping[str, frozenset[JobState | None]] = field(default_factory=dict)
+    """How else a job may end, where a fault has put somebody else's deed before or after it."""
+    then: Callable[[World], str] = lambda _: ""
+    """What else must hold in the end: says what does not."""
 
     def world(
         self, gate: Gate | None = None, *, events: EventPolicy = delivered, **more: Any
@@ -50,16 +63,16 @@ class Scenario:
             gate=gate,
             events=events,
             runtime=self.runtime,
+            per_commit=self.per_commit,
+            history=self.history,
             **more,
         )
         for step in self.steps:
-            world.after(round(step.at * 1000), step.label, lambda act=step.act: act(world))
+            world.after(round(step.at * 1000), step.label, partial(step.act, world))
         return world
 
     def without(self, index: int) -> Scenario:
         """The same story without one of its steps; for finding the shortest."""
-        from dataclasses import replace
-
         left = tuple(step for number, step in enumerate(self.steps) if number != index)
         return replace(self, steps=left)
 
@@ -70,6 +83,8 @@ class Scenario:
         ends: dict[str, set[JobState | None]] = {
             name: {state} for name, state in self.ends.items() if name in submitted
         }
+        for name, others in self.or_else.items():
+            ends.get(name, set()).update(others)
         for step in unanswered:
             if step.verb == "submit" and step.job not in world.accepted:
                 ends[step.job].add(None)
@@ -96,9 +111,39 @@ def plane(at: float, operation: str, **body: Any) -> Step:
     """Somebody uses SageMaker itself, past the queue."""
 
     def act(world: World) -> None:
-        world.plane.handle(operation, body)
+        with suppress(PlaneError):  # It may not be there (yet): then it is nobody's fault.
+            world.plane.handle(operation, body)
 
     return Step(at, operation, act)
+
+
+def until(at: float) -> Step:
+    """The story is not over before."""
+    return Step(at, "time goes by", lambda _: None)
+
+
+def ghost(name: str) -> dict[str, Any]:
+    """A training job that bears the queue's tags and that no job expects."""
+    body = request(name)
+    tags = {QUEUE_TAG: TABLE, JOB_TAG: name, TOKEN_TAG: "unknown"}
+    body["Tags"] += [{"Key": key, "Value": value} for key, value in tags.items()]
+    return body
+
+
+def is_now(training_job: str, status: str) -> Callable[[World], str]:
+    def look(world: World) -> str:
+        now = world.status_of(training_job)
+        return "" if now == status else f"{training_job} is {now}, not {status}"
+
+    return look
+
+
+def nothing_left_of(job: str) -> Callable[[World], str]:
+    def look(world: World) -> str:
+        keys = [key for key in world.table.items if job in key[0].split("#") + key[1].split("#")]
+        return f"of {job} there is still {keys}" if keys else ""
+
+    return look
 
 
 def done(*names: str) -> dict[str, JobState]:
@@ -270,11 +315,60 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         {"first": S.COMPLETED, "a": S.FAILED, "b": S.COMPLETED},
         runtime=70_000,
+        or_else={"a": frozenset({S.COMPLETED, None})},
     ),
     Scenario(
         "stopped_by_others",
         (submit(1, "a"), submit(2, "b"), plane(30, "StopTrainingJob", TrainingJobName="a")),
         {"a": S.STOPPED, "b": S.COMPLETED},
         runtime=100_000,
+        or_else={"a": frozenset({S.COMPLETED})},
+    ),
+    Scenario(
+        "large_eviction_in_two_transactions",
+        (
+            *(submit(1 + n, f"s{n}") for n in range(5)),
+            submit(30, "big", slots=5, priority=5),
+        ),
+        done("big", *(f"s{n}" for n in range(5))),
+        pools=(pool(slots=5),),
+        work={f"s{n}": Work(runtime=60_000, stop=5_000 * n) for n in range(5)},
+        runtime=40_000,
+        per_commit=3,
+    ),
+    Scenario(
+        "an_orphan_is_stopped",
+        (submit(1, "a"), plane(10, "CreateTrainingJob", **ghost("ghost")), until(1560)),
+        done("a"),
+        work={"ghost": Work(runtime=None)},
+        runtime=100_000,
+        then=is_now("ghost", "Stopped"),
+    ),
+    Scenario(
+        "foreign_training_jobs_count",
+        (
+            plane(0.5, "CreateTrainingJob", **request("theirs")),
+            submit(61, "a"),
+            submit(62, "b"),
+            until(480),
+        ),
+        done("a", "b"),
+        pools=(pool(slots=2, count_foreign=True),),
+        work={"theirs": Work(runtime=400_000)},
+        runtime=100_000,
+        then=is_now("theirs", "Completed"),
+    ),
+    Scenario(
+        "history_goes_and_the_name_comes_again",
+        (
+            submit(1, "a"),
+            plane(320, "DeleteTrainingJob", TrainingJobName="a"),
+            submit(330, "a"),
+            until(1_500),
+        ),
+        done("a"),
+        runtime=40_000,
+        history=200_000,
+        then=nothing_left_of("a"),
     ),
 )

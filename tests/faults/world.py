@@ -22,14 +22,16 @@ from slotq.local.plane import Plane
 from slotq.local.plane_client import PlaneClient
 from slotq.local.training_job import TrainingJob
 from slotq.local.virtual import VirtualClock, VirtualRunner, Work
+from slotq_core import manager as manager_module
 from slotq_core.adapters.dynamodb import DynamoStore, table_definition
 from slotq_core.adapters.lambda_invoke import AsynchronousPass
-from slotq_core.adapters.sagemaker import SageMakerTraining, observation_of
+from slotq_core.adapters.sagemaker import SageMakerTraining
+from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.errors import Refused, SlotQError
-from slotq_core.manager import QueueManager
+from slotq_core.manager import JOBS_PER_COMMIT, QueueManager
 from slotq_core.model import Demand, Pool
 from slotq_core.wire import parse_submission
-from tests.faults.fake_dynamodb import FakeDynamo
+from tests.faults.fake_dynamodb import FakeDynamo, Table
 from tests.faults.promises import CONVERGENT, Watch
 from tests.queue_world import request
 
@@ -44,7 +46,7 @@ SOON = 50
 """How long an event or an asked-for pass takes to arrive (ms)."""
 LAG = 1_000
 """How far behind an index may be (ms)."""
-MOST_CALLS = 20_000
+MOST_CALLS = 5_000
 """Of one invocation. More than this is a loop without end."""
 AGAIN = " again"
 RETRIES = (60_000, 120_000)
@@ -75,7 +77,7 @@ class Call:
     service: str
     operation: str
     request: Mapping[str, Any]
-    do: Callable[[], Any]
+    do: Callable[..., Any]
 
     def __str__(self) -> str:
         at = self.request.get("TrainingJobName") or _keys(self.request)
@@ -116,6 +118,8 @@ class World:
         runtime: int = 200_000,
         retries: tuple[int, ...] = RETRIES,
         leases: bool = True,
+        per_commit: int | None = None,
+        history: int | None = None,
     ) -> None:
         """`runtime`: of each job that `work` does not name (ms). `leases=False`: each lease is over
         as soon as it is taken, so that passes run beside each other: it must do no harm."""
@@ -124,6 +128,8 @@ class World:
         self.event_policy = events
         self.retries = retries
         self.leases = leases
+        self._kept = {} if history is None else {"history": history}
+        manager_module.JOBS_PER_COMMIT = per_commit or JOBS_PER_COMMIT
         self.clock = VirtualClock(START)
         self.watch = Watch(self)
         self.ours: set[str] = set()
@@ -191,7 +197,20 @@ class World:
 
     def _tick(self) -> None:
         self.after(TICK, "tick", self._tick)
+        self._sweep()
         self.tick()
+
+    @property
+    def table(self) -> Table:
+        return self.dynamo.tables[TABLE]
+
+    def _sweep(self) -> None:
+        """DynamoDB removes what has expired."""
+        now = self.clock.now() // 1000
+        for key, item in list(self.table.items.items()):
+            if "expiresAt" in item and int(item["expiresAt"]["N"]) <= now:
+                self.table.put(key, None)
+                self.watch.swept(key)
 
     def run_pass(self) -> None:
         self._asynchronous("pass", on_pass)
@@ -288,6 +307,9 @@ class World:
         except SlotQError as error:
             self.say(f"[{invocation.number}] {type(error).__name__}: {error}")
             return False
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a bug
+            self.watch.note(CONVERGENT, f"{label}: a bug: {error!r}"[:300])
+            return False
         return True
 
     def manager(self, invocation: Invocation) -> QueueManager:
@@ -295,7 +317,7 @@ class World:
         sagemaker, lambdas = self.wire(invocation, "sagemaker"), self.wire(invocation, "lambda")
         training = SageMakerTraining(queue=TABLE, clock=self.clock, make_client=lambda: sagemaker)
         return QueueManager(
-            store=kind(self.wire(invocation, "dynamodb"), TABLE),
+            store=kind(self.wire(invocation, "dynamodb"), TABLE, **self._kept),
             training=training,
             clock=self.clock,
             notifier=AsynchronousPass(lambda: lambdas, "slotq"),

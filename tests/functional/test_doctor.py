@@ -81,7 +81,7 @@ def test_the_tick_reconciles_every_five_minutes_and_says_so(account: Account, ou
     for _ in range(5):
         later(account, MINUTE)
         account.send("tick")
-    assert account.plane.calls["ListTrainingJobs"] == listings + 2
+    assert account.plane.calls["ListTrainingJobs"] == listings + 1
     assert account.plane.calls["StopTrainingJob"] == 1
     assert account.plane.calls["ListTags"] == 1
 

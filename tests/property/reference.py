@@ -54,7 +54,7 @@ class _World:
             for job in self.running.values()
             if self.where[job.name] == pool.name and job.state is not JobState.RUNNING
         ]
-        return bool(probes) or self.now < pool.health.not_before
+        return bool(probes) or self.now < (pool.health.not_before or 0)
 
     def coming(self, pool: Pool) -> int:
         stopping = self.stopping.values()

@@ -8,25 +8,14 @@ from dataclasses import replace
 import pytest
 
 from slotq.local.virtual import VirtualClock
-from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.effects import HANDLER_LIFETIME
-from slotq_core.errors import Conflict, NameTaken, NoSuchJob, TooLate, Unavailable
-from slotq_core.model import AttemptOutcome, JobState, StopCause
+from slotq_core.errors import Conflict, NameTaken, Unavailable
+from slotq_core.model import AttemptOutcome, JobState
 from slotq_core.names import training_job_name
 from slotq_core.ports import Observation, Phase
-from tests.queue_world import INSTANCE_TYPE, QueueWorld, pool, request
+from tests.queue_world import INSTANCE_TYPE, QueueWorld, evicting, pool, request
 
 LIFETIME = HANDLER_LIFETIME / 1000
-
-
-def evicting() -> QueueWorld:
-    """job1 runs and has just been asked to stop for job2."""
-    world = QueueWorld()
-    world.submit("job1", priority=1)
-    world.deliver()
-    world.submit("job2", priority=2)
-    world.manager.run_pass()
-    return world
 
 
 def test_a_job_goes_in_and_comes_out():
@@ -263,139 +252,6 @@ def test_a_request_that_sagemaker_rejects_fails_the_job_with_its_message():
     assert "not available in this region" in world.job("job1").message
 
 
-def test_cancelled_while_it_waits():
-    world = evicting()
-    world.manager.cancel("job2", by="ann")
-    world.deliver()
-    assert world.states() == {"job2": "cancelled", "job1": "running"}
-
-
-def test_cancelled_while_it_runs():
-    world = QueueWorld()
-    world.submit("job1")
-    world.deliver()
-    assert world.manager.cancel("job1", by="ann").job.state is JobState.STOPPING
-    world.deliver()
-    assert world.states() == {"job1": "cancelled"}
-    assert world.training_jobs() == {"job1": "Stopped"}
-
-
-def test_a_cancel_wins_over_an_eviction():
-    world = evicting()
-    world.manager.cancel("job1", by="ann")
-    world.deliver()
-    assert world.states() == {"job2": "running", "job1": "cancelled"}
-
-
-def test_a_cancel_wins_over_a_create_in_flight():
-    world = QueueWorld()
-    world.submit("job1")
-    cancel_during(world, "create_training_job", "job1")
-    world.manager.run_pass()
-    assert world.job("job1").state is JobState.STOPPING
-    world.deliver()
-    assert world.states() == {"job1": "cancelled"}
-    assert world.training_jobs() == {"job1": "Stopped"}
-
-
-def test_a_cancel_wins_over_a_resume_in_flight():
-    world = evicting()
-    world.later(0)
-    world.manager.cancel("job2", by="bob")
-    world.plane.advance()
-    events, world.events[:] = list(world.events), []
-    for event in events:
-        world.manager.observe(observation_of(event["detail"], at=world.clock.now()))
-    cancel_during(world, "create_training_job", "job1")
-    world.manager.run_pass()
-    assert (world.job("job1").state, world.job("job1").attempts) == (JobState.STOPPING, 2)
-    world.deliver()
-    assert world.states() == {"job1": "cancelled", "job2": "cancelled"}
-    assert world.training_jobs()[training_job_name("job1", 2)] == "Stopped"
-    world.later(LIFETIME)
-    assert len(world.training_jobs()) == 3
-
-
-def test_a_cancel_wins_over_an_eviction_in_flight():
-    world = QueueWorld()
-    world.submit("job1", priority=1)
-    world.deliver()
-    world.submit("job2", priority=2)
-    cancel_during(world, "stop_training_job", "job1")
-    world.manager.run_pass()
-    job = world.job("job1")
-    assert (job.state, job.attempt.stop.cause) == (JobState.STOPPING, StopCause.CANCELLED)
-    world.deliver()
-    assert world.states() == {"job2": "running", "job1": "cancelled"}
-    (attempt,) = world.manager.status("job1").attempts
-    assert attempt.outcome is AttemptOutcome.CANCELLED
-
-
-def test_the_beneficiary_is_cancelled_while_its_eviction_is_in_flight():
-    world = QueueWorld()
-    world.submit("job1", priority=1)
-    world.deliver()
-    world.submit("job2", priority=2)
-    cancel_during(world, "stop_training_job", "job2")
-    world.manager.run_pass()
-    world.deliver()
-    assert world.states() == {"job1": "running", "job2": "cancelled"}
-    assert world.job("job1").evictions == 1
-
-
-def test_a_cancel_of_a_start_whose_handler_died_before_the_call_ends_it():
-    world = QueueWorld()
-    world.submit("job1")
-    world.plane.knobs.throttle = 1
-    world.manager.run_pass()
-    world.manager.cancel("job1", by="ann")
-    world.deliver()
-    assert world.job("job1").state is JobState.STOPPING
-    world.later(LIFETIME)
-    assert world.states() == {"job1": "cancelled"}
-    assert world.training_jobs() == {}
-
-
-def test_a_cancelled_start_never_stops_a_training_job_of_somebody_else():
-    world = QueueWorld()
-    world.submit("job1")
-    world.plane.knobs.throttle = 1
-    world.manager.run_pass()
-    world.client.create_training_job(**request("job1"))
-    world.manager.cancel("job1", by="ann")
-    world.later(LIFETIME)
-    assert world.states() == {"job1": "cancelled"}
-    assert world.training_jobs() == {"job1": "InProgress"}
-    assert world.plane.calls["StopTrainingJob"] == 0
-
-
-def test_a_cancelled_start_that_took_effect_unanswered_is_stopped():
-    world = QueueWorld()
-    world.submit("job1")
-    world.plane.knobs.lose_answers = 1
-    world.manager.run_pass()
-    world.manager.cancel("job1", by="ann")
-    world.events.clear()
-    world.later(LIFETIME)
-    world.deliver()
-    assert world.states() == {"job1": "cancelled"}
-    assert world.training_jobs() == {"job1": "Stopped"}
-
-
-def test_cancelling_again_changes_nothing_and_too_late_is_said():
-    world = QueueWorld()
-    world.submit("job1")
-    world.manager.cancel("job1", by="ann")
-    assert world.manager.cancel("job1", by="bob").job.message == "cancelled by ann"
-    world.submit("job2")
-    world.deliver()
-    world.later(100)
-    with pytest.raises(TooLate, match="job2 has ended already: it is completed"):
-        world.manager.cancel("job2", by="ann")
-    with pytest.raises(NoSuchJob, match="no job 'job3'"):
-        world.manager.cancel("job3", by="ann")
-
-
 def test_repeated_late_and_foreign_events_change_nothing():
     world = evicting()
     world.later(0)
@@ -524,18 +380,6 @@ def _change(before, after):
     from slotq_core.ports import Change
 
     return Change(before=before, after=after)
-
-
-def cancel_during(world: QueueWorld, operation: str, name: str) -> None:
-    """The user cancels at the very moment the call is on its way."""
-    call = getattr(world.client, operation)
-
-    def raced(**asked):
-        setattr(world.client, operation, call)
-        world.another_manager().cancel(name, by="ann")
-        return call(**asked)
-
-    setattr(world.client, operation, raced)
 
 
 def submit_during(world: QueueWorld, operation: str, name: str) -> None:

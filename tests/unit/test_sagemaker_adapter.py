@@ -244,8 +244,8 @@ def test_live_is_what_has_not_ended_each_once_whatever_the_pages() -> None:
         world.client.create_training_job(**request(name))
     world.plane.advance()
     world.client.stop_training_job(TrainingJobName="stopping")
-    assert list(world.training.live()) == ["running", "stopping"]
-    assert world.plane.calls["ListTrainingJobs"] == 6
+    assert sorted(world.training.live()) == ["running", "stopping"]
+    assert world.plane.calls["ListTrainingJobs"] == 3
     world.plane.knobs.throttle = 1
     with pytest.raises(Unavailable, match="ListTrainingJobs: Rate exceeded"):
         list(world.training.live())

@@ -109,7 +109,7 @@ def test_list_pages(world: World) -> None:
     for n in range(101):
         world.plane.handle("CreateTrainingJob", request(f"job-{n}"))
     assert len(list(world.training.live())) == 101
-    assert world.plane.calls["ListTrainingJobs"] == 4
+    assert world.plane.calls["ListTrainingJobs"] == 2
     world.plane.knobs.throttle = 1
     with pytest.raises(Unavailable):
         list(world.training.live())

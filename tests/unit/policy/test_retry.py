@@ -49,7 +49,8 @@ def test_after_an_end(ending, cause, retries, state, outcome):
     assert ended.job.attempt is None
     assert (ended.attempt.ended_at, ended.attempt.message) == (NOW, "why")
     assert ended.job.entry_time == job.entry_time
-    assert ended.job.ran == NOW - job.attempt.running_since
+    since = job.attempt.running_since
+    assert since is not None and ended.job.ran == NOW - since
     backed_off = state is JobState.BACKOFF
     assert ended.job.not_before == (NOW + 1 + backoff(1) if backed_off else None)
     used = ending is Ending.FAILED and cause is None and retries > 0

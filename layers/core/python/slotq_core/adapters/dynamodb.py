@@ -7,6 +7,7 @@ so the same commit again is refused (Conflict), and whoever loads again finds wh
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -32,7 +33,7 @@ from slotq_core.adapters.dynamodb_pools import PoolFacts
 from slotq_core.adapters.dynamodb_quarantine import Quarantine
 from slotq_core.adapters.dynamodb_scheduler import Scheduler
 from slotq_core.adapters.dynamodb_sightings import Sightings
-from slotq_core.adapters.dynamodb_sound import Sieve, whole_job
+from slotq_core.adapters.dynamodb_sound import UNREADABLE, Sieve, whole_job
 from slotq_core.adapters.dynamodb_table import table_definition, time_to_live
 from slotq_core.adapters.dynamodb_world import WorldLoader
 from slotq_core.adapters.expiry import HISTORY
@@ -187,7 +188,10 @@ class DynamoStore:
         item = self._calls.item(table.request_key(name))
         if item is None:
             raise NoSuchJob(f"there is no job named {name}")
-        return stored_request.unpack(item["jobDetails"]["B"])
+        try:
+            return stored_request.unpack(item["jobDetails"]["B"])
+        except (*UNREADABLE, zlib.error):
+            raise NotUnderstood(f"the request of job {name} cannot be read") from None
 
     def attempts(self, name: str) -> tuple[Attempt, ...]:
         """One read: the sort keys of attempts and job stand before the (large) request's."""
@@ -207,7 +211,10 @@ class DynamoStore:
 
     def job_of(self, training_job: str) -> str | None:
         item = self._calls.item(table.name_key(training_job))
-        return str(item["jobName"]["S"]) if item else None
+        try:
+            return str(item["jobName"]["S"]) if item else None
+        except UNREADABLE:
+            raise NotUnderstood(f"whose training job {training_job} is cannot be read") from None
 
     def jobs(self, states: Iterable[JobState], *, limit: int = 1000) -> tuple[Job, ...]:
         """The states in the order of JobState, so that jobs that live come before those that have

@@ -15,11 +15,12 @@ from slotq_core.adapters.dynamodb_items import (
     ledger_of,
     write,
 )
-from slotq_core.adapters.dynamodb_sound import Sieve, definition_of
+from slotq_core.adapters.dynamodb_sound import UNREADABLE, Sieve, definition_of
 from slotq_core.adapters.snapshots import as_configured
 from slotq_core.errors import Conflict, Misconfigured, Unavailable
 from slotq_core.model import Demand, Pool
 from slotq_core.moments import iso
+from slotq_core.ports import Ledger
 
 _TRIES = 5
 
@@ -64,7 +65,7 @@ class Configuration:
         """The pools and the revision that they stand at."""
         first, last = table.POOL_PREFIX, table.revision_key()[1]
         items = list(self._calls.query(expressions.partition_between(table.CONFIG, first, last)))
-        revision = next((int(i["revision"]["N"]) for i in items if "revision" in i), 0)
+        revision = next(iter(Sieve().read(items, lambda item: int(item["revision"]["N"]))), 0)
         pools = (item for item in items if item["sk"]["S"].startswith(first))
         return _in_order(pools, Sieve()), revision
 
@@ -90,19 +91,25 @@ class Configuration:
 
     def _open(self, pool: Pool) -> expressions.Expression:
         """Where a definition was lost, its ledger still counts what is used."""
-        ledger = self._calls.item(table.ledger_key(pool.name)) or {}
-        if free_of(ledger) is None:
+        read, foreign, free = self._ledger_of(pool)
+        if free is None:
             return expressions.open_pool(pool.capacity)
-        read = ledger_of(ledger)
-        room = pool.capacity - read.used - foreign_of(ledger)
+        room = pool.capacity - read.used - foreign
         return expressions.reopen_pool(room, {"slots", *pool.capacity}, read.version)
 
     def _close(self, pool: Pool) -> expressions.Expression:
-        ledger = self._calls.item(table.ledger_key(pool.name)) or {}
-        used = ledger_of(ledger).used
-        if used:
-            raise in_use(pool, used)
-        return expressions.close_pool(pool.capacity, used, foreign_of(ledger))
+        read, foreign, _ = self._ledger_of(pool)
+        if read.used:
+            raise in_use(pool, read.used)
+        return expressions.close_pool(pool.capacity, read.used, foreign)
+
+    def _ledger_of(self, pool: Pool) -> tuple[Ledger, Demand, Demand | None]:
+        """With what others occupy, and what is free, if it is open."""
+        item = self._calls.item(table.ledger_key(pool.name)) or {}
+        try:
+            return ledger_of(item), foreign_of(item), free_of(item)
+        except UNREADABLE:
+            raise Unavailable(f"pool {pool.name}: its ledger is to be mended first") from None
 
     def _record(
         self, before: Sequence[Pool], after: Sequence[Pool], revision: int, who: str, now: int

@@ -278,11 +278,18 @@ def set_turn(next_at: int) -> Expression:
 
 
 def next_revision(seen: int) -> Expression:
-    """Nobody has changed the configuration since it was read; 0: nobody ever has."""
-    build = _Builder()
-    build.require(f"revision = {build.value(seen)}" if seen else "attribute_not_exists(revision)")
-    build.set("revision", seen + 1)
-    return build.expression()
+    """Nobody has changed the configuration since it was read; 0: nobody ever has, or it cannot be
+    told."""
+    if seen:
+        condition, values = "revision = :seen", {":seen": _number(seen)}
+    else:
+        condition = "attribute_not_exists(revision) OR NOT attribute_type(revision, :number)"
+        values = {":number": _text("N")}
+    return {
+        "UpdateExpression": "SET revision = :next",
+        "ConditionExpression": condition,
+        "ExpressionAttributeValues": {**values, ":next": _number(seen + 1)},
+    }
 
 
 def all_but_requests() -> Expression:

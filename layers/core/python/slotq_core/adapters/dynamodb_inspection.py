@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from slotq_core.adapters import dynamodb_expressions as expressions
 from slotq_core.adapters import dynamodb_table as table
+from slotq_core.adapters.dynamodb_actions import check, update
 from slotq_core.adapters.dynamodb_calls import TableCalls
 from slotq_core.adapters.dynamodb_configuration import Configuration
 from slotq_core.adapters.dynamodb_items import Item, copies_of, farewell, history_of, items_of
@@ -190,16 +191,38 @@ class Inspection:
     def _marked(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
         """Records of jobs that live. (Those of a name's last bearer may go.)"""
         for record in [*seen.records, *seen.jobs.values()]:
-            job = whole_job(seen.jobs.get(_owner(record)))
-            if table.EXPIRES_AT not in record or job is None or job.terminal:
+            if table.EXPIRES_AT not in record:
                 continue
-            if record.get("entryTime") != {"S": iso(job.entry_time)}:
+            job = self._still_lives(_owner(record), seen)
+            if job is None or not _is_of(record, job):
                 continue
             if mend:
-                with suppress(Conflict):
-                    self._calls.update(key_of(record), expressions.unmark(record["entryTime"]))
+                self._unmark(record, job)
             text = f"it lives, and its record {'/'.join(key_of(record))} would go"
             yield Finding(kind="history", subject=job.name, text=text, mended=mend)
+
+    def _still_lives(self, name: str, seen: _Seen) -> Job | None:
+        """The job, if it lived when it was seen and does so now."""
+        before = whole_job(seen.jobs.get(name))
+        if before is None or before.terminal:
+            return None
+        job = whole_job(self._calls.item(table.job_key(name)))
+        return job if job and not job.terminal else None
+
+    def _unmark(self, record: Item, job: Job) -> None:
+        """Unless the job ends meanwhile: then its records are marked, and stay so."""
+        name, main = self._calls.table, table.job_key(job.name)
+        unmark = update(name, key_of(record), expressions.unmark(record["entryTime"]))
+        unchanged = check(name, main, expressions.job_unchanged(job.version))
+        with suppress(Conflict):
+            if key_of(record) == main:
+                self._calls.put(main, items_of(job)[main], expressions.job_unchanged(job.version))
+            else:
+                self._calls.transact([unchanged, unmark])
+
+
+def _is_of(record: Item, job: Job) -> bool:
+    return record.get("entryTime") == {"S": iso(job.entry_time)}
 
 
 def _suspicious(name: str, seen: _Seen) -> bool:

@@ -186,7 +186,7 @@ def keyed(key: table.Key, item: Mapping[str, Value] | None = None) -> dict[str, 
 def write(record: Record) -> Item:
     """A record's fields that differ from their defaults, as attributes."""
     return {
-        _attribute(type(record), field.name): _value(field.name, value)
+        _attribute(type(record).__name__, field.name): _value(field.name, value)
         for field in fields(record)
         if not _is_default(value := getattr(record, field.name), field)
     }
@@ -202,16 +202,17 @@ def read(kind: type[Record], item: Mapping[str, Value]) -> dict[str, Any]:
     """The fields of a record; attributes that are not known are passed over."""
     found = {}
     for field in fields(kind):
-        value = item.get(_attribute(kind, field.name))
+        value = item.get(_attribute(kind.__name__, field.name))
         if value is not None:
             found[field.name] = _READERS[kind][field.name](value)
     return found
 
 
 @cache
-def _attribute(kind: type[Record], field: str) -> str:
-    """camelCase, as DynamoDB people write it; and DESIGN's names `jobName` and `jobState`."""
-    if field in {"name", "state"} and kind is Job:
+def _attribute(kind: str, field: str) -> str:
+    """camelCase, as DynamoDB people write it; and DESIGN's names `jobName` and `jobState`. `kind`:
+    the record's name."""
+    if field in {"name", "state"} and kind == Job.__name__:
         return f"job{field.capitalize()}"
     first, *rest = field.split("_")
     return first + "".join(word.capitalize() for word in rest)

@@ -6,6 +6,7 @@ from slotq_core.adapters import dynamodb_expressions as expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters.dynamodb_calls import TableCalls
 from slotq_core.adapters.dynamodb_items import sighting_of, write
+from slotq_core.adapters.dynamodb_sound import Sieve
 from slotq_core.ports import Sighting
 
 
@@ -14,9 +15,9 @@ class Sightings:
         self._calls = calls
 
     def all(self) -> tuple[Sighting, ...]:
-        return tuple(
-            sighting_of(item) for item in self._calls.query(expressions.partition(table.SEEN))
-        )
+        """What cannot be read was not seen: it is looked into again."""
+        items = self._calls.query(expressions.partition(table.SEEN))
+        return tuple(Sieve().read(items, sighting_of))
 
     def remember(self, sighting: Sighting) -> None:
         self._calls.put(table.sighting_key(sighting.training_job), write(sighting))

@@ -67,10 +67,10 @@ def whole_copy(item: Item | None, name: str) -> Job | None:
     return None
 
 
-def whole_pool(item: Item) -> tuple[int, Pool] | None:
-    """A pool's definition and its position."""
+def whole_pool(item: Item | None) -> tuple[int, Pool] | None:
+    """A pool's position and definition; None where it is not there or cannot be understood."""
     with suppress(*UNREADABLE):
-        return definition_of(item)
+        return definition_of(item) if item else None
     return None
 
 
