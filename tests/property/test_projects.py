@@ -95,6 +95,7 @@ def test_limits_and_capacity_always_hold(scenario: Scenario) -> None:
             held = [job for job in snapshot.active if job.project == project.name]
             slots = sum(job.demand.slots for job in held)
             fixed = sum(job.demand.slots for job in held if not job.evictable)
+            assert isinstance(project.quota, int) and not isinstance(project.limit, dict)
             bound = project.limit if project.limit is not None else slots
             bound = min(bound, project.quota) if not project.over_quota else bound
             assert slots <= bound, (project.name, now)

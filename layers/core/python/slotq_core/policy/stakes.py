@@ -1,8 +1,8 @@
 """What is at stake where a job that holds slots might be stopped (DESIGN 5.1).
 
 "Never evicted: a non-preemptible job; one inside its pool's, project's or own `min_runtime` (a
-job's own is capped by its pool's `max_min_runtime`, default 0); one already stopping." Nor one whose
-create SageMaker has not answered: it may be under way still, and a stop could overtake it.
+job's own is capped by its pool's `max_min_runtime`, default 0); one already stopping." Nor one
+whose create SageMaker has not answered: it may be under way, and a stop could overtake it.
 """
 
 from __future__ import annotations
