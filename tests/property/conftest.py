@@ -11,6 +11,6 @@ settings.register_profile(
     "quick", max_examples=250, deadline=None, suppress_health_check=_slow_is_fine
 )
 settings.register_profile(
-    "deep", max_examples=5_000, deadline=None, suppress_health_check=_slow_is_fine
+    "deep", max_examples=2_000, deadline=None, suppress_health_check=_slow_is_fine
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

@@ -47,6 +47,9 @@ class _World:
     def __init__(self, scenario: Scenario, watch: Watcher) -> None:
         self._scenario = scenario
         self._watch = watch
+        self._projects = tuple(spec.project() for spec in scenario.projects)
+        self._departments = tuple(spec.department() for spec in scenario.departments)
+        self._classes = tuple(spec.priority_class() for spec in scenario.classes)
         self._pools = {spec.name: spec.pool() for spec in scenario.pools}
         self._stop_time = {spec.name: spec.stop_seconds for spec in scenario.pools}
         self._specs = {spec.name: spec for spec in scenario.jobs}
@@ -91,7 +94,7 @@ class _World:
                 self._cancel(self._jobs[name], now)
 
     def _submit(self, spec: JobSpec, now: int) -> None:
-        submission = spec.submission(self._scenario.pool_names)
+        submission = spec.submission(self._scenario)
         try:
             job = admit(submission, list(self._pools.values()), submitter=spec.user, now=now)
         except Refused as error:
@@ -153,6 +156,9 @@ class _World:
             pools=tuple(self._pools.values()),
             active=tuple(job for job in jobs if job.active),
             waiting=tuple(job for job in jobs if job.waits),
+            projects=self._projects,
+            departments=self._departments,
+            classes=self._classes,
         )
 
     def _put(self, before: Job | None, after: Job, now: int) -> None:
@@ -194,13 +200,16 @@ def running_job(spec: JobSpec, scenario: Scenario) -> Job:
     return Job(
         name=spec.name,
         state=JobState.RUNNING,
-        priority=spec.priority,
+        priority=scenario.priority_of(spec),
+        priority_class=spec.priority if isinstance(spec.priority, str) else "",
         entry_time=entry,
         changed_at=spec.running_since,
         demand=Demand(slots=spec.needed),
         pools=spec.pools or scenario.pool_names,
         preemptible=spec.preemptible,
         min_runtime=spec.min_runtime,
+        workload=spec.workload,
+        project=spec.project or "",
         submitter=spec.user,
         attempts=1,
         attempt=attempt,

@@ -24,7 +24,7 @@ from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
 from slotq_core.model import Job, JobState
-from slotq_core.ports import Change, Notifier, Request, Store
+from slotq_core.ports import Change, Notifier, Request, Store, World
 
 
 def live_record(scenario: Scenario, store: Store | None = None) -> Record:
@@ -43,11 +43,30 @@ class _Silent(Notifier):
 class _Recording:
     """A store whose accepted changes go into a record."""
 
-    def __init__(self, store: Store, record: Record, clock: VirtualClock) -> None:
+    def __init__(
+        self, store: Store, record: Record, clock: VirtualClock, scenario: Scenario
+    ) -> None:
         self._store, self._record, self._clock = store, record, clock
+        self._projects = tuple(spec.project() for spec in scenario.projects)
+        self._departments = tuple(spec.department() for spec in scenario.departments)
+        self._classes = tuple(spec.priority_class() for spec in scenario.classes)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
+
+    def load(self, now: int) -> World:
+        """With the scenario's projects and classes, which no store keeps yet: so all that waits,
+        not only heads that were chosen without them."""
+        if not (self._projects or self._classes):
+            return self._store.load(now)
+        world = self._store.load_all(now)
+        snapshot = replace(
+            world.snapshot,
+            projects=self._projects,
+            departments=self._departments,
+            classes=self._classes,
+        )
+        return replace(world, snapshot=snapshot)
 
     def submit(self, job: Job, request: Request) -> Job:
         kept = self._store.submit(job, request)
@@ -84,7 +103,7 @@ class _Live:
             queue="simulation", clock=self._clock, make_client=lambda: PlaneClient(self._plane)
         )
         self._manager = QueueManager(
-            store=_Recording(store, self.record, self._clock),
+            store=_Recording(store, self.record, self._clock, scenario),
             training=self._training,
             clock=self._clock,
             notifier=_Silent(),
@@ -135,7 +154,7 @@ class _Live:
         if spec.running_since is not None:
             self._begin_running(spec)
             return
-        submission = spec.submission(self._scenario.pool_names)
+        submission = spec.submission(self._scenario)
         try:
             self._manager.submit(submission, _request(spec), submitter=spec.user)
         except Refused as error:

@@ -20,7 +20,7 @@ class Event:
 
     t: int
     event: str
-    """submit, refuse, start, evict, stopped, complete, fail, cancel."""
+    """submit, refuse, start, evict, stopped, complete, fail, cancel, demote."""
     job: str
     pool: str | None = None
     reason: str = ""
@@ -82,7 +82,8 @@ def _events(before: Job | None, after: Job) -> list[tuple[str, str]]:
         cause = "evict" if _stop_cause(after) is StopCause.EVICTED else "cancel"
         return [(cause, after.message)]
     if before.state is after.state:
-        return []
+        demoted = after.priority_class != before.priority_class
+        return [("demote", f"now {after.priority_class}")] if demoted else []
     ended = before.active and not after.active
     match after.state:
         case JobState.STARTING:

@@ -17,10 +17,12 @@ _HOLDING = {"starting", "running", "stopping"}
 
 def differences(scenario: Scenario, record: Record) -> list[str]:
     """Which of the scenario's expectations do not hold, a line each."""
-    return [line for expected in scenario.expect for line in _differences(expected, record)]
+    return [
+        line for expected in scenario.expect for line in _differences(scenario, expected, record)
+    ]
 
 
-def _differences(expected: Expectation, record: Record) -> Iterator[str]:
+def _differences(scenario: Scenario, expected: Expectation, record: Record) -> Iterator[str]:
     at = record.end if expected.at == "end" else expected.at
     when = "at the end" if expected.at == "end" else f"at {at / 1000:g} s"
     for name, state in expected.states.items():
@@ -31,6 +33,14 @@ def _differences(expected: Expectation, record: Record) -> Iterator[str]:
         starts = [t for t in record.started(name) if t <= at]
         if starts != moments:
             yield f"{when}: {name} started at {_listed(starts)}, expected {_listed(moments)}"
+    for project, slots in expected.running_slots.items():
+        running = sum(
+            spec.needed
+            for spec in scenario.jobs
+            if spec.project == project and record.state_at(spec.name, at) in {"starting", "running"}
+        )
+        if running != slots:
+            yield f"{when}: {project} runs {running} slots, expected {slots}"
     for name, count in expected.evictions.items():
         evictions = sum((e.job, e.event) == (name, "evict") and e.t <= at for e in record.events)
         if evictions != count:
@@ -82,7 +92,7 @@ def metrics(scenario: Scenario, record: Record) -> Metrics:
     everyone = _group(record, list(waits), waits)
     priorities: dict[str, list[str]] = defaultdict(list)
     for name in waits:
-        priorities[str(specs[name].priority)].append(name)
+        priorities[str(scenario.priority_of(specs[name]))].append(name)
     return Metrics(
         utilisation=round(held / room, 4) if room else 0.0,
         wait_mean=everyone["wait_mean"],

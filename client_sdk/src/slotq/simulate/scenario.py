@@ -33,6 +33,7 @@ def _milliseconds(value: object) -> object:
 Seconds = Annotated[int, BeforeValidator(_milliseconds)]
 """Seconds in the file, whole milliseconds here."""
 Duration = Annotated[Seconds, Field(ge=0)]
+NonNegative = Annotated[int, Field(ge=0)]
 
 
 class _Part(BaseModel):
@@ -58,9 +59,80 @@ class PoolSpec(_Part):
         )
 
 
+Quota = NonNegative | dict[str, NonNegative]
+"""Slots over all pools together, or by pool."""
+
+
+def _amounts(quota: int | dict[str, int]) -> model.Amounts:
+    if isinstance(quota, int):
+        return {model.EVERYWHERE: model.Demand(slots=quota)}
+    return {pool: model.Demand(slots=slots) for pool, slots in quota.items()}
+
+
+class DepartmentSpec(_Part):
+    name: str = Field(min_length=1)
+    quota: Quota | None = None
+    weight: NonNegative | None = None
+    limit: Quota | None = None
+    priority: int = 0
+    over_quota: bool = True
+    fairness: model.Fairness = model.Fairness.PROTECT_QUOTA
+
+    def department(self) -> model.Department:
+        return model.Department(
+            name=self.name,
+            quota=None if self.quota is None else _amounts(self.quota),
+            weight=self.weight,
+            limit={} if self.limit is None else _amounts(self.limit),
+            priority=self.priority,
+            over_quota=self.over_quota,
+            fairness=self.fairness,
+        )
+
+
+class ProjectSpec(_Part):
+    name: str = Field(min_length=1)
+    department: str = ""
+    quota: Quota = 0
+    weight: NonNegative | None = None
+    limit: Quota | None = None
+    priority: int = 0
+    over_quota: bool = True
+    min_runtime: Duration = 0
+
+    def project(self) -> model.Project:
+        return model.Project(
+            name=self.name,
+            department=self.department,
+            quota=_amounts(self.quota),
+            weight=self.weight,
+            limit={} if self.limit is None else _amounts(self.limit),
+            priority=self.priority,
+            over_quota=self.over_quota,
+            min_runtime=self.min_runtime,
+        )
+
+
+DEFAULT_PROJECT = "default"
+"""Where projects exist, a job that names none is of this one: quota 0, weight 0."""
+
+
+class ClassSpec(_Part):
+    name: str = Field(min_length=1)
+    value: int = Field(ge=-1_000_000, le=1_000_000)
+    demote_to: str = ""
+    demote_after: Duration = 0
+
+    def priority_class(self) -> model.PriorityClass:
+        return model.PriorityClass(**self.model_dump())
+
+
 class JobSpec(_Part):
     name: str
-    priority: int = Field(default=0, ge=-1_000_000, le=1_000_000)
+    project: str | None = None
+    workload: model.Workload = Field(default=model.Workload.TRAINING, alias="class")
+    priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000)] | str = 0
+    """A number, or the name of a class."""
     slots: int = Field(default=1, ge=1)
     demand: dict[str, int] | None = None
     pools: tuple[str, ...] = ()
@@ -96,15 +168,18 @@ class JobSpec(_Part):
     def needed(self) -> int:
         return self.demand["slots"] if self.demand else self.slots
 
-    def submission(self, pools: tuple[str, ...]) -> model.Submission:
+    def submission(self, scenario: Scenario) -> model.Submission:
         return model.Submission(
             name=self.name,
             instance_type="",
             slots=self.needed,
-            pools=self.pools or pools,
-            priority=self.priority,
+            pools=self.pools or scenario.pool_names,
+            priority=scenario.priority_of(self),
+            priority_class=self.priority if isinstance(self.priority, str) else "",
             preemptible=self.preemptible,
             min_runtime=self.min_runtime,
+            workload=self.workload,
+            project=self.project or "",
         )
 
 
@@ -113,21 +188,102 @@ class Expectation(_Part):
     states: dict[str, str] = {}
     started: dict[str, list[Seconds]] = {}
     evictions: dict[str, int] = {}
+    running_slots: dict[str, int] = {}
+    """By project."""
 
 
 class Scenario(_Part):
     pools: tuple[PoolSpec, ...] = Field(min_length=1)
+    projects: tuple[ProjectSpec, ...] = ()
+    departments: tuple[DepartmentSpec, ...] = ()
+    classes: tuple[ClassSpec, ...] = ()
     jobs: tuple[JobSpec, ...] = ()
     until: Duration | None = None
     expect: tuple[Expectation, ...] = ()
 
+    @model_validator(mode="before")
+    @classmethod
+    def _default_project(cls, data: Any) -> Any:
+        """Put the jobs that name no project into the default one, where there are projects."""
+        if not isinstance(data, dict) or not data.get("projects"):
+            return data
+        jobs = [
+            {"project": DEFAULT_PROJECT, **job} if isinstance(job, dict) else job
+            for job in data.get("jobs") or []
+        ]
+        projects = list(data["projects"])
+        names = [each.get("name") for each in projects if isinstance(each, dict)]
+        used = {job.get("project") for job in jobs if isinstance(job, dict)}
+        if DEFAULT_PROJECT in used and DEFAULT_PROJECT not in names:
+            projects.append({"name": DEFAULT_PROJECT, "quota": 0, "weight": 0})
+        return {**data, "projects": projects, "jobs": jobs}
+
+    @model_validator(mode="after")
+    def _projects_agree(self) -> Self:
+        projects = [project.name for project in self.projects]
+        departments = [department.name for department in self.departments]
+        _unique("project", projects)
+        _unique("department", departments)
+        for project in self.projects:
+            if project.department and project.department not in departments:
+                raise ValueError(
+                    f"project '{project.name}' is of the department '{project.department}'; there "
+                    f"are {', '.join(departments) or 'no departments'}"
+                )
+        for job in self.jobs:
+            if job.project and job.project not in projects:
+                raise ValueError(
+                    f"job '{job.name}' is of the project '{job.project}'; there are "
+                    f"{', '.join(projects) or 'no projects'}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _classes_agree(self) -> Self:
+        classes = {each.name: each for each in self.classes}
+        _unique("priority class", [each.name for each in self.classes])
+        for each in self.classes:
+            path = [each.name]
+            while lower := classes[path[-1]].demote_to:
+                if lower not in classes:
+                    raise ValueError(f"class '{path[-1]}' demotes to '{lower}'; there is none")
+                if lower in path:
+                    raise ValueError(f"classes demote in a circle: {' -> '.join([*path, lower])}")
+                if classes[lower].value >= classes[path[-1]].value:
+                    raise ValueError(f"class '{path[-1]}' demotes to '{lower}', which is no lower")
+                path.append(lower)
+        for job in self.jobs:
+            if isinstance(job.priority, str) and job.priority not in classes:
+                raise ValueError(
+                    f"job '{job.name}' has the priority '{job.priority}'; the classes are "
+                    f"{', '.join(classes) or 'none'}"
+                )
+        return self
+
+    def priority_of(self, job: JobSpec) -> int:
+        """The number that the job's priority stands for."""
+        if isinstance(job.priority, int):
+            return job.priority
+        return next(each.value for each in self.classes if each.name == job.priority)
+
+    @model_validator(mode="after")
+    def _quotas_agree(self) -> Self:
+        """Quotas count over all pools together or pool by pool; the two are not mixed."""
+        owners: tuple[ProjectSpec | DepartmentSpec, ...] = (*self.projects, *self.departments)
+        amounts = [amount for owner in owners for amount in (owner.quota, owner.limit) if amount]
+        if len({isinstance(amount, dict) for amount in amounts}) > 1:
+            raise ValueError("quotas and limits are either all numbers or all maps by pool")
+        for amount in amounts:
+            for pool in amount if isinstance(amount, dict) else ():
+                if pool not in self.pool_names:
+                    raise ValueError(f"a quota or limit names the pool '{pool}'; there is none")
+        return self
+
     @model_validator(mode="after")
     def _names_agree(self) -> Self:
         pools, jobs = [p.name for p in self.pools], [j.name for j in self.jobs]
-        for what, all_names in (("pool", pools), ("job", jobs)):
-            for name in all_names:
-                if all_names.count(name) > 1:
-                    raise ValueError(f"two {what}s are named '{name}'")
+        _unique("pool", pools)
+        _unique("job", jobs)
         for job in self.jobs:
             for name in (*job.pools, *([job.pool] if job.pool else [])):
                 if name not in pools:
@@ -143,6 +299,12 @@ class Scenario(_Part):
     @property
     def pool_names(self) -> tuple[str, ...]:
         return tuple(pool.name for pool in self.pools)
+
+
+def _unique(what: str, names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"more than one {what} is named '{name}'")
 
 
 def load(path: Path) -> Scenario:

@@ -71,7 +71,7 @@ def statuses(jobs: Iterable[Job], everything: Snapshot, now: int) -> list[Status
     return sorted(shown, key=_as_listed)
 
 
-def _as_listed(status: Status) -> tuple[int, tuple[int, int, str]]:
+def _as_listed(status: Status) -> tuple[int, tuple[int, int, int, str]]:
     job = status.job
     if job.active:
         return 0, position(job)
@@ -79,4 +79,4 @@ def _as_listed(status: Status) -> tuple[int, tuple[int, int, str]]:
         return 1, position(job)
     if not job.terminal:
         return 2, position(job)
-    return 3, (-job.changed_at, 0, job.name)
+    return 3, (-job.changed_at, 0, 0, job.name)

@@ -13,21 +13,28 @@ from enum import StrEnum
 
 __all__ = [
     "ACTIVE_STATES",
+    "EVERYWHERE",
     "HEALTHY",
     "TERMINAL_STATES",
     "WAITING_STATES",
+    "Amounts",
     "Attempt",
     "AttemptOutcome",
     "Claim",
     "Demand",
+    "Department",
+    "Fairness",
     "Job",
     "JobState",
     "Pool",
     "PoolHealth",
+    "PriorityClass",
+    "Project",
     "Snapshot",
     "StopCause",
     "StopOrder",
     "Submission",
+    "Workload",
 ]
 
 
@@ -174,6 +181,69 @@ class Pool:
         return Demand({**self.capacity, "slots": slots}) - self.foreign
 
 
+EVERYWHERE = ""
+"""The scope of an amount that counts over all pools together; else a scope is a pool's name."""
+
+Amounts = Mapping[str, Demand]
+"""Amounts by scope. Either everything counts over all pools together, or pool by pool."""
+
+
+class Fairness(StrEnum):
+    """What a department may reclaim from another."""
+
+    PROTECT_QUOTA = "protect_quota"
+    """Nothing that a project runs within its own quota."""
+    FULL = "full"
+    """That too, from a department above its share by one below its own."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Department:
+    """Projects that share a quota."""
+
+    name: str
+    quota: Amounts | None = None
+    """What it deserves; None: the sum of its projects' quotas."""
+    weight: int | None = None
+    """Its part of the surplus; None: its quota."""
+    limit: Amounts = field(default_factory=dict)
+    """What it may never exceed; a scope that is not there has no limit."""
+    priority: int = 0
+    over_quota: bool = True
+    """False: its quota is its limit."""
+    fairness: Fairness = Fairness.PROTECT_QUOTA
+    """What this department may take from others."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Project:
+    """Whose jobs share the slots with other projects' by quota and weight."""
+
+    name: str
+    department: str = ""
+    """Its department's name; empty: none."""
+    quota: Amounts = field(default_factory=dict)
+    weight: int | None = None
+    limit: Amounts = field(default_factory=dict)
+    priority: int = 0
+    over_quota: bool = True
+    min_runtime: int = 0
+    """How long an attempt of this project is safe from eviction, from its start on (ms)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PriorityClass:
+    """A named priority. It may end after some running time: then its jobs are of another class."""
+
+    name: str
+    value: int
+    """The priority of its jobs."""
+    demote_to: str = ""
+    """The class that its jobs come into after `demote_after`; empty: never."""
+    demote_after: int = 0
+    """How much running time, over all attempts, a job has in this class (ms)."""
+
+
 class StopCause(StrEnum):
     """Who wants an attempt to end."""
 
@@ -251,6 +321,15 @@ class Claim:
     since: int
 
 
+class Workload(StrEnum):
+    """What a job is for. Interactive and inference jobs come before training, are never evicted and
+    run within quota only."""
+
+    TRAINING = "training"
+    INTERACTIVE = "interactive"
+    INFERENCE = "inference"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
     """What a user asks for. It outlives evictions."""
@@ -271,6 +350,11 @@ class Job:
     """How many more times it may run after a failure of its own."""
     project: str = ""
     """The one implicit project is the empty name."""
+    workload: Workload = Workload.TRAINING
+    priority_class: str = ""
+    """The name of its priority's class; empty: a bare number."""
+    ran_before_class: int = 0
+    """How much of `ran` was behind it when it came into its class (ms)."""
     submitter: str = ""
     """Who signed the submission."""
     attempts: int = 0
@@ -300,6 +384,11 @@ class Job:
     """Raised by one with each committed change."""
 
     @property
+    def evictable(self) -> bool:
+        """Whether its class and its owner let it be evicted at all."""
+        return self.preemptible and self.workload is Workload.TRAINING
+
+    @property
     def waits(self) -> bool:
         """Waits for slots (a job in back-off waits for a time instead)."""
         return self.state in WAITING_STATES
@@ -327,6 +416,9 @@ class Submission:
     min_runtime: int = 0
     retries: int = 0
     digest: str = ""
+    workload: Workload = Workload.TRAINING
+    project: str = ""
+    priority_class: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -344,3 +436,7 @@ class Snapshot:
     """Jobs that wait for slots, and every claimant, in any order."""
     due: tuple[Job, ...] = ()
     """Jobs in back-off whose time may have come."""
+    projects: tuple[Project, ...] = ()
+    """The oldest first. None: all jobs are of the one implicit project, which knows no quota."""
+    departments: tuple[Department, ...] = ()
+    classes: tuple[PriorityClass, ...] = ()

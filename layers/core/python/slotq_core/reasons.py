@@ -120,6 +120,58 @@ class Reserved(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LimitReached(Reason):
+    """Its project, or its department, may not hold more."""
+
+    code: ClassVar[str] = "limit_reached"
+    owner: str
+    needed: int
+    used: int
+    limit: int
+
+    def sentence(self) -> str:
+        return (
+            f"needs {_slots(self.needed)}; {self.owner} holds {self.used} of its limit {self.limit}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuotaForFixed(Reason):
+    """What cannot be evicted has to stay within the quota."""
+
+    code: ClassVar[str] = "quota_for_non_preemptible"
+    owner: str
+    needed: int
+    used: int
+    quota: int
+
+    def sentence(self) -> str:
+        return (
+            f"needs {_slots(self.needed)} that cannot be evicted, which {self.owner} has within "
+            f"its quota only: {self.used} of {self.quota} used"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShareUsed(Reason):
+    """The pool is full, and its project may take back no more: it has what it deserves."""
+
+    code: ClassVar[str] = "share_used"
+    pool: str
+    needed: int
+    project: str
+    used: int
+    share: int
+    quota: int
+
+    def sentence(self) -> str:
+        return (
+            f"needs {_slots(self.needed)}; pool {self.pool} is full, and project {self.project} "
+            f"uses {_slots(self.used)} of its fair share {self.share} (quota {self.quota})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PoolBacksOff(Reason):
     """SageMaker had no capacity for the pool lately; nothing starts there for now."""
 

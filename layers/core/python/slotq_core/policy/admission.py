@@ -36,6 +36,9 @@ def admit(submission: Submission, pools: Sequence[Pool], *, submitter: str, now:
         preemptible=submission.preemptible,
         min_runtime=submission.min_runtime,
         retries=submission.retries,
+        workload=submission.workload,
+        project=submission.project,
+        priority_class=submission.priority_class,
         submitter=submitter,
         digest=submission.digest,
     )

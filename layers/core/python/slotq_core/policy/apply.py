@@ -9,7 +9,7 @@ from dataclasses import replace
 from slotq_core import names
 from slotq_core.lifecycle import move
 from slotq_core.model import Attempt, Job, JobState, Pool, StopCause, StopOrder
-from slotq_core.policy.plan import Decision, DropClaim, EndBackoff, Evict, GiveUp, Start
+from slotq_core.policy.plan import Decision, Demote, DropClaim, EndBackoff, Evict, GiveUp, Start
 from slotq_core.policy.retry import end_backoff
 
 Step = tuple[Job, Job]
@@ -23,6 +23,8 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
             return ((job, end_backoff(job, now)),)
         case GiveUp(job=job):
             return ((job, given_up(job, now)),)
+        case Demote(job=job, after=after):
+            return ((job, after),)
         case Start(job=job, pool=pool):
             return ((job, started(job, pools[pool], now)),)
         case DropClaim(job=job):
@@ -35,7 +37,7 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
 def pools_touched(decision: Decision) -> tuple[str, ...]:
     """The pools whose state the decision rests on: its commit is conditioned on their ledgers."""
     match decision:
-        case EndBackoff() | GiveUp():
+        case EndBackoff() | GiveUp() | Demote():
             return ()
         case Start(pool=pool):
             return (pool,)

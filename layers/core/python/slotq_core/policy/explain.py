@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slotq_core.model import Demand, Job
-from slotq_core.policy.fit import PoolRoom
-from slotq_core.policy.preempt import (
-    is_protected,
-    lower_ranked,
-    may_evict,
-    protected_until,
-)
+from slotq_core.model import Job
+from slotq_core.policy.accounts import Accounts
+from slotq_core.policy.fit import Entitled, PoolRoom
+from slotq_core.policy.preempt import outranks
+from slotq_core.policy.reclaim import may_reclaim
+from slotq_core.policy.victims import freed
 from slotq_core.reasons import (
     HeldForOthers,
+    LimitReached,
     LowerRankedProtected,
     NoFreeSlots,
     PoolBacksOff,
     PoolIsProbed,
     PoolsTooSmall,
+    QuotaForFixed,
     Reason,
     Reserved,
+    ShareUsed,
     SlotsComing,
 )
 
@@ -49,24 +50,47 @@ def too_small(job: Job, rooms: Iterable[PoolRoom]) -> Reason:
     return PoolsTooSmall(needed=job.demand.slots, largest=max(sizes, default=0))
 
 
-def blocked(job: Job, rooms: Sequence[PoolRoom], now: int) -> Reason:
+def taken_back(job: Job, room: PoolRoom) -> Reason:
+    """What it would have been given goes to a job that may reclaim it."""
+    return HeldForOthers(
+        pool=room.pool.name,
+        needed=job.demand.slots,
+        free=max(0, room.free_now.slots),
+        holder="a project that deserves it",
+    )
+
+
+def blocked(job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: Entitled) -> Reason:
     """What keeps the job out of the pool where it is nearest to a start."""
     well = [room for room in rooms if not room.unwell]
     if not well:
         return _unwell(job, rooms[0])
     room = min(well, key=lambda each: job.demand.slots - max(0, each.free_now.slots))
+    bound = _bound(job, room, accounts)
+    if bound:
+        return bound
     free = max(0, room.free_now.slots)
     holder = room.drains_for or room.holder or next(iter(room.claims), "")
     if job.demand.within(room.free_now) and holder:
         return HeldForOthers(pool=room.pool.name, needed=job.demand.slots, free=free, holder=holder)
-    lower = lower_ranked(job, room)
-    held = sum((other.demand for other in lower), Demand())
-    if lower and job.demand.within(room.left(job, may_evict) + held):
+    lower = [other for other in room.running if outranks(job, other)]
+    held = freed(lower)
+    if lower and job.demand.within(room.left(job, entitled) + held):
         return LowerRankedProtected(
             pool=room.pool.name,
             needed=job.demand.slots,
             free=free,
-            until=min(_protections(job, room, now), default=None),
+            until=min(_protections(job, room), default=None),
+        )
+    chain = accounts.of(job, room.pool.name)
+    if chain and not may_reclaim(job, chain):
+        return ShareUsed(
+            pool=room.pool.name,
+            needed=job.demand.slots,
+            project=chain[0].name,
+            used=chain[0].used.slots,
+            share=chain[0].share.slots,
+            quota=chain[0].quota.slots,
         )
     return NoFreeSlots(
         pool=room.pool.name,
@@ -77,6 +101,23 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], now: int) -> Reason:
     )
 
 
+def _bound(job: Job, room: PoolRoom, accounts: Accounts) -> Reason | None:
+    """The limit, or the quota for what cannot be evicted, that keeps the job back."""
+    for account in accounts.of(job, room.pool.name):
+        if not account.room(job.demand):
+            limit = account.limit.slots if account.limit else 0
+            held = (account.used + account.stopping).slots
+            return LimitReached(owner=account.name, needed=job.demand.slots, used=held, limit=limit)
+        if not job.evictable and not (account.fixed + job.demand).within(account.quota):
+            return QuotaForFixed(
+                owner=account.name,
+                needed=job.demand.slots,
+                used=account.fixed.slots,
+                quota=account.quota.slots,
+            )
+    return None
+
+
 def _unwell(job: Job, room: PoolRoom) -> Reason:
     health = room.pool.health
     if room.rests:
@@ -84,15 +125,16 @@ def _unwell(job: Job, room: PoolRoom) -> Reason:
     return PoolIsProbed(pool=room.pool.name, needed=job.demand.slots, probe=room.probe)
 
 
-def protections_end(job: Job, rooms: Iterable[PoolRoom], now: int) -> Iterable[int]:
-    """The moments at which a job of lower rank loses its protection, in any of the pools."""
+def protections_end(job: Job, rooms: Iterable[PoolRoom]) -> Iterable[int]:
+    """The moments at which a job that might be evicted for this one loses its protection."""
     for room in rooms:
-        yield from _protections(job, room, now)
+        if room.protected:
+            yield from _protections(job, room)
 
 
-def _protections(job: Job, room: PoolRoom, now: int) -> Iterable[int]:
-    for other in room.running:
-        if may_evict(job, other) and is_protected(other, room.pool, now):
-            until = protected_until(other, room.pool)
-            if until is not None:
-                yield until
+def _protections(job: Job, room: PoolRoom) -> Iterable[int]:
+    for other in (each for each in room.running if each.name in room.protected):
+        candidate = other.evictable and (other.project != job.project or outranks(job, other))
+        until = room.protected[other.name]
+        if candidate and until is not None:
+            yield until

@@ -10,37 +10,52 @@ out what those ahead were given, so that whoever comes next sees what is left fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
 from slotq_core.policy.health import backs_off, probe
+from slotq_core.policy.stakes import by_order, is_protected, is_settled, protected_until
 
 NOTHING = Demand()
+
+Entitled = Callable[[Job, Job], bool]
+"""Whether the first job could evict the second, if that ran where it has its claim."""
 
 
 class PoolRoom:
     """One pool during one plan. Amounts of the jobs already walked are gone from it."""
 
     __slots__ = (
+        "_candidates",
+        "_now",
         "claims",
         "coming",
         "drains_for",
         "free",
         "free_now",
         "holder",
+        "placed",
         "pool",
         "probe",
+        "protected",
         "rests",
         "running",
         "size",
     )
 
     def __init__(
-        self, pool: Pool, active: Sequence[Job], claimants: Iterable[Job], now: int
+        self,
+        pool: Pool,
+        *,
+        active: Sequence[Job],
+        claimants: Iterable[Job],
+        min_runtimes: Mapping[str, int],
+        now: int,
     ) -> None:
+        """`min_runtimes`: by project, how long its attempts are safe from eviction (ms)."""
         used = stopping = NOTHING
         self.running: list[Job] = []
-        """Starting and running jobs: what might be evicted."""
+        """Starting and running jobs, and those given slots in this plan."""
         for job in active:
             used = used + job.demand
             if job.state is JobState.STOPPING:
@@ -48,6 +63,14 @@ class PoolRoom:
             else:
                 self.running.append(job)
         self.pool = pool
+        self.placed: set[str] = set()
+        """Those given slots in this plan: to take these back evicts nobody."""
+        self.protected = {
+            job.name: protected_until(job, pool, min_runtimes.get(job.project, 0))
+            for job in self.running
+            if is_protected(job, pool, min_runtimes.get(job.project, 0), now)
+        }
+        """Those inside a `min_runtime`, and until when; None: from a start that is yet to come."""
         self.size = pool.size(now)
         self.free = self.size - used
         """What nobody ahead has been given; negative where the pool shrank below its use."""
@@ -64,8 +87,21 @@ class PoolRoom:
         """Backs off after a capacity error: nothing starts here, and nothing is evicted."""
         self.probe = probe(pool, active)
         """The one job that tries whether capacity is back; nothing else starts meanwhile."""
+        self._now = now
+        self._candidates: list[Job] | None = None
 
-    def left(self, job: Job, entitled: Callable[[Job, Job], bool]) -> Demand:
+    def candidates(self) -> list[Job]:
+        """Those that may be stopped, in the order in which they are taken."""
+        if self._candidates is None:
+            stoppable = (
+                job
+                for job in self.running
+                if job.evictable and is_settled(job) and job.name not in self.protected
+            )
+            self._candidates = sorted(stoppable, key=lambda job: by_order(job, self._now))
+        return self._candidates
+
+    def left(self, job: Job, entitled: Entitled) -> Demand:
         """Free and coming together, less what is owed to others.
 
         A claim counts for everyone but a job entitled to evict its holder, and claimants ahead of
@@ -75,10 +111,10 @@ class PoolRoom:
             return self.free + self.coming
         return self.free + self.coming - self._owed(job, entitled)
 
-    def fits_now(self, job: Job, entitled: Callable[[Job, Job], bool]) -> bool:
+    def fits_now(self, job: Job, entitled: Entitled) -> bool:
         return job.demand.within(self.free) and job.demand.within(self.left(job, entitled))
 
-    def fits_soon(self, job: Job, entitled: Callable[[Job, Job], bool]) -> bool:
+    def fits_soon(self, job: Job, entitled: Entitled) -> bool:
         """Whether the job fits with what is coming free, without any further eviction."""
         return job.demand.within(self.left(job, entitled))
 
@@ -93,6 +129,9 @@ class PoolRoom:
     def give(self, job: Job) -> None:
         """A job starts: its slots are used up for those behind."""
         self.free = self.free - job.demand
+        self.running.append(job)
+        self.placed.add(job.name)
+        self._candidates = None
         if self.pool.health.errors:
             self.probe = job.name
 
@@ -106,12 +145,17 @@ class PoolRoom:
         self.free = self.free - taken
         self.coming = self.coming - (job.demand - taken)
 
-    def evict(self, victims: Iterable[Job]) -> None:
-        for victim in victims:
-            self.running.remove(victim)
+    def evict(self, victim: Job) -> None:
+        """What it held is coming free; at once, where it was only given it in this plan."""
+        self.running.remove(victim)
+        self._candidates = None
+        if victim.name in self.placed:
+            self.placed.remove(victim.name)
+            self.free = self.free + victim.demand
+        else:
             self.coming = self.coming + victim.demand
 
-    def _owed(self, job: Job, entitled: Callable[[Job, Job], bool]) -> Demand:
+    def _owed(self, job: Job, entitled: Entitled) -> Demand:
         owed = NOTHING
         for other in self.claims.values():
             if other.name != job.name and other.claim and not entitled(job, other):
@@ -129,7 +173,14 @@ def rooms_of(snapshot: Snapshot, ordered: Iterable[Job], now: int) -> dict[str, 
     for job in ordered:
         if job.claim and job.claim.pool in claimants:
             claimants[job.claim.pool].append(job)
+    minima = {each.name: each.min_runtime for each in snapshot.projects if each.min_runtime}
     return {
-        pool.name: PoolRoom(pool, active[pool.name], claimants[pool.name], now)
+        pool.name: PoolRoom(
+            pool,
+            active=active[pool.name],
+            claimants=claimants[pool.name],
+            min_runtimes=minima,
+            now=now,
+        )
         for pool in snapshot.pools
     }

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from slotq_core.model import Demand, Job, JobState, Pool
-from slotq_core.policy.order import rank
+from slotq_core.model import Demand, Job, JobState, Pool, Workload
+from slotq_core.policy.order import Rank, rank, rank_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,6 +21,7 @@ class Line:
     """What the jobs of a line have in common. The priority is among it: with it the first of a line
     is also the one that has waited longest, which `reserve_after` asks for."""
 
+    workload: Workload
     priority: int
     project: str
     demand: Demand
@@ -30,6 +31,7 @@ class Line:
     @classmethod
     def of(cls, job: Job) -> Line:
         return cls(
+            workload=job.workload,
             priority=job.priority,
             project=job.project,
             demand=job.demand,
@@ -38,15 +40,28 @@ class Line:
         )
 
     @property
+    def rank(self) -> Rank:
+        """As `order.rank` of each of its jobs."""
+        return rank_of(self.workload, self.priority)
+
+    @property
     def key(self) -> str:
         """The line as a string for the store; `parse` reads it back."""
-        parts = [self.priority, self.project, dict(self.demand), self.pools, self.preemptible]
+        parts = [
+            self.workload,
+            self.priority,
+            self.project,
+            dict(self.demand),
+            self.pools,
+            self.preemptible,
+        ]
         return json.dumps(parts, separators=(",", ":"))
 
     @classmethod
     def parse(cls, key: str) -> Line:
-        priority, project, demand, pools, preemptible = json.loads(key)
+        workload, priority, project, demand, pools, preemptible = json.loads(key)
         return cls(
+            workload=Workload(workload),
             priority=priority,
             project=project,
             demand=Demand(demand),
@@ -64,20 +79,23 @@ def heads_needed(
     pools: Sequence[Pool],
     active: Iterable[Job],
     claimants: Iterable[Job] = (),
+    *,
+    projects: bool = False,
 ) -> dict[str, int]:
     """How many jobs of each line, from its first, a plan cannot tell apart from all of them.
 
     As many as could start now, or later on slots that come free or are evicted for anybody; and one
     more, the first that is blocked, which stands for the rest. Claimants are loaded besides and may
-    be among the first, so they count extra.
+    be among the first, so they count extra. Where there are `projects`, what each asks for decides
+    about shares, up to all that there is; and anything may be reclaimed.
     """
     about = {line: Line.parse(line) for line in lines}
     owed = Counter(line_of(job) for job in claimants)
-    top = max((Line.parse(line).priority for line in {*about, *owed}), default=0)
+    top = max((Line.parse(line).rank for line in {*about, *owed}), default=(0, 0))
     room = {pool.name: pool.capacity - pool.foreign for pool in pools}
     for job in active:
         assert job.attempt is not None
-        stays = job.state is not JobState.STOPPING and rank(job) >= top
+        stays = not projects and job.state is not JobState.STOPPING and rank(job) >= top
         if stays and job.attempt.pool in room:
             room[job.attempt.pool] -= job.demand
     return {

@@ -1,27 +1,41 @@
-"""Step 2, the order in which waiting jobs are looked at, and what "lower rank" means.
+"""Step 2, the order within a project, and what "lower rank" means.
 
-"Within one project: rank (effective priority, high first), then entry time (old first), then name."
+"Rank (workload class, then effective priority, high first), then entry time (old first), then
+name." Between projects the most deprived comes first: turns.py.
 """
 
 from __future__ import annotations
 
-from slotq_core.model import Job
+from slotq_core.model import Job, Workload
 from slotq_core.moments import iso
 
 _TOP = 1_000_000
 """The highest priority there is: its jobs' keys begin with zeros."""
 
+_WORKLOADS = {Workload.INFERENCE: 2, Workload.INTERACTIVE: 1, Workload.TRAINING: 0}
+"""Interactive and inference jobs come before training."""
 
-def rank(job: Job) -> int:
-    """What decides who may evict whom: strictly higher evicts strictly lower."""
-    return job.priority
+Rank = tuple[int, int]
 
 
-def position(job: Job) -> tuple[int, int, str]:
-    """The order as a list of keys, the first the strongest; ends in the name, so never a tie."""
-    return (-rank(job), job.entry_time, job.name)
+def rank(job: Job) -> Rank:
+    """What decides who may evict whom in a project: strictly higher evicts strictly lower."""
+    return rank_of(job.workload, job.priority)
+
+
+def rank_of(workload: Workload, priority: int) -> Rank:
+    return (_WORKLOADS[workload], priority)
+
+
+def position(job: Job) -> tuple[int, int, int, str]:
+    """The order within a project as a list of keys, the first the strongest; ends in the name, so
+    never a tie."""
+    workload, priority = rank(job)
+    return (-workload, -priority, job.entry_time, job.name)
 
 
 def order_key(job: Job) -> str:
     """`position` as a string: sorts alike, so that the store's sort key is the policy's order."""
-    return f"{_TOP - job.priority:07d}#{iso(job.entry_time)}#{job.name}"
+    return (
+        f"{2 - _WORKLOADS[job.workload]}{_TOP - job.priority:07d}#{iso(job.entry_time)}#{job.name}"
+    )

@@ -48,7 +48,15 @@ class GiveUp:
     job: Job
 
 
-Decision = EndBackoff | GiveUp | Start | Evict | DropClaim
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Demote:
+    """The job has had its running time in its class, and comes into a lower one."""
+
+    job: Job
+    after: Job
+
+
+Decision = EndBackoff | GiveUp | Demote | Start | Evict | DropClaim
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

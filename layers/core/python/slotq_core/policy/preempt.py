@@ -1,116 +1,76 @@
-"""Step 3c, preempt: whom to stop so that a job of higher rank can start (DESIGN 5.1).
+"""Step 3e, preempt: stop jobs of strictly lower rank of the same project (DESIGN 5.1).
 
-"Evict only when the beneficiary then fits whole. Candidates one by one: lowest rank, then least
-time since the last reported checkpoint (else since the attempt's start), then larger, then later
-entry, then name; then drop what turns out not to be needed, last chosen first. Of all the job's
-pools, the one with the smallest harm."
+"Evict only when the beneficiary then fits whole." "A job kept back by its project's limit may
+preempt lower ranks that count in the same limit", in whichever pool they run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from slotq_core.model import Job, JobState, Pool
-from slotq_core.policy.fit import PoolRoom
+from slotq_core.model import Job
+from slotq_core.policy.accounts import Accounts
+from slotq_core.policy.fit import Entitled, PoolRoom
 from slotq_core.policy.order import rank
+from slotq_core.policy.stakes import by_order
+from slotq_core.policy.victims import Eviction, freed, least_harm, spared
+
+
+def outranks(job: Job, holder: Job) -> bool:
+    """ "Strictly lower rank in its own project"; equal ranks never evict each other."""
+    return holder.project == job.project and rank(holder) < rank(job)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Eviction:
-    """Victims whose slots, with what is free and coming, are enough."""
+class Preemption:
+    """What a preemption looks at: every pool, the books, who may take whose claim, the moment."""
 
-    room: PoolRoom
-    victims: tuple[Job, ...]
+    everywhere: Mapping[str, PoolRoom]
+    accounts: Accounts
+    entitled: Entitled
+    now: int
 
-    def harm(self, now: int) -> tuple[tuple[int, ...], int, int]:
-        """Small is good: "fewer of a higher rank, then less slot-time lost, then fewer victims"."""
-        return (
-            tuple(sorted((rank(victim) for victim in self.victims), reverse=True)),
-            sum(victim.demand.slots * unsaved(victim, now) for victim in self.victims),
-            len(self.victims),
-        )
+    def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Eviction | None:
+        """The least harmful preemption that lets the job start in one of these rooms."""
+        found = [self._in_pool(job, room) for room in rooms]
+        return least_harm([eviction for eviction in found if eviction], self.now)
 
+    def _in_pool(self, job: Job, room: PoolRoom) -> Eviction | None:
+        here = _outranked(job, [room])
+        limited = not self.accounts.limits_allow(job, room.pool.name)
+        elsewhere = self._in_the_same_limit(job, room) if limited else []
+        if not (here or elsewhere):
+            return None
+        left = room.left(job, self.entitled)
 
-def may_evict(evictor: Job, holder: Job) -> bool:
-    """ "Preempt strictly lower rank"; "never evicted: a non-preemptible job"."""
-    return holder.preemptible and rank(holder) < rank(evictor)
+        def fits(victims: Sequence[Job]) -> bool:
+            return job.demand.within(left + freed([each for each in victims if each in here]))
 
+        def allowed(victims: Sequence[Job]) -> bool:
+            return self.accounts.limits_allow(job, room.pool.name, gone=freed(victims))
 
-def protected_until(job: Job, pool: Pool) -> int | None:
-    """When a running job's `min_runtime` is over; None while it has not begun to run at all.
+        chosen: list[Job] = []
+        for victim in sorted([*here, *elsewhere], key=lambda each: by_order(each, self.now)):
+            if fits(chosen) and allowed(chosen):
+                break
+            if victim in here or not allowed(chosen):
+                chosen.append(victim)
+        if not (fits(chosen) and allowed(chosen)):
+            return None
+        needed = spared(chosen, lambda rest: fits(rest) and allowed(rest))
+        return Eviction(room=room, victims=needed)
 
-    "Never evicted: one inside its pool's or own min_runtime (a job's own is capped by its pool's
-    max_min_runtime, default 0)."
-    """
-    assert job.attempt is not None
-    if job.attempt.running_since is None:
-        return None
-    return job.attempt.running_since + _protection(job, pool)
-
-
-def is_protected(job: Job, pool: Pool, now: int) -> bool:
-    if not _protection(job, pool):
-        return False
-    until = protected_until(job, pool)
-    return until is None or now < until
-
-
-def is_settled(job: Job) -> bool:
-    """Whether SageMaker has answered the create. Until then the attempt's fate is not known: the
-    create may still be under way, and a stop could overtake it."""
-    return job.state is not JobState.STARTING or (job.attempt is not None and job.attempt.created)
+    def _in_the_same_limit(self, job: Job, room: PoolRoom) -> list[Job]:
+        return _outranked(job, self.accounts.sharing_limit(room, self.everywhere.values()))
 
 
-def unsaved(job: Job, now: int) -> int:
-    """Milliseconds of work that stopping the job now may cost."""
-    assert job.attempt is not None
-    since = job.attempt.checkpoint_at or job.attempt.running_since
-    return 0 if since is None else max(0, now - since)
-
-
-def best_eviction(job: Job, rooms: Iterable[PoolRoom], now: int) -> Eviction | None:
-    """The least harmful way to make room for the job; None where no pool offers one.
-
-    Between pools of equal harm the job's own order decides: `rooms` comes in it.
-    """
-    found = [eviction for room in rooms if (eviction := _in_pool(job, room, now))]
-    return min(found, key=lambda eviction: eviction.harm(now), default=None)
-
-
-def lower_ranked(job: Job, room: PoolRoom) -> list[Job]:
-    """What runs there at a strictly lower rank, whether or not it may be stopped now."""
-    return [other for other in room.running if rank(other) < rank(job)]
-
-
-def evictable(job: Job, room: PoolRoom, now: int) -> list[Job]:
-    return [
-        other
-        for other in room.running
-        if may_evict(job, other) and is_settled(other) and not is_protected(other, room.pool, now)
-    ]
-
-
-def _in_pool(job: Job, room: PoolRoom, now: int) -> Eviction | None:
-    left = room.left(job, may_evict)
-    chosen: list[Job] = []
-    for victim in sorted(evictable(job, room, now), key=lambda other: _victim_order(other, now)):
-        if job.demand.within(left):
-            break
-        left = left + victim.demand
-        chosen.append(victim)
-    if not job.demand.within(left):
-        return None
-    for victim in reversed(tuple(chosen)):
-        if job.demand.within(left - victim.demand):
-            left = left - victim.demand
-            chosen.remove(victim)
-    return Eviction(room=room, victims=tuple(chosen))
-
-
-def _victim_order(job: Job, now: int) -> tuple[int, int, int, int, str]:
-    return (rank(job), unsaved(job, now), -job.demand.slots, -job.entry_time, job.name)
-
-
-def _protection(job: Job, pool: Pool) -> int:
-    return max(pool.min_runtime, min(job.min_runtime, pool.max_min_runtime))
+def _outranked(job: Job, rooms: Iterable[PoolRoom]) -> list[Job]:
+    found: list[Job] = []
+    for room in rooms:
+        for other in room.candidates():
+            if rank(other) >= rank(job):
+                break  # They come in the order of their ranks.
+            if other.project == job.project:
+                found.append(other)
+    return found

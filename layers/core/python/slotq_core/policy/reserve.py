@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slotq_core.model import Job
-from slotq_core.policy.fit import PoolRoom
-from slotq_core.policy.preempt import may_evict
+from slotq_core.policy.fit import Entitled, PoolRoom
 
 
 def due_at(job: Job, room: PoolRoom) -> int | None:
@@ -21,12 +20,14 @@ def due_at(job: Job, room: PoolRoom) -> int | None:
     return job.entry_time + room.pool.reserve_after
 
 
-def pool_to_drain(job: Job, rooms: Iterable[PoolRoom], now: int) -> PoolRoom | None:
+def pool_to_drain(
+    job: Job, rooms: Iterable[PoolRoom], entitled: Entitled, now: int
+) -> PoolRoom | None:
     """The pool that drains for the job from now on; between equals the job's own order decides."""
     due = [room for room in rooms if (at := due_at(job, room)) is not None and at <= now]
-    return min(due, key=lambda room: _missing(job, room), default=None)
+    return min(due, key=lambda room: _missing(job, room, entitled), default=None)
 
 
-def _missing(job: Job, room: PoolRoom) -> int:
-    left = room.left(job, may_evict)
+def _missing(job: Job, room: PoolRoom, entitled: Entitled) -> int:
+    left = room.left(job, entitled)
     return sum(max(0, amount - left[name]) for name, amount in job.demand.items())

@@ -1,0 +1,264 @@
+"""What each project and department holds, deserves and may not exceed, during one plan.
+
+With numeric quotas everything counts over all pools together; with quotas by pool, pool by pool
+(DESIGN 5.2). "Limits count what is stopping; fairness does not." What a job is owed by its claim
+counts as held by both: it will be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from slotq_core.model import EVERYWHERE, Demand, Department, Job, JobState, Project, Snapshot
+from slotq_core.policy.fit import PoolRoom
+from slotq_core.policy.shares import Sharer, divide
+
+NOTHING = Demand()
+
+Deprivation = tuple[bool, bool, int, float, int, str]
+
+
+@dataclass(kw_only=True, slots=True)
+class Account:
+    """One project or department in one scope. The amounts move as the walk decides."""
+
+    name: str
+    age: int
+    owner: Project | Department
+    quota: Demand
+    limit: Demand | None
+    """None: none."""
+    share: Demand = field(default_factory=Demand)
+    """Its fair share, fixed for the plan."""
+    used: Demand = field(default_factory=Demand)
+    """Held, in fairness' eyes."""
+    fixed: Demand = field(default_factory=Demand)
+    """The part of `used` that cannot be evicted."""
+    stopping: Demand = field(default_factory=Demand)
+    asked: Demand = field(default_factory=Demand)
+    """What it holds and waits for in all."""
+    moves: int = 0
+    """How often `used` has changed: what was made of it before is stale."""
+
+    @property
+    def key(self) -> str:
+        """A department and a project may bear one name."""
+        return f"{type(self.owner).__name__} {self.name}"
+
+    def over_share(self, gone: Demand = NOTHING) -> bool:
+        """Over when it is in any resource."""
+        return not (self.used - gone).within(self.share)
+
+    def over_quota(self, gone: Demand = NOTHING) -> bool:
+        return not (self.used - gone).within(self.quota)
+
+    def room(self, demand: Demand, gone: Demand = NOTHING) -> bool:
+        """Whether its limit has room for the demand, with what is gone given back."""
+        if self.limit is None:
+            return True
+        held = self.used + self.stopping - gone + demand
+        return all(held[name] <= self.limit[name] for name in demand)
+
+    def dominant(self, demand: Demand = NOTHING) -> float:
+        """The largest part that it has of what it deserves, in any resource, with the demand."""
+        deserved = Demand(
+            {name: max(self.quota[name], self.share[name]) for name in {*self.quota, *self.share}}
+        )
+        if self.limit is not None:
+            names = {*deserved}
+            deserved = Demand({name: min(self.limit[name], deserved[name]) for name in names})
+        held = self.used + demand
+        parts = (_ratio(amount, deserved[name]) for name, amount in held.items())
+        return max(parts, default=0.0)
+
+    def deprivation(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> Deprivation:
+        """Who is served first between projects, and between departments: smaller is more deprived.
+
+        "Not over its fair share; within quota after this job; project priority; lower dominant
+        share with this job counted; older; name."
+        """
+        return (
+            self.over_share(gone),
+            self.over_quota(gone - demand),
+            -self.owner.priority,
+            self.dominant(demand - gone),
+            self.age,
+            self.name,
+        )
+
+    def stretch(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> float:
+        """What it holds over its fair share, as a ratio: above 1 it has more than it deserves."""
+        held = self.used - gone + demand
+        return max((_ratio(n, self.share[name]) for name, n in held.items()), default=0.0)
+
+
+Chain = tuple[Account, ...]
+"""A project's account and then its department's, where it has one. Empty: no projects at all."""
+
+
+class Accounts:
+    """The books of one plan."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._projects = {project.name: project for project in snapshot.projects}
+        self._departments = {each.name: each for each in snapshot.departments}
+        pools = [pool.name for pool in snapshot.pools]
+        owners: tuple[Project | Department, ...] = (*snapshot.projects, *snapshot.departments)
+        by_pool = any(
+            EVERYWHERE not in amounts
+            for owner in owners
+            for amounts in (owner.quota, owner.limit)
+            if amounts
+        )
+        self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
+        self._books: dict[tuple[str, str], Chain] = {}
+        for scope in dict.fromkeys(self._scope.values()):
+            self._open(snapshot, scope)
+        for job in snapshot.active:
+            assert job.attempt is not None
+            if job.state is JobState.STOPPING:
+                for account in self.of(job, job.attempt.pool):
+                    account.stopping += job.demand
+            else:
+                self.take(job, job.attempt.pool)
+        for job in snapshot.waiting:
+            if job.claim:
+                self.take(job, job.claim.pool)
+
+    def of(self, job: Job, pool: str) -> Chain:
+        return self._books.get((job.project, self._scope.get(pool, EVERYWHERE)), ())
+
+    def take(self, job: Job, pool: str) -> None:
+        """The job holds its demand in that pool, or is owed it."""
+        self._move(job, pool, job.demand)
+
+    def give_back(self, job: Job, pool: str) -> None:
+        self._move(job, pool, NOTHING - job.demand)
+
+    def limits_allow(self, job: Job, pool: str, *, gone: Demand = NOTHING) -> bool:
+        """Whether the limits of its project and department have room for the job."""
+        return all(account.room(job.demand, gone) for account in self.of(job, pool))
+
+    def quotas_allow(self, job: Job, pool: str) -> bool:
+        """ "Any non-preemptible job, whatever its class, is bound by quota": with it admitted, what
+        cannot be evicted stays within the quota, at each level."""
+        return job.evictable or all(
+            (account.fixed + job.demand).within(account.quota) for account in self.of(job, pool)
+        )
+
+    def sharing_limit(self, room: PoolRoom, rooms: Iterable[PoolRoom]) -> list[PoolRoom]:
+        """The other rooms whose use counts in the same limits."""
+        scope = self._scope.get(room.pool.name)
+        return [
+            other
+            for other in rooms
+            if other is not room and self._scope.get(other.pool.name) == scope == EVERYWHERE
+        ]
+
+    def evict(self, victim: Job, pool: str) -> None:
+        """It gives back its share at once, and counts in the limits until it has ended."""
+        self.give_back(victim, pool)
+        for account in self.of(victim, pool):
+            account.stopping += victim.demand
+
+    def _move(self, job: Job, pool: str, amount: Demand) -> None:
+        for account in self.of(job, pool):
+            account.used += amount
+            account.moves += 1
+            if not job.evictable:
+                account.fixed += amount
+
+    def _open(self, snapshot: Snapshot, scope: str) -> None:
+        """The accounts of one scope, with their fair shares.
+
+        "Departments divide first; projects divide their department's part."
+        """
+        asked = _asked(snapshot, scope)
+        total = sum(
+            (pool.capacity - pool.foreign for pool in snapshot.pools if scope in {"", pool.name}),
+            NOTHING,
+        )
+        members: dict[str, list[Account]] = {name: [] for name in self._departments}
+        tops: list[Account] = []
+        for age, project in enumerate(self._projects.values()):
+            quota = project.quota.get(scope, NOTHING)
+            account = _account(project, age, quota, scope)
+            account.asked = _capped(asked.get(project.name, NOTHING), total)
+            members.get(project.department, tops).append(account)
+        departments = {}
+        for age, (name, department) in enumerate(self._departments.items()):
+            quota = sum((each.quota for each in members[name]), NOTHING)
+            if department.quota is not None:
+                quota = department.quota.get(scope, NOTHING)
+            account = _account(department, age, quota, scope)
+            account.asked = sum((_wish(each) for each in members[name]), NOTHING)
+            departments[name] = account
+        _share_out(total, [*departments.values(), *tops])
+        for name, account in departments.items():
+            _share_out(account.share, members[name])
+        for account in (*tops, *(each for group in members.values() for each in group)):
+            above = departments.get(getattr(account.owner, "department", ""))
+            chain = (account, above) if above else (account,)
+            self._books[account.name, scope] = chain
+
+
+def _account(owner: Project | Department, age: int, quota: Demand, scope: str) -> Account:
+    limit = owner.limit.get(scope)
+    if not owner.over_quota:
+        limit = quota if limit is None else _smaller(quota, limit)
+    return Account(name=owner.name, age=age, owner=owner, quota=quota, limit=limit)
+
+
+def _asked(snapshot: Snapshot, scope: str) -> dict[str, Demand]:
+    """What each project holds and waits for there: a job counts in each pool that it accepts."""
+    found: dict[str, Demand] = {}
+    for job in snapshot.active:
+        assert job.attempt is not None
+        here = scope in {EVERYWHERE, job.attempt.pool}
+        if here and job.state is not JobState.STOPPING:
+            found[job.project] = found.get(job.project, NOTHING) + job.demand
+    for job in snapshot.waiting:
+        if scope == EVERYWHERE or scope in job.pools:
+            found[job.project] = found.get(job.project, NOTHING) + job.demand
+    return found
+
+
+def _wish(account: Account) -> Demand:
+    """What it asks for, up to its limit."""
+    return account.asked if account.limit is None else _smaller(account.asked, account.limit)
+
+
+def _capped(asked: Demand, total: Demand) -> Demand:
+    """Nobody can be given more than everything: so the first jobs of a line ask like all of it."""
+    return _smaller(asked, total)
+
+
+def _smaller(one: Demand, other: Demand) -> Demand:
+    return Demand({name: min(one[name], other[name]) for name in {*one, *other}})
+
+
+def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
+    everyone = list(accounts)
+    for resource in total:
+        sharers = [
+            Sharer(
+                name=each.key,
+                age=each.age,
+                quota=each.quota[resource],
+                limit=None if each.limit is None else each.limit[resource],
+                request=each.asked[resource],
+                weight=each.owner.weight,
+                priority=each.owner.priority,
+            )
+            for each in everyone
+        ]
+        shares: Mapping[str, int] = divide(total[resource], sharers)
+        for each in everyone:
+            each.share += Demand({resource: shares[each.key]})
+
+
+def _ratio(amount: int, base: int) -> float:
+    if amount <= 0:
+        return 0.0
+    return amount / base if base > 0 else float("inf")

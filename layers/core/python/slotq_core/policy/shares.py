@@ -1,0 +1,85 @@
+"""Who deserves how much: the division of one resource among projects, or among departments.
+
+"Every project first gets min(quota, limit, request). The surplus goes by strict project priority,
+then by weight among those still unsatisfied (weight 0 gets none; where no weight is given it is the
+quota), whole slots, remainders to the largest fraction, then the older, then the name. Weights and
+quotas all zero: equal weights." (DESIGN 5.2, after the Run:ai scheduler.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import groupby
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sharer:
+    """One that shares: amounts of one resource, whole."""
+
+    name: str
+    age: int
+    """Its place among all by age: 0 is the oldest."""
+    quota: int
+    limit: int | None
+    request: int
+    """What it holds and asks for in all."""
+    weight: int | None
+    priority: int
+
+    @property
+    def most(self) -> int:
+        return self.request if self.limit is None else min(self.limit, self.request)
+
+
+def divide(total: int, sharers: Iterable[Sharer]) -> dict[str, int]:
+    """What each deserves of the total, by name. Quotas are honoured even beyond the total."""
+    everyone = sorted(sharers, key=lambda each: (-each.priority, each.age, each.name))
+    shares = {each.name: min(each.quota, each.most) for each in everyone}
+    surplus = total - sum(shares.values())
+    weights = _weights(everyone)
+    for _, group in groupby(everyone, key=lambda each: each.priority):
+        if surplus <= 0:
+            break
+        surplus = _divide_surplus(surplus, list(group), weights, shares)
+    return shares
+
+
+def _weights(everyone: Sequence[Sharer]) -> dict[str, int]:
+    given = {each.name: each.quota if each.weight is None else each.weight for each in everyone}
+    return given if any(given.values()) else dict.fromkeys(given, 1)
+
+
+def _divide_surplus(
+    surplus: int, group: Sequence[Sharer], weights: dict[str, int], shares: dict[str, int]
+) -> int:
+    """Give the surplus out within one priority. Returns what nobody there asks for."""
+    while True:
+        wanting = [each for each in group if weights[each.name] and shares[each.name] < each.most]
+        if not wanting or surplus <= 0:
+            return surplus
+        whole = sum(weights[each.name] for each in wanting)
+        parts = {each.name: Fraction(surplus * weights[each.name], whole) for each in wanting}
+        satisfied = [each for each in wanting if each.most - shares[each.name] <= parts[each.name]]
+        if not satisfied:
+            _give_whole(surplus, wanting, parts, shares)
+            return 0
+        for each in satisfied:
+            surplus -= each.most - shares[each.name]
+            shares[each.name] = each.most
+
+
+def _give_whole(
+    surplus: int, wanting: Sequence[Sharer], parts: dict[str, Fraction], shares: dict[str, int]
+) -> None:
+    """Nobody's wish is met: whole units, and what is left over one each by the largest fraction."""
+    left = surplus
+    for each in wanting:
+        shares[each.name] += int(parts[each.name])
+        left -= int(parts[each.name])
+    by_fraction = sorted(
+        wanting, key=lambda each: (int(parts[each.name]) - parts[each.name], each.age, each.name)
+    )
+    for each in by_fraction[:left]:
+        shares[each.name] += 1

@@ -1,0 +1,210 @@
+"""The promises between projects: shares, quotas, limits and reclaim, on random scenarios."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slotq.simulate import simulate
+from slotq.simulate.live import live_record
+from slotq.simulate.report import unequal
+from slotq.simulate.scenario import JobSpec, PoolSpec, ProjectSpec, Scenario
+from slotq_core.model import Demand, JobState, Snapshot
+from slotq_core.policy.accounts import Accounts
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.lines import heads_needed, line_of
+from slotq_core.policy.order import position
+from slotq_core.policy.plan import Evict, Plan, Start
+from slotq_core.policy.shares import Sharer, divide
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> Scenario:
+    """A pool or two, up to three projects, jobs that wait at the start or come a little later."""
+    pools = [
+        PoolSpec(
+            name=name, capacity=draw(st.integers(1, 5)), stop_seconds=draw(st.sampled_from([0, 3]))
+        )
+        for name in ("p", "q")[: draw(st.integers(1, 2))]
+    ]
+    names = ("a", "b", "c")[: draw(st.integers(1, 3))]
+    departments = draw(st.sampled_from([(), ("d",), ("d", "e")]))
+    projects = [
+        ProjectSpec(
+            name=name,
+            quota=draw(st.integers(0, 3)),
+            weight=draw(st.sampled_from([None, 0, 1, 3])),
+            limit=draw(st.sampled_from([None, None, None, 2, 4])),
+            priority=draw(st.integers(0, 1)),
+            over_quota=draw(st.sampled_from([True, True, True, False])),
+            department=draw(st.sampled_from(["", *departments])),
+        )
+        for name in names
+    ]
+    jobs = [draw(_job(f"j{i}", names)) for i in range(draw(st.integers(1, 9)))]
+    return Scenario(
+        pools=pools,
+        projects=projects,
+        departments=[{"name": name} for name in departments],
+        jobs=jobs,
+        until=2_000,
+    )
+
+
+@st.composite
+def _job(draw: st.DrawFn, name: str, projects: tuple[str, ...]) -> JobSpec:
+    return JobSpec.model_validate(
+        {
+            "name": name,
+            "project": draw(st.sampled_from(projects)),
+            "priority": draw(st.integers(0, 2)),
+            "slots": draw(st.integers(1, 3)),
+            "runtime": draw(st.sampled_from([None, 5, 40])),
+            "preemptible": draw(st.sampled_from([True, True, True, False])),
+            "submit_at": draw(st.sampled_from([-5, 0, 0, 10, 20])),
+        }
+    )
+
+
+@given(worlds())
+def test_the_queue_comes_to_rest(scenario: Scenario) -> None:
+    """Promise 9: no two jobs evict each other in turn without anything else having changed."""
+    seen: dict[object, int] = {}
+
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        if any(isinstance(decision, Evict) for decision in planned.decisions):
+            holders = frozenset((job.name, job.state, job.attempt.pool) for job in snapshot.active)
+            waiting = frozenset(job.name for job in snapshot.waiting)
+            state = (holders, waiting)
+            assert state not in seen, f"the same eviction at {seen[state]} and at {now}"
+            seen[state] = now
+
+    record = simulate(scenario, watch)
+    assert len(record.events) < 500
+
+
+@given(worlds())
+def test_limits_and_capacity_always_hold(scenario: Scenario) -> None:
+    def watch(snapshot: Snapshot, _planned: Plan, now: int) -> None:
+        for pool in snapshot.pools:
+            used = sum((j.demand for j in snapshot.active if j.attempt.pool == pool.name), Demand())
+            assert used.within(pool.capacity)
+        for project in scenario.projects:
+            held = [job for job in snapshot.active if job.project == project.name]
+            slots = sum(job.demand.slots for job in held)
+            fixed = sum(job.demand.slots for job in held if not job.evictable)
+            assert isinstance(project.quota, int) and not isinstance(project.limit, dict)
+            bound = project.limit if project.limit is not None else slots
+            bound = min(bound, project.quota) if not project.over_quota else bound
+            assert slots <= bound, (project.name, now)
+            assert fixed <= project.quota, (project.name, now)
+
+    simulate(scenario, watch)
+
+
+@given(worlds())
+def test_a_reclaim_is_gated(scenario: Scenario) -> None:
+    """Whoever takes from another project stays within its fair share, and takes from one above."""
+
+    def watch(snapshot: Snapshot, planned: Plan, _now: int) -> None:
+        books = Accounts(snapshot)
+        for decision in planned.decisions:
+            if isinstance(decision, Start):
+                books.take(decision.job, decision.pool)
+            elif isinstance(decision, Evict):
+                check(books, decision)
+
+    def check(books: Accounts, decision: Evict) -> None:
+        job, pool = decision.beneficiary, decision.claim.pool
+        mine = books.of(job, pool)[0]
+        owners = {victim.project for victim in decision.victims}
+        assert owners == {job.project} or job.project not in owners
+        if job.project not in owners:
+            assert (mine.used + job.demand).within(mine.share)
+        for victim in decision.victims:
+            theirs = books.of(victim, pool)[0]
+            in_quota = (mine.used + job.demand).within(mine.quota)
+            if victim.project != job.project:
+                assert theirs.over_share() or (in_quota and theirs.over_quota())
+            books.evict(victim, victim.attempt.pool)
+        books.take(job, pool)
+
+    simulate(scenario, watch)
+
+
+@given(worlds())
+def test_idle_slots_are_never_left_empty_because_of_shares(scenario: Scenario) -> None:
+    """Work-conserving: at rest a waiting job that fits is kept back only by a limit, or by a quota
+    for what cannot be evicted."""
+
+    def watch(snapshot: Snapshot, planned: Plan, _now: int) -> None:
+        stopping = any(job.state is JobState.STOPPING for job in snapshot.active)
+        if planned.decisions or stopping:
+            return
+        books = Accounts(snapshot)
+        for pool in snapshot.pools:
+            used = sum((j.demand for j in snapshot.active if j.attempt.pool == pool.name), Demand())
+            for job in snapshot.waiting:
+                fits = pool.name in job.pools and job.demand.within(pool.capacity - used)
+                bound = not (
+                    books.limits_allow(job, pool.name) and books.quotas_allow(job, pool.name)
+                )
+                assert not fits or bound, job.name
+
+    simulate(scenario, watch)
+
+
+@given(
+    st.integers(0, 20),
+    st.lists(
+        st.tuples(
+            st.integers(0, 6),
+            st.sampled_from([None, 3, 8]),
+            st.integers(0, 12),
+            st.sampled_from([None, 0, 1, 3]),
+            st.integers(0, 1),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+)
+def test_a_division_is_fair(total: int, rows: list) -> None:
+    """Everyone gets at least min(quota, limit, request), nobody more than asked for; a surplus is
+    left only when nobody with a weight wants more; and it is divided to the last slot."""
+    sharers = [
+        Sharer(name=f"s{i}", age=i, quota=q, limit=lim, request=r, weight=w, priority=p)
+        for i, (q, lim, r, w, p) in enumerate(rows)
+    ]
+    shares = divide(total, sharers)
+    for each in sharers:
+        assert min(each.quota, each.most) <= shares[each.name] <= each.most
+    weights = {s.name: s.quota if s.weight is None else s.weight for s in sharers}
+    if not any(weights.values()):
+        weights = dict.fromkeys(weights, 1)
+    wanting = [s for s in sharers if weights[s.name] and shares[s.name] < s.most]
+    given_out = sum(shares.values())
+    deserved = sum(min(s.quota, s.most) for s in sharers)
+    assert given_out <= max(total, deserved)
+    assert not wanting or given_out >= total
+
+
+@given(worlds())
+def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scenario) -> None:
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        claimants = [job for job in snapshot.waiting if job.claim]
+        lines = {line_of(job) for job in snapshot.waiting}
+        needed = heads_needed(lines, snapshot.pools, snapshot.active, claimants, projects=True)
+        kept = {job.name: job for job in claimants}
+        for line, count in needed.items():
+            members = sorted((j for j in snapshot.waiting if line_of(j) == line), key=position)
+            kept |= {job.name: job for job in members[:count]}
+        assert plan(replace(snapshot, waiting=tuple(kept.values())), now) == planned
+
+    simulate(scenario, watch)
+
+
+@given(worlds())
+def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
+    assert unequal(simulate(scenario), live_record(scenario)) == []
