@@ -18,6 +18,7 @@ from slotq_core.model import (
     Pool,
     StopCause,
     StopOrder,
+    Workload,
 )
 from slotq_core.ports import Change, Store
 
@@ -178,6 +179,9 @@ def jobs(draw: st.DrawFn, state: JobState | None = None) -> Job:
         min_runtime=draw(_counts),
         retries=draw(_counts),
         project=draw(_names | st.just("")),
+        workload=draw(st.sampled_from(Workload)),
+        priority_class=draw(_names | st.just("")),
+        ran_before_class=draw(_counts),
         submitter=draw(_texts),
         attempts=draw(_counts),
         evictions=draw(_counts),

@@ -25,6 +25,7 @@ from slotq_core.model import (
     PoolHealth,
     StopCause,
     StopOrder,
+    Workload,
 )
 from slotq_core.moments import from_iso, iso
 from slotq_core.ports import Change, Ledger, Sighting
@@ -273,6 +274,9 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "min_runtime": _whole,
         "retries": _whole,
         "project": _text,
+        "workload": lambda value: Workload(_text(value)),
+        "priority_class": _text,
+        "ran_before_class": _whole,
         "submitter": _text,
         "attempts": _whole,
         "evictions": _whole,
