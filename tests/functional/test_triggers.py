@@ -126,6 +126,7 @@ def test_a_job_is_shown_with_its_attempts(account: Account):
     assert attempt["training_job"] == "job1"
     assert attempt["outcome"] == "completed"
     assert attempt["artifact"].endswith("/model.tar.gz")
+    assert attempt["logs"] == "/aws/sagemaker/TrainingJobs:job1/"
 
 
 def test_a_more_important_job_takes_the_slots_and_gives_them_back(account: Account):

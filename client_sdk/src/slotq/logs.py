@@ -8,9 +8,9 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from slotq_core.names import LOG_GROUP
 from slotq_core.wire import JobView
 
-GROUP = "/aws/sagemaker/TrainingJobs"
 LATE_READS = 3
 """How often the logs are read after their attempt has ended: the last lines arrive late."""
 
@@ -62,7 +62,7 @@ class LogTail:
 
     def _streams(self, training_job: str) -> Iterator[str]:
         pages = self._client.get_paginator("describe_log_streams").paginate(
-            logGroupName=GROUP, logStreamNamePrefix=f"{training_job}/"
+            logGroupName=LOG_GROUP, logStreamNamePrefix=f"{training_job}/"
         )
         for page in pages:
             for stream in page["logStreams"]:
@@ -72,7 +72,7 @@ class LogTail:
         while True:
             where = {"nextToken": self._tokens[stream]} if stream in self._tokens else {}
             page = self._client.get_log_events(
-                logGroupName=GROUP, logStreamName=stream, startFromHead=True, **where
+                logGroupName=LOG_GROUP, logStreamName=stream, startFromHead=True, **where
             )
             for event in page["events"]:
                 yield event["message"].rstrip("\n")

@@ -44,6 +44,7 @@ def queue_table(jobs: Iterable[JobView]) -> RenderableType:
 def job_page(job: JobView) -> RenderableType:
     """All there is to know of one job."""
     facts = Table.grid(padding=(0, 2))
+    last = job.attempts[-1] if job.attempts else None
     for name, value in (
         ("job", job.name),
         ("state", _state(job.state)),
@@ -60,6 +61,10 @@ def job_page(job: JobView) -> RenderableType:
         ("changed", _moment(job.changed_at)),
         ("submitter", job.submitter),
         ("evictions", str(job.evictions)),
+        ("cause", job.cause),
+        ("model", last.artifact if last else ""),
+        ("checkpoints", last.checkpoints if last else ""),
+        ("logs", last.logs if last else ""),
     ):
         if value:
             facts.add_row(Text(name, style="bold"), value)

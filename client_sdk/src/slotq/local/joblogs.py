@@ -8,7 +8,8 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-GROUP = "/aws/sagemaker/TrainingJobs"
+from slotq_core.names import LOG_GROUP
+
 _BATCH = 500
 _LONGEST_LINE = 200_000
 
@@ -29,7 +30,7 @@ class LogStream:
             (self._logs.create_log_stream, {"logStreamName": self._name}),
         ):
             try:
-                make(logGroupName=GROUP, **more)
+                make(logGroupName=LOG_GROUP, **more)
             except ClientError as error:
                 if error.response["Error"]["Code"] != "ResourceAlreadyExistsException":
                     raise
@@ -48,7 +49,7 @@ class LogStream:
             for start in range(0, len(lines), _BATCH):
                 try:
                     self._logs.put_log_events(
-                        logGroupName=GROUP,
+                        logGroupName=LOG_GROUP,
                         logStreamName=self._name,
                         logEvents=lines[start : start + _BATCH],
                     )

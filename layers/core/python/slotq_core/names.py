@@ -18,6 +18,9 @@ STAMP = "-qstamp-"
 RUNTIME_LIMIT_TAG = "slotq:runtime-limit"
 """`job`: the maximum runtime counts over all attempts; `attempt`: it is each attempt's own."""
 
+LOG_GROUP = "/aws/sagemaker/TrainingJobs"
+"""Where SageMaker writes what training jobs print: streams `<training job>/<host>-<time>`."""
+
 _KEPT = 44
 
 

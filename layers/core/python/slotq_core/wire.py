@@ -244,6 +244,8 @@ class AttemptView(BaseModel):
     """The job that this attempt was evicted for, or who cancelled it."""
     artifact: str = ""
     checkpoints: str = ""
+    logs: str = ""
+    """The CloudWatch log group, and after the colon what its streams' names begin with."""
 
 
 class JobView(BaseModel):
@@ -270,6 +272,8 @@ class JobView(BaseModel):
     evictions: int
     training_job: str | None = None
     """The SageMaker training job of its latest attempt."""
+    cause: str = ""
+    """Why it is in its state, where the state alone does not say: `max_runtime`, `rejected` …"""
     message: str = ""
     attempts: list[AttemptView] = []
     """The history; only where one job was asked for."""
@@ -361,6 +365,7 @@ def attempt_view(attempt: Attempt) -> AttemptView:
         stopped_for=attempt.stop.by if attempt.stop else None,
         artifact=attempt.artifact,
         checkpoints=attempt.checkpoints,
+        logs=f"{names.LOG_GROUP}:{attempt.training_job}/",
     )
 
 
@@ -389,6 +394,7 @@ def job_view(
         attempts_begun=job.attempts,
         evictions=job.evictions,
         training_job=names.training_job_name(job.name, job.attempts) if job.attempts else None,
+        cause=job.cause,
         message=job.message,
         attempts=[attempt_view(attempt) for attempt in attempts],
     )
