@@ -285,10 +285,13 @@ def an_event(training_job: str, status: str) -> tuple[str, Handler]:
     return f"event {training_job} {status}", act
 
 
-def begun(*steps: Callable[[World], None], seconds: float = 20) -> Callable[[World], None]:
+def begun(*steps: Callable[[World], None], seconds: float = 5) -> Callable[[World], None]:
+    """Five seconds after each step, and so many after the last, what follows has settled."""
+
     def before(world: World) -> None:
         for step in steps:
             step(world)
+            world.go(5)
         world.go(seconds)
 
     return before
@@ -370,7 +373,7 @@ CASES: tuple[Case, ...] = (
     Case(
         "evicted_and_cancelled",
         begun(stored("low"), lambda w: w.submit("high", priority=5)),
-        (an_event("low", "Stopped"), a_cancel("low")),
+        (later(15, an_event("low", "Stopped")), a_cancel("low")),
         ends(low=X, high=C),
         work={"low": LONG},
     ),
@@ -425,7 +428,7 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "cancel_the_claimant_beside_its_start",
-        begun(stored("low"), lambda w: w.submit("high", priority=5), seconds=20),
+        begun(stored("low"), lambda w: w.submit("high", priority=5)),
         (later(15, an_event("low", "Stopped")), a_cancel("high")),
         ends(low=C, high=X),
         work={"low": Work(runtime=100_000, stop=20_000), "high": LONG},
