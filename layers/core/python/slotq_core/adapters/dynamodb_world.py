@@ -6,6 +6,7 @@ ledgers, which are read first, and on the version of each job.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -27,7 +28,9 @@ LINE_KEPT = 3_600_000
 """How long (ms) an empty line is kept after it was last touched: far longer than any submission
 takes from touching it to its commit."""
 
-_TRIES = 5
+_PAUSES = (0.0, 0.0, 0.02, 0.05, 0.1, 0.2)
+"""Before each look at a pool that does not add up (s): in all far longer than DynamoDB takes to
+make a committed transaction seen whole."""
 
 
 class WorldLoader:
@@ -83,17 +86,21 @@ class WorldLoader:
         return tuple(pools), holders
 
     def _holders(self, pool: Pool) -> tuple[Holders, Demand, tuple[Poison, ...]]:
-        """What two reads in a row bring alike was so in between, whether or not it makes sense."""
-        before: list[Item] | None = None
+        """What does not add up may be a transaction of which half is seen so far: it is looked at
+        again, a little later each time, and believed when it has stood still all the while."""
+        seen: list[list[Item]] = []
         partition = expressions.partition(table.pool_partition(pool.name))
-        for _ in range(_TRIES):
-            items = [*self._calls.query(partition)]
-            read = read_holders(items)
+        for pause in _PAUSES:
+            if pause:
+                time.sleep(pause)
+            seen.append([*self._calls.query(partition)])
+            read = read_holders(seen[-1])
             if read.adds_up and read.offers(pool.capacity) and not read.poison:
                 return read, read.foreign + read.kept, ()
-            if items == before:
+            if read.poison and seen[-1] in seen[:-1]:
                 return self._settled(read, pool)
-            before = items
+        if all(each == seen[0] for each in seen):
+            return self._settled(read, pool)
         raise Unavailable(f"pool {pool.name}: its ledger and its active jobs do not agree")
 
     def _settled(self, read: Holders, pool: Pool) -> tuple[Holders, Demand, tuple[Poison, ...]]:
