@@ -73,7 +73,8 @@ class Breaker(Gate):
         self.crash = crash
         self.count = 0
         self.done = False
-        self.struck: Call | None = None
+        self.struck: set[str] = set()
+        """The labels of the invocations that it happened to."""
         self._next = crash.call
 
     def through(self, call: Call) -> Any:
@@ -81,7 +82,7 @@ class Breaker(Gate):
         if number != self._next:
             return call.do()
         first, self.done = not self.done, True
-        self.struck = self.struck or call
+        self.struck.add(call.invocation.label)
         self._next = self.crash.call + self.crash.again if first and self.crash.again else -1
         return strike(self.crash.kind, call)
 
@@ -161,16 +162,15 @@ def run(scenario: Scenario, crash: Crash) -> World:
     world = scenario.world(gate, events=arrives)
     while not gate.done and not world.over and not world.watch.broken:
         world.step()
-    unanswered: list[Step] = []
-    if gate.struck and crash.mode == SILENT:
+    silent = gate.done and crash.mode == SILENT
+    if silent:
         world.forget_retries()
-        label = gate.struck.invocation.label
-        unanswered = [step for step in scenario.steps if step.label == label]
     until = world.clock.now() + 3 * 3_600_000
     while not world.watch.broken and not world.over and world.clock.now() < until:
         world.step()
         if crash.again is None:
             world.watch.look_for_leftovers(LEFTOVER)
+    unanswered = [step for step in scenario.steps if silent and step.label in gate.struck]
     finish(world, scenario, unanswered=unanswered)
     return world
 

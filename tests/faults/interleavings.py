@@ -67,6 +67,7 @@ class Baton(Gate):
         self._alive: list[int] = []
         self._over = threading.Semaphore(0)
         self._me = threading.local()
+        self._committing: set[int] = set()
         self._refused: int | None = None
         """Who has run into another's transaction just now."""
         self.errors: list[BaseException] = []
@@ -107,19 +108,26 @@ class Baton(Gate):
             # A transaction under way ends within milliseconds: whoever ran into it does not go
             # round and round meanwhile.
             self._refused = None
-            chosen = self._schedule.choose([*(n for n in self._alive if n != me), me], None)
+            able = sorted(self._alive, key=lambda n: (n not in self._committing, n == me))
+            chosen = self._schedule.choose(able, None)
         else:
             chosen = self._schedule.choose(list(self._alive), me)
         if chosen != me:
             self._turns[chosen].release()
             self._turns[me].acquire()
 
+    def _commit(self) -> None:
+        """While a transaction is under way."""
+        self._committing.add(self._me.number)
+        self.switch()
+        self._committing.discard(self._me.number)
+
     def through(self, call: Call) -> Any:
         if getattr(self._me, "number", None) is None:
             return call.do()
         self.switch()
         self.switches.append(f"[{call.invocation.number}] {call}")
-        more = {"during": self.switch} if call.operation == "transact_write_items" else {}
+        more = {"during": self._commit} if call.operation == "transact_write_items" else {}
         try:
             return call.do(**more)
         except ClientError as error:
