@@ -53,7 +53,12 @@ S = JobState
 CLIENT_TRIES = 3
 FOR_EVER = 1_000
 HORIZON = 7 * 24 * 3_600_000
-POOLS = (pool("p", slots=8, pending_timeout=300_000), pool("q", slots=6), pool("r", slots=4))
+POOLS = tuple(
+    pool(name, slots=slots, pending_timeout=300_000)
+    for name, slots in (("p", 8), ("q", 6), ("r", 4))
+)
+"""Each gives up a job that SageMaker leaves Pending: without a `pending_timeout`, one that probes a
+pool and is left Pending for ever keeps the pool closed for ever, as the policy has it."""
 
 
 @dataclass(frozen=True)
