@@ -1,4 +1,4 @@
-"""What each project and department holds, deserves and may not exceed, during one plan.
+"""What each project, department and user holds, deserves and may not exceed, during one plan.
 
 With numeric quotas everything counts over all pools together; with quotas by pool, pool by pool
 (DESIGN 5.2). "Limits count what is stopping; fairness does not." What a job is owed by its claim
@@ -7,12 +7,13 @@ counts as held by both: it will be.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from slotq_core.model import EVERYWHERE, Demand, Department, Job, JobState, Project, Snapshot
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.shares import Sharer, divide
+from slotq_core.policy.users import UserBooks
 
 NOTHING = Demand()
 
@@ -101,6 +102,7 @@ class Accounts:
     """The books of one plan."""
 
     def __init__(self, snapshot: Snapshot) -> None:
+        self.users = UserBooks(snapshot)
         self._projects = {project.name: project for project in snapshot.projects}
         self._departments = {each.name: each for each in snapshot.departments}
         pools = [pool.name for pool in snapshot.pools]
@@ -118,6 +120,7 @@ class Accounts:
         for job in snapshot.active:
             assert job.attempt is not None
             if job.state is JobState.STOPPING:
+                self.users.take(job, job.attempt.pool)
                 for account in self.of(job, job.attempt.pool):
                     account.stopping += job.demand
             else:
@@ -131,14 +134,19 @@ class Accounts:
 
     def take(self, job: Job, pool: str) -> None:
         """The job holds its demand in that pool, or is owed it."""
+        self.users.take(job, pool)
         self._move(job, pool, job.demand)
 
     def give_back(self, job: Job, pool: str) -> None:
+        self.users.give_back(job)
         self._move(job, pool, NOTHING - job.demand)
 
-    def limits_allow(self, job: Job, pool: str, *, gone: Demand = NOTHING) -> bool:
-        """Whether the limits of its project and department have room for the job."""
-        return all(account.room(job.demand, gone) for account in self.of(job, pool))
+    def limits_allow(self, job: Job, pool: str, *, without: Sequence[Job] = ()) -> bool:
+        """Whether the limits of its user, its project and its department have room for the job,
+        once others have gone."""
+        if self.users.admits_in(job, pool, without=without) is None:
+            return False
+        return self._project_has_room(job, pool, without)
 
     def quotas_allow(self, job: Job, pool: str) -> bool:
         """ "Any non-preemptible job, whatever its class, is bound by quota": with it admitted, what
@@ -146,6 +154,11 @@ class Accounts:
         return job.evictable or all(
             (account.fixed + job.demand).within(account.quota) for account in self.of(job, pool)
         )
+
+    def _project_has_room(self, job: Job, pool: str, without: Sequence[Job]) -> bool:
+        chain = self.of(job, pool)
+        gone = sum((other.demand for other in without), NOTHING) if chain else NOTHING
+        return all(account.room(job.demand, gone) for account in chain)
 
     def sharing_limit(self, room: PoolRoom, rooms: Iterable[PoolRoom]) -> list[PoolRoom]:
         """The other rooms whose use counts in the same limits."""
@@ -158,7 +171,7 @@ class Accounts:
 
     def evict(self, victim: Job, pool: str) -> None:
         """It gives back its share at once, and counts in the limits until it has ended."""
-        self.give_back(victim, pool)
+        self._move(victim, pool, NOTHING - victim.demand)
         for account in self.of(victim, pool):
             account.stopping += victim.demand
 

@@ -25,13 +25,13 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
             return ((job, given_up(job, now)),)
         case Demote(job=job, after=after):
             return ((job, after),)
-        case Start(job=job, pool=pool):
-            return ((job, started(job, pools[pool], now)),)
+        case Start(job=job, pool=pool, classed=classed):
+            return ((job, started(classed or job, pools[pool], now)),)
         case DropClaim(job=job):
             return ((job, replace(job, claim=None)),)
-        case Evict(beneficiary=job, victims=victims, claim=claim):
+        case Evict(beneficiary=job, victims=victims, claim=claim, cause=cause):
             owed = (job, replace(job, claim=claim))
-            return (owed, *((victim, evicted(victim, job, now)) for victim in victims))
+            return (owed, *((victim, evicted(victim, job, now, cause)) for victim in victims))
 
 
 def pools_touched(decision: Decision) -> tuple[str, ...]:
@@ -61,10 +61,12 @@ def started(job: Job, pool: Pool, now: int) -> Job:
     return move(job, JobState.STARTING, at=now, attempts=number, attempt=attempt, message="")
 
 
-def evicted(victim: Job, beneficiary: Job, now: int) -> Job:
+def evicted(victim: Job, beneficiary: Job, now: int, cause: StopCause = StopCause.EVICTED) -> Job:
     """The victim with the durable intent to stop it. It holds its slots until it has ended."""
-    order = StopOrder(cause=StopCause.EVICTED, by=beneficiary.name, at=now)
+    order = StopOrder(cause=cause, by=beneficiary.name, at=now)
     message = f"evicted for {beneficiary.name}"
+    if cause is StopCause.YIELDED:
+        message = f"its time slice was over, and it was the turn of {beneficiary.name}"
     return replace(_stopping(victim, order, message), evictions=victim.evictions + 1)
 
 

@@ -28,6 +28,7 @@ class PoolRoom:
     __slots__ = (
         "_candidates",
         "_now",
+        "awaiting",
         "claims",
         "coming",
         "drains_for",
@@ -80,6 +81,8 @@ class PoolRoom:
         """What is free before anybody is given anything: for reasons."""
         self.claims: dict[str, Job] = {job.name: job for job in claimants}
         """Claimants of this pool that the walk has not reached."""
+        self.awaiting: list[Job] = []
+        """Those walked already that wait for slots here, free or coming."""
         self.holder = ""
         """The first job that free slots are held for."""
         self.drains_for = ""
@@ -145,6 +148,7 @@ class PoolRoom:
         )
         if taken and not self.holder:
             self.holder = job.name
+        self.awaiting.append(job)
         self.free = self.free - taken
         self.coming = self.coming - (job.demand - taken)
 

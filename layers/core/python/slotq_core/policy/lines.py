@@ -1,7 +1,8 @@
 """Lines: waiting jobs that are blocked alike, so that only the first few of each need a look.
 
 Jobs of one line differ in nothing that the walk asks about but their place: when one of them is
-blocked, so is every one behind it. The cost of a pass then grows with lines and slots, never with
+blocked, so is every one behind it. Where user limits or time slices exist, they are of one user
+and, for the limits, of one class. The cost of a pass then grows with lines and slots, never with
 jobs. (A claimant stands outside: it has a claim that the others have not.)
 """
 
@@ -9,10 +10,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from slotq_core.model import Demand, Job, JobState, Pool, Workload
+from slotq_core.model import Demand, Job, JobState, Pool, Snapshot, Workload
 from slotq_core.policy.order import Rank, rank, rank_of
 
 
@@ -27,16 +28,21 @@ class Line:
     demand: Demand
     pools: tuple[str, ...]
     preemptible: bool
+    user: str = ""
+    limited_as: str = ""
+    """The class that counts in the user's limits."""
 
     @classmethod
-    def of(cls, job: Job) -> Line:
+    def of(cls, job: Job, *, by_user: bool = False) -> Line:
         return cls(
             workload=job.workload,
-            priority=job.priority,
+            priority=rank(job)[1],
             project=job.project,
             demand=job.demand,
             pools=job.pools,
             preemptible=job.preemptible,
+            user=job.submitter if by_user else "",
+            limited_as=(job.admitted_class or job.priority_class) if by_user else "",
         )
 
     @property
@@ -55,11 +61,14 @@ class Line:
             self.pools,
             self.preemptible,
         ]
+        if self.user or self.limited_as:
+            parts += [self.user, self.limited_as]
         return json.dumps(parts, separators=(",", ":"))
 
     @classmethod
     def parse(cls, key: str) -> Line:
-        workload, priority, project, demand, pools, preemptible = json.loads(key)
+        workload, priority, project, demand, pools, preemptible, *whose = json.loads(key)
+        user, limited_as = whose or ("", "")
         return cls(
             workload=Workload(workload),
             priority=priority,
@@ -67,11 +76,18 @@ class Line:
             demand=Demand(demand),
             pools=tuple(pools),
             preemptible=preemptible,
+            user=user,
+            limited_as=limited_as,
         )
 
 
-def line_of(job: Job) -> str:
-    return Line.of(job).key
+def by_user(snapshot: Snapshot) -> bool:
+    """Whether lines tell users apart: where user limits or time slices exist."""
+    return bool(snapshot.users) or any(pool.time_slice is not None for pool in snapshot.pools)
+
+
+def line_of(job: Job, *, by_user: bool = False) -> str:
+    return Line.of(job, by_user=by_user).key
 
 
 def heads_needed(
@@ -90,12 +106,14 @@ def heads_needed(
     about shares, up to all that there is; and anything may be reclaimed.
     """
     about = {line: Line.parse(line) for line in lines}
-    owed = Counter(line_of(job) for job in claimants)
+    whose = any(line.user or line.limited_as for line in about.values())
+    owed = Counter(line_of(job, by_user=whose) for job in claimants)
     top = max((Line.parse(line).rank for line in {*about, *owed}), default=(0, 0))
     room = {pool.name: pool.capacity - pool.foreign for pool in pools}
+    sliced = {pool.name for pool in pools if pool.time_slice is not None}
     for job in active:
         assert job.attempt is not None
-        stays = not projects and job.state is not JobState.STOPPING and rank(job) >= top
+        stays = not projects and job.state is not JobState.STOPPING and not _may_go(job, top, sliced)
         if stays and job.attempt.pool in room:
             room[job.attempt.pool] -= job.demand
     return {
@@ -104,6 +122,13 @@ def heads_needed(
         + owed[line]
         for line, each in about.items()
     }
+
+
+def _may_go(job: Job, top: Rank, sliced: Collection[str]) -> bool:
+    """Whether it may be stopped for a job of the highest rank that waits: one of equal rank yields
+    to a time slice."""
+    assert job.attempt is not None
+    return rank(job) < top or (rank(job) == top and job.attempt.pool in sliced)
 
 
 def _times(demand: Demand, room: Demand) -> int:

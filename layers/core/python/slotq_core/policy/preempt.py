@@ -1,7 +1,7 @@
 """Step 3e, preempt: stop jobs of strictly lower rank of the same project (DESIGN 5.1).
 
-"Evict only when the beneficiary then fits whole." "A job kept back by its project's limit may
-preempt lower ranks that count in the same limit", in whichever pool they run.
+"Evict only when the beneficiary then fits whole." "A job kept back by its project's limit or its
+user's may preempt lower ranks that count in the same limit", in whichever pool they run.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Preemption:
             return job.demand.within(left + freed([each for each in victims if each in here]))
 
         def allowed(victims: Sequence[Job]) -> bool:
-            return self.accounts.limits_allow(job, room.pool.name, gone=freed(victims))
+            return self.accounts.limits_allow(job, room.pool.name, without=victims)
 
         chosen: list[Job] = []
         for victim in sorted([*here, *elsewhere], key=lambda each: by_order(each, self.now)):

@@ -5,7 +5,8 @@ above its quota while the reclaimer stays within its own. The gate is asked at t
 the non-preemptible quota and the anti-flap rule at each level, counting victims as gone. In-quota
 work is safe (asked before each victim: one big victim may still take its project below its quota)."
 "Across projects the most over-served project gives first, one victim at a time; the order of
-candidates holds within it."
+candidates holds within it." "Never interrupt a user's running job for another job of the same user
+and rank", in whichever project it runs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from slotq_core.model import Demand, Department, Fairness, Job
 from slotq_core.policy.accounts import Account, Accounts, Chain, Deprivation
 from slotq_core.policy.fit import Entitled, PoolRoom
+from slotq_core.policy.order import is_fellow
 from slotq_core.policy.victims import Eviction, freed, least_harm, spared
 
 NOTHING = Demand()
@@ -36,7 +38,9 @@ def may_reclaim(job: Job, mine: Chain) -> bool:
 
 def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     """Whether the gate is open from the reclaimer to this one victim, nothing else gone yet."""
-    return may_reclaim(job, mine) and _Taking(job, mine).may_take(victim, theirs)
+    if is_fellow(job, victim) or not may_reclaim(job, mine):
+        return False
+    return _Taking(job, mine).may_take(victim, theirs)
 
 
 def _in_pool(job: Job, room: PoolRoom, accounts: Accounts, entitled: Entitled) -> Eviction | None:
@@ -46,7 +50,7 @@ def _in_pool(job: Job, room: PoolRoom, accounts: Accounts, entitled: Entitled) -
     left = room.left(job, entitled)
     by_project: dict[str, list[Job]] = {}
     for other in room.candidates():
-        if other.project != job.project:
+        if other.project != job.project and not is_fellow(job, other):
             by_project.setdefault(other.project, []).append(other)
     taking = _Taking(job, mine)
     while not job.demand.within(left + freed(taking.victims)):

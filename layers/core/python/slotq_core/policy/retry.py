@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, AttemptOutcome, Job, JobState, Pool
+from slotq_core.model import Attempt, AttemptOutcome, Job, JobState, Pool, StopCause
 
 FIRST_BACKOFF = 30_000
 LONGEST_BACKOFF = 600_000
@@ -79,7 +79,8 @@ def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
     if ending is Ending.COMPLETED:
         return AttemptOutcome.COMPLETED
     if attempt.stop is not None:
-        return AttemptOutcome(attempt.stop.cause.value)
+        yielded = attempt.stop.cause is StopCause.YIELDED
+        return AttemptOutcome.EVICTED if yielded else AttemptOutcome(attempt.stop.cause.value)
     return {
         Ending.STOPPED: AttemptOutcome.STOPPED,
         Ending.FAILED: AttemptOutcome.FAILED,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from slotq_core.model import Job
 from slotq_core.policy.accounts import Accounts, Deprivation
 from slotq_core.policy.lines import Line
-from slotq_core.policy.order import position
+from slotq_core.policy.order import Yields, position
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,21 @@ class Key:
 class Turns:
     """Gives each waiting job its turn once; those behind a blocked one of their line get none."""
 
-    def __init__(self, waiting: Iterable[Job], accounts: Accounts) -> None:
+    def __init__(
+        self,
+        waiting: Iterable[Job],
+        accounts: Accounts,
+        *,
+        yields: Yields,
+        by_user: bool,
+    ) -> None:
+        """`by_user`: whether lines tell users apart."""
         self._accounts = accounts
+        self._by_user = by_user
         self._queues: dict[str, deque[Job]] = {}
         self._blocked: set[Line] = set()
         self._known: dict[str, tuple[Job, int, tuple[Key, Key]]] = {}
-        for job in sorted(waiting, key=position):
+        for job in sorted(waiting, key=lambda job: position(job, yields)):
             self._queues.setdefault(job.project, deque()).append(job)
 
     def next(self) -> Job | None:
@@ -47,11 +56,12 @@ class Turns:
     def block(self, job: Job) -> None:
         """It is blocked, and so are those behind it in its line. A claimant stands outside."""
         if job.claim is None:
-            self._blocked.add(Line.of(job))
+            self._blocked.add(Line.of(job, by_user=self._by_user))
 
     def _head(self, queue: deque[Job]) -> Job | None:
         while queue:
-            if queue[0].claim is not None or Line.of(queue[0]) not in self._blocked:
+            line = Line.of(queue[0], by_user=self._by_user)
+            if queue[0].claim is not None or line not in self._blocked:
                 return queue[0]
             queue.popleft()
         return None

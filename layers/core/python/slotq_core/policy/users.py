@@ -1,0 +1,108 @@
+"""What each user holds and may hold, by class and pool (DESIGN 5.3).
+
+"Slots a user may hold per class and pool. Over what is left: waits, blocking none of the user's
+smaller jobs. A class missing in a user's limits is 0 once the user has any limit for that pool,
+else unlimited. Limits count the class it was admitted in." Personal limits beat those of the user's
+groups; of several groups the largest counts. They count what is stopping, and what a claim is owed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from slotq_core.model import AUTO, Job, Snapshot, User, UserGroup, UserLimits
+from slotq_core.policy.classes import Classes, classes_of, name_of_value
+
+Key = tuple[str, str, str]
+"""User, class, pool: what one limit counts."""
+
+
+def limits_of(user: User, groups: Mapping[str, UserGroup]) -> UserLimits:
+    """The user's limits with those of the groups, pool by pool and class by class."""
+    found: dict[str, dict[str, int]] = {}
+    for name in user.groups:
+        for pool, limits in groups[name].limits.items() if name in groups else ():
+            merged = found.setdefault(pool, {})
+            for its, slots in limits.items():
+                merged[its] = max(slots, merged.get(its, 0))
+    for pool, limits in user.limits.items():
+        found.setdefault(pool, {}).update(limits)
+    return found
+
+
+class Rights:
+    """What users may hold in all: nothing here depends on what they hold."""
+
+    def __init__(
+        self, classes: Classes, users: Iterable[User] = (), groups: Iterable[UserGroup] = ()
+    ) -> None:
+        by_name = {each.name: each for each in groups}
+        self.classes = classes
+        self._limits = {user.name: limits_of(user, by_name) for user in users}
+
+    def limited(self, user: str, pool: str) -> bool:
+        return pool in self._limits.get(user, ())
+
+    def total(self, user: str, its: str, pool: str) -> int | None:
+        """Slots that the user may hold in that class and pool; None: no limit."""
+        if not self.limited(user, pool):
+            return None
+        return self._limits[user][pool].get(its, 0)
+
+    def class_of(self, job: Job) -> str:
+        """The class that the job counts in; empty: a number that is no class's value."""
+        named = job.admitted_class or job.priority_class
+        return named or name_of_value(job.priority, self.classes)
+
+    def choices(self, job: Job) -> Iterable[str]:
+        """The classes that the job may be admitted in, the best first."""
+        return self.classes if job.priority_class == AUTO else (self.class_of(job),)
+
+
+class UserBooks(Rights):
+    """What users hold, during one plan."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        classes = classes_of(snapshot.classes)
+        super().__init__(classes, snapshot.users, snapshot.user_groups)
+        self._held: Counter[Key] = Counter()
+        self._counted: dict[str, Key] = {}
+        """By job: where it counts."""
+
+    def take(self, job: Job, pool: str) -> None:
+        """The job holds its slots there, or is owed them."""
+        if self.limited(job.submitter, pool):
+            key = (job.submitter, self.class_taken(job, pool), pool)
+            self._counted[job.name] = key
+            self._held[key] += job.demand.slots
+
+    def give_back(self, job: Job) -> None:
+        key = self._counted.pop(job.name, None)
+        if key:
+            self._held[key] -= job.demand.slots
+
+    def held(self, user: str, its: str, pool: str) -> int:
+        return self._held[user, its, pool]
+
+    def admits_in(self, job: Job, pool: str, *, without: Iterable[Job] = ()) -> str | None:
+        """The class that the job can be admitted in there, once others have gone; None: in none.
+
+        "AUTO takes, at each pass, the highest class in which the user has room."
+        """
+        for its in self.choices(job):
+            total = self.total(job.submitter, its, pool)
+            if total is None:
+                return its
+            key = (job.submitter, its, pool)
+            gone = sum(o.demand.slots for o in without if self._counted.get(o.name) == key)
+            if self._held[key] - gone + job.demand.slots <= total:
+                return its
+        return None
+
+    def class_taken(self, job: Job, pool: str) -> str:
+        """The class that the job counts in when it takes slots there."""
+        if job.priority_class != AUTO:
+            return self.class_of(job)
+        claimed = job.claim.priority_class if job.claim and job.claim.pool == pool else ""
+        return claimed or self.admits_in(job, pool) or ""
