@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
-from slotq_core.policy.health import backs_off, probe
+from slotq_core.policy.health import backs_off, probe, probes_until
 from slotq_core.policy.stakes import by_order, is_protected, is_settled, protected_until
 
 NOTHING = Demand()
@@ -37,6 +37,7 @@ class PoolRoom:
         "placed",
         "pool",
         "probe",
+        "probed_until",
         "protected",
         "rests",
         "running",
@@ -85,8 +86,10 @@ class PoolRoom:
         """The job that this pool drains for: nothing behind it is admitted here."""
         self.rests = backs_off(pool, now)
         """Backs off after a capacity error: nothing starts here, and nothing is evicted."""
-        self.probe = probe(pool, active)
+        probing = probe(pool, active, now)
+        self.probe = probing.name if probing else ""
         """The one job that tries whether capacity is back; nothing else starts meanwhile."""
+        self.probed_until = probes_until(probing) if probing else None
         self._now = now
         self._candidates: list[Job] | None = None
 
