@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from slotq_core.model import EVERYWHERE, Demand, Department, Job, JobState, Project, Snapshot
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.shares import Sharer, divide
-from slotq_core.policy.users import UserBooks
+from slotq_core.policy.users import Counted, UserBooks
 
 NOTHING = Demand()
 
@@ -94,6 +94,8 @@ class Account:
         return max((_ratio(n, self.share[name]) for name, n in held.items()), default=0.0)
 
 
+Mark = tuple[int, dict[str, Counted]]
+
 Chain = tuple[Account, ...]
 """A project's account and then its department's, where it has one. Empty: no projects at all."""
 
@@ -115,6 +117,8 @@ class Accounts:
         )
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
         self._books: dict[tuple[str, str], Chain] = {}
+        self._before: list[tuple[Account, Demand, Demand, Demand]] = []
+        """What the accounts were before each change, to go back to."""
         for scope in dict.fromkeys(self._scope.values()):
             self._open(snapshot, scope)
         for job in snapshot.active:
@@ -175,8 +179,22 @@ class Accounts:
         for account in self.of(victim, pool):
             account.stopping += victim.demand
 
+    def mark(self) -> Mark:
+        """This moment, for `back_to`."""
+        return len(self._before), self.users.mark()
+
+    def back_to(self, mark: Mark) -> None:
+        """Everything as it was at that moment."""
+        length, users = mark
+        self.users.back_to(users)
+        while len(self._before) > length:
+            account, used, fixed, stopping = self._before.pop()
+            account.used, account.fixed, account.stopping = used, fixed, stopping
+            account.moves += 1
+
     def _move(self, job: Job, pool: str, amount: Demand) -> None:
         for account in self.of(job, pool):
+            self._before.append((account, account.used, account.fixed, account.stopping))
             account.used += amount
             account.moves += 1
             if not job.evictable:

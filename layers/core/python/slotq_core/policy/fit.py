@@ -22,6 +22,9 @@ Entitled = Callable[[Job, Job], bool]
 """Whether the first job could evict the second, if that ran where it has its claim."""
 
 
+_State = tuple[Demand, Demand, list[Job], list[Job], set[str], dict[str, Job], str, str]
+
+
 class PoolRoom:
     """One pool during one plan. Amounts of the jobs already walked are gone from it."""
 
@@ -161,6 +164,25 @@ class PoolRoom:
             self.free = self.free + victim.demand
         else:
             self.coming = self.coming + victim.demand
+
+    def state(self) -> _State:
+        """What the walk has changed, to go back to."""
+        return (
+            self.free,
+            self.coming,
+            list(self.running),
+            list(self.awaiting),
+            set(self.placed),
+            dict(self.claims),
+            self.holder,
+            self.probe,
+        )
+
+    def back_to(self, state: _State) -> None:
+        self.free, self.coming, running, awaiting, placed, claims, self.holder, self.probe = state
+        self.awaiting = list(awaiting)
+        self.running, self.placed, self.claims = list(running), set(placed), dict(claims)
+        self._candidates = None
 
     def _owed(self, job: Job, entitled: Entitled) -> Demand:
         owed = NOTHING

@@ -26,7 +26,7 @@ from slotq_core.policy.victims import Eviction, freed, least_harm, spared
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Turn:
+class Slices:
     """What a turn looks at: the books, who may take whose claim, who yielded last, the moment."""
 
     accounts: Accounts

@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from slotq_core.model import AUTO, Job, Snapshot, User, UserGroup, UserLimits
+from slotq_core.model import Job, Snapshot, User, UserGroup, UserLimits
 from slotq_core.policy.classes import Classes, classes_of, name_of_value
 
 Key = tuple[str, str, str]
 """User, class, pool: what one limit counts."""
+
+Counted = tuple[Key, int]
+"""Where the slots of one job count, and how many."""
 
 
 def limits_of(user: User, groups: Mapping[str, UserGroup]) -> UserLimits:
@@ -57,7 +60,7 @@ class Rights:
 
     def choices(self, job: Job) -> Iterable[str]:
         """The classes that the job may be admitted in, the best first."""
-        return self.classes if job.priority_class == AUTO else (self.class_of(job),)
+        return self.classes if _is_open(job) else (self.class_of(job),)
 
 
 class UserBooks(Rights):
@@ -67,20 +70,35 @@ class UserBooks(Rights):
         classes = classes_of(snapshot.classes)
         super().__init__(classes, snapshot.users, snapshot.user_groups)
         self._held: Counter[Key] = Counter()
-        self._counted: dict[str, Key] = {}
-        """By job: where it counts."""
+        self._counted: dict[str, Counted] = {}
+        """By job."""
 
     def take(self, job: Job, pool: str) -> None:
         """The job holds its slots there, or is owed them."""
         if self.limited(job.submitter, pool):
             key = (job.submitter, self.class_taken(job, pool), pool)
-            self._counted[job.name] = key
+            self._counted[job.name] = (key, job.demand.slots)
             self._held[key] += job.demand.slots
 
     def give_back(self, job: Job) -> None:
-        key = self._counted.pop(job.name, None)
-        if key:
-            self._held[key] -= job.demand.slots
+        if job.name in self._counted:
+            key, slots = self._counted.pop(job.name)
+            self._held[key] -= slots
+
+    def mark(self) -> dict[str, Counted]:
+        """This moment, for `back_to`."""
+        return dict(self._counted)
+
+    def back_to(self, mark: dict[str, Counted]) -> None:
+        self._counted = dict(mark)
+        self._held = Counter()
+        for key, slots in mark.values():
+            self._held[key] += slots
+
+    def class_held(self, job: Job) -> str:
+        """The class that the job counts in; empty: in none."""
+        (_, its, _), _ = self._counted.get(job.name, (("", "", ""), 0))
+        return its
 
     def held(self, user: str, its: str, pool: str) -> int:
         return self._held[user, its, pool]
@@ -95,14 +113,20 @@ class UserBooks(Rights):
             if total is None:
                 return its
             key = (job.submitter, its, pool)
-            gone = sum(o.demand.slots for o in without if self._counted.get(o.name) == key)
+            others = (self._counted.get(other.name, (None, 0)) for other in without)
+            gone = sum(slots for where, slots in others if where == key)
             if self._held[key] - gone + job.demand.slots <= total:
                 return its
         return None
 
     def class_taken(self, job: Job, pool: str) -> str:
         """The class that the job counts in when it takes slots there."""
-        if job.priority_class != AUTO:
+        if not _is_open(job):
             return self.class_of(job)
         claimed = job.claim.priority_class if job.claim and job.claim.pool == pool else ""
-        return claimed or self.admits_in(job, pool) or ""
+        return self.admits_in(job, pool) or claimed
+
+
+def _is_open(job: Job) -> bool:
+    """Whether its class is yet to be found: an AUTO job's, until it is admitted."""
+    return job.auto and job.attempt is None
