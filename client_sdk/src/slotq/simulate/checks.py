@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from slotq.simulate.faults import Fault, Loc, listed
-from slotq.simulate.sections import DepartmentSpec, ProjectSpec
+from slotq.simulate.sections import DepartmentSpec, ProjectSpec, UserGroupSpec, UserSpec
 from slotq_core import model
 
 if TYPE_CHECKING:
@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 
 Check = Callable[["Scenario"], Iterable[Fault]]
 
-NAMED = ("pools", "projects", "departments", "classes", "groups", "jobs")
+NAMED = (
+    "pools",
+    "projects",
+    "departments",
+    "classes",
+    "users",
+    "user_groups",
+    "groups",
+    "jobs",
+)
 """The sections whose entries have names, each of them once."""
 
 STATES = (*(state.value for state in model.JobState), "refused", "not submitted")
@@ -49,7 +58,9 @@ def classes_demote_downwards(scenario: Scenario) -> Iterator[Fault]:
         where = ("classes", place, "demote_to")
         if not each.demote_to:
             continue
-        if each.demote_to not in classes:
+        if model.AUTO in (each.name, each.demote_to):
+            yield Fault(where, "AUTO is settled at each admission: nothing demotes to or from it")
+        elif each.demote_to not in classes:
             yield _unknown(where, "class", each.demote_to, classes)
         elif circle := _circle(each.name, lambda name: classes[name].demote_to, classes):
             yield Fault(where, f"classes demote in a circle: {' -> '.join(circle)}")
@@ -60,7 +71,7 @@ def classes_demote_downwards(scenario: Scenario) -> Iterator[Fault]:
 def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
     pools = {pool.name for pool in scenario.pools}
     projects = {project.name for project in scenario.projects}
-    classes = {each.name for each in scenario.classes}
+    classes = {*scenario.known_classes, model.AUTO}
     groups = {group.name for group in scenario.groups}
     for place, job in enumerate(scenario.jobs):
         if job.project is not None and job.project not in projects:
@@ -76,6 +87,36 @@ def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
                 yield Fault(("jobs", place, "pools", index), f"pool '{name}' is there twice")
         if job.pool is not None and job.pool not in pools:
             yield _unknown(("jobs", place, "pool"), "pool", job.pool, pools)
+
+
+def limits_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
+    groups = {group.name for group in scenario.user_groups}
+    for place, user in enumerate(scenario.users):
+        for index, name in enumerate(user.groups):
+            if name not in groups:
+                yield _unknown(("users", place, "groups", index), "user group", name, groups)
+    owners: dict[str, Sequence[UserSpec | UserGroupSpec]] = {
+        "users": scenario.users,
+        "user_groups": scenario.user_groups,
+    }
+    for section, entries in owners.items():
+        for place, entry in enumerate(entries):
+            where = (section, place, "limits")
+            for pool, limits in entry.limits.items():
+                if pool not in scenario.pool_names:
+                    yield _unknown((*where, pool), "pool", pool, scenario.pool_names)
+                for its in limits:
+                    if its not in scenario.known_classes:
+                        yield _unknown((*where, pool, its), "class", its, scenario.known_classes)
+
+
+def turns_come_to_an_end(scenario: Scenario) -> Iterator[Fault]:
+    """With time slices, jobs that run for ever take turns for ever."""
+    sliced = any(pool.time_slice is not None for pool in scenario.pools)
+    if sliced and scenario.until is None and any(job.runtime is None for job in scenario.jobs):
+        yield Fault(
+            (), "until is needed: jobs without runtime take turns for ever where slices are"
+        )
 
 
 def groups_are_whole(scenario: Scenario) -> Iterator[Fault]:
@@ -162,6 +203,8 @@ CHECKS: tuple[Check, ...] = (
     projects_are_of_departments,
     classes_demote_downwards,
     jobs_name_what_there_is,
+    limits_name_what_there_is,
+    turns_come_to_an_end,
     groups_are_whole,
     what_runs_at_the_start_fits,
     quotas_are_of_one_kind,

@@ -12,12 +12,15 @@ from slotq.simulate.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.sections import JobSpec
 from slotq_core.errors import Refused
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, Group, Job, JobState, Snapshot
+from slotq_core.model import AUTO, Attempt, Group, Job, JobState, Snapshot, Yielded
 from slotq_core.policy.admission import admit, check_gang
 from slotq_core.policy.apply import cancelled, steps
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.demote import admitted_in
 from slotq_core.policy.plan import Plan
 from slotq_core.policy.retry import Ending, after_end
+from slotq_core.policy.slices import after_yield
+from slotq_core.policy.users import UserBooks
 
 USER_CANCEL = "its user"
 
@@ -49,6 +52,7 @@ class _World:
         self._scenario = scenario
         self._watch = watch
         self._configuration = scenario.configuration()
+        self._rights = scenario.rights
         self._pools = {pool.name: pool for pool in self._configuration.pools}
         self._stop_time = {spec.name: spec.stop_seconds for spec in scenario.pools}
         self._specs = {spec.name: spec for spec in scenario.jobs}
@@ -57,10 +61,12 @@ class _World:
         """Every job that has been accepted and has not ended."""
         self._groups = {group.name: group for group in self._configuration.groups}
         self._refused = refused_gangs(scenario)
+        self._yields: tuple[Yielded, ...] = ()
         self._due: list[tuple[int, Due, str, int]] = []
         self.record = Record()
 
     def run(self) -> Record:
+        self._jobs.update((job.name, job) for job in running_jobs(self._scenario))
         for spec in self._scenario.jobs:
             self._announce(spec)
         self._push(0, Due.PASS, "")
@@ -76,8 +82,7 @@ class _World:
 
     def _announce(self, spec: JobSpec) -> None:
         if spec.running_since is not None:
-            job = running_job(spec, self._scenario)
-            self._jobs[job.name] = job
+            job = self._jobs[spec.name]
             self.record.states[job.name].append((0, job.state.value))
             self._push_end(job)
         elif spec.submit_at is not None:
@@ -99,7 +104,8 @@ class _World:
         try:
             if submission.group in self._refused:
                 raise self._refused[submission.group]
-            job = admit(submission, list(self._pools.values()), submitter=spec.user, now=now)
+            pools = list(self._pools.values())
+            job = admit(submission, pools, submitter=spec.user, now=now, rights=self._rights)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
         else:
@@ -159,12 +165,14 @@ class _World:
             self._configuration,
             pools=tuple(self._pools.values()),
             groups=tuple(self._groups.values()),
+            yields=self._yields,
             active=tuple(job for job in jobs if job.active),
             waiting=tuple(job for job in jobs if job.waits),
         )
 
     def _put(self, before: Job | None, after: Job, now: int) -> None:
         self.record.change(before, after, now)
+        self._yields = after_yield(self._yields, before, after, now)
         if after.terminal:
             del self._jobs[after.name]
             self._groups.update(with_ended(self._groups, after))
@@ -207,8 +215,25 @@ def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
     return found
 
 
-def running_job(spec: JobSpec, scenario: Scenario) -> Job:
-    """A job that runs already when the scenario begins."""
+def running_jobs(scenario: Scenario) -> list[Job]:
+    """What runs already when the scenario begins, in the file's order; what is AUTO, in the class
+    in which its user then had room (else in the lowest)."""
+    books = UserBooks(scenario.configuration())
+    found = []
+    for spec in scenario.jobs:
+        if spec.running_since is None or spec.pool is None:
+            continue
+        job = _running(spec, scenario)
+        if job.auto:
+            waiting = replace(job, attempt=None)
+            its = books.admits_in(waiting, spec.pool) or list(books.classes)[-1]
+            job = admitted_in(job, books.classes[its], books.classes)
+        books.take(job, spec.pool)
+        found.append(job)
+    return found
+
+
+def _running(spec: JobSpec, scenario: Scenario) -> Job:
     assert spec.running_since is not None and spec.pool is not None
     attempt = Attempt(
         number=1,
@@ -225,7 +250,9 @@ def running_job(spec: JobSpec, scenario: Scenario) -> Job:
         name=spec.name,
         state=JobState.RUNNING,
         priority=scenario.priority_of(spec),
-        priority_class=spec.priority if isinstance(spec.priority, str) else "",
+        priority_class=scenario.class_of(spec),
+        auto=scenario.class_of(spec) == AUTO,
+        checkpoints=spec.checkpoint,
         entry_time=entry,
         changed_at=spec.running_since,
         demand=spec.needed,

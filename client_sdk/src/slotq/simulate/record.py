@@ -13,6 +13,11 @@ from slotq_core.model import Job, JobState, StopCause
 
 REFUSED = "refused"
 
+EVICTIONS = ("evict", "yield")
+"""The events that are evictions."""
+
+_STOPS: dict[StopCause | None, str] = {StopCause.EVICTED: "evict", StopCause.YIELDED: "yield"}
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
@@ -20,7 +25,7 @@ class Event:
 
     t: int
     event: str
-    """submit, refuse, start, evict, stopped, complete, fail, cancel, demote."""
+    """submit, refuse, start, evict, yield, stopped, complete, fail, cancel, demote."""
     job: str
     pool: str | None = None
     reason: str = ""
@@ -71,7 +76,8 @@ class Record:
         return [event.t for event in self.events if (event.job, event.event) == (name, "start")]
 
     def evictions(self, name: str) -> int:
-        return sum((event.job, event.event) == (name, "evict") for event in self.events)
+        """Yields to a time slice among them: each is one."""
+        return sum(event.job == name and event.event in EVICTIONS for event in self.events)
 
 
 def _events(before: Job | None, after: Job) -> list[tuple[str, str]]:
@@ -79,8 +85,7 @@ def _events(before: Job | None, after: Job) -> list[tuple[str, str]]:
     if before is None:
         return [("submit", "")]
     if _stop_cause(after) is not _stop_cause(before) and _stop_cause(after):
-        cause = "evict" if _stop_cause(after) is StopCause.EVICTED else "cancel"
-        return [(cause, after.message)]
+        return [(_STOPS.get(_stop_cause(after), "cancel"), after.message)]
     if before.state is after.state:
         demoted = after.priority_class != before.priority_class
         return [("demote", f"now {after.priority_class}")] if demoted else []

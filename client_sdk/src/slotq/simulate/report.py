@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from slotq.simulate.record import Event, Record
+from slotq.simulate.record import EVICTIONS, Event, Record
 from slotq.simulate.scenario import Scenario
 from slotq.simulate.sections import Expectation, JobSpec
 
@@ -43,7 +43,7 @@ def _differences(scenario: Scenario, expected: Expectation, record: Record) -> I
         if running != slots:
             yield f"{when}: {project} runs {running} slots, expected {slots}"
     for name, count in expected.evictions.items():
-        evictions = sum((e.job, e.event) == (name, "evict") and e.t <= at for e in record.events)
+        evictions = sum(e.job == name and e.event in EVICTIONS and e.t <= at for e in record.events)
         if evictions != count:
             yield f"{when}: {name} was evicted {evictions} times, expected {count}"
 

@@ -17,6 +17,7 @@ from slotq.simulate.fields import (
     Count,
     Duration,
     Flag,
+    Limits,
     MaybeName,
     Moment,
     Name,
@@ -24,6 +25,7 @@ from slotq.simulate.fields import (
     Priority,
     Quota,
     Seconds,
+    Span,
     Value,
     Vector,
 )
@@ -49,6 +51,7 @@ class PoolSpec(Section):
     reserve_after: Duration | None = None
     min_runtime: Duration = 0
     max_min_runtime: Duration = 0
+    time_slice: Span | None = None
 
 
 class DepartmentSpec(Section):
@@ -82,6 +85,26 @@ class ClassSpec(Section):
         return model.PriorityClass(**self.model_dump())
 
 
+class UserGroupSpec(Section):
+    """Users who may each hold as much."""
+
+    name: Name
+    limits: Limits = {}
+
+    def group(self) -> model.UserGroup:
+        return model.UserGroup(name=self.name, limits=self.limits)
+
+
+class UserSpec(Section):
+    name: Name
+    limits: Limits = {}
+    groups: tuple[Name, ...] = ()
+    """The user groups that it is in."""
+
+    def user(self) -> model.User:
+        return model.User(name=self.name, limits=self.limits, groups=self.groups)
+
+
 class GroupSpec(Section):
     """A gang: its members are the jobs that name it."""
 
@@ -96,7 +119,8 @@ class JobSpec(Section):
     project: Name | None = None
     group: Name | None = None
     workload: Annotated[model.Workload, Field(alias="class")] = model.Workload.TRAINING
-    priority: Priority = 0
+    priority: Priority | None = None
+    """None: AUTO where there are classes, else 0."""
     slots: Positive = 1
     demand: Vector | None = None
     pools: tuple[Name, ...] = ()

@@ -1,28 +1,51 @@
-"""At the door: which pools a submission may use, and whether it could ever run.
+"""At the door: which pools and class a submission gets, and whether it could ever run.
 
-""Can never run" is refused at the door: more than every acceptable pool's whole size."
+""Can never run" is refused at the door: more than every acceptable pool's whole size, or than the
+user's total." "A class the user may not choose is refused."
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
 
-from slotq_core.errors import InvalidRequest, NeverFits
-from slotq_core.model import Demand, Group, Job, JobState, Pool, Submission
+from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
+from slotq_core.model import AUTO, AUTO_VALUE, Demand, Group, Job, JobState, Pool, Submission
 from slotq_core.policy.gang import Gang
 from slotq_core.policy.together import assign
+from slotq_core.policy.users import Rights
 
 MAX_POOLS_PER_JOB = 16
 """A line's key names its pools, and DynamoDB's sort key ends at 1,024 bytes."""
 
 
-def admit(submission: Submission, pools: Sequence[Pool], *, submitter: str, now: int) -> Job:
-    """The job that the submission becomes. Raises InvalidRequest or NeverFits, naming the field."""
+NO_RIGHTS = Rights()
+"""Nobody has limits, and the classes are HFAI's."""
+
+
+def admit(
+    submission: Submission,
+    pools: Sequence[Pool],
+    *,
+    submitter: str,
+    now: int,
+    rights: Rights = NO_RIGHTS,
+) -> Job:
+    """The job that the submission becomes. Raises InvalidRequest, NeverFits or ClassNotAllowed,
+    naming the field."""
     accepted = _accepted(submission, pools)
-    if not any(submission.demand.within(pool.capacity) for pool in accepted):
+    large = [pool for pool in accepted if submission.demand.within(pool.capacity)]
+    if not large:
         raise NeverFits(
             _too_large(submission.demand, accepted), field="ResourceConfig.InstanceCount"
         )
+    job = _classed(_job(submission, accepted, submitter=submitter, now=now), rights)
+    _check_total(job, large, rights)
+    return job
+
+
+def _job(submission: Submission, accepted: Sequence[Pool], *, submitter: str, now: int) -> Job:
     return Job(
         name=submission.name,
         state=JobState.PENDING,
@@ -38,9 +61,54 @@ def admit(submission: Submission, pools: Sequence[Pool], *, submitter: str, now:
         project=submission.project,
         priority_class=submission.priority_class,
         group=submission.group,
+        checkpoints=submission.checkpoints,
         submitter=submitter,
         digest=submission.digest,
     )
+
+
+def _classed(job: Job, rights: Rights) -> Job:
+    """The job with its class: the one it names, or that of its number."""
+    if job.priority_class == AUTO:
+        return replace(job, auto=True, priority=AUTO_VALUE)
+    if job.priority_class:
+        if job.priority_class not in rights.classes:
+            raise InvalidRequest(
+                f"the tag 'priority' names no class: '{job.priority_class}'; there are "
+                f"{', '.join([*rights.classes, AUTO])}",
+                field="Tags",
+            )
+        return replace(job, priority=rights.classes[job.priority_class].value)
+    named = rights.class_of(job) if rights.numbers_are_classes else ""
+    return replace(job, priority_class=named)
+
+
+def _check_total(job: Job, pools: Sequence[Pool], rights: Rights) -> None:
+    """`pools`: those that are large enough."""
+    choices = tuple(rights.choices(job))
+    totals = {
+        pool.name: max(_unlimited(rights.total(job.submitter, its, pool.name)) for its in choices)
+        for pool in pools
+    }
+    if any(job.demand.slots <= total for total in totals.values()):
+        return
+    asked = f"class {job.priority_class}" if job.priority_class else f"priority {job.priority}"
+    if not any(totals.values()):
+        raise ClassNotAllowed(
+            f"user {job.submitter} may hold no slots in {asked}; "
+            f"{rights.told(job.submitter, list(totals))}",
+            field="Tags",
+        )
+    most = ", ".join(f"{total} in pool {pool}" for pool, total in totals.items())
+    raise NeverFits(
+        f"the job needs {job.demand.slots} slots, more than user {job.submitter} may hold in "
+        f"{asked}: {most}",
+        field="ResourceConfig.InstanceCount",
+    )
+
+
+def _unlimited(total: int | None) -> float:
+    return inf if total is None else total
 
 
 def check_gang(group: Group, members: Sequence[Submission], pools: Sequence[Pool]) -> None:

@@ -88,9 +88,7 @@ def started(job: Job, pool: Pool, now: int) -> Job:
     return move(job, JobState.STARTING, at=now, attempts=number, attempt=attempt, message="")
 
 
-def evicted(
-    victim: Job, by: str, now: int, *, cause: StopCause = StopCause.EVICTED
-) -> Job:
+def evicted(victim: Job, by: str, now: int, *, cause: StopCause = StopCause.EVICTED) -> Job:
     """The victim with the durable intent to stop it. It holds its slots until it has ended.
 
     `by`: the job that it makes room for, or its gang, to start again whole.

@@ -26,6 +26,7 @@ had. Only a claim that is given up does: there the walk ends, and the next plan 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from slotq_core.model import Claim, Demand, Job, Snapshot, StopCause
@@ -63,9 +64,7 @@ def plan(snapshot: Snapshot, now: int) -> Plan:
     if settled:
         return Plan(decisions=settled, wake_at=now)
     walk = _Walk(snapshot, now)
-    turns = Turns(
-        walk.takers(), walk.accounts, yields=walk.yields, by_user=by_user(snapshot)
-    )
+    turns = Turns(walk.takers(), walk.accounts, yields=walk.yields, by_user=by_user(snapshot))
     while not walk.over and (job := turns.next()):
         if not walk.visit(job):
             turns.block(job)
@@ -154,7 +153,7 @@ class _Walk:
             or self._wait_for_coming(job, rooms, within)
             or (gang is None and self._reclaim(job, within))
             or (gang is None and self._preempt(job, able))
-            or (gang is None and self._take_turn(job, able))
+            or (gang is None and self._take_turn(job, rooms))
             or self._blocked(job, rooms, within)
         )
 
@@ -282,8 +281,10 @@ class _Walk:
         return self._evict(job, self._preemption.find(job, rooms))
 
     def _take_turn(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        rooms = [room for room in rooms if self.accounts.quotas_allow(job, room.pool.name)]
-        return self._evict(job, self._slices.find(job, rooms), StopCause.YIELDED)
+        well = [room for room in rooms if not room.unwell]
+        rooms = [room for room in well if self.accounts.quotas_allow(job, room.pool.name)]
+        drains = {r.pool.name: self._waiting[r.drains_for] for r in rooms if r.closed_to(job)}
+        return self._evict(job, self._slices.find(job, rooms, drains), StopCause.YIELDED)
 
     def _evict(
         self, job: Job, found: Eviction | None, cause: StopCause = StopCause.EVICTED
@@ -336,7 +337,8 @@ class _Walk:
             drain.drains_for = job.name
         else:
             books = self.accounts
-            self._reasons[job.name] = explain.blocked(job, large, books, entitled)
+            turn_at = partial(self._slices.first_end, job)
+            self._reasons[job.name] = explain.blocked(job, large, books, entitled, turn_at)
         return False
 
     def _gang_blocked(self, gang: Gang, jobs: Sequence[Job]) -> bool:

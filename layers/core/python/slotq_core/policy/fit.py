@@ -92,10 +92,8 @@ class PoolRoom:
         """The job that this pool drains for: nothing behind it is admitted here."""
         self.rests = backs_off(pool, now)
         """Backs off after a capacity error: nothing starts here, and nothing is evicted."""
-        probing = probe(pool, active, now)
-        self.probe = probing.name if probing else ""
+        self.probe, self.probed_until = _probing(pool, active, now)
         """The one job that tries whether capacity is back; nothing else starts meanwhile."""
-        self.probed_until = probes_until(probing) if probing else None
         self._now = now
         self._candidates: list[Job] | None = None
 
@@ -190,6 +188,11 @@ class PoolRoom:
             if other.name != job.name and other.claim and not entitled(job, other):
                 owed = owed + other.claim.amount
         return owed
+
+
+def _probing(pool: Pool, active: Sequence[Job], now: int) -> tuple[str, int | None]:
+    job = probe(pool, active, now)
+    return (job.name, probes_until(job)) if job else ("", None)
 
 
 def rooms_of(snapshot: Snapshot, ordered: Iterable[Job], now: int) -> dict[str, PoolRoom]:

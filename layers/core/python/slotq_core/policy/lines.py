@@ -1,8 +1,8 @@
 """Lines: waiting jobs that are blocked alike, so that only the first few of each need a look.
 
 Jobs of one line differ in nothing that the walk asks about but their place: when one of them is
-blocked, so is every one behind it. Where user limits or time slices exist, they are of one user
-and, for the limits, of one class. The cost of a pass then grows with lines and slots, never with
+blocked, so is every one behind it. Where users matter (`by_user`) they are of one user and, for
+its limits, of one class. The cost of a pass then grows with lines and slots, never with
 jobs. (A claimant stands outside: it has a claim that the others have not.)
 """
 
@@ -82,8 +82,10 @@ class Line:
 
 
 def by_user(snapshot: Snapshot) -> bool:
-    """Whether lines tell users apart: where user limits or time slices exist."""
-    return bool(snapshot.users) or any(pool.time_slice is not None for pool in snapshot.pools)
+    """Whether lines tell users apart: where user limits or time slices exist, and where a project
+    may reclaim, for a user's job is never interrupted for another of the same user and rank."""
+    sliced = any(pool.time_slice is not None for pool in snapshot.pools)
+    return bool(snapshot.users) or sliced or len(snapshot.projects) > 1
 
 
 def line_of(job: Job, *, by_user: bool = False) -> str:
@@ -113,7 +115,9 @@ def heads_needed(
     sliced = {pool.name for pool in pools if pool.time_slice is not None}
     for job in active:
         assert job.attempt is not None
-        stays = not projects and job.state is not JobState.STOPPING and not _may_go(job, top, sliced)
+        stays = (
+            not projects and job.state is not JobState.STOPPING and not _may_go(job, top, sliced)
+        )
         if stays and job.attempt.pool in room:
             room[job.attempt.pool] -= job.demand
     return {

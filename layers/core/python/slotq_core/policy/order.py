@@ -67,6 +67,7 @@ def position(job: Job, yields: Yields = _NO_YIELDS) -> Position:
 
 
 def order_key(job: Job) -> str:
-    """`position` as a string: sorts alike within a line, so that the store's sort key is the policy's order."""
+    """`position` as a string: within a line it sorts alike, so that the store's sort key is the
+    policy's order. (A slice that was yielded moves a line as a whole.)"""
     workload, priority = rank(job)
     return f"{2 - workload}{_TOP - priority:07d}#{iso(job.entry_time)}#{job.name}"

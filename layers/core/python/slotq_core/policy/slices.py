@@ -14,10 +14,10 @@ jobs whose slices end together, the one that yields would be given the other's s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from slotq_core.model import Job, StopCause, Yielded
+from slotq_core.model import Demand, Job, StopCause, Yielded
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.fit import Entitled, PoolRoom
 from slotq_core.policy.order import Yields, rank
@@ -34,9 +34,20 @@ class Slices:
     yields: Yields
     now: int
 
-    def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Eviction | None:
-        """The least harmful set of jobs that yield so that this one can start."""
-        found = [self._in_pool(job, room) for room in rooms if room.pool.time_slice is not None]
+    def find(
+        self, job: Job, rooms: Sequence[PoolRoom], drains: Mapping[str, Job]
+    ) -> Eviction | None:
+        """The least harmful set of jobs that yield so that this one can start.
+
+        `drains`: by pool, the job that it drains for, where that comes first. There a turn is taken
+        from that job's own user only, and with none of the free slots: nothing that the drain could
+        have had.
+        """
+        found = [
+            self._in_pool(job, room, drains.get(room.pool.name))
+            for room in rooms
+            if room.pool.time_slice is not None
+        ]
         return least_harm([eviction for eviction in found if eviction], self.now)
 
     def ends(self, job: Job, rooms: Iterable[PoolRoom]) -> Iterator[int]:
@@ -51,9 +62,17 @@ class Slices:
                 if _opposite(job, other) and _more(held, other, job) and end and protection:
                     yield max(end, protection)
 
-    def _in_pool(self, job: Job, room: PoolRoom) -> Eviction | None:
-        left = room.left(job, self.entitled)
-        options = [each for each in room.candidates() if self._is_over(job, each, room)]
+    def first_end(self, job: Job, room: PoolRoom) -> int | None:
+        """The first of these moments that is yet to come."""
+        return min((end for end in self.ends(job, [room]) if end > self.now), default=None)
+
+    def _in_pool(self, job: Job, room: PoolRoom, drains: Job | None) -> Eviction | None:
+        left = room.left(job, self.entitled) if drains is None else Demand()
+        options = [
+            each
+            for each in room.candidates()
+            if self._is_over(job, each, room) and (drains is None or _is_like(drains, each))
+        ]
         held = slots_held(room, job) if options else Counter[str]()
         chosen: list[Job] = []
 
@@ -124,7 +143,11 @@ def _opposite(job: Job, other: Job) -> bool:
     return alike and other.submitter != job.submitter and other.evictable and other.checkpoints
 
 
+def _is_like(drains: Job, other: Job) -> bool:
+    """Whether the running job is of the same project, rank and user, and so never yields to it."""
+    alike = other.project == drains.project and rank(other) == rank(drains)
+    return alike and other.submitter == drains.submitter
+
+
 def _more(held: Counter[str], other: Job, job: Job) -> bool:
     return held[other.submitter] > held[job.submitter]
-
-

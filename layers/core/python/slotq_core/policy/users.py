@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from slotq_core.model import Job, Snapshot, User, UserGroup, UserLimits
-from slotq_core.policy.classes import Classes, classes_of, name_of_value
+from slotq_core.model import Job, PriorityClass, Snapshot, User, UserGroup, UserLimits
+from slotq_core.policy.classes import classes_of, name_of_value
 
 Key = tuple[str, str, str]
 """User, class, pool: what one limit counts."""
@@ -38,11 +38,18 @@ class Rights:
     """What users may hold in all: nothing here depends on what they hold."""
 
     def __init__(
-        self, classes: Classes, users: Iterable[User] = (), groups: Iterable[UserGroup] = ()
+        self,
+        classes: Iterable[PriorityClass] = (),
+        users: Iterable[User] = (),
+        groups: Iterable[UserGroup] = (),
     ) -> None:
-        by_name = {each.name: each for each in groups}
-        self.classes = classes
+        """`classes`: those configured; none: HFAI's."""
+        configured, by_name = tuple(classes), {each.name: each for each in groups}
+        self.classes = classes_of(configured)
         self._limits = {user.name: limits_of(user, by_name) for user in users}
+        self.numbers_are_classes = bool(configured or self._limits)
+        """Whether a bare number takes the name of the class of that value. Else there is nothing
+        that the class would change."""
 
     def limited(self, user: str, pool: str) -> bool:
         return pool in self._limits.get(user, ())
@@ -52,6 +59,16 @@ class Rights:
         if not self.limited(user, pool):
             return None
         return self._limits[user][pool].get(its, 0)
+
+    def told(self, user: str, pools: Iterable[str]) -> str:
+        """What the user may hold in these pools, for people."""
+        parts = (
+            f"{slots} of {its} in pool {pool}"
+            for pool in pools
+            for its, slots in self._limits.get(user, {}).get(pool, {}).items()
+            if slots
+        )
+        return f"there are {', '.join(parts) or 'none at all'}"
 
     def class_of(self, job: Job) -> str:
         """The class that the job counts in; empty: a number that is no class's value."""
@@ -67,8 +84,7 @@ class UserBooks(Rights):
     """What users hold, during one plan."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        classes = classes_of(snapshot.classes)
-        super().__init__(classes, snapshot.users, snapshot.user_groups)
+        super().__init__(snapshot.classes, snapshot.users, snapshot.user_groups)
         self._held: Counter[Key] = Counter()
         self._counted: dict[str, Counted] = {}
         """By job."""
