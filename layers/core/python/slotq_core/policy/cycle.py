@@ -20,7 +20,8 @@
 
 One look at each line is enough: when its first job is blocked, so are those behind it (lines.py).
 One way down the order is enough, too: a decision gives those ahead nothing that they could not have
-had. Only a claim that is given up does: there the walk ends, and the next plan begins anew.
+had. Only a claim that is given up does: there the walk ends, and the next plan begins anew. So it
+does at a job whose user has yielded in this plan, for its place is further down now.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from slotq_core.policy.demote import admitted_in, demoted, demotes_at
 from slotq_core.policy.fit import PoolRoom, rooms_of
 from slotq_core.policy.gang import Gang, gangs, settled
 from slotq_core.policy.lines import by_user
-from slotq_core.policy.order import entered, last_yields, position
+from slotq_core.policy.order import Rank, entered, last_yields, position, rank
 from slotq_core.policy.plan import (
     Decision,
     Demote,
@@ -65,7 +66,7 @@ def plan(snapshot: Snapshot, now: int) -> Plan:
         return Plan(decisions=settled, wake_at=now)
     walk = _Walk(snapshot, now)
     turns = Turns(walk.takers(), walk.accounts, yields=walk.yields, by_user=by_user(snapshot))
-    while not walk.over and (job := turns.next()):
+    while not walk.over and (job := turns.next()) and not walk.has_yielded(job):
         if not walk.visit(job):
             turns.block(job)
     return walk.plan()
@@ -110,6 +111,8 @@ class _Walk:
         self._reasons: dict[str, Reason] = {}
         self.over = False
         """A claim was given up: what was passed so far may fit now."""
+        self._yielded: set[tuple[str, Rank]] = set()
+        """Users, and at which rank a job of theirs has yielded in this plan."""
         self._held_in: dict[str, str] = {}
         """By job, the pool that keeps its slots from those behind it."""
         self._taken_back: list[Job] = []
@@ -138,6 +141,10 @@ class _Walk:
             reasons=self._reasons,
             wake_at=self._wake_at,
         )
+
+    def has_yielded(self, job: Job) -> bool:
+        """Whether its user's place at that rank was lost to a turn in this plan."""
+        return (job.submitter, rank(job)) in self._yielded
 
     def visit(self, job: Job) -> bool:
         """Take the job's turn. False: it is blocked, and so is all of its line behind it."""
@@ -303,6 +310,8 @@ class _Walk:
                 claim=self._claim_of(job.name),
                 cause=cause,
             )
+            if cause is StopCause.YIELDED:
+                self._yielded |= {(victim.submitter, rank(victim)) for victim in victims}
         return True
 
     def _take_back(self, victim: Job) -> bool:
