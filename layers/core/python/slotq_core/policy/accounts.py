@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from slotq_core.model import EVERYWHERE, Demand, Department, Job, JobState, Project, Snapshot
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.shares import Sharer, divide
+from slotq_core.policy.stakes import Stake
 
 NOTHING = Demand()
 
@@ -155,6 +156,12 @@ class Accounts:
             for other in rooms
             if other is not room and self._scope.get(other.pool.name) == scope == EVERYWHERE
         ]
+
+    def counted(self, victims: Iterable[Stake], pool: str) -> Demand:
+        """What these hold in all the pools that count together with that one."""
+        scope = self._scope.get(pool)
+        together = frozenset(name for name, its in self._scope.items() if its == scope)
+        return sum((victim.frees_in(together) for victim in victims), NOTHING)
 
     def evict(self, victim: Job, pool: str) -> None:
         """It gives back its share at once, and counts in the limits until it has ended."""

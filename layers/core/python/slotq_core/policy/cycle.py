@@ -86,7 +86,7 @@ class _Walk:
         self._rooms = rooms_of(snapshot, sorted(snapshot.waiting, key=position), now)
         self.accounts = Accounts(snapshot)
         self._preemption = Preemption(
-            everywhere=self._rooms, accounts=self.accounts, entitled=self._entitled, now=now
+            everywhere=self._rooms, accounts=self.accounts, entitled=self._entitled
         )
         self._decisions: dict[str, Decision] = {}
         """By the job that each is for, in the order in which they were taken."""
@@ -171,7 +171,7 @@ class _Walk:
         self.accounts.take(job, room.pool.name)
 
     def _reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        return self._evict(job, reclaim(job, rooms, self.accounts, self._entitled, self._now))
+        return self._evict(job, reclaim(job, rooms, self.accounts, self._entitled))
 
     def _preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         rooms = [room for room in rooms if self.accounts.quotas_allow(job, room.pool.name)]
@@ -180,7 +180,8 @@ class _Walk:
     def _evict(self, job: Job, found: Eviction | None) -> bool:
         if found is None:
             return False
-        victims = [victim for victim in found.victims if self._take_back(victim)]
+        places = [place for stake in found.victims for place in stake.places]
+        victims = [job for job, pool in places if self._take_back(job, pool)]
         if not victims:
             return self._start(job, [found.room])
         claim = Claim(pool=found.room.pool.name, amount=job.demand, since=self._now)
@@ -188,13 +189,11 @@ class _Walk:
         self._hold(job, found.room)
         return True
 
-    def _take_back(self, victim: Job) -> bool:
+    def _take_back(self, victim: Job, pool: str) -> bool:
         """Whether it really runs: one that was only given its slots in this plan never had them."""
-        given = self._decisions.pop(victim.name, None)
-        pool = given.pool if isinstance(given, Start) else victim.attempt and victim.attempt.pool
-        assert pool
         self._rooms[pool].evict(victim)
-        if isinstance(given, Start):
+        if isinstance(self._decisions.get(victim.name), Start):
+            del self._decisions[victim.name]
             self.accounts.give_back(victim, pool)
             self._reasons[victim.name] = explain.taken_back(victim, self._rooms[pool])
             return False
@@ -231,7 +230,7 @@ class _Walk:
         moments += [room.pool.health.not_before for room in rooms]
         moments += [room.pool.health.learned_until for room in rooms]
         moments += [room.probed_until for room in rooms]
-        moments += explain.protections_end(job, rooms)
+        moments += [explain.protection_ends(job, room) for room in rooms]
         self._wake_at = min(
             (at for at in [*moments, self._wake_at] if at is not None and at > self._now),
             default=None,

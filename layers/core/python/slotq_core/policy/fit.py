@@ -10,11 +10,12 @@ out what those ahead were given, so that whoever comes next sees what is left fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, KeysView, Sequence
 
 from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
 from slotq_core.policy.health import backs_off, probe, probes_until
-from slotq_core.policy.stakes import by_order, is_protected, is_settled, protected_until
+from slotq_core.policy.holders import Holders, Protection
+from slotq_core.policy.stakes import Stake
 
 NOTHING = Demand()
 
@@ -26,8 +27,7 @@ class PoolRoom:
     """One pool during one plan. Amounts of the jobs already walked are gone from it."""
 
     __slots__ = (
-        "_candidates",
-        "_now",
+        "_holders",
         "claims",
         "coming",
         "drains_for",
@@ -38,9 +38,7 @@ class PoolRoom:
         "pool",
         "probe",
         "probed_until",
-        "protected",
         "rests",
-        "running",
         "size",
     )
 
@@ -50,28 +48,19 @@ class PoolRoom:
         *,
         active: Sequence[Job],
         claimants: Iterable[Job],
-        min_runtimes: Mapping[str, int],
+        holders: Holders,
         now: int,
     ) -> None:
-        """`min_runtimes`: by project, how long its attempts are safe from eviction (ms)."""
+        """`active` and `claimants`: of this pool. `holders`: of all pools."""
         used = stopping = NOTHING
-        self.running: list[Job] = []
-        """Starting and running jobs, and those given slots in this plan."""
         for job in active:
             used = used + job.demand
             if job.state is JobState.STOPPING:
                 stopping = stopping + job.demand
-            else:
-                self.running.append(job)
+        self._holders = holders
         self.pool = pool
         self.placed: set[str] = set()
         """Those given slots in this plan: to take these back evicts nobody."""
-        self.protected = {
-            job.name: protected_until(job, pool, min_runtimes.get(job.project, 0))
-            for job in self.running
-            if is_protected(job, pool, min_runtimes.get(job.project, 0), now)
-        }
-        """Those inside a `min_runtime`, and until when; None: from a start that is yet to come."""
         self.size = pool.size(now)
         self.free = self.size - used
         """What nobody ahead has been given; negative where the pool shrank below its use."""
@@ -90,19 +79,23 @@ class PoolRoom:
         self.probe = probing.name if probing else ""
         """The one job that tries whether capacity is back; nothing else starts meanwhile."""
         self.probed_until = probes_until(probing) if probing else None
-        self._now = now
-        self._candidates: list[Job] | None = None
 
-    def candidates(self) -> list[Job]:
-        """Those that may be stopped, in the order in which they are taken."""
-        if self._candidates is None:
-            stoppable = (
-                job
-                for job in self.running
-                if job.evictable and is_settled(job) and job.name not in self.protected
-            )
-            self._candidates = sorted(stoppable, key=lambda job: by_order(job, self._now))
-        return self._candidates
+    def running(self, project: str) -> Iterable[Job]:
+        """The project's starting and running jobs, and those given slots in this plan."""
+        return self._holders.running(self.pool.name, project)
+
+    def candidates(self, project: str) -> Sequence[Stake]:
+        """What of the project may be stopped here, in the order in which it is taken."""
+        return self._holders.candidates(self.pool.name, project)
+
+    def may_give(self) -> KeysView[str]:
+        """The projects that have candidates here."""
+        return self._holders.may_give(self.pool.name)
+
+    @property
+    def protections(self) -> Sequence[Protection]:
+        """Those inside a `min_runtime`, and until when, the first to end first."""
+        return self._holders.protections(self.pool.name)
 
     def left(self, job: Job, entitled: Entitled) -> Demand:
         """Free and coming together, less what is owed to others.
@@ -132,9 +125,8 @@ class PoolRoom:
     def give(self, job: Job) -> None:
         """A job starts: its slots are used up for those behind."""
         self.free = self.free - job.demand
-        self.running.append(job)
         self.placed.add(job.name)
-        self._candidates = None
+        self._holders.add(job, self.pool.name)
         if self.pool.health.errors:
             self.probe = job.name
 
@@ -150,8 +142,7 @@ class PoolRoom:
 
     def evict(self, victim: Job) -> None:
         """What it held is coming free; at once, where it was only given it in this plan."""
-        self.running.remove(victim)
-        self._candidates = None
+        self._holders.remove(victim, self.pool.name)
         if victim.name in self.placed:
             self.placed.remove(victim.name)
             self.free = self.free + victim.demand
@@ -176,13 +167,13 @@ def rooms_of(snapshot: Snapshot, ordered: Iterable[Job], now: int) -> dict[str, 
     for job in ordered:
         if job.claim and job.claim.pool in claimants:
             claimants[job.claim.pool].append(job)
-    minima = {each.name: each.min_runtime for each in snapshot.projects if each.min_runtime}
+    holders = Holders(snapshot, now)
     return {
         pool.name: PoolRoom(
             pool,
             active=active[pool.name],
             claimants=claimants[pool.name],
-            min_runtimes=minima,
+            holders=holders,
             now=now,
         )
         for pool in snapshot.pools

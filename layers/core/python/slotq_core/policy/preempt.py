@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from slotq_core.model import Job
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.fit import Entitled, PoolRoom
 from slotq_core.policy.order import rank
-from slotq_core.policy.stakes import by_order
+from slotq_core.policy.stakes import Stake
 from slotq_core.policy.victims import Eviction, freed, least_harm, spared
 
 
@@ -24,34 +25,34 @@ def outranks(job: Job, holder: Job) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preemption:
-    """What a preemption looks at: every pool, the books, who may take whose claim, the moment."""
+    """What a preemption looks at: every pool, the books, who may take whose claim."""
 
     everywhere: Mapping[str, PoolRoom]
     accounts: Accounts
     entitled: Entitled
-    now: int
 
     def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Eviction | None:
         """The least harmful preemption that lets the job start in one of these rooms."""
         found = [self._in_pool(job, room) for room in rooms]
-        return least_harm([eviction for eviction in found if eviction], self.now)
+        return least_harm([eviction for eviction in found if eviction])
 
     def _in_pool(self, job: Job, room: PoolRoom) -> Eviction | None:
+        name = room.pool.name
         here = _outranked(job, [room])
-        limited = not self.accounts.limits_allow(job, room.pool.name)
-        elsewhere = self._in_the_same_limit(job, room) if limited else []
+        limited = not self.accounts.limits_allow(job, name)
+        elsewhere = self._in_the_same_limit(job, room, here) if limited else []
         if not (here or elsewhere):
             return None
         left = room.left(job, self.entitled)
 
-        def fits(victims: Sequence[Job]) -> bool:
-            return job.demand.within(left + freed([each for each in victims if each in here]))
+        def fits(victims: Sequence[Stake]) -> bool:
+            return job.demand.within(left + freed(victims, name))
 
-        def allowed(victims: Sequence[Job]) -> bool:
-            return self.accounts.limits_allow(job, room.pool.name, gone=freed(victims))
+        def allowed(victims: Sequence[Stake]) -> bool:
+            return self.accounts.limits_allow(job, name, gone=self.accounts.counted(victims, name))
 
-        chosen: list[Job] = []
-        for victim in sorted([*here, *elsewhere], key=lambda each: by_order(each, self.now)):
+        chosen: list[Stake] = []
+        for victim in sorted([*here, *elsewhere], key=attrgetter("order")):
             if fits(chosen) and allowed(chosen):
                 break
             if victim in here or not allowed(chosen):
@@ -61,16 +62,18 @@ class Preemption:
         needed = spared(chosen, lambda rest: fits(rest) and allowed(rest))
         return Eviction(room=room, victims=needed)
 
-    def _in_the_same_limit(self, job: Job, room: PoolRoom) -> list[Job]:
-        return _outranked(job, self.accounts.sharing_limit(room, self.everywhere.values()))
+    def _in_the_same_limit(self, job: Job, room: PoolRoom, here: Sequence[Stake]) -> list[Stake]:
+        others = _outranked(job, self.accounts.sharing_limit(room, self.everywhere.values()))
+        return [stake for stake in dict.fromkeys(others) if stake not in here]
 
 
-def _outranked(job: Job, rooms: Iterable[PoolRoom]) -> list[Job]:
-    found: list[Job] = []
+def _outranked(job: Job, rooms: Iterable[PoolRoom]) -> list[Stake]:
+    """Of its project, and never its own gang."""
+    found: list[Stake] = []
     for room in rooms:
-        for other in room.candidates():
-            if rank(other) >= rank(job):
+        for other in room.candidates(job.project):
+            if other.rank >= rank(job):
                 break  # They come in the order of their ranks.
-            if other.project == job.project:
+            if not job.group or other.group != job.group:
                 found.append(other)
     return found

@@ -16,17 +16,18 @@ from dataclasses import dataclass, field
 from slotq_core.model import Demand, Department, Fairness, Job
 from slotq_core.policy.accounts import Account, Accounts, Chain, Deprivation
 from slotq_core.policy.fit import Entitled, PoolRoom
+from slotq_core.policy.stakes import Stake
 from slotq_core.policy.victims import Eviction, freed, least_harm, spared
 
 NOTHING = Demand()
 
 
 def reclaim(
-    job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: Entitled, now: int
+    job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: Entitled
 ) -> Eviction | None:
     """The least harmful reclaim that lets the job start in one of these rooms."""
     found = [_in_pool(job, room, accounts, entitled) for room in rooms]
-    return least_harm([eviction for eviction in found if eviction], now)
+    return least_harm([eviction for eviction in found if eviction])
 
 
 def may_reclaim(job: Job, mine: Chain) -> bool:
@@ -36,33 +37,30 @@ def may_reclaim(job: Job, mine: Chain) -> bool:
 
 def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     """Whether the gate is open from the reclaimer to this one victim, nothing else gone yet."""
-    return may_reclaim(job, mine) and _Taking(job, mine).may_take(victim, theirs)
+    return may_reclaim(job, mine) and _Taking(job, mine).may_take(victim.demand, theirs)
 
 
 def _in_pool(job: Job, room: PoolRoom, accounts: Accounts, entitled: Entitled) -> Eviction | None:
     mine = accounts.of(job, room.pool.name)
     if not may_reclaim(job, mine):
         return None
+    name = room.pool.name
     left = room.left(job, entitled)
-    by_project: dict[str, list[Job]] = {}
-    for other in room.candidates():
-        if other.project != job.project:
-            by_project.setdefault(other.project, []).append(other)
+    by_project = [list(room.candidates(each)) for each in room.may_give() if each != job.project]
     taking = _Taking(job, mine)
-    while not job.demand.within(left + freed(taking.victims)):
+    while not job.demand.within(left + freed(taking.victims, name)):
+        open_to_us = [(accounts.of(each[0].jobs[0], name), each) for each in by_project if each]
         open_to_us = [
-            (accounts.of(waiting[0], room.pool.name), waiting)
-            for waiting in by_project.values()
-            if waiting
-        ]
-        open_to_us = [
-            (chain, each) for chain, each in open_to_us if taking.may_take(each[0], chain)
+            (chain, each)
+            for chain, each in open_to_us
+            if taking.may_take(accounts.counted(each[:1], name), chain)
         ]
         if not open_to_us:
             return None
         chain, first = max(open_to_us, key=lambda option: taking.over_served(option[0]))
-        taking.take(first.pop(0), chain)
-    victims = spared(taking.victims, lambda rest: job.demand.within(left + freed(rest)))
+        taking.take(first[0], accounts.counted(first[:1], name), chain)
+        del first[0]
+    victims = spared(taking.victims, lambda rest: job.demand.within(left + freed(rest, name)))
     return Eviction(room=room, victims=victims)
 
 
@@ -72,16 +70,17 @@ class _Taking:
 
     job: Job
     mine: Chain
-    victims: list[Job] = field(default_factory=list)
+    victims: list[Stake] = field(default_factory=list)
     gone: dict[str, Demand] = field(default_factory=dict)
 
-    def take(self, victim: Job, theirs: Chain) -> None:
+    def take(self, victim: Stake, counted: Demand, theirs: Chain) -> None:
+        """`counted`: what the victim holds in those accounts."""
         self.victims.append(victim)
         for account in theirs:
-            self.gone[account.key] = self._gone(account) + victim.demand
+            self.gone[account.key] = self._gone(account) + counted
 
-    def may_take(self, victim: Job, theirs: Chain) -> bool:
-        return bool(theirs) and self._is_fair(theirs) and not self._flaps(victim, theirs)
+    def may_take(self, counted: Demand, theirs: Chain) -> bool:
+        return bool(theirs) and self._is_fair(theirs) and not self._flaps(counted, theirs)
 
     def over_served(self, theirs: Chain) -> tuple[Deprivation, Deprivation]:
         """The reverse of deprivation, department before project, counting what is gone."""
@@ -109,12 +108,12 @@ class _Taking:
         below = _within(mine.used, self.job.demand, mine.share)
         return below and other.over_share(self._gone(other))
 
-    def _flaps(self, victim: Job, theirs: Chain) -> bool:
+    def _flaps(self, counted: Demand, theirs: Chain) -> bool:
         """The anti-flap rule: not if the reclaimer would then be above its share, and no less so
         than the one it takes from."""
         for mine, other in _siblings(self.mine, theirs):
             ratio = mine.stretch(self.job.demand)
-            if ratio > 1 and ratio >= other.stretch(gone=self._gone(other) + victim.demand):
+            if ratio > 1 and ratio >= other.stretch(gone=self._gone(other) + counted):
                 return True
         return False
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from slotq_core.model import Demand, Job
+from slotq_core.model import Demand
 from slotq_core.policy.fit import PoolRoom
-from slotq_core.policy.order import Rank, rank
-from slotq_core.policy.stakes import unsaved
+from slotq_core.policy.order import Rank
+from slotq_core.policy.stakes import Stake
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,23 +20,24 @@ class Eviction:
     """Victims whose slots, with what is free and coming, are enough."""
 
     room: PoolRoom
-    victims: tuple[Job, ...]
+    victims: tuple[Stake, ...]
 
-    def harm(self, now: int) -> tuple[tuple[Rank, ...], int, int]:
+    def harm(self) -> tuple[tuple[Rank, ...], int, int]:
         """Small is good: "fewer of a higher rank, then less slot-time lost, then fewer victims"."""
+        ranks = (victim.rank for victim in self.victims for _ in victim.places)
         return (
-            tuple(sorted((rank(victim) for victim in self.victims), reverse=True)),
-            sum(victim.demand.slots * unsaved(victim, now) for victim in self.victims),
-            len(self.victims),
+            tuple(sorted(ranks, reverse=True)),
+            sum(victim.lost for victim in self.victims),
+            sum(len(victim.places) for victim in self.victims),
         )
 
 
-def least_harm(found: Sequence[Eviction], now: int) -> Eviction | None:
+def least_harm(found: Sequence[Eviction]) -> Eviction | None:
     """Between equals the first: the job's own order of pools."""
-    return min(found, key=lambda eviction: eviction.harm(now), default=None)
+    return min(found, key=Eviction.harm, default=None)
 
 
-def spared(chosen: Sequence[Job], enough: Callable[[Sequence[Job]], bool]) -> tuple[Job, ...]:
+def spared(chosen: Sequence[Stake], enough: Callable[[Sequence[Stake]], bool]) -> tuple[Stake, ...]:
     """Without those that turn out not to be needed, the last chosen looked at first."""
     kept = list(chosen)
     for victim in reversed(chosen):
@@ -46,5 +47,6 @@ def spared(chosen: Sequence[Job], enough: Callable[[Sequence[Job]], bool]) -> tu
     return tuple(kept)
 
 
-def freed(victims: Sequence[Job]) -> Demand:
-    return sum((victim.demand for victim in victims), Demand())
+def freed(victims: Sequence[Stake], pool: str) -> Demand:
+    """What they hold of that pool."""
+    return sum((victim.frees(pool) for victim in victims), Demand())
