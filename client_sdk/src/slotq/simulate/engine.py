@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import IntEnum
 
 from slotq.simulate.record import Record
-from slotq.simulate.scenario import INSTANCE_TYPE, JobSpec, Scenario
+from slotq.simulate.scenario import INSTANCE_TYPE, Scenario
+from slotq.simulate.sections import JobSpec
 from slotq_core.errors import Refused
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, Demand, Job, JobState, Snapshot
-from slotq_core.policy.admission import admit
+from slotq_core.model import Attempt, Group, Job, JobState, Snapshot
+from slotq_core.policy.admission import admit, check_gang
 from slotq_core.policy.apply import cancelled, steps
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Plan
@@ -47,15 +48,15 @@ class _World:
     def __init__(self, scenario: Scenario, watch: Watcher) -> None:
         self._scenario = scenario
         self._watch = watch
-        self._projects = tuple(spec.project() for spec in scenario.projects)
-        self._departments = tuple(spec.department() for spec in scenario.departments)
-        self._classes = tuple(spec.priority_class() for spec in scenario.classes)
-        self._pools = {spec.name: spec.pool() for spec in scenario.pools}
+        self._configuration = scenario.configuration()
+        self._pools = {pool.name: pool for pool in self._configuration.pools}
         self._stop_time = {spec.name: spec.stop_seconds for spec in scenario.pools}
         self._specs = {spec.name: spec for spec in scenario.jobs}
         self._left = {spec.name: spec.runtime for spec in scenario.jobs}
         self._jobs: dict[str, Job] = {}
         """Every job that has been accepted and has not ended."""
+        self._groups = {group.name: group for group in self._configuration.groups}
+        self._refused = refused_gangs(scenario)
         self._due: list[tuple[int, Due, str, int]] = []
         self.record = Record()
 
@@ -94,8 +95,10 @@ class _World:
                 self._cancel(self._jobs[name], now)
 
     def _submit(self, spec: JobSpec, now: int) -> None:
-        submission = spec.submission(self._scenario)
+        submission = self._scenario.submission(spec)
         try:
+            if submission.group in self._refused:
+                raise self._refused[submission.group]
             job = admit(submission, list(self._pools.values()), submitter=spec.user, now=now)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
@@ -152,19 +155,19 @@ class _World:
 
     def _snapshot(self) -> Snapshot:
         jobs = self._jobs.values()
-        return Snapshot(
+        return replace(
+            self._configuration,
             pools=tuple(self._pools.values()),
+            groups=tuple(self._groups.values()),
             active=tuple(job for job in jobs if job.active),
             waiting=tuple(job for job in jobs if job.waits),
-            projects=self._projects,
-            departments=self._departments,
-            classes=self._classes,
         )
 
     def _put(self, before: Job | None, after: Job, now: int) -> None:
         self.record.change(before, after, now)
         if after.terminal:
             del self._jobs[after.name]
+            self._groups.update(with_ended(self._groups, after))
         else:
             self._jobs[after.name] = after
 
@@ -181,6 +184,27 @@ class _World:
 
     def _push(self, t: int, due: Due, name: str, attempt: int = 0) -> None:
         heapq.heappush(self._due, (t, due, name, attempt))
+
+
+def with_ended(groups: Mapping[str, Group], job: Job) -> dict[str, Group]:
+    """The group of a job that has ended, which keeps that; empty where it is of none."""
+    if job.group not in groups:
+        return {}
+    group = groups[job.group]
+    return {group.name: replace(group, ended={**group.ended, job.name: job.state})}
+
+
+def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
+    """Those that even empty pools could not hold, whose jobs are all refused at the door."""
+    found: dict[str, Refused] = {}
+    configuration = scenario.configuration()
+    for group in configuration.groups:
+        members = [scenario.submission(job) for job in scenario.jobs if job.group == group.name]
+        try:
+            check_gang(group, members, configuration.pools)
+        except Refused as error:
+            found[group.name] = error
+    return found
 
 
 def running_job(spec: JobSpec, scenario: Scenario) -> Job:
@@ -204,12 +228,13 @@ def running_job(spec: JobSpec, scenario: Scenario) -> Job:
         priority_class=spec.priority if isinstance(spec.priority, str) else "",
         entry_time=entry,
         changed_at=spec.running_since,
-        demand=Demand(slots=spec.needed),
+        demand=spec.needed,
         pools=spec.pools or scenario.pool_names,
         preemptible=spec.preemptible,
         min_runtime=spec.min_runtime,
         workload=spec.workload,
         project=spec.project or "",
+        group=spec.group or "",
         submitter=spec.user,
         attempts=1,
         attempt=attempt,

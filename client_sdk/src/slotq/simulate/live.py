@@ -14,16 +14,17 @@ from typing import Any
 from slotq.local.plane import Event, Plane
 from slotq.local.plane_client import PlaneClient
 from slotq.local.virtual import VirtualClock, VirtualRunner, Work
-from slotq.simulate.engine import USER_CANCEL, Due, running_job
+from slotq.simulate.engine import USER_CANCEL, Due, refused_gangs, running_job, with_ended
 from slotq.simulate.record import Record
-from slotq.simulate.scenario import INSTANCE_TYPE, JobSpec, Scenario
+from slotq.simulate.scenario import INSTANCE_TYPE, Scenario
+from slotq.simulate.sections import JobSpec
 from slotq_core.adapters.memory import MemoryStore
 from slotq_core.adapters.sagemaker import SageMakerTraining
 from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
-from slotq_core.model import Job, JobState
+from slotq_core.model import Job, JobState, Snapshot
 from slotq_core.ports import Change, Notifier, Request, Store, World
 
 
@@ -47,24 +48,26 @@ class _Recording:
         self, store: Store, record: Record, clock: VirtualClock, scenario: Scenario
     ) -> None:
         self._store, self._record, self._clock = store, record, clock
-        self._projects = tuple(spec.project() for spec in scenario.projects)
-        self._departments = tuple(spec.department() for spec in scenario.departments)
-        self._classes = tuple(spec.priority_class() for spec in scenario.classes)
+        self._configuration = scenario.configuration()
+        self._groups = {group.name: group for group in self._configuration.groups}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def load(self, now: int) -> World:
-        """With the scenario's projects and classes, which no store keeps yet: so all that waits,
-        not only heads that were chosen without them."""
-        if not (self._projects or self._classes):
+        """With the scenario's projects, classes and groups, which no store keeps yet: so all that
+        waits, not only heads that were chosen without them."""
+        if self._configuration == Snapshot(pools=self._configuration.pools):
             return self._store.load(now)
         world = self._store.load_all(now)
+        seen = world.snapshot
         snapshot = replace(
-            world.snapshot,
-            projects=self._projects,
-            departments=self._departments,
-            classes=self._classes,
+            self._configuration,
+            pools=seen.pools,
+            active=seen.active,
+            waiting=seen.waiting,
+            due=seen.due,
+            groups=tuple(self._groups.values()),
         )
         return replace(world, snapshot=snapshot)
 
@@ -79,6 +82,8 @@ class _Recording:
         jobs = self._store.commit(changes, seen=seen)
         for change, job in zip(changes, jobs, strict=True):
             self._record.change(change.before, job, self._clock.now())
+            if job.terminal:
+                self._groups.update(with_ended(self._groups, job))
         return jobs
 
 
@@ -86,6 +91,7 @@ class _Live:
     def __init__(self, scenario: Scenario, store: Store) -> None:
         self._scenario = scenario
         self._specs = {spec.name: spec for spec in scenario.jobs}
+        self._refused = refused_gangs(scenario)
         self._due: list[tuple[int, Due, str]] = []
         moments = [spec.running_since or spec.submit_at or 0 for spec in scenario.jobs]
         self._clock = VirtualClock(min([0, *moments]))
@@ -98,7 +104,7 @@ class _Live:
         )
         self.record = Record()
         self._store = store
-        store.configure([p.pool() for p in scenario.pools], who="scenario", now=self._clock.now())
+        store.configure(scenario.configuration().pools, who="scenario", now=self._clock.now())
         self._training = SageMakerTraining(
             queue="simulation", clock=self._clock, make_client=lambda: PlaneClient(self._plane)
         )
@@ -154,8 +160,10 @@ class _Live:
         if spec.running_since is not None:
             self._begin_running(spec)
             return
-        submission = spec.submission(self._scenario)
+        submission = self._scenario.submission(spec)
         try:
+            if submission.group in self._refused:
+                raise self._refused[submission.group]
             self._manager.submit(submission, _request(spec), submitter=spec.user)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
@@ -199,7 +207,7 @@ def _request(spec: JobSpec) -> Request:
         "OutputDataConfig": {"S3OutputPath": "s3://bucket/out"},
         "ResourceConfig": {
             "InstanceType": INSTANCE_TYPE,
-            "InstanceCount": spec.needed,
+            "InstanceCount": spec.needed.slots,
             "VolumeSizeInGB": 1,
         },
         "StoppingCondition": {"MaxRuntimeInSeconds": 86400},

@@ -429,7 +429,7 @@ class Submission:
 
     name: str
     instance_type: str
-    slots: int
+    demand: Demand
     pools: tuple[str, ...] = ()
     """Pools asked for by name, the most welcome first; empty: every pool of that instance type."""
     priority: int = 0
@@ -440,6 +440,8 @@ class Submission:
     workload: Workload = Workload.TRAINING
     project: str = ""
     priority_class: str = ""
+    group: str = ""
+    """The group that it is a member of; empty: none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

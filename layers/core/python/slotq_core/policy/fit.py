@@ -23,6 +23,9 @@ Entitled = Callable[[Job, Job], bool]
 """Whether the first job could evict the second, if that ran where it has its claim."""
 
 
+_State = tuple[Demand, Demand, set[str], dict[str, Job], str, str]
+
+
 class PoolRoom:
     """One pool during one plan. Amounts of the jobs already walked are gone from it."""
 
@@ -149,6 +152,21 @@ class PoolRoom:
         else:
             self.coming = self.coming + victim.demand
 
+    def state(self) -> _State:
+        """What the walk has changed, to go back to, but for who runs here (holders.py)."""
+        return (
+            self.free,
+            self.coming,
+            set(self.placed),
+            dict(self.claims),
+            self.holder,
+            self.probe,
+        )
+
+    def back_to(self, state: _State) -> None:
+        self.free, self.coming, placed, claims, self.holder, self.probe = state
+        self.placed, self.claims = set(placed), dict(claims)
+
     def _owed(self, job: Job, entitled: Entitled) -> Demand:
         owed = NOTHING
         for other in self.claims.values():
@@ -157,7 +175,9 @@ class PoolRoom:
         return owed
 
 
-def rooms_of(snapshot: Snapshot, ordered: Iterable[Job], now: int) -> dict[str, PoolRoom]:
+def rooms_of(
+    snapshot: Snapshot, ordered: Iterable[Job], holders: Holders, now: int
+) -> dict[str, PoolRoom]:
     """A fresh sheet for every pool. `ordered`: what waits, in the policy's order."""
     active: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     claimants: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
@@ -167,7 +187,6 @@ def rooms_of(snapshot: Snapshot, ordered: Iterable[Job], now: int) -> dict[str, 
     for job in ordered:
         if job.claim and job.claim.pool in claimants:
             claimants[job.claim.pool].append(job)
-    holders = Holders(snapshot, now)
     return {
         pool.name: PoolRoom(
             pool,

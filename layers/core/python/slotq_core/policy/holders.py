@@ -7,7 +7,7 @@ gang that holds slots in several is evicted from all of them: it is one candidat
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, KeysView, Sequence
+from collections.abc import Callable, Iterable, KeysView, Sequence
 from operator import attrgetter
 
 from slotq_core.model import Job, JobState, Pool, Snapshot
@@ -39,6 +39,8 @@ class Holders:
         self._alone: dict[str, Stake] = {}
         """The candidates that are single jobs, by its name."""
         self._gangs = {group.name: _Gang() for group in snapshot.groups}
+        self._done: list[tuple[Callable[[Job, str], None], Place]] = []
+        """What undoes each change, to go back."""
         self._stale: set[str] = set()
         """Gangs of which something has moved."""
         self._begin(snapshot)
@@ -68,14 +70,32 @@ class Holders:
 
     def add(self, job: Job, pool: str) -> None:
         """It is given slots there in this plan."""
+        self._done.append((self._remove, (job, pool)))
+        self._add(job, pool)
+
+    def remove(self, job: Job, pool: str) -> None:
+        """It is to be stopped, or was given its slots in this plan and is not any more."""
+        self._done.append((self._add, (job, pool)))
+        self._remove(job, pool)
+
+    def mark(self) -> int:
+        """This moment, for `back_to`."""
+        return len(self._done)
+
+    def back_to(self, mark: int) -> None:
+        """Everything as it was at that moment."""
+        while len(self._done) > mark:
+            undo, place = self._done.pop()
+            undo(*place)
+
+    def _add(self, job: Job, pool: str) -> None:
         self._hold(job, pool)
         if job.group in self._gangs:
             self._stale.add(job.group)
         elif job.evictable:
             self._offer(self._single(job, pool))
 
-    def remove(self, job: Job, pool: str) -> None:
-        """It is to be stopped, or was given its slots in this plan and is not any more."""
+    def _remove(self, job: Job, pool: str) -> None:
         del self._running[pool][job.project][job.name]
         if job.group in self._gangs:
             self._gangs[job.group].places.remove((job, pool))

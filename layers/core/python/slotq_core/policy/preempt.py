@@ -68,12 +68,10 @@ class Preemption:
 
 
 def _outranked(job: Job, rooms: Iterable[PoolRoom]) -> list[Stake]:
-    """Of its project, and never its own gang."""
     found: list[Stake] = []
     for room in rooms:
         for other in room.candidates(job.project):
             if other.rank >= rank(job):
                 break  # They come in the order of their ranks.
-            if not job.group or other.group != job.group:
-                found.append(other)
+            found.append(other)
     return found

@@ -47,10 +47,6 @@ class Stake:
         return self.places[0][0].project
 
     @property
-    def group(self) -> str:
-        return self.places[0][0].group
-
-    @property
     def pools(self) -> frozenset[str]:
         return frozenset(pool for _, pool in self.places)
 
