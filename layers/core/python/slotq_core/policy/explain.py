@@ -125,7 +125,7 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: E
 def _bound(job: Job, room: PoolRoom, accounts: Accounts) -> Reason | None:
     """The limit, or the quota for what cannot be evicted, that keeps the job back."""
     for account in accounts.of(job, room.pool.name):
-        if not account.room(job.demand):
+        if account.over_limit(job.demand):
             limit = account.limit.slots if account.limit else 0
             held = (account.used + account.stopping).slots
             return LimitReached(owner=account.name, needed=job.demand.slots, used=held, limit=limit)

@@ -117,6 +117,11 @@ class PoolRoom:
         """Whether the job fits with what is coming free, without any further eviction."""
         return job.demand.within(self.left(job, entitled))
 
+    def missing(self, job: Job, entitled: Entitled) -> Demand:
+        """What others would have to give for the job to fit."""
+        left = self.left(job, entitled)
+        return Demand({name: max(0, amount - left[name]) for name, amount in job.demand.items()})
+
     def closed_to(self, job: Job) -> bool:
         """Drains for a job ahead of this one; an earlier claim is served all the same."""
         return bool(self.drains_for) and job.name not in self.claims

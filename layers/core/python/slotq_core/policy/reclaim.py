@@ -10,14 +10,17 @@ candidates holds within it."
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from slotq_core.model import Demand, Department, Fairness, Job
 from slotq_core.policy.accounts import Account, Accounts, Chain, Deprivation
+from slotq_core.policy.better import better
 from slotq_core.policy.fit import Entitled, PoolRoom
+from slotq_core.policy.order import Rank
 from slotq_core.policy.stakes import Stake
-from slotq_core.policy.victims import Eviction, freed, least_harm, spared
+from slotq_core.policy.victims import Eviction, Lack, Lacks, least_harm, spared
 
 NOTHING = Demand()
 
@@ -26,8 +29,15 @@ def reclaim(
     job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: Entitled
 ) -> Eviction | None:
     """The least harmful reclaim that lets the job start in one of these rooms."""
-    found = [_in_pool(job, room, accounts, entitled) for room in rooms]
-    return least_harm([eviction for eviction in found if eviction])
+    reclaims = [_Reclaim(job, room, accounts, entitled) for room in rooms]
+    found = [(each, victims) for each in reclaims if (victims := each.most_over_served_first())]
+    if not found:
+        return None
+    base = min(stakes[0].rank for each in reclaims for stakes in each.givers().values())
+    return least_harm(
+        [Eviction(room=each.room, victims=each.better(victims, base)) for each, victims in found],
+        base,
+    )
 
 
 def may_reclaim(job: Job, mine: Chain) -> bool:
@@ -40,28 +50,77 @@ def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     return may_reclaim(job, mine) and _Taking(job, mine).may_take(victim.demand, theirs)
 
 
-def _in_pool(job: Job, room: PoolRoom, accounts: Accounts, entitled: Entitled) -> Eviction | None:
-    mine = accounts.of(job, room.pool.name)
-    if not may_reclaim(job, mine):
-        return None
-    name = room.pool.name
-    left = room.left(job, entitled)
-    by_project = [list(room.candidates(each)) for each in room.may_give() if each != job.project]
-    taking = _Taking(job, mine)
-    while not job.demand.within(left + freed(taking.victims, name)):
-        open_to_us = [(accounts.of(each[0].jobs[0], name), each) for each in by_project if each]
-        open_to_us = [
-            (chain, each)
-            for chain, each in open_to_us
-            if taking.may_take(accounts.counted(each[:1], name), chain)
-        ]
-        if not open_to_us:
+class _Reclaim:
+    """What one job may reclaim in one pool."""
+
+    def __init__(self, job: Job, room: PoolRoom, accounts: Accounts, entitled: Entitled) -> None:
+        self.job, self.room, self._accounts = job, room, accounts
+        self._name = room.pool.name
+        self._mine = accounts.of(job, self._name)
+        self._missing = room.missing(job, entitled)
+
+    def givers(self) -> Mapping[str, Sequence[Stake]]:
+        """By project, what of it may be stopped, in order."""
+        names = self.room.may_give() - {self.job.project}
+        return {name: self.room.candidates(name) for name in names}
+
+    def most_over_served_first(self) -> tuple[Stake, ...] | None:
+        """The victims by the rule, one at a time; None where the gate closes before there are
+        enough."""
+        if not may_reclaim(self.job, self._mine):
             return None
-        chain, first = max(open_to_us, key=lambda option: taking.over_served(option[0]))
-        taking.take(first[0], accounts.counted(first[:1], name), chain)
-        del first[0]
-    victims = spared(taking.victims, lambda rest: job.demand.within(left + freed(rest, name)))
-    return Eviction(room=room, victims=victims)
+        lacks = self._lacks(self._missing)
+        taken = self._take(self.givers(), lacks.met_by)
+        return None if taken is None else spared(taken, lacks)
+
+    def better(self, victims: tuple[Stake, ...], base: Rank) -> tuple[Stake, ...]:
+        """Which projects give, and how much, is decided; of the jobs of each it may be others: no
+        more of it in all, and so that the gate is open before each of them."""
+        for giver in sorted({victim.project for victim in victims}):
+            mine = [each for each in victims if each.project == giver]
+            others = [each for each in victims if each.project != giver]
+            lacks = self._lacks(_rest(self._missing, self._freed(others)))
+            found = better(mine, self.room.candidates(giver), lacks, base)
+            if found != tuple(mine) and self._counted(found).within(self._counted(mine)):
+                victims = self._takable([*others, *found]) or victims
+        return victims
+
+    def _takable(self, victims: Sequence[Stake]) -> tuple[Stake, ...] | None:
+        """All of these in the order in which they are taken, if the gate lets them."""
+        by_project: dict[str, list[Stake]] = {}
+        for victim in sorted(victims, key=attrgetter("order")):
+            by_project.setdefault(victim.project, []).append(victim)
+        return self._take(by_project, lambda taken: len(taken) == len(victims))
+
+    def _take(
+        self, givers: Mapping[str, Sequence[Stake]], enough: Callable[[Sequence[Stake]], bool]
+    ) -> tuple[Stake, ...] | None:
+        """ "The most over-served project gives first, one victim at a time." """
+        taking = _Taking(self.job, self._mine)
+        left = [list(stakes) for stakes in givers.values()]
+        while not enough(taking.victims):
+            heads = [(stakes, self._accounts.of(stakes[0].jobs[0], self._name)) for stakes in left]
+            may_give = [
+                (stakes, chain)
+                for stakes, chain in heads
+                if taking.may_take(self._accounts.counted(stakes[0], self._name), chain)
+            ]
+            if not may_give:
+                return None
+            stakes, chain = max(may_give, key=lambda option: taking.over_served(option[1]))
+            first = stakes.pop(0)
+            taking.take(first, self._accounts.counted(first, self._name), chain)
+            left = [each for each in left if each]
+        return tuple(taking.victims)
+
+    def _lacks(self, missing: Demand) -> Lacks:
+        return Lacks(Lack(missing=missing, gives=lambda stake: stake.frees(self._name)))
+
+    def _freed(self, victims: Iterable[Stake]) -> Demand:
+        return sum((victim.frees(self._name) for victim in victims), NOTHING)
+
+    def _counted(self, victims: Iterable[Stake]) -> Demand:
+        return sum((self._accounts.counted(victim, self._name) for victim in victims), NOTHING)
 
 
 @dataclass(slots=True)
@@ -131,3 +190,8 @@ def _siblings(mine: Chain, theirs: Chain) -> list[tuple[Account, Account]]:
 def _within(used: Demand, demand: Demand, bound: Demand) -> bool:
     """Whether what is used stays within the bound with the demand, where the demand adds to it."""
     return all(used[name] + amount <= bound[name] for name, amount in demand.items())
+
+
+def _rest(missing: Demand, given: Demand) -> Demand:
+    """What of it is still missing."""
+    return Demand({name: max(0, amount - given[name]) for name, amount in missing.items()})

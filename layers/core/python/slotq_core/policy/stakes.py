@@ -56,7 +56,8 @@ class Stake:
 
     def frees_in(self, pools: frozenset[str]) -> Demand:
         """What stopping it brings to those pools together."""
-        return sum((job.demand for job, pool in self.places if pool in pools), Demand())
+        held = [job.demand for job, pool in self.places if pool in pools]
+        return held[0] if len(held) == 1 else sum(held, Demand())
 
     @property
     def order(self) -> Order:
