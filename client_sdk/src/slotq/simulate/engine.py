@@ -50,6 +50,7 @@ class _World:
         self._projects = tuple(spec.project() for spec in scenario.projects)
         self._departments = tuple(spec.department() for spec in scenario.departments)
         self._classes = tuple(spec.priority_class() for spec in scenario.classes)
+        self._scheduler = scenario.scheduler.settings()
         self._pools = {spec.name: spec.pool() for spec in scenario.pools}
         self._stop_time = {spec.name: spec.stop_seconds for spec in scenario.pools}
         self._specs = {spec.name: spec for spec in scenario.jobs}
@@ -156,9 +157,11 @@ class _World:
             pools=tuple(self._pools.values()),
             active=tuple(job for job in jobs if job.active),
             waiting=tuple(job for job in jobs if job.waits),
+            due=tuple(job for job in jobs if job.not_before is not None),
             projects=self._projects,
             departments=self._departments,
             classes=self._classes,
+            scheduler=self._scheduler,
         )
 
     def _put(self, before: Job | None, after: Job, now: int) -> None:

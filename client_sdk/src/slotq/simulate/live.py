@@ -50,21 +50,22 @@ class _Recording:
         self._projects = tuple(spec.project() for spec in scenario.projects)
         self._departments = tuple(spec.department() for spec in scenario.departments)
         self._classes = tuple(spec.priority_class() for spec in scenario.classes)
+        self._scheduler = scenario.scheduler.settings()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def load(self, now: int) -> World:
         """With the scenario's projects and classes, which no store keeps yet: so all that waits,
-        not only heads that were chosen without them."""
-        if not (self._projects or self._classes):
-            return self._store.load(now)
-        world = self._store.load_all(now)
+        not only heads that were chosen without them. Nor are the scheduler settings kept yet."""
+        chosen_without = self._projects or self._classes
+        world = self._store.load_all(now) if chosen_without else self._store.load(now)
         snapshot = replace(
             world.snapshot,
             projects=self._projects,
             departments=self._departments,
             classes=self._classes,
+            scheduler=self._scheduler,
         )
         return replace(world, snapshot=snapshot)
 

@@ -127,6 +127,25 @@ class ClassSpec(_Part):
         return model.PriorityClass(**self.model_dump())
 
 
+class SchedulerSpec(_Part):
+    """Nothing in it: no settings."""
+
+    max_jobs: Annotated[int, Field(ge=1)] | None = None
+    max_schedule_count: int = Field(default=10, ge=1)
+    min_schedule_interval: Annotated[Seconds, Field(gt=0)] = 10_000
+    max_schedule_interval: Annotated[Seconds, Field(gt=0)] = 600_000
+
+    @model_validator(mode="after")
+    def _intervals_agree(self) -> Self:
+        if self.max_schedule_interval < self.min_schedule_interval:
+            raise ValueError("max_schedule_interval must not be below min_schedule_interval")
+        return self
+
+    def settings(self) -> model.SchedulerSettings | None:
+        given = self.model_fields_set
+        return model.SchedulerSettings(**self.model_dump()) if given else None
+
+
 class JobSpec(_Part):
     name: str
     project: str | None = None
@@ -197,6 +216,7 @@ class Scenario(_Part):
     projects: tuple[ProjectSpec, ...] = ()
     departments: tuple[DepartmentSpec, ...] = ()
     classes: tuple[ClassSpec, ...] = ()
+    scheduler: SchedulerSpec = SchedulerSpec()
     jobs: tuple[JobSpec, ...] = ()
     until: Duration | None = None
     expect: tuple[Expectation, ...] = ()

@@ -172,6 +172,18 @@ class ShareUsed(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class JobLimitReached(Reason):
+    """The scheduler's `max_jobs` hold slots already: nothing more is tried."""
+
+    code: ClassVar[str] = "job_limit_reached"
+    active: int
+    limit: int
+
+    def sentence(self) -> str:
+        return f"{_jobs(self.active)} of at most {self.limit} in all hold slots or are owed them"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PoolBacksOff(Reason):
     """SageMaker had no capacity for the pool lately; nothing starts there for now."""
 
@@ -226,6 +238,21 @@ class BackingOff(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TriesAgain(Reason):
+    """Waits for the next attempt to start it, as the scheduler settings have it."""
+
+    code: ClassVar[str] = "tries_again"
+    until: int
+    attempts: int
+    """How many were in vain so far."""
+    cause: str
+    """What was in the way at the last one."""
+
+    def sentence(self) -> str:
+        return f"is tried again at {iso(self.until)}: {self.cause}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PoolsTooSmall(Reason):
     """None of its pools is large enough any more, or it has none left."""
 
@@ -251,3 +278,7 @@ class NextPass(Reason):
 
 def _slots(n: int) -> str:
     return f"{n} slot" if n == 1 else f"{n} slots"
+
+
+def _jobs(n: int) -> str:
+    return f"{n} job" if n == 1 else f"{n} jobs"

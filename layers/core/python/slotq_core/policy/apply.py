@@ -9,7 +9,16 @@ from dataclasses import replace
 from slotq_core import names
 from slotq_core.lifecycle import move
 from slotq_core.model import Attempt, Job, JobState, Pool, StopCause, StopOrder
-from slotq_core.policy.plan import Decision, Demote, DropClaim, EndBackoff, Evict, GiveUp, Start
+from slotq_core.policy.plan import (
+    Decision,
+    Demote,
+    DropClaim,
+    EndBackoff,
+    Evict,
+    GiveUp,
+    Start,
+    TryLater,
+)
 from slotq_core.policy.retry import end_backoff
 
 Step = tuple[Job, Job]
@@ -23,7 +32,7 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
             return ((job, end_backoff(job, now)),)
         case GiveUp(job=job):
             return ((job, given_up(job, now)),)
-        case Demote(job=job, after=after):
+        case Demote(job=job, after=after) | TryLater(job=job, after=after):
             return ((job, after),)
         case Start(job=job, pool=pool):
             return ((job, started(job, pools[pool], now)),)
@@ -37,7 +46,7 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
 def pools_touched(decision: Decision) -> tuple[str, ...]:
     """The pools whose state the decision rests on: its commit is conditioned on their ledgers."""
     match decision:
-        case EndBackoff() | GiveUp() | Demote():
+        case EndBackoff() | GiveUp() | Demote() | TryLater():
             return ()
         case Start(pool=pool):
             return (pool,)
@@ -58,7 +67,15 @@ def started(job: Job, pool: Pool, now: int) -> Job:
         instance_type=pool.instance_type,
         admitted_at=now,
     )
-    return move(job, JobState.STARTING, at=now, attempts=number, attempt=attempt, message="")
+    return move(
+        job,
+        JobState.STARTING,
+        at=now,
+        attempts=number,
+        attempt=attempt,
+        schedule_attempts=0,
+        message="",
+    )
 
 
 def evicted(victim: Job, beneficiary: Job, now: int) -> Job:

@@ -11,6 +11,8 @@
                   d  preempts strictly lower rank in its project, and claims       -> preempt.py
                   e  after `reserve_after`, makes one of its pools drain           -> reserve.py
                 within its project's quota and limit                               -> accounts.py
+                no more jobs at once than may be: else it is not tried -> parallel.py
+                tried in vain, it backs off where there are scheduler settings -> attempts.py
                 a pool that backs off, or is being probed, takes part in none of it -> health.py
     4 net       what was given in this plan and is taken back in it was never given
     5 explain   whoever was looked at and waits gets a typed reason               -> explain.py
@@ -27,9 +29,11 @@ from collections.abc import Iterator, Sequence
 from slotq_core.model import Claim, Job, Snapshot
 from slotq_core.policy import explain
 from slotq_core.policy.accounts import Accounts
+from slotq_core.policy.attempts import failed_alike, tried_in_vain
 from slotq_core.policy.demote import demoted, demotes_at
 from slotq_core.policy.fit import PoolRoom, rooms_of
 from slotq_core.policy.order import position
+from slotq_core.policy.parallel import Parallel
 from slotq_core.policy.plan import (
     Decision,
     Demote,
@@ -39,6 +43,7 @@ from slotq_core.policy.plan import (
     GiveUp,
     Plan,
     Start,
+    TryLater,
 )
 from slotq_core.policy.preempt import Preemption, outranks
 from slotq_core.policy.reclaim import may_take, reclaim
@@ -83,6 +88,8 @@ class _Walk:
 
     def __init__(self, snapshot: Snapshot, now: int) -> None:
         self._now = now
+        self._snapshot = snapshot
+        self._parallel = Parallel(snapshot)
         self._rooms = rooms_of(snapshot, sorted(snapshot.waiting, key=position), now)
         self.accounts = Accounts(snapshot)
         self._preemption = Preemption(
@@ -101,14 +108,19 @@ class _Walk:
         self._wake_at = min((at for at in timers if at is not None), default=None)
 
     def plan(self) -> Plan:
+        decided = tuple(self._decisions.values())
+        tried = [each for each in decided if isinstance(each, TryLater)]
         return Plan(
-            decisions=tuple(self._decisions.values()),
+            decisions=(*decided, *failed_alike(tried, self._snapshot, self._now)),
             reasons=self._reasons,
             wake_at=self._wake_at,
         )
 
     def visit(self, job: Job) -> bool:
         """Take the job's turn. False: it is blocked, and so is all of its line behind it."""
+        if kept_back := self._parallel.keeps_back(job):
+            self._reasons[job.name] = kept_back
+            return False
         rooms = [self._rooms[name] for name in job.pools if name in self._rooms]
         able = [room for room in rooms if not room.unwell and not room.closed_to(job)]
         for room in rooms:
@@ -143,7 +155,7 @@ class _Walk:
         for room in rooms:
             if room.fits_now(job, self._entitled):
                 room.give(job)
-                self.accounts.take(job, room.pool.name)
+                self._take(job, room)
                 self._decisions[job.name] = Start(job=job, pool=room.pool.name)
                 self.over = job.claim is not None and job.claim.pool != room.pool.name
                 return True
@@ -168,7 +180,13 @@ class _Walk:
         """Everyone behind counts its slots as held."""
         self._reasons[job.name] = explain.coming(job, room)
         room.hold(job)
+        self._take(job, room)
+
+    def _take(self, job: Job, room: PoolRoom) -> None:
+        """It holds its slots for everyone behind; a claimant has been counted from the start."""
         self.accounts.take(job, room.pool.name)
+        if not job.claim:
+            self._parallel.take(job)
 
     def _reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         return self._evict(job, reclaim(job, rooms, self.accounts, self._entitled, self._now))
@@ -196,6 +214,7 @@ class _Walk:
         self._rooms[pool].evict(victim)
         if isinstance(given, Start):
             self.accounts.give_back(victim, pool)
+            self._parallel.give_back(victim)
             self._reasons[victim.name] = explain.taken_back(victim, self._rooms[pool])
             return False
         self.accounts.evict(victim, pool)
@@ -208,18 +227,26 @@ class _Walk:
             self._drop_claim(job)
         large = [room for room in rooms if job.demand.within(room.size)]
         self._wake(job, rooms)
-        if not large:
-            self._reasons[job.name] = explain.too_small(job, rooms)
-            return False
         entitled = self._entitled
         drain = pool_to_drain(job, (r for r in large if r in within), entitled, self._now)
         if drain:
             self._reasons[job.name] = explain.reserved(job, drain)
             drain.drains_for = job.name
-        else:
+        elif large:
             books = self.accounts
-            self._reasons[job.name] = explain.blocked(job, large, books, entitled)
+            self._in_vain(job, explain.blocked(job, large, books, entitled))
+        else:
+            self._in_vain(job, explain.too_small(job, rooms))
         return False
+
+    def _in_vain(self, job: Job, why: Reason) -> None:
+        """Nothing is promised to the job. Where attempts count, one has failed; but not while it
+        gives up a claim."""
+        self._reasons[job.name] = why
+        settings = self._snapshot.scheduler
+        if settings and not job.claim:
+            after = tried_in_vain(job, settings, why, self._now)
+            self._decisions[job.name] = TryLater(job=job, after=after, why=why)
 
     def _drop_claim(self, job: Job) -> None:
         self._decisions[job.name] = DropClaim(job=job)

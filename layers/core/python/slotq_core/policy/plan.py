@@ -56,7 +56,17 @@ class Demote:
     after: Job
 
 
-Decision = EndBackoff | GiveUp | Demote | Start | Evict | DropClaim
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TryLater:
+    """An attempt to start the job has failed: it backs off until the next, or has had its last."""
+
+    job: Job
+    after: Job
+    why: Reason
+    """What blocked it."""
+
+
+Decision = EndBackoff | GiveUp | Demote | Start | Evict | DropClaim | TryLater
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
