@@ -451,7 +451,7 @@ class Submission:
 
     name: str
     instance_type: str
-    slots: int
+    demand: Demand
     pools: tuple[str, ...] = ()
     """Pools asked for by name, the most welcome first; empty: every pool of that instance type."""
     priority: int = 0

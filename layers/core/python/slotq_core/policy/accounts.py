@@ -113,6 +113,8 @@ class Accounts:
         )
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
         self._books: dict[tuple[str, str], Chain] = {}
+        self._before: list[tuple[Account, Demand, Demand, Demand]] = []
+        """What the accounts were before each change, to go back to."""
         for scope in dict.fromkeys(self._scope.values()):
             self._open(snapshot, scope)
         for job in snapshot.active:
@@ -162,8 +164,20 @@ class Accounts:
         for account in self.of(victim, pool):
             account.stopping += victim.demand
 
+    def mark(self) -> int:
+        """This moment, for `back_to`."""
+        return len(self._before)
+
+    def back_to(self, mark: int) -> None:
+        """Everything as it was at that moment."""
+        while len(self._before) > mark:
+            account, used, fixed, stopping = self._before.pop()
+            account.used, account.fixed, account.stopping = used, fixed, stopping
+            account.moves += 1
+
     def _move(self, job: Job, pool: str, amount: Demand) -> None:
         for account in self.of(job, pool):
+            self._before.append((account, account.used, account.fixed, account.stopping))
             account.used += amount
             account.moves += 1
             if not job.evictable:

@@ -10,7 +10,7 @@ are coming free, a claim, a pool that drains for it. It has failed when the job 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from slotq_core.lifecycle import move
 from slotq_core.model import Job, JobState, SchedulerSettings, Snapshot
@@ -35,19 +35,29 @@ def interval(settings: SchedulerSettings, attempts: int) -> int:
     return min(settings.max_schedule_interval, doubled)
 
 
-def tried_in_vain(job: Job, settings: SchedulerSettings, why: Reason, now: int) -> Job:
-    """The job after an attempt that failed: it waits for the next, or has had its last."""
-    attempts = job.schedule_attempts + 1
+def tried_in_vain(
+    jobs: Sequence[Job], settings: SchedulerSettings, why: Reason, now: int
+) -> TryLater:
+    """An attempt that failed, of one job or of a gang's members: "a group counts as one"."""
+    attempts = 1 + max(job.schedule_attempts for job in jobs)
+    after = _given_up if attempts >= settings.max_schedule_count else _backing_off
     said = f"attempt {attempts} of {settings.max_schedule_count} to start it: {why.sentence()}"
-    if attempts >= settings.max_schedule_count:
-        return move(
-            job,
-            JobState.FAILED,
-            at=now,
-            cause=CANNOT_SCHEDULE,
-            message=f"given up after {said}",
-            schedule_attempts=attempts,
-        )
+    changed = tuple((job, after(job, settings, attempts, said, now)) for job in jobs)
+    return TryLater(changed=changed, why=why)
+
+
+def _given_up(job: Job, _settings: SchedulerSettings, attempts: int, said: str, now: int) -> Job:
+    return move(
+        job,
+        JobState.FAILED,
+        at=now,
+        cause=CANNOT_SCHEDULE,
+        message=f"given up after {said}",
+        schedule_attempts=attempts,
+    )
+
+
+def _backing_off(job: Job, settings: SchedulerSettings, attempts: int, said: str, now: int) -> Job:
     return move(
         job,
         JobState.BACKOFF,
@@ -63,9 +73,11 @@ def failed_alike(tried: Iterable[TryLater], snapshot: Snapshot, now: int) -> Ite
     """The attempts of those behind a blocked job in its line: blocked alike, they have failed too.
 
     Of each line only as many as a plan from the heads of the lines is sure to see, for that plan is
-    to be the same as this one; the rest are the heads of the next plan, at the same moment.
+    to be the same as this one; the rest are the heads of the next plan, at the same moment. (A gang
+    has no line: its attempt is of all of it.)
     """
-    blocked = {Line.of(each.job): each for each in tried}
+    singles = [(each.changed[0][0], each.why) for each in tried if len(each.changed) == 1]
+    blocked = {Line.of(job): (position(job), why) for job, why in singles}
     if not blocked or snapshot.scheduler is None:
         return
     lines: dict[Line, list[Job]] = {}
@@ -73,8 +85,7 @@ def failed_alike(tried: Iterable[TryLater], snapshot: Snapshot, now: int) -> Ite
         lines.setdefault(Line.of(job), []).append(job)
     claimants = [job for job in snapshot.waiting if job.claim]
     needed = heads_needed((line.key for line in lines), snapshot.pools, snapshot.active, claimants)
-    for line, first in blocked.items():
+    for line, (first, why) in blocked.items():
         for job in lines[line][: needed[line.key]]:
-            if not job.claim and position(job) > position(first.job):
-                after = tried_in_vain(job, snapshot.scheduler, first.why, now)
-                yield TryLater(job=job, after=after, why=first.why)
+            if not job.claim and position(job) > first:
+                yield tried_in_vain([job], snapshot.scheduler, why, now)

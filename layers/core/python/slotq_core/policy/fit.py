@@ -22,6 +22,9 @@ Entitled = Callable[[Job, Job], bool]
 """Whether the first job could evict the second, if that ran where it has its claim."""
 
 
+_State = tuple[Demand, Demand, list[Job], set[str], dict[str, Job], str, str]
+
+
 class PoolRoom:
     """One pool during one plan. Amounts of the jobs already walked are gone from it."""
 
@@ -157,6 +160,23 @@ class PoolRoom:
             self.free = self.free + victim.demand
         else:
             self.coming = self.coming + victim.demand
+
+    def state(self) -> _State:
+        """What the walk has changed, to go back to."""
+        return (
+            self.free,
+            self.coming,
+            list(self.running),
+            set(self.placed),
+            dict(self.claims),
+            self.holder,
+            self.probe,
+        )
+
+    def back_to(self, state: _State) -> None:
+        self.free, self.coming, running, placed, claims, self.holder, self.probe = state
+        self.running, self.placed, self.claims = list(running), set(placed), dict(claims)
+        self._candidates = None
 
     def _owed(self, job: Job, entitled: Entitled) -> Demand:
         owed = NOTHING

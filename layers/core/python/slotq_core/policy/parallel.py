@@ -34,6 +34,13 @@ class Parallel:
         if not self._units[unit]:
             del self._units[unit]
 
+    def state(self) -> Counter[tuple[str, str]]:
+        """For `back_to`."""
+        return self._units.copy()
+
+    def back_to(self, state: Counter[tuple[str, str]]) -> None:
+        self._units = state.copy()
+
     def keeps_back(self, job: Job) -> Reason | None:
         """Why the job is not even tried; None where it is."""
         if job.claim or self._max_jobs is None or self._units[_unit(job)]:
