@@ -21,6 +21,7 @@ from slotq.simulate.sections import (
     ClassSpec,
     DepartmentSpec,
     Expectation,
+    GroupSpec,
     JobSpec,
     PoolSpec,
     ProjectSpec,
@@ -35,6 +36,7 @@ __all__ = [
     "ClassSpec",
     "DepartmentSpec",
     "Expectation",
+    "GroupSpec",
     "JobSpec",
     "PoolSpec",
     "ProjectSpec",
@@ -56,6 +58,7 @@ SECTIONS: dict[str, type[Section]] = {
     "departments": DepartmentSpec,
     "classes": ClassSpec,
     "scheduler": SchedulerSpec,
+    "groups": GroupSpec,
     "jobs": JobSpec,
     "expect": Expectation,
 }
@@ -67,6 +70,7 @@ class Scenario(Section):
     departments: tuple[DepartmentSpec, ...] = ()
     classes: tuple[ClassSpec, ...] = ()
     scheduler: SchedulerSpec = SchedulerSpec()
+    groups: tuple[GroupSpec, ...] = ()
     jobs: tuple[JobSpec, ...] = ()
     until: Duration | None = None
     expect: tuple[Expectation, ...] = ()
@@ -123,6 +127,7 @@ class Scenario(Section):
             departments=tuple(self._department(spec) for spec in self.departments),
             classes=tuple(spec.priority_class() for spec in self.classes),
             scheduler=self.scheduler.settings(),
+            groups=tuple(self._group(spec) for spec in self.groups),
         )
 
     def submission(self, job: JobSpec) -> model.Submission:
@@ -137,6 +142,16 @@ class Scenario(Section):
             min_runtime=job.min_runtime,
             workload=job.workload,
             project=job.project or "",
+            group=job.group or "",
+        )
+
+    def _group(self, spec: GroupSpec) -> model.Group:
+        return model.Group(
+            name=spec.name,
+            members=tuple(job.name for job in self.jobs if job.group == spec.name),
+            min_members=spec.min_members,
+            mandatory=spec.mandatory,
+            same_pool=spec.same_pool,
         )
 
     def _project(self, spec: ProjectSpec) -> model.Project:

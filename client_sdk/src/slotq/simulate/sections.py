@@ -104,9 +104,19 @@ class SchedulerSpec(Section):
         return model.SchedulerSettings(**self.model_dump()) if given else None
 
 
+class GroupSpec(Section):
+    """A gang: its members are the jobs that name it."""
+
+    name: Name
+    min_members: Positive | None = None
+    mandatory: tuple[Name, ...] = ()
+    same_pool: Flag = False
+
+
 class JobSpec(Section):
     name: Name
     project: Name | None = None
+    group: Name | None = None
     workload: Annotated[model.Workload, Field(alias="class")] = model.Workload.TRAINING
     priority: Priority = 0
     slots: Positive = 1
