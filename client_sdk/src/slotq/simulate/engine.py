@@ -199,7 +199,7 @@ def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
     """Those that even empty pools could not hold, whose jobs are all refused at the door."""
     found: dict[str, Refused] = {}
     configuration = scenario.configuration()
-    for group in configuration.groups:
+    for group in (each for each in configuration.groups if each.max_parallel is None):
         members = [scenario.submission(job) for job in scenario.jobs if job.group == group.name]
         try:
             check_gang(group, members, configuration.pools)

@@ -152,6 +152,7 @@ class Scenario(Section):
             min_members=spec.min_members,
             mandatory=spec.mandatory,
             same_pool=spec.same_pool,
+            max_parallel=spec.max_parallel,
         )
 
     def _project(self, spec: ProjectSpec) -> model.Project:

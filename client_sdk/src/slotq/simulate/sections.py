@@ -105,12 +105,21 @@ class SchedulerSpec(Section):
 
 
 class GroupSpec(Section):
-    """A gang: its members are the jobs that name it."""
+    """A gang, or with `max_parallel` a sweep: its members are the jobs that name it."""
 
     name: Name
     min_members: Positive | None = None
     mandatory: tuple[Name, ...] = ()
     same_pool: Flag = False
+    max_parallel: Positive | None = None
+
+    @model_validator(mode="after")
+    def _gang_or_sweep(self) -> Self:
+        mixed = {"min_members", "mandatory", "same_pool"} & self.model_fields_set
+        if self.max_parallel is not None and mixed:
+            message = "with max_parallel its jobs are independent: this belongs to a gang"
+            refuse(*(Fault((key,), message) for key in sorted(mixed)))
+        return self
 
 
 class JobSpec(Section):

@@ -248,7 +248,8 @@ class PriorityClass:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """A gang: jobs of one project that start together, over all their pools, or not at all."""
+    """Jobs submitted together: a gang, whose jobs start together, over all their pools, or not at
+    all, and are of one project; or a sweep, whose jobs are independent."""
 
     name: str
     members: tuple[str, ...]
@@ -260,6 +261,8 @@ class Group:
     """Members without which it does not start."""
     same_pool: bool = False
     """All of it in one pool."""
+    max_parallel: int | None = None
+    """It is a sweep, and at most so many of its members hold slots at once; None: it is a gang."""
     ended: Mapping[str, JobState] = field(default_factory=dict)
     """How those of its members ended that have."""
 

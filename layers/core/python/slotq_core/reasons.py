@@ -184,6 +184,22 @@ class JobLimitReached(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SweepLimit(Reason):
+    """As many jobs of its sweep as may hold slots already."""
+
+    code: ClassVar[str] = "sweep_limit"
+    group: str
+    active: int
+    limit: int
+
+    def sentence(self) -> str:
+        return (
+            f"{_jobs(self.active)} of sweep {self.group} hold slots or are owed them, of at most "
+            f"{self.limit} at once"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PoolBacksOff(Reason):
     """SageMaker had no capacity for the pool lately; nothing starts there for now."""
 

@@ -27,6 +27,7 @@ class Line:
     demand: Demand
     pools: tuple[str, ...]
     preemptible: bool
+    group: str = ""
 
     @classmethod
     def of(cls, job: Job) -> Line:
@@ -37,6 +38,7 @@ class Line:
             demand=job.demand,
             pools=job.pools,
             preemptible=job.preemptible,
+            group=job.group,
         )
 
     @property
@@ -54,12 +56,13 @@ class Line:
             dict(self.demand),
             self.pools,
             self.preemptible,
+            self.group,
         ]
         return json.dumps(parts, separators=(",", ":"))
 
     @classmethod
     def parse(cls, key: str) -> Line:
-        workload, priority, project, demand, pools, preemptible = json.loads(key)
+        workload, priority, project, demand, pools, preemptible, group = json.loads(key)
         return cls(
             workload=Workload(workload),
             priority=priority,
@@ -67,6 +70,7 @@ class Line:
             demand=Demand(demand),
             pools=tuple(pools),
             preemptible=preemptible,
+            group=group,
         )
 
 
