@@ -143,6 +143,7 @@ class Scenario(Section):
             workload=job.workload,
             project=job.project or "",
             group=job.group or "",
+            after=job.after,
         )
 
     def _group(self, spec: GroupSpec) -> model.Group:

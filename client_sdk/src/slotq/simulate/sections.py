@@ -126,6 +126,8 @@ class JobSpec(Section):
     name: Name
     project: Name | None = None
     group: Name | None = None
+    after: tuple[Name, ...] = ()
+    """Jobs that have to complete before it."""
     workload: Annotated[model.Workload, Field(alias="class")] = model.Workload.TRAINING
     priority: Priority = 0
     slots: Positive = 1
@@ -171,8 +173,15 @@ def _job_faults(job: JobSpec) -> Iterator[Fault]:
         for key in ("pool", "entry_at"):
             if getattr(job, key) is not None:
                 yield Fault((key,), f"{key} belongs to running_since")
-        return
-    if job.running_since > 0:
+    else:
+        yield from _running_faults(job, job.running_since)
+
+
+def _running_faults(job: JobSpec, since: int) -> Iterator[Fault]:
+    """Of one that runs at the start already."""
+    if job.after:
+        yield Fault(("after",), "it runs at the start already: it comes after no job")
+    if since > 0:
         yield Fault(("running_since",), "it runs at the start already: at most 0 is needed")
     if job.pool is None:
         yield Fault((), f"job '{job.name}' runs already (running_since): its pool is needed")

@@ -393,6 +393,8 @@ class Job:
     """The one implicit project is the empty name."""
     group: str = ""
     """The name of the group that it is a member of; empty: none."""
+    after: tuple[str, ...] = ()
+    """The jobs that it still waits for: they have to complete before it waits for slots."""
     workload: Workload = Workload.TRAINING
     priority_class: str = ""
     """The name of its priority's class; empty: a bare number."""
@@ -421,7 +423,8 @@ class Job:
     """When it came into its present state."""
     cause: str = ""
     """Why it is in its present state, for programs, where the state alone does not say:
-    `max_runtime`, `rejected`, `name_taken`, `not_scheduled`, `cannot_schedule` …"""
+    `max_runtime`, `rejected`, `name_taken`, `not_scheduled`, `cannot_schedule`,
+    `dependency` …"""
     message: str = ""
     """The same for people."""
     digest: str = ""
@@ -436,8 +439,9 @@ class Job:
 
     @property
     def waits(self) -> bool:
-        """Waits for slots (a job in back-off waits for a time instead)."""
-        return self.state in WAITING_STATES
+        """Waits for slots (a job in back-off waits for a time instead, one that comes `after`
+        others for these)."""
+        return self.state in WAITING_STATES and not self.after
 
     @property
     def active(self) -> bool:
@@ -467,6 +471,8 @@ class Submission:
     priority_class: str = ""
     group: str = ""
     """The group that it is a member of; empty: none."""
+    after: tuple[str, ...] = ()
+    """The jobs that have to complete before it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

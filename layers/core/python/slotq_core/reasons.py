@@ -11,6 +11,9 @@ from typing import ClassVar
 
 from slotq_core.moments import iso
 
+Number = str | int | tuple[str, ...] | None
+"""What a reason says of itself, by field."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reason:
@@ -22,7 +25,7 @@ class Reason:
         """One sentence for people, with the numbers in it."""
         raise NotImplementedError
 
-    def numbers(self) -> dict[str, str | int | None]:
+    def numbers(self) -> dict[str, Number]:
         """The fields by name, for JSON."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
@@ -251,6 +254,18 @@ class BackingOff(Reason):
 
     def sentence(self) -> str:
         return f"tries again at {iso(self.until)}: {self.cause}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WaitsForJobs(Reason):
+    """Comes after other jobs, which have not completed yet."""
+
+    code: ClassVar[str] = "waits_for_jobs"
+    jobs: tuple[str, ...]
+
+    def sentence(self) -> str:
+        one = len(self.jobs) == 1
+        return f"comes after {', '.join(self.jobs)}, which {'has' if one else 'have'} to complete"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -274,6 +274,8 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "min_runtime": _whole,
         "retries": _whole,
         "project": _text,
+        "group": _text,
+        "after": _texts,
         "workload": lambda value: Workload(_text(value)),
         "priority_class": _text,
         "ran_before_class": _whole,

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from slotq_core.errors import InvalidRequest, NeverFits
 from slotq_core.model import Demand, Group, Job, JobState, Pool, Submission
+from slotq_core.policy.dependencies import still_to_come
 from slotq_core.policy.gang import Gang
 from slotq_core.policy.together import assign
 
@@ -16,8 +17,18 @@ MAX_POOLS_PER_JOB = 16
 """A line's key names its pools, and DynamoDB's sort key ends at 1,024 bytes."""
 
 
-def admit(submission: Submission, pools: Sequence[Pool], *, submitter: str, now: int) -> Job:
-    """The job that the submission becomes. Raises InvalidRequest or NeverFits, naming the field."""
+def admit(
+    submission: Submission,
+    pools: Sequence[Pool],
+    *,
+    submitter: str,
+    now: int,
+    states: Mapping[str, JobState] | None = None,
+) -> Job:
+    """The job that the submission becomes. Raises InvalidRequest or NeverFits, naming the field.
+
+    `states`: of the jobs that it comes after, as far as there are any.
+    """
     accepted = _accepted(submission, pools)
     if not any(submission.demand.within(pool.capacity) for pool in accepted):
         raise NeverFits(
@@ -38,6 +49,7 @@ def admit(submission: Submission, pools: Sequence[Pool], *, submitter: str, now:
         project=submission.project,
         priority_class=submission.priority_class,
         group=submission.group,
+        after=still_to_come(submission.after, states or {}),
         submitter=submitter,
         digest=submission.digest,
     )
