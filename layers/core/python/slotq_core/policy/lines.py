@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from slotq_core.model import Demand, Job, JobState, Pool, Workload
+from slotq_core.model import Demand, Group, Job, JobState, Pool, Workload
 from slotq_core.policy.order import Rank, rank, rank_of
 
 
@@ -24,6 +24,7 @@ class Line:
     workload: Workload
     priority: int
     project: str
+    group: str
     demand: Demand
     pools: tuple[str, ...]
     preemptible: bool
@@ -34,6 +35,7 @@ class Line:
             workload=job.workload,
             priority=job.priority,
             project=job.project,
+            group=job.group,
             demand=job.demand,
             pools=job.pools,
             preemptible=job.preemptible,
@@ -51,6 +53,7 @@ class Line:
             self.workload,
             self.priority,
             self.project,
+            self.group,
             dict(self.demand),
             self.pools,
             self.preemptible,
@@ -59,11 +62,12 @@ class Line:
 
     @classmethod
     def parse(cls, key: str) -> Line:
-        workload, priority, project, demand, pools, preemptible = json.loads(key)
+        workload, priority, project, group, demand, pools, preemptible = json.loads(key)
         return cls(
             workload=Workload(workload),
             priority=priority,
             project=project,
+            group=group,
             demand=Demand(demand),
             pools=tuple(pools),
             preemptible=preemptible,
@@ -81,13 +85,14 @@ def heads_needed(
     claimants: Iterable[Job] = (),
     *,
     projects: bool = False,
+    groups: Iterable[Group] = (),
 ) -> dict[str, int]:
     """How many jobs of each line, from its first, a plan cannot tell apart from all of them.
 
     As many as could start now, or later on slots that come free or are evicted for anybody; and one
     more, the first that is blocked, which stands for the rest. Claimants are loaded besides and may
     be among the first, so they count extra. Where there are `projects`, what each asks for decides
-    about shares, up to all that there is; and anything may be reclaimed.
+    about shares, up to all that there is; and anything may be reclaimed. Of a gang all is needed.
     """
     about = {line: Line.parse(line) for line in lines}
     owed = Counter(line_of(job) for job in claimants)
@@ -95,11 +100,14 @@ def heads_needed(
     room = {pool.name: pool.capacity - pool.foreign for pool in pools}
     for job in active:
         assert job.attempt is not None
-        stays = not projects and job.state is not JobState.STOPPING and rank(job) >= top
+        stays = not (projects or job.group) and job.state is not JobState.STOPPING
+        stays = stays and rank(job) >= top
         if stays and job.attempt.pool in room:
             room[job.attempt.pool] -= job.demand
+    members = {group.name: len(group.members) for group in groups}
     return {
-        line: sum(_times(each.demand, room[name]) for name in each.pools if name in room)
+        line: members.get(each.group)
+        or sum(_times(each.demand, room[name]) for name in each.pools if name in room)
         + 1
         + owed[line]
         for line, each in about.items()
