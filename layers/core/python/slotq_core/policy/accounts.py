@@ -38,8 +38,6 @@ class Account:
     stopping: Demand = field(default_factory=Demand)
     asked: Demand = field(default_factory=Demand)
     """What it holds and waits for in all."""
-    moves: int = 0
-    """How often `used` has changed: what was made of it before is stale."""
 
     @property
     def key(self) -> str:
@@ -113,6 +111,7 @@ class Accounts:
         )
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
         self._books: dict[tuple[str, str], Chain] = {}
+        self._moved: dict[str, str] = {}
         for scope in dict.fromkeys(self._scope.values()):
             self._open(snapshot, scope)
         for job in snapshot.active:
@@ -135,6 +134,12 @@ class Accounts:
 
     def give_back(self, job: Job, pool: str) -> None:
         self._move(job, pool, NOTHING - job.demand)
+
+    def moved(self) -> dict[str, str]:
+        """The projects whose accounts have moved since this was last asked, each with the key of
+        the last account of its chain."""
+        moved, self._moved = self._moved, {}
+        return moved
 
     def limits_allow(self, job: Job, pool: str, *, gone: Demand = NOTHING) -> bool:
         """Whether the limits of its project and department have room for the job."""
@@ -165,9 +170,9 @@ class Accounts:
     def _move(self, job: Job, pool: str, amount: Demand) -> None:
         for account in self.of(job, pool):
             account.used += amount
-            account.moves += 1
             if not job.evictable:
                 account.fixed += amount
+            self._moved[job.project] = account.key
 
     def _open(self, snapshot: Snapshot, scope: str) -> None:
         """The accounts of one scope, with their fair shares.
