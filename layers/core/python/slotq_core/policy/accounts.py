@@ -7,10 +7,20 @@ counts as held by both: it will be.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
-from slotq_core.model import EVERYWHERE, Demand, Department, Job, JobState, Project, Snapshot
+from slotq_core.model import (
+    EVERYWHERE,
+    Demand,
+    Department,
+    Fairness,
+    Job,
+    JobState,
+    Project,
+    Snapshot,
+)
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.shares import Sharer, divide
 
@@ -112,6 +122,9 @@ class Accounts:
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
         self._books: dict[tuple[str, str], Chain] = {}
         self._moved: dict[str, str] = {}
+        self._over: dict[str, set[str]] = defaultdict(set)
+        """By scope, the projects over their quota or share. Kept, for each reclaim asks for them
+        and few ever are."""
         for scope in dict.fromkeys(self._scope.values()):
             self._open(snapshot, scope)
         for job in snapshot.active:
@@ -134,6 +147,14 @@ class Accounts:
 
     def give_back(self, job: Job, pool: str) -> None:
         self._move(job, pool, NOTHING - job.demand)
+
+    def may_give(self, mine: Chain, pool: str) -> Set[str]:
+        """The projects outside of which nobody has anything that the first of the chain could
+        reclaim: those over their quota or share, or everyone where in-quota work may be taken."""
+        top = mine[-1].owner
+        if isinstance(top, Department) and top.fairness is Fairness.FULL:
+            return self._projects.keys()
+        return self._over[self._scope[pool]]
 
     def moved(self) -> dict[str, str]:
         """The projects whose accounts have moved since this was last asked, each with the key of
@@ -168,11 +189,18 @@ class Accounts:
             account.stopping += victim.demand
 
     def _move(self, job: Job, pool: str, amount: Demand) -> None:
-        for account in self.of(job, pool):
+        chain = self.of(job, pool)
+        for account in chain:
             account.used += amount
             if not job.evictable:
                 account.fixed += amount
-            self._moved[job.project] = account.key
+        if chain:
+            self._moved[job.project] = chain[-1].key
+            over = self._over[self._scope.get(pool, EVERYWHERE)]
+            if chain[0].over_share() or chain[0].over_quota():
+                over.add(job.project)
+            else:
+                over.discard(job.project)
 
     def _open(self, snapshot: Snapshot, scope: str) -> None:
         """The accounts of one scope, with their fair shares.
