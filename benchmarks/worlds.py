@@ -22,8 +22,9 @@ NOW = 1_000_000_000
 """The moment at which these worlds are planned (ms)."""
 
 POOLS = 20
-KINDS = 20
-"""How many kinds of job a project has, where it has few: each is a line of its own."""
+KINDS = 80
+"""How many kinds of job there are, by priority, slots and pools: in each project, which has all of
+them, a kind is a line of its own."""
 
 _SLOTS = (1, 1, 1, 2, 2, 4, 8)
 _DAY = 86_400_000
@@ -37,7 +38,7 @@ class Size:
     """0: no projects at all."""
     departments: int = 0
     varied: bool = False
-    """Every job of its own kind, so that hardly any two share a line; else `KINDS` a project."""
+    """Every job of its own kind, so that hardly any two share a line."""
 
 
 def world(size: Size) -> Snapshot:
@@ -46,13 +47,13 @@ def world(size: Size) -> Snapshot:
     pools = [f"pool-{i:02d}" for i in range(POOLS)]
     projects = [f"project-{i:04d}" for i in range(size.projects)] or [""]
     active = [_active(rng, i, rng.choice(projects), rng.choice(pools)) for i in range(size.active)]
-    kinds = {name: [_kind(rng, pools) for _ in range(KINDS)] for name in projects}
+    kinds = [_kind(rng, pools) for _ in range(KINDS)]
     waiting = []
     for i in range(size.waiting):
         project = rng.choice(projects)
-        kind = _kind(rng, pools) if size.varied else rng.choice(kinds[project])
+        kind = _kind(rng, pools) if size.varied else rng.choice(kinds)
         waiting.append(_waiting(rng, f"job-{i:06d}", project, kind))
-    used = {name: 0 for name in pools}
+    used = dict.fromkeys(pools, 0)
     for job in active:
         assert job.attempt is not None
         used[job.attempt.pool] += job.demand.slots
@@ -104,7 +105,7 @@ def _active(rng: random.Random, i: int, project: str, pool: str) -> Job:
         attempt=Attempt(
             number=1,
             training_job=name,
-            token="t",
+            token="",
             pool=pool,
             instance_type="ml.p5.48xlarge",
             admitted_at=since,

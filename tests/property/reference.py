@@ -46,7 +46,8 @@ class _World:
         return pool.size(self.now).slots - used
 
     def unwell(self, pool: Pool) -> bool:
-        """Backs off, or one job is trying it: "one probe at a time"."""
+        """Backs off, or one job has been trying it for less than ten minutes: "one probe at a
+        time"."""
         if not pool.health.errors:
             return False
         probes = [

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from slotq.simulate import Record, Scenario, ScenarioError, load, simulate
+from slotq.simulate import Record, Scenario, load, simulate
 from slotq.simulate.report import Metrics, differences, metrics, unequal
 
 
@@ -32,10 +32,7 @@ def simulate_command(file: Path, check: bool, live: bool, as_json: bool) -> None
     slotq simulate scenario.yaml --check
     slotq simulate scenario.yaml --live --json
     """
-    try:
-        scenario = load(file)
-    except ScenarioError as error:
-        raise click.UsageError(str(error)) from None
+    scenario = load(file)
     record = simulate(scenario)
     failures = differences(scenario, record) if check else []
     if live:

@@ -8,10 +8,11 @@ from dataclasses import replace
 from enum import IntEnum
 
 from slotq.simulate.record import Record
-from slotq.simulate.scenario import INSTANCE_TYPE, JobSpec, Scenario
+from slotq.simulate.scenario import INSTANCE_TYPE, Scenario
+from slotq.simulate.sections import JobSpec
 from slotq_core.errors import Refused
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, Demand, Job, JobState, Snapshot
+from slotq_core.model import Attempt, Job, JobState, Snapshot
 from slotq_core.policy.admission import admit
 from slotq_core.policy.apply import cancelled, steps
 from slotq_core.policy.cycle import plan
@@ -47,10 +48,8 @@ class _World:
     def __init__(self, scenario: Scenario, watch: Watcher) -> None:
         self._scenario = scenario
         self._watch = watch
-        self._projects = tuple(spec.project() for spec in scenario.projects)
-        self._departments = tuple(spec.department() for spec in scenario.departments)
-        self._classes = tuple(spec.priority_class() for spec in scenario.classes)
-        self._pools = {spec.name: spec.pool() for spec in scenario.pools}
+        self._configuration = scenario.configuration()
+        self._pools = {pool.name: pool for pool in self._configuration.pools}
         self._stop_time = {spec.name: spec.stop_seconds for spec in scenario.pools}
         self._specs = {spec.name: spec for spec in scenario.jobs}
         self._left = {spec.name: spec.runtime for spec in scenario.jobs}
@@ -94,7 +93,7 @@ class _World:
                 self._cancel(self._jobs[name], now)
 
     def _submit(self, spec: JobSpec, now: int) -> None:
-        submission = spec.submission(self._scenario)
+        submission = self._scenario.submission(spec)
         try:
             job = admit(submission, list(self._pools.values()), submitter=spec.user, now=now)
         except Refused as error:
@@ -152,13 +151,11 @@ class _World:
 
     def _snapshot(self) -> Snapshot:
         jobs = self._jobs.values()
-        return Snapshot(
+        return replace(
+            self._configuration,
             pools=tuple(self._pools.values()),
             active=tuple(job for job in jobs if job.active),
             waiting=tuple(job for job in jobs if job.waits),
-            projects=self._projects,
-            departments=self._departments,
-            classes=self._classes,
         )
 
     def _put(self, before: Job | None, after: Job, now: int) -> None:
@@ -204,7 +201,7 @@ def running_job(spec: JobSpec, scenario: Scenario) -> Job:
         priority_class=spec.priority if isinstance(spec.priority, str) else "",
         entry_time=entry,
         changed_at=spec.running_since,
-        demand=Demand(slots=spec.needed),
+        demand=spec.needed,
         pools=spec.pools or scenario.pool_names,
         preemptible=spec.preemptible,
         min_runtime=spec.min_runtime,

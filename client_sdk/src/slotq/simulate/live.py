@@ -16,14 +16,15 @@ from slotq.local.plane_client import PlaneClient
 from slotq.local.virtual import VirtualClock, VirtualRunner, Work
 from slotq.simulate.engine import USER_CANCEL, Due, running_job
 from slotq.simulate.record import Record
-from slotq.simulate.scenario import INSTANCE_TYPE, JobSpec, Scenario
+from slotq.simulate.scenario import INSTANCE_TYPE, Scenario
+from slotq.simulate.sections import JobSpec
 from slotq_core.adapters.memory import MemoryStore
 from slotq_core.adapters.sagemaker import SageMakerTraining
 from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
-from slotq_core.model import Job, JobState
+from slotq_core.model import Job, JobState, Snapshot
 from slotq_core.ports import Change, Notifier, Request, Store, World
 
 
@@ -47,9 +48,7 @@ class _Recording:
         self, store: Store, record: Record, clock: VirtualClock, scenario: Scenario
     ) -> None:
         self._store, self._record, self._clock = store, record, clock
-        self._projects = tuple(spec.project() for spec in scenario.projects)
-        self._departments = tuple(spec.department() for spec in scenario.departments)
-        self._classes = tuple(spec.priority_class() for spec in scenario.classes)
+        self._configuration = scenario.configuration()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -57,14 +56,16 @@ class _Recording:
     def load(self, now: int) -> World:
         """With the scenario's projects and classes, which no store keeps yet: so all that waits,
         not only heads that were chosen without them."""
-        if not (self._projects or self._classes):
+        if self._configuration == Snapshot(pools=self._configuration.pools):
             return self._store.load(now)
         world = self._store.load_all(now)
+        seen = world.snapshot
         snapshot = replace(
-            world.snapshot,
-            projects=self._projects,
-            departments=self._departments,
-            classes=self._classes,
+            self._configuration,
+            pools=seen.pools,
+            active=seen.active,
+            waiting=seen.waiting,
+            due=seen.due,
         )
         return replace(world, snapshot=snapshot)
 
@@ -98,7 +99,7 @@ class _Live:
         )
         self.record = Record()
         self._store = store
-        store.configure([p.pool() for p in scenario.pools], who="scenario", now=self._clock.now())
+        store.configure(scenario.configuration().pools, who="scenario", now=self._clock.now())
         self._training = SageMakerTraining(
             queue="simulation", clock=self._clock, make_client=lambda: PlaneClient(self._plane)
         )
@@ -154,7 +155,7 @@ class _Live:
         if spec.running_since is not None:
             self._begin_running(spec)
             return
-        submission = spec.submission(self._scenario)
+        submission = self._scenario.submission(spec)
         try:
             self._manager.submit(submission, _request(spec), submitter=spec.user)
         except Refused as error:
@@ -199,7 +200,7 @@ def _request(spec: JobSpec) -> Request:
         "OutputDataConfig": {"S3OutputPath": "s3://bucket/out"},
         "ResourceConfig": {
             "InstanceType": INSTANCE_TYPE,
-            "InstanceCount": spec.needed,
+            "InstanceCount": spec.needed.slots,
             "VolumeSizeInGB": 1,
         },
         "StoppingCondition": {"MaxRuntimeInSeconds": 86400},

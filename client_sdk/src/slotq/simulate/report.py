@@ -9,7 +9,8 @@ from itertools import pairwise
 from statistics import fmean
 
 from slotq.simulate.record import Event, Record
-from slotq.simulate.scenario import Expectation, JobSpec, Scenario
+from slotq.simulate.scenario import Scenario
+from slotq.simulate.sections import Expectation, JobSpec
 
 _WAITING = {"pending", "preempted", "backoff"}
 _HOLDING = {"starting", "running", "stopping"}
@@ -35,7 +36,7 @@ def _differences(scenario: Scenario, expected: Expectation, record: Record) -> I
             yield f"{when}: {name} started at {_listed(starts)}, expected {_listed(moments)}"
     for project, slots in expected.running_slots.items():
         running = sum(
-            spec.needed
+            spec.needed.slots
             for spec in scenario.jobs
             if spec.project == project and record.state_at(spec.name, at) in {"starting", "running"}
         )
@@ -87,8 +88,10 @@ class Metrics:
 def metrics(scenario: Scenario, record: Record) -> Metrics:
     specs = {spec.name: spec for spec in scenario.jobs}
     waits = {name: _time_in(record, name, _WAITING) for name in record.states}
-    held = sum(_time_in(record, name, _HOLDING) * specs[name].needed for name in record.states)
-    room = sum(pool.capacity for pool in scenario.pools) * record.end
+    held = sum(
+        _time_in(record, name, _HOLDING) * specs[name].needed.slots for name in record.states
+    )
+    room = sum(pool.capacity.slots for pool in scenario.pools) * record.end
     everyone = _group(record, list(waits), waits)
     priorities: dict[str, list[str]] = defaultdict(list)
     for name in waits:
@@ -129,5 +132,5 @@ def _lost(record: Record, spec: JobSpec) -> int:
         if event.job == spec.name and event.event == "start":
             began = event.t
         elif event.job == spec.name and event.event == "stopped":
-            lost += (event.t - began) * spec.needed
+            lost += (event.t - began) * spec.needed.slots
     return lost

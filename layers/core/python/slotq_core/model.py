@@ -24,6 +24,7 @@ __all__ = [
     "Demand",
     "Department",
     "Fairness",
+    "Group",
     "Job",
     "JobState",
     "Pool",
@@ -267,6 +268,24 @@ class PriorityClass:
     """How much running time, over all attempts, a job has in this class (ms)."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """A gang: jobs of one project that start together, over all their pools, or not at all."""
+
+    name: str
+    members: tuple[str, ...]
+    """The names of all its jobs, submitted yet or not."""
+    min_members: int | None = None
+    """How many must run at once, those that have completed counted; None: all that have not been
+    cancelled."""
+    mandatory: tuple[str, ...] = ()
+    """Members without which it does not start."""
+    same_pool: bool = False
+    """All of it in one pool."""
+    ended: Mapping[str, JobState] = field(default_factory=dict)
+    """How those of its members ended that have."""
+
+
 class StopCause(StrEnum):
     """Who wants an attempt to end."""
 
@@ -373,6 +392,8 @@ class Job:
     """How many more times it may run after a failure of its own."""
     project: str = ""
     """The one implicit project is the empty name."""
+    group: str = ""
+    """The name of the group that it is a member of; empty: none."""
     workload: Workload = Workload.TRAINING
     priority_class: str = ""
     """The name of its priority's class; empty: a bare number."""
@@ -431,7 +452,7 @@ class Submission:
 
     name: str
     instance_type: str
-    slots: int
+    demand: Demand
     pools: tuple[str, ...] = ()
     """Pools asked for by name, the most welcome first; empty: every pool of that instance type."""
     priority: int = 0
@@ -463,3 +484,4 @@ class Snapshot:
     """The oldest first. None: all jobs are of the one implicit project, which knows no quota."""
     departments: tuple[Department, ...] = ()
     classes: tuple[PriorityClass, ...] = ()
+    groups: tuple[Group, ...] = ()

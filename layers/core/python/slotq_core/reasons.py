@@ -239,6 +239,37 @@ class PoolsTooSmall(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class GangIncomplete(Reason):
+    """Too few members of its gang wait: others are being stopped, back off, or are yet to come."""
+
+    code: ClassVar[str] = "gang_incomplete"
+    group: str
+    needed: int
+    waiting: int
+    missing: tuple[str, ...]
+    """Mandatory members that are not among them."""
+
+    def sentence(self) -> str:
+        text = f"gang {self.group} starts with {self.needed} jobs at once; {self.waiting} wait"
+        return f"{text}, without {', '.join(self.missing)}" if self.missing else text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GangBlocked(Reason):
+    """Its pools have no room for enough of its gang at once."""
+
+    code: ClassVar[str] = "gang_blocked"
+    group: str
+    needed: int
+    drains: str
+    """The pool that is kept free for this job; empty: none."""
+
+    def sentence(self) -> str:
+        text = f"gang {self.group} needs room for {self.needed} of its jobs at once"
+        return f"{text}; pool {self.drains} is kept free for it" if self.drains else text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NextPass(Reason):
     """Nothing keeps it: it starts with the next pass, which is on its way."""
 

@@ -188,7 +188,7 @@ def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission,
     submission = Submission(
         name=read.TrainingJobName,
         instance_type=read.ResourceConfig.instance_type,
-        slots=read.ResourceConfig.instances,
+        demand=Demand(slots=read.ResourceConfig.instances),
         pools=read.pools,
         priority=read.priority,
         preemptible=read.preemptible,

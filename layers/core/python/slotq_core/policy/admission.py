@@ -17,13 +17,9 @@ MAX_POOLS_PER_JOB = 16
 def admit(submission: Submission, pools: Sequence[Pool], *, submitter: str, now: int) -> Job:
     """The job that the submission becomes. Raises InvalidRequest or NeverFits, naming the field."""
     accepted = _accepted(submission, pools)
-    demand = Demand(slots=submission.slots)
-    large = [pool for pool in accepted if demand.within(pool.capacity)]
-    if not large:
-        sizes = ", ".join(f"{pool.name} has {pool.capacity.slots}" for pool in accepted)
+    if not any(submission.demand.within(pool.capacity) for pool in accepted):
         raise NeverFits(
-            f"the job needs {submission.slots} slots, more than any of its pools: {sizes}",
-            field="ResourceConfig.InstanceCount",
+            _too_large(submission.demand, accepted), field="ResourceConfig.InstanceCount"
         )
     return Job(
         name=submission.name,
@@ -31,7 +27,7 @@ def admit(submission: Submission, pools: Sequence[Pool], *, submitter: str, now:
         priority=submission.priority,
         entry_time=now,
         changed_at=now,
-        demand=demand,
+        demand=submission.demand,
         pools=tuple(pool.name for pool in accepted),
         preemptible=submission.preemptible,
         min_runtime=submission.min_runtime,
@@ -42,6 +38,17 @@ def admit(submission: Submission, pools: Sequence[Pool], *, submitter: str, now:
         submitter=submitter,
         digest=submission.digest,
     )
+
+
+def _too_large(demand: Demand, pools: Sequence[Pool]) -> str:
+    """Names what is missing: the slots, and whatever else a pool has too little of."""
+    short = [name for name in demand if any(demand[name] > pool.capacity[name] for pool in pools)]
+    needs = " and ".join(f"{demand[name]} {name}" for name in short)
+    sizes = ", ".join(
+        f"{pool.name} has " + " and ".join(str(pool.capacity[name]) for name in short)
+        for pool in pools
+    )
+    return f"the job needs {needs}, more than any of its pools: {sizes}"
 
 
 def _accepted(submission: Submission, pools: Sequence[Pool]) -> list[Pool]:

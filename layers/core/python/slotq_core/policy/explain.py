@@ -7,10 +7,13 @@ from collections.abc import Iterable, Sequence
 from slotq_core.model import Job
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.fit import Entitled, PoolRoom
+from slotq_core.policy.gang import Gang
 from slotq_core.policy.preempt import outranks
 from slotq_core.policy.reclaim import may_reclaim
 from slotq_core.policy.victims import freed
 from slotq_core.reasons import (
+    GangBlocked,
+    GangIncomplete,
     HeldForOthers,
     LimitReached,
     LowerRankedProtected,
@@ -57,6 +60,25 @@ def taken_back(job: Job, room: PoolRoom) -> Reason:
         needed=job.demand.slots,
         free=max(0, room.free_now.slots),
         holder="a project that deserves it",
+    )
+
+
+def incomplete(gang: Gang) -> Reason:
+    """Too few of its members wait for it to start."""
+    here = {job.name for job in gang.waiting}
+    return GangIncomplete(
+        group=gang.group.name,
+        needed=gang.needed,
+        waiting=len(here),
+        missing=tuple(sorted(gang.mandatory - here)),
+    )
+
+
+def gang_blocked(gang: Gang, drain: PoolRoom | None) -> Reason:
+    return GangBlocked(
+        group=gang.group.name,
+        needed=gang.needed,
+        drains=drain.pool.name if drain else "",
     )
 
 

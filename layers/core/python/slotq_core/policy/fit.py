@@ -14,13 +14,25 @@ from bisect import insort
 from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 
 from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
-from slotq_core.policy.health import backs_off, probe
+from slotq_core.policy.health import backs_off, probe, probes_until
 from slotq_core.policy.stakes import Taken, by_order, is_protected, is_settled, protected_until
 
 NOTHING = Demand()
 
 Entitled = Callable[[Job, Job], bool]
 """Whether the first job could evict the second, if that ran where it has its claim."""
+
+
+_State = tuple[
+    Demand,
+    Demand,
+    dict[str, dict[str, Job]],
+    dict[str, list[Job]],
+    set[str],
+    dict[str, Job],
+    str,
+    str,
+]
 
 
 class PoolRoom:
@@ -39,6 +51,7 @@ class PoolRoom:
         "placed",
         "pool",
         "probe",
+        "probed_until",
         "protections",
         "rests",
         "size",
@@ -87,8 +100,10 @@ class PoolRoom:
         """The job that this pool drains for: nothing behind it is admitted here."""
         self.rests = backs_off(pool, now)
         """Backs off after a capacity error: nothing starts here, and nothing is evicted."""
-        self.probe = probe(pool, active)
+        probing = probe(pool, active, now)
+        self.probe = probing.name if probing else ""
         """The one job that tries whether capacity is back; nothing else starts meanwhile."""
+        self.probed_until = probes_until(probing) if probing else None
 
     def running(self, project: str) -> Iterable[Job]:
         """The project's starting and running jobs, and those given slots in this plan."""
@@ -160,6 +175,32 @@ class PoolRoom:
             self.free = self.free + victim.demand
         else:
             self.coming = self.coming + victim.demand
+
+    def state(self) -> _State:
+        """What the walk has changed, to go back to."""
+        return (
+            self.free,
+            self.coming,
+            {project: dict(jobs) for project, jobs in self._running.items()},
+            {project: list(jobs) for project, jobs in self._candidates.items()},
+            set(self.placed),
+            dict(self.claims),
+            self.holder,
+            self.probe,
+        )
+
+    def back_to(self, state: _State) -> None:
+        """A state may be gone back to once."""
+        (
+            self.free,
+            self.coming,
+            self._running,
+            self._candidates,
+            self.placed,
+            self.claims,
+            self.holder,
+            self.probe,
+        ) = state
 
     def _run(self, job: Job, pool: Pool, project_min: int) -> None:
         self._running.setdefault(job.project, {})[job.name] = job

@@ -1,0 +1,148 @@
+"""The sections of a scenario file: one model each, and its fields are the keys that it takes.
+
+A key that is not here is refused: nothing in a file is ever ignored. What a rule asks of several
+sections at once stands in `checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from slotq.simulate.faults import Fault, refuse
+from slotq.simulate.fields import (
+    Capacity,
+    Count,
+    Duration,
+    Flag,
+    MaybeName,
+    Moment,
+    Name,
+    Positive,
+    Priority,
+    Quota,
+    Seconds,
+    Value,
+    Vector,
+)
+from slotq_core import model
+from slotq_core.names import TRAINING_JOB_NAME
+
+
+class Section(BaseModel):
+    """One entry of a section."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """As the file spells them."""
+        return tuple(field.alias or name for name, field in cls.model_fields.items())
+
+
+class PoolSpec(Section):
+    name: Annotated[Name, Field(max_length=40)]
+    capacity: Capacity
+    stop_seconds: Duration = 0
+    reserve_after: Duration | None = None
+    min_runtime: Duration = 0
+    max_min_runtime: Duration = 0
+
+
+class DepartmentSpec(Section):
+    name: Name
+    quota: Quota | None = None
+    weight: Count | None = None
+    limit: Quota | None = None
+    priority: Value = 0
+    over_quota: Flag = True
+    fairness: model.Fairness = model.Fairness.PROTECT_QUOTA
+
+
+class ProjectSpec(Section):
+    name: Name
+    department: MaybeName = ""
+    quota: Quota = 0
+    weight: Count | None = None
+    limit: Quota | None = None
+    priority: Value = 0
+    over_quota: Flag = True
+    min_runtime: Duration = 0
+
+
+class ClassSpec(Section):
+    name: Name
+    value: Value
+    demote_to: MaybeName = ""
+    demote_after: Duration = 0
+
+    def priority_class(self) -> model.PriorityClass:
+        return model.PriorityClass(**self.model_dump())
+
+
+class JobSpec(Section):
+    name: Name
+    project: Name | None = None
+    workload: Annotated[model.Workload, Field(alias="class")] = model.Workload.TRAINING
+    priority: Priority = 0
+    slots: Positive = 1
+    demand: Vector | None = None
+    pools: tuple[Name, ...] = ()
+    runtime: Duration | None = None
+    """Work. None: it runs for ever."""
+    checkpoint: Flag = True
+    preemptible: Flag = True
+    min_runtime: Duration = 0
+    user: MaybeName = ""
+    submit_at: Seconds | None = None
+    cancel_at: Seconds | None = None
+    running_since: Seconds | None = None
+    entry_at: Seconds | None = None
+    pool: Name | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        faults = list(_job_faults(self))
+        if faults:
+            refuse(*faults)
+        return self
+
+    @property
+    def needed(self) -> model.Demand:
+        return self.demand if self.demand is not None else model.Demand(slots=self.slots)
+
+
+def _job_faults(job: JobSpec) -> Iterator[Fault]:
+    """What is wrong between the keys of one job."""
+    if not TRAINING_JOB_NAME.fullmatch(job.name):
+        yield Fault(
+            ("name",),
+            f"'{job.name}' is no name that SageMaker takes: 1 to 63 letters, digits and hyphens",
+        )
+    if job.demand is not None and "slots" in job.model_fields_set:
+        yield Fault(("slots",), "slots is short for demand: {slots: n}; give one of the two")
+    if (job.submit_at is None) == (job.running_since is None):
+        yield Fault((), f"job '{job.name}' needs either submit_at or running_since")
+        return
+    if job.running_since is None:
+        for key in ("pool", "entry_at"):
+            if getattr(job, key) is not None:
+                yield Fault((key,), f"{key} belongs to running_since")
+        return
+    if job.running_since > 0:
+        yield Fault(("running_since",), "it runs at the start already: at most 0 is needed")
+    if job.pool is None:
+        yield Fault((), f"job '{job.name}' runs already (running_since): its pool is needed")
+    elif job.pools and job.pool not in job.pools:
+        yield Fault(("pool",), f"it runs in pool '{job.pool}', which is not among its pools")
+
+
+class Expectation(Section):
+    at: Moment
+    states: dict[str, str] = {}
+    started: dict[str, list[Seconds]] = {}
+    evictions: dict[str, Count] = {}
+    running_slots: dict[str, Count] = {}
+    """By project."""
