@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Check = Callable[["Scenario"], Iterable[Fault]]
 
-NAMED = ("pools", "projects", "departments", "classes", "jobs")
+NAMED = ("pools", "projects", "departments", "classes", "groups", "jobs")
 """The sections whose entries have names, each of them once."""
 
 STATES = (*(state.value for state in model.JobState), "refused", "not submitted")
@@ -61,11 +61,14 @@ def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
     pools = {pool.name for pool in scenario.pools}
     projects = {project.name for project in scenario.projects}
     classes = {each.name for each in scenario.classes}
+    groups = {group.name for group in scenario.groups}
     for place, job in enumerate(scenario.jobs):
         if job.project is not None and job.project not in projects:
             yield _unknown(("jobs", place, "project"), "project", job.project, projects)
         if isinstance(job.priority, str) and job.priority not in classes:
             yield _unknown(("jobs", place, "priority"), "class", job.priority, classes)
+        if job.group is not None and job.group not in groups:
+            yield _unknown(("jobs", place, "group"), "group", job.group, groups)
         for index, name in enumerate(job.pools):
             if name not in pools:
                 yield _unknown(("jobs", place, "pools", index), "pool", name, pools)
@@ -73,6 +76,30 @@ def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
                 yield Fault(("jobs", place, "pools", index), f"pool '{name}' is there twice")
         if job.pool is not None and job.pool not in pools:
             yield _unknown(("jobs", place, "pool"), "pool", job.pool, pools)
+
+
+def groups_are_whole(scenario: Scenario) -> Iterator[Fault]:
+    """A gang has members, its mandatory ones among them, all of one project."""
+    for place, group in enumerate(scenario.groups):
+        members = [job for job in scenario.jobs if job.group == group.name]
+        names = [job.name for job in members]
+        projects = sorted({job.project or "" for job in members})
+        if not members:
+            yield Fault(("groups", place, "name"), f"no job is a member of '{group.name}'")
+        for index, name in enumerate(group.mandatory):
+            if members and name not in names:
+                where = ("groups", place, "mandatory", index)
+                yield Fault(where, f"'{name}' is no member; the members are {listed(names)}")
+        if members and (group.min_members or 0) > len(members):
+            yield Fault(
+                ("groups", place, "min_members"),
+                f"it has {len(members)} members, fewer than {group.min_members}",
+            )
+        if len(projects) > 1:
+            yield Fault(
+                ("groups", place, "name"),
+                f"a gang is of one project; its members are of {listed(projects)}",
+            )
 
 
 def what_runs_at_the_start_fits(scenario: Scenario) -> Iterator[Fault]:
@@ -135,6 +162,7 @@ CHECKS: tuple[Check, ...] = (
     projects_are_of_departments,
     classes_demote_downwards,
     jobs_name_what_there_is,
+    groups_are_whole,
     what_runs_at_the_start_fits,
     quotas_are_of_one_kind,
     expectations_name_what_there_is,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import IntEnum
 
@@ -12,8 +12,8 @@ from slotq.simulate.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.sections import JobSpec
 from slotq_core.errors import Refused
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, Job, JobState, Snapshot
-from slotq_core.policy.admission import admit
+from slotq_core.model import Attempt, Group, Job, JobState, Snapshot
+from slotq_core.policy.admission import admit, check_gang
 from slotq_core.policy.apply import cancelled, steps
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Plan
@@ -55,6 +55,8 @@ class _World:
         self._left = {spec.name: spec.runtime for spec in scenario.jobs}
         self._jobs: dict[str, Job] = {}
         """Every job that has been accepted and has not ended."""
+        self._groups = {group.name: group for group in self._configuration.groups}
+        self._refused = refused_gangs(scenario)
         self._due: list[tuple[int, Due, str, int]] = []
         self.record = Record()
 
@@ -95,6 +97,8 @@ class _World:
     def _submit(self, spec: JobSpec, now: int) -> None:
         submission = self._scenario.submission(spec)
         try:
+            if submission.group in self._refused:
+                raise self._refused[submission.group]
             job = admit(submission, list(self._pools.values()), submitter=spec.user, now=now)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
@@ -154,6 +158,7 @@ class _World:
         return replace(
             self._configuration,
             pools=tuple(self._pools.values()),
+            groups=tuple(self._groups.values()),
             active=tuple(job for job in jobs if job.active),
             waiting=tuple(job for job in jobs if job.waits),
         )
@@ -162,6 +167,7 @@ class _World:
         self.record.change(before, after, now)
         if after.terminal:
             del self._jobs[after.name]
+            self._groups.update(with_ended(self._groups, after))
         else:
             self._jobs[after.name] = after
 
@@ -178,6 +184,27 @@ class _World:
 
     def _push(self, t: int, due: Due, name: str, attempt: int = 0) -> None:
         heapq.heappush(self._due, (t, due, name, attempt))
+
+
+def with_ended(groups: Mapping[str, Group], job: Job) -> dict[str, Group]:
+    """The group of a job that has ended, which keeps that; empty where it is of none."""
+    if job.group not in groups:
+        return {}
+    group = groups[job.group]
+    return {group.name: replace(group, ended={**group.ended, job.name: job.state})}
+
+
+def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
+    """Those that even empty pools could not hold, whose jobs are all refused at the door."""
+    found: dict[str, Refused] = {}
+    configuration = scenario.configuration()
+    for group in configuration.groups:
+        members = [scenario.submission(job) for job in scenario.jobs if job.group == group.name]
+        try:
+            check_gang(group, members, configuration.pools)
+        except Refused as error:
+            found[group.name] = error
+    return found
 
 
 def running_job(spec: JobSpec, scenario: Scenario) -> Job:
@@ -207,6 +234,7 @@ def running_job(spec: JobSpec, scenario: Scenario) -> Job:
         min_runtime=spec.min_runtime,
         workload=spec.workload,
         project=spec.project or "",
+        group=spec.group or "",
         submitter=spec.user,
         attempts=1,
         attempt=attempt,

@@ -21,6 +21,7 @@ from slotq.simulate.sections import (
     ClassSpec,
     DepartmentSpec,
     Expectation,
+    GroupSpec,
     JobSpec,
     PoolSpec,
     ProjectSpec,
@@ -34,6 +35,7 @@ __all__ = [
     "ClassSpec",
     "DepartmentSpec",
     "Expectation",
+    "GroupSpec",
     "JobSpec",
     "PoolSpec",
     "ProjectSpec",
@@ -53,6 +55,7 @@ SECTIONS: dict[str, type[Section]] = {
     "projects": ProjectSpec,
     "departments": DepartmentSpec,
     "classes": ClassSpec,
+    "groups": GroupSpec,
     "jobs": JobSpec,
     "expect": Expectation,
 }
@@ -63,6 +66,7 @@ class Scenario(Section):
     projects: tuple[ProjectSpec, ...] = ()
     departments: tuple[DepartmentSpec, ...] = ()
     classes: tuple[ClassSpec, ...] = ()
+    groups: tuple[GroupSpec, ...] = ()
     jobs: tuple[JobSpec, ...] = ()
     until: Duration | None = None
     expect: tuple[Expectation, ...] = ()
@@ -118,6 +122,7 @@ class Scenario(Section):
             projects=tuple(self._project(spec) for spec in self.projects),
             departments=tuple(self._department(spec) for spec in self.departments),
             classes=tuple(spec.priority_class() for spec in self.classes),
+            groups=tuple(self._group(spec) for spec in self.groups),
         )
 
     def submission(self, job: JobSpec) -> model.Submission:
@@ -132,6 +137,16 @@ class Scenario(Section):
             min_runtime=job.min_runtime,
             workload=job.workload,
             project=job.project or "",
+            group=job.group or "",
+        )
+
+    def _group(self, spec: GroupSpec) -> model.Group:
+        return model.Group(
+            name=spec.name,
+            members=tuple(job.name for job in self.jobs if job.group == spec.name),
+            min_members=spec.min_members,
+            mandatory=spec.mandatory,
+            same_pool=spec.same_pool,
         )
 
     def _project(self, spec: ProjectSpec) -> model.Project:

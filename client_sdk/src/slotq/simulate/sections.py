@@ -82,9 +82,19 @@ class ClassSpec(Section):
         return model.PriorityClass(**self.model_dump())
 
 
+class GroupSpec(Section):
+    """A gang: its members are the jobs that name it."""
+
+    name: Name
+    min_members: Positive | None = None
+    mandatory: tuple[Name, ...] = ()
+    same_pool: Flag = False
+
+
 class JobSpec(Section):
     name: Name
     project: Name | None = None
+    group: Name | None = None
     workload: Annotated[model.Workload, Field(alias="class")] = model.Workload.TRAINING
     priority: Priority = 0
     slots: Positive = 1

@@ -463,6 +463,8 @@ class Submission:
     workload: Workload = Workload.TRAINING
     project: str = ""
     priority_class: str = ""
+    group: str = ""
+    """The group that it is a member of; empty: none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

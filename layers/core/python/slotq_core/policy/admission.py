@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slotq_core.errors import InvalidRequest, NeverFits
-from slotq_core.model import Demand, Job, JobState, Pool, Submission
+from slotq_core.model import Demand, Group, Job, JobState, Pool, Submission
+from slotq_core.policy.gang import Gang
+from slotq_core.policy.together import assign
 
 MAX_POOLS_PER_JOB = 16
 """A line's key names its pools, and DynamoDB's sort key ends at 1,024 bytes."""
@@ -35,8 +37,44 @@ def admit(submission: Submission, pools: Sequence[Pool], *, submitter: str, now:
         workload=submission.workload,
         project=submission.project,
         priority_class=submission.priority_class,
+        group=submission.group,
         submitter=submitter,
         digest=submission.digest,
+    )
+
+
+def check_gang(group: Group, members: Sequence[Submission], pools: Sequence[Pool]) -> None:
+    """Raises NeverFits where even empty pools could not hold enough of the gang at once."""
+    gang = Gang(
+        group=group,
+        waiting=tuple(_bare(each, pools) for each in members),
+        active=(),
+    )
+    jobs = gang.standing()
+    for allowed in gang.allowed_pools():
+        target = assign(
+            jobs,
+            {job.name: [name for name in job.pools if name in allowed] for job in jobs},
+            {pool.name: pool.capacity for pool in pools},
+        )
+        if gang.enough(target):
+            return
+    raise NeverFits(
+        f"gang '{group.name}' starts with {gang.needed} of its jobs at once, more than its pools "
+        "could hold even if they were empty",
+        field="Tags",
+    )
+
+
+def _bare(member: Submission, pools: Sequence[Pool]) -> Job:
+    accepted = tuple(pool.name for pool in _accepted(member, pools))
+    return Job(
+        name=member.name,
+        state=JobState.PENDING,
+        priority=member.priority,
+        entry_time=0,
+        demand=member.demand,
+        pools=accepted,
     )
 
 

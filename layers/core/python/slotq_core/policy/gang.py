@@ -61,7 +61,15 @@ class Gang:
     def ready(self) -> bool:
         """Whether those that wait are enough of it to start. While some are being stopped the
         others wait for them."""
-        return not self.active and self.enough(job.name for job in self.waiting)
+        names = [job.name for job in self.waiting]
+        return bool(names) and not self.active and self.enough(names)
+
+    def allowed_pools(self) -> list[frozenset[str]]:
+        """The sets of pools to try, one after the other: each alone where it must be one."""
+        pools = dict.fromkeys(name for job in self.waiting for name in job.pools)
+        if self.group.same_pool:
+            return [frozenset({name}) for name in pools]
+        return [frozenset(pools)]
 
     def standing(self) -> list[Job]:
         """Those that wait, each with the rank and the entry of the whole, in the order in which

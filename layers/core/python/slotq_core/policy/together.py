@@ -56,7 +56,7 @@ class Together:
     def _whole(
         self, step: Step, room_of: Callable[[Job, PoolRoom], Demand], *, all_that_fit: bool = False
     ) -> list[str]:
-        for pools in self._allowed():
+        for pools in self.gang.allowed_pools():
             mark = self.walk.mark()
             served: list[str] = []
             rooms = {
@@ -83,13 +83,6 @@ class Together:
                 return served
             self.walk.back_to(mark)
         return []
-
-    def _allowed(self) -> Iterable[frozenset[str]]:
-        """The sets of pools to try, one after the other: each alone where it must be one."""
-        pools = dict.fromkeys(name for job in self.jobs for name in job.pools)
-        if self.gang.group.same_pool:
-            return [frozenset({name}) for name in pools]
-        return [frozenset(pools)]
 
 
 def whole(decisions: Iterable[Decision], gangs: Mapping[str, Gang]) -> Iterator[Decision]:
