@@ -10,16 +10,19 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from operator import attrgetter
+from typing import NamedTuple
 
 from slotq_core.model import Demand, Group, Job, JobState, Pool, Workload
 from slotq_core.policy.order import Rank, rank, rank_of
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """What the jobs of a line have in common. The priority is among it: with it the first of a line
-    is also the one that has waited longest, which `reserve_after` asks for."""
+    is also the one that has waited longest, which `reserve_after` asks for.
+
+    A tuple, because a plan makes and compares one for each job that waits.
+    """
 
     workload: Workload
     priority: int
@@ -76,6 +79,20 @@ class Line:
 
 def line_of(job: Job) -> str:
     return Line.of(job).key
+
+
+def in_lines(waiting: Iterable[Job]) -> list[list[Job]]:
+    """These jobs line by line, each line in the policy's order. A claimant is a line of its own."""
+    lines: dict[Line, list[Job]] = {}
+    alone = []
+    for job in waiting:
+        if job.claim is None:
+            lines.setdefault(Line.of(job), []).append(job)
+        else:
+            alone.append([job])
+    for line in lines.values():
+        line.sort(key=attrgetter("entry_time", "name"))  # `position`, as the rank is the line's
+    return [*lines.values(), *alone]
 
 
 def heads_needed(
