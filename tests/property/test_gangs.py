@@ -13,7 +13,7 @@ from slotq.simulate.report import unequal
 from slotq.simulate.scenario import GroupSpec, JobSpec, PoolSpec, Scenario
 from slotq_core.model import JobState, Snapshot
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.gang import gangs
+from slotq_core.policy.gang import Gang, gangs
 from slotq_core.policy.lines import heads_needed, line_of
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import Evict, Plan, Start, StartGang
@@ -68,6 +68,10 @@ def _job(draw: st.DrawFn, name: str, pools: tuple[str, ...], group: str | None) 
     )
 
 
+def _live(gang: Gang) -> set[str]:
+    return {job.name for job in gang.active if job.state is not S.STOPPING}
+
+
 @given(worlds())
 def test_a_gang_starts_whole_and_never_runs_on_as_less(scenario: Scenario) -> None:
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
@@ -82,11 +86,10 @@ def test_a_gang_starts_whole_and_never_runs_on_as_less(scenario: Scenario) -> No
                     assert here[job.group].runs, f"{job.name} starts without its gang"
                 case Evict(victims=victims):
                     for group in {victim.group for victim in victims if victim.group}:
-                        live = {j.name for j in here[group].active if j.state is not S.STOPPING}
-                        assert live <= {victim.name for victim in victims}
+                        assert _live(here[group]) <= {victim.name for victim in victims}
         if not planned.decisions:
             for gang in here.values():
-                live = [job.name for job in gang.active if job.state is not S.STOPPING]
+                live = _live(gang)
                 assert not live or gang.broken or gang.enough(live)
 
     simulate(scenario, watch)

@@ -95,7 +95,7 @@ def groups_are_whole(scenario: Scenario) -> Iterator[Fault]:
                 ("groups", place, "min_members"),
                 f"it has {len(members)} members, fewer than {group.min_members}",
             )
-        if len(projects) > 1:
+        if len(projects) > 1 and group.max_parallel is None:
             yield Fault(
                 ("groups", place, "name"),
                 f"a gang is of one project; its members are of {listed(projects)}",

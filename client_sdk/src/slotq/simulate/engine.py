@@ -161,6 +161,7 @@ class _World:
             groups=tuple(self._groups.values()),
             active=tuple(job for job in jobs if job.active),
             waiting=tuple(job for job in jobs if job.waits),
+            due=tuple(job for job in jobs if job.not_before is not None),
         )
 
     def _put(self, before: Job | None, after: Job, now: int) -> None:
@@ -198,7 +199,7 @@ def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
     """Those that even empty pools could not hold, whose jobs are all refused at the door."""
     found: dict[str, Refused] = {}
     configuration = scenario.configuration()
-    for group in configuration.groups:
+    for group in (each for each in configuration.groups if each.max_parallel is None):
         members = [scenario.submission(job) for job in scenario.jobs if job.group == group.name]
         try:
             check_gang(group, members, configuration.pools)

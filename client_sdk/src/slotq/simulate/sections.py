@@ -20,6 +20,7 @@ from slotq.simulate.fields import (
     MaybeName,
     Moment,
     Name,
+    Period,
     Positive,
     Priority,
     Quota,
@@ -82,13 +83,43 @@ class ClassSpec(Section):
         return model.PriorityClass(**self.model_dump())
 
 
+class SchedulerSpec(Section):
+    """Nothing in it: no settings."""
+
+    max_jobs: Positive | None = None
+    max_schedule_count: Positive = 10
+    min_schedule_interval: Period = 10_000
+    max_schedule_interval: Period = 600_000
+
+    @model_validator(mode="after")
+    def _intervals_agree(self) -> Self:
+        if self.max_schedule_interval < self.min_schedule_interval:
+            shortest = self.min_schedule_interval / 1000
+            message = f"at least the min_schedule_interval of {shortest:g} seconds is needed"
+            refuse(Fault(("max_schedule_interval",), message))
+        return self
+
+    def settings(self) -> model.SchedulerSettings | None:
+        given = self.model_fields_set
+        return model.SchedulerSettings(**self.model_dump()) if given else None
+
+
 class GroupSpec(Section):
-    """A gang: its members are the jobs that name it."""
+    """A gang, or with `max_parallel` a sweep: its members are the jobs that name it."""
 
     name: Name
     min_members: Positive | None = None
     mandatory: tuple[Name, ...] = ()
     same_pool: Flag = False
+    max_parallel: Positive | None = None
+
+    @model_validator(mode="after")
+    def _gang_or_sweep(self) -> Self:
+        mixed = {"min_members", "mandatory", "same_pool"} & self.model_fields_set
+        if self.max_parallel is not None and mixed:
+            message = "with max_parallel its jobs are independent: this belongs to a gang"
+            refuse(*(Fault((key,), message) for key in sorted(mixed)))
+        return self
 
 
 class JobSpec(Section):

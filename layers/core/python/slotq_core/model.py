@@ -31,6 +31,7 @@ __all__ = [
     "PoolHealth",
     "PriorityClass",
     "Project",
+    "SchedulerSettings",
     "Snapshot",
     "StopCause",
     "StopOrder",
@@ -270,7 +271,8 @@ class PriorityClass:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """A gang: jobs of one project that start together, over all their pools, or not at all."""
+    """Jobs submitted together: a gang, whose jobs start together, over all their pools, or not at
+    all, and are of one project; or a sweep, whose jobs are independent."""
 
     name: str
     members: tuple[str, ...]
@@ -282,8 +284,28 @@ class Group:
     """Members without which it does not start."""
     same_pool: bool = False
     """All of it in one pool."""
+    max_parallel: int | None = None
+    """It is a sweep, and at most so many of its members hold slots at once; None: it is a gang."""
     ended: Mapping[str, JobState] = field(default_factory=dict)
     """How those of its members ended that have."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SchedulerSettings:
+    """How often it is tried to start a job, and how long apart: NVIDIA FLARE's scheduler.
+
+    Without any, a job is tried whenever something changes, and never given up.
+    """
+
+    max_jobs: int | None = None
+    """How many jobs may hold slots at once, a gang counted as one; None: as many as fit."""
+    max_schedule_count: int = 10
+    """After so many attempts in vain the job is given up."""
+    min_schedule_interval: int = 10_000
+    """From the first attempt to the second (ms, above 0); each further interval is twice the one
+    before."""
+    max_schedule_interval: int = 600_000
+    """No interval is longer (ms)."""
 
 
 class StopCause(StrEnum):
@@ -405,6 +427,9 @@ class Job:
     """How many attempts have begun."""
     evictions: int = 0
     """How many evictions were decided against it."""
+    schedule_attempts: int = 0
+    """How many attempts to start it were in vain since it last held slots. Counted only where there
+    are `SchedulerSettings`."""
     faults: int = 0
     """SageMaker's own faults in a row; sets the length of the next back-off."""
     ran: int = 0
@@ -419,7 +444,7 @@ class Job:
     """When it came into its present state."""
     cause: str = ""
     """Why it is in its present state, for programs, where the state alone does not say:
-    `max_runtime`, `rejected`, `name_taken` …"""
+    `max_runtime`, `rejected`, `name_taken`, `not_scheduled`, `cannot_schedule` …"""
     message: str = ""
     """The same for people."""
     digest: str = ""
@@ -487,3 +512,4 @@ class Snapshot:
     departments: tuple[Department, ...] = ()
     classes: tuple[PriorityClass, ...] = ()
     groups: tuple[Group, ...] = ()
+    scheduler: SchedulerSettings | None = None

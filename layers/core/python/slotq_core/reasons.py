@@ -172,6 +172,34 @@ class ShareUsed(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class JobLimitReached(Reason):
+    """The scheduler's `max_jobs` hold slots already: nothing more is tried."""
+
+    code: ClassVar[str] = "job_limit_reached"
+    active: int
+    limit: int
+
+    def sentence(self) -> str:
+        return f"{_jobs(self.active)} of at most {self.limit} in all hold slots or are owed them"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepLimit(Reason):
+    """As many jobs of its sweep as may hold slots already."""
+
+    code: ClassVar[str] = "sweep_limit"
+    group: str
+    active: int
+    limit: int
+
+    def sentence(self) -> str:
+        return (
+            f"{_jobs(self.active)} of sweep {self.group} hold slots or are owed them, of at most "
+            f"{self.limit} at once"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PoolBacksOff(Reason):
     """SageMaker had no capacity for the pool lately; nothing starts there for now."""
 
@@ -223,6 +251,21 @@ class BackingOff(Reason):
 
     def sentence(self) -> str:
         return f"tries again at {iso(self.until)}: {self.cause}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TriesAgain(Reason):
+    """Waits for the next attempt to start it, as the scheduler settings have it."""
+
+    code: ClassVar[str] = "tries_again"
+    until: int
+    attempts: int
+    """How many were in vain so far."""
+    cause: str
+    """What was in the way at the last one."""
+
+    def sentence(self) -> str:
+        return f"is tried again at {iso(self.until)}: {self.cause}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -282,3 +325,7 @@ class NextPass(Reason):
 
 def _slots(n: int) -> str:
     return f"{n} slot" if n == 1 else f"{n} slots"
+
+
+def _jobs(n: int) -> str:
+    return f"{n} job" if n == 1 else f"{n} jobs"

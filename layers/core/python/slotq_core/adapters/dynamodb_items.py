@@ -280,6 +280,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "submitter": _text,
         "attempts": _whole,
         "evictions": _whole,
+        "schedule_attempts": _whole,
         "faults": _whole,
         "ran": _whole,
         "attempt": lambda value: attempt_of(value["M"]),

@@ -23,6 +23,7 @@ from slotq_core.model import (
     Snapshot,
 )
 from slotq_core.policy.fit import PoolRoom
+from slotq_core.policy.parallel import wanting
 from slotq_core.policy.shares import Sharer, divide
 
 NOTHING = Demand()
@@ -266,7 +267,7 @@ def _asked(snapshot: Snapshot, scope: str) -> dict[str, Demand]:
         here = scope in {EVERYWHERE, job.attempt.pool}
         if here and job.state is not JobState.STOPPING:
             found[job.project] = found.get(job.project, NOTHING) + job.demand
-    for job in snapshot.waiting:
+    for job in wanting(snapshot):
         if scope == EVERYWHERE or scope in job.pools:
             found[job.project] = found.get(job.project, NOTHING) + job.demand
     return found

@@ -100,7 +100,7 @@ class Gang:
 
 
 def gangs(snapshot: Snapshot) -> dict[str, Gang]:
-    """By the group's name."""
+    """By the group's name. A sweep is none: its jobs go their own ways (parallel.py)."""
     waiting = _by_group(snapshot.waiting)
     active = _by_group(snapshot.active)
     return {
@@ -110,6 +110,7 @@ def gangs(snapshot: Snapshot) -> dict[str, Gang]:
             active=tuple(active.get(group.name, ())),
         )
         for group in snapshot.groups
+        if group.max_parallel is None
     }
 
 

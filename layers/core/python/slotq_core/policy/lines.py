@@ -121,9 +121,9 @@ def heads_needed(
         stays = stays and rank(job) >= top
         if stays and job.attempt.pool in room:
             room[job.attempt.pool] -= job.demand
-    members = {group.name: len(group.members) for group in groups}
+    gangs = {each.name: len(each.members) for each in groups if each.max_parallel is None}
     return {
-        line: members.get(each.group)
+        line: gangs.get(each.group)
         or sum(_times(each.demand, room[name]) for name in each.pools if name in room)
         + 1
         + owed[line]
