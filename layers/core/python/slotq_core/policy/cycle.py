@@ -403,7 +403,7 @@ class _Walk:
         moments += [room.pool.health.not_before for room in rooms]
         moments += [room.pool.health.learned_until for room in rooms]
         moments += [room.probed_until for room in rooms]
-        moments += explain.protections_end(job, rooms)
+        moments += [explain.protection_ends(job, room) for room in rooms]
         self._wake_at = min(
             (at for at in [*moments, self._wake_at] if at is not None and at > self._now),
             default=None,

@@ -95,14 +95,14 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: E
     holder = room.drains_for or room.holder or next(iter(room.claims), "")
     if job.demand.within(room.free_now) and holder:
         return HeldForOthers(pool=room.pool.name, needed=job.demand.slots, free=free, holder=holder)
-    lower = [other for other in room.running if outranks(job, other)]
+    lower = [other for other in room.running(job.project) if outranks(job, other)]
     held = freed(lower)
     if lower and job.demand.within(room.left(job, entitled) + held):
         return LowerRankedProtected(
             pool=room.pool.name,
             needed=job.demand.slots,
             free=free,
-            until=min(_protections(job, room), default=None),
+            until=protection_ends(job, room),
         )
     chain = accounts.of(job, room.pool.name)
     if chain and not may_reclaim(job, chain):
@@ -147,16 +147,9 @@ def _unwell(job: Job, room: PoolRoom) -> Reason:
     return PoolIsProbed(pool=room.pool.name, needed=job.demand.slots, probe=room.probe)
 
 
-def protections_end(job: Job, rooms: Iterable[PoolRoom]) -> Iterable[int]:
-    """The moments at which a job that might be evicted for this one loses its protection."""
-    for room in rooms:
-        if room.protected:
-            yield from _protections(job, room)
-
-
-def _protections(job: Job, room: PoolRoom) -> Iterable[int]:
-    for other in (each for each in room.running if each.name in room.protected):
-        candidate = other.evictable and (other.project != job.project or outranks(job, other))
-        until = room.protected[other.name]
-        if candidate and until is not None:
-            yield until
+def protection_ends(job: Job, room: PoolRoom) -> int | None:
+    """When the first of those that might be evicted for this job loses its protection."""
+    for until, other in room.protections:
+        if other.evictable and (other.project != job.project or outranks(job, other)):
+            return until
+    return None

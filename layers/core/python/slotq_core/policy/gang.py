@@ -66,7 +66,7 @@ class Gang:
 
     def allowed_pools(self) -> list[frozenset[str]]:
         """The sets of pools to try, one after the other: each alone where it must be one."""
-        pools = dict.fromkeys(name for job in self.waiting for name in job.pools)
+        pools = dict.fromkeys(name for job in self.standing() for name in job.pools)
         if self.group.same_pool:
             return [frozenset({name}) for name in pools]
         return [frozenset(pools)]
