@@ -69,7 +69,7 @@ def lacks_of(missing: Demand) -> Lacks:
     return Lacks(Lack(missing=missing, gives=lambda stake: stake.frees(POOL.name)))
 
 
-def harm(victims: tuple[Stake, ...], base: tuple[int, int]) -> object:
+def harm(victims: tuple[Stake, ...], base: tuple[int, int]) -> tuple:
     return Eviction(room=ROOM, victims=victims).harm(base)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from slotq.simulate.faults import Fault, Loc, listed
 from slotq.simulate.sections import DepartmentSpec, ProjectSpec
 from slotq_core import model
+from slotq_core.policy.dependencies import circle
 
 if TYPE_CHECKING:
     from slotq.simulate.scenario import Scenario
@@ -95,11 +96,36 @@ def groups_are_whole(scenario: Scenario) -> Iterator[Fault]:
                 ("groups", place, "min_members"),
                 f"it has {len(members)} members, fewer than {group.min_members}",
             )
-        if len(projects) > 1:
+        if len(projects) > 1 and group.max_parallel is None:
             yield Fault(
                 ("groups", place, "name"),
                 f"a gang is of one project; its members are of {listed(projects)}",
             )
+
+
+def dependencies_end(scenario: Scenario) -> Iterator[Fault]:
+    """Each on another job of the file, and none of them in a circle. A gang starts as one, so it
+    stands for its members here."""
+    jobs = {job.name for job in scenario.jobs}
+    sweeps = {group.name for group in scenario.groups if group.max_parallel is not None}
+    units = {
+        job.name: f"gang {job.group}" if job.group and job.group not in sweeps else job.name
+        for job in scenario.jobs
+    }
+    after: dict[str, set[str]] = {}
+    for place, job in enumerate(scenario.jobs):
+        for index, name in enumerate(job.after):
+            where = ("jobs", place, "after", index)
+            if name not in jobs:
+                yield _unknown(where, "job", name, jobs)
+                continue
+            after.setdefault(units[job.name], set()).add(units[name])
+    if found := circle(after):
+        places = [place for place, job in enumerate(scenario.jobs) if units[job.name] == found[0]]
+        yield Fault(
+            ("jobs", places[0], "after"),
+            f"each would come after the next: {' -> '.join(found)}",
+        )
 
 
 def what_runs_at_the_start_fits(scenario: Scenario) -> Iterator[Fault]:
@@ -163,6 +189,7 @@ CHECKS: tuple[Check, ...] = (
     classes_demote_downwards,
     jobs_name_what_there_is,
     groups_are_whole,
+    dependencies_end,
     what_runs_at_the_start_fits,
     quotas_are_of_one_kind,
     expectations_name_what_there_is,

@@ -25,6 +25,7 @@ from slotq.simulate.sections import (
     JobSpec,
     PoolSpec,
     ProjectSpec,
+    SchedulerSpec,
     Section,
 )
 from slotq_core import model
@@ -41,6 +42,7 @@ __all__ = [
     "ProjectSpec",
     "Scenario",
     "ScenarioError",
+    "SchedulerSpec",
     "load",
 ]
 
@@ -55,6 +57,7 @@ SECTIONS: dict[str, type[Section]] = {
     "projects": ProjectSpec,
     "departments": DepartmentSpec,
     "classes": ClassSpec,
+    "scheduler": SchedulerSpec,
     "groups": GroupSpec,
     "jobs": JobSpec,
     "expect": Expectation,
@@ -66,6 +69,7 @@ class Scenario(Section):
     projects: tuple[ProjectSpec, ...] = ()
     departments: tuple[DepartmentSpec, ...] = ()
     classes: tuple[ClassSpec, ...] = ()
+    scheduler: SchedulerSpec = SchedulerSpec()
     groups: tuple[GroupSpec, ...] = ()
     jobs: tuple[JobSpec, ...] = ()
     until: Duration | None = None
@@ -122,6 +126,7 @@ class Scenario(Section):
             projects=tuple(self._project(spec) for spec in self.projects),
             departments=tuple(self._department(spec) for spec in self.departments),
             classes=tuple(spec.priority_class() for spec in self.classes),
+            scheduler=self.scheduler.settings(),
             groups=tuple(self._group(spec) for spec in self.groups),
         )
 
@@ -138,6 +143,7 @@ class Scenario(Section):
             workload=job.workload,
             project=job.project or "",
             group=job.group or "",
+            after=job.after,
         )
 
     def _group(self, spec: GroupSpec) -> model.Group:
@@ -147,6 +153,7 @@ class Scenario(Section):
             min_members=spec.min_members,
             mandatory=spec.mandatory,
             same_pool=spec.same_pool,
+            max_parallel=spec.max_parallel,
         )
 
     def _project(self, spec: ProjectSpec) -> model.Project:

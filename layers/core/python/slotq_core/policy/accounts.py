@@ -7,15 +7,28 @@ counts as held by both: it will be.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from slotq_core.model import EVERYWHERE, Demand, Department, Job, JobState, Project, Snapshot
+from slotq_core.model import (
+    EVERYWHERE,
+    Demand,
+    Department,
+    Fairness,
+    Job,
+    JobState,
+    Project,
+    Snapshot,
+)
 from slotq_core.policy.fit import PoolRoom
+from slotq_core.policy.parallel import wanting
 from slotq_core.policy.shares import Sharer, divide
 from slotq_core.policy.stakes import Stake
 
 NOTHING = Demand()
+INFINITE = float("inf")
 
 Deprivation = tuple[bool, bool, int, float, int, str]
 
@@ -32,6 +45,8 @@ class Account:
     """None: none."""
     share: Demand = field(default_factory=Demand)
     """Its fair share, fixed for the plan."""
+    deserved: Demand = field(default_factory=Demand)
+    """What "dominant share" is a part of: the larger of quota and share, up to the limit."""
     used: Demand = field(default_factory=Demand)
     """Held, in fairness' eyes."""
     fixed: Demand = field(default_factory=Demand)
@@ -39,8 +54,6 @@ class Account:
     stopping: Demand = field(default_factory=Demand)
     asked: Demand = field(default_factory=Demand)
     """What it holds and waits for in all."""
-    moves: int = 0
-    """How often `used` has changed: what was made of it before is stale."""
 
     @property
     def key(self) -> str:
@@ -61,37 +74,26 @@ class Account:
         held = self.used + self.stopping + demand
         return Demand({name: max(0, held[name] - self.limit[name]) for name in demand})
 
-    def dominant(self, demand: Demand = NOTHING) -> float:
-        """The largest part that it has of what it deserves, in any resource, with the demand."""
-        deserved = Demand(
-            {name: max(self.quota[name], self.share[name]) for name in {*self.quota, *self.share}}
-        )
-        if self.limit is not None:
-            names = {*deserved}
-            deserved = Demand({name: min(self.limit[name], deserved[name]) for name in names})
-        held = self.used + demand
-        parts = (_ratio(amount, deserved[name]) for name, amount in held.items())
-        return max(parts, default=0.0)
-
     def deprivation(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> Deprivation:
         """Who is served first between projects, and between departments: smaller is more deprived.
 
         "Not over its fair share; within quota after this job; project priority; lower dominant
         share with this job counted; older; name."
         """
+        before = self.used - gone if gone else self.used
+        after = before + demand
         return (
-            self.over_share(gone),
-            self.over_quota(gone - demand),
+            not before.within(self.share),
+            not after.within(self.quota),
             -self.owner.priority,
-            self.dominant(demand - gone),
+            _largest_part(after, self.deserved),
             self.age,
             self.name,
         )
 
     def stretch(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> float:
         """What it holds over its fair share, as a ratio: above 1 it has more than it deserves."""
-        held = self.used - gone + demand
-        return max((_ratio(n, self.share[name]) for name, n in held.items()), default=0.0)
+        return _largest_part(self.used - gone + demand, self.share)
 
 
 Chain = tuple[Account, ...]
@@ -114,7 +116,11 @@ class Accounts:
         )
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
         self._books: dict[tuple[str, str], Chain] = {}
-        self._before: list[tuple[Account, Demand, Demand, Demand]] = []
+        self._moved: dict[str, str] = {}
+        self._over: dict[str, set[str]] = defaultdict(set)
+        """By scope, the projects over their quota or share. Kept, for each reclaim asks for them
+        and few ever are."""
+        self._before: list[tuple[Job, str, list[tuple[Account, Demand, Demand, Demand]]]] = []
         """What the accounts were before each change, to go back to."""
         for scope in dict.fromkeys(self._scope.values()):
             self._open(snapshot, scope)
@@ -138,6 +144,20 @@ class Accounts:
 
     def give_back(self, job: Job, pool: str) -> None:
         self._move(job, pool, NOTHING - job.demand)
+
+    def may_give(self, mine: Chain, pool: str) -> AbstractSet[str]:
+        """The projects outside of which nobody has anything that the first of the chain could
+        reclaim: those over their quota or share, or everyone where in-quota work may be taken."""
+        top = mine[-1].owner
+        if isinstance(top, Department) and top.fairness is Fairness.FULL:
+            return self._projects.keys()
+        return self._over[self._scope[pool]]
+
+    def moved(self) -> dict[str, str]:
+        """The projects whose accounts have moved since this was last asked, each with the key of
+        the last account of its chain."""
+        moved, self._moved = self._moved, {}
+        return moved
 
     def limits_allow(self, job: Job, pool: str) -> bool:
         """Whether the limits of its project and department have room for the job."""
@@ -189,17 +209,32 @@ class Accounts:
     def back_to(self, mark: int) -> None:
         """Everything as it was at that moment."""
         while len(self._before) > mark:
-            account, used, fixed, stopping = self._before.pop()
-            account.used, account.fixed, account.stopping = used, fixed, stopping
-            account.moves += 1
+            job, pool, amounts = self._before.pop()
+            for account, used, fixed, stopping in amounts:
+                account.used, account.fixed, account.stopping = used, fixed, stopping
+            self._note(job, pool)
 
     def _move(self, job: Job, pool: str, amount: Demand) -> None:
-        for account in self.of(job, pool):
-            self._before.append((account, account.used, account.fixed, account.stopping))
+        chain = self.of(job, pool)
+        before = [(each, each.used, each.fixed, each.stopping) for each in chain]
+        self._before.append((job, pool, before))
+        for account in chain:
             account.used += amount
-            account.moves += 1
             if not job.evictable:
                 account.fixed += amount
+        self._note(job, pool)
+
+    def _note(self, job: Job, pool: str) -> None:
+        """The accounts of the job's project in that pool have moved."""
+        chain = self.of(job, pool)
+        if not chain:
+            return
+        self._moved[job.project] = chain[-1].key
+        over = self._over[self._scope.get(pool, EVERYWHERE)]
+        if chain[0].over_share() or chain[0].over_quota():
+            over.add(job.project)
+        else:
+            over.discard(job.project)
 
     def _open(self, snapshot: Snapshot, scope: str) -> None:
         """The accounts of one scope, with their fair shares.
@@ -250,7 +285,7 @@ def _asked(snapshot: Snapshot, scope: str) -> dict[str, Demand]:
         here = scope in {EVERYWHERE, job.attempt.pool}
         if here and job.state is not JobState.STOPPING:
             found[job.project] = found.get(job.project, NOTHING) + job.demand
-    for job in snapshot.waiting:
+    for job in wanting(snapshot):
         if scope == EVERYWHERE or scope in job.pools:
             found[job.project] = found.get(job.project, NOTHING) + job.demand
     return found
@@ -288,9 +323,20 @@ def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
         shares: Mapping[str, int] = divide(total[resource], sharers)
         for each in everyone:
             each.share += Demand({resource: shares[each.key]})
+    for each in everyone:
+        larger = {
+            name: max(each.quota[name], each.share[name]) for name in {*each.quota, *each.share}
+        }
+        each.deserved = (
+            Demand(larger) if each.limit is None else _smaller(Demand(larger), each.limit)
+        )
 
 
-def _ratio(amount: int, base: int) -> float:
-    if amount <= 0:
-        return 0.0
-    return amount / base if base > 0 else float("inf")
+def _largest_part(held: Demand, base: Demand) -> float:
+    """The largest part that is held of the base, in any resource."""
+    parts = [
+        amount / base[name] if base[name] > 0 else INFINITE
+        for name, amount in held.items()
+        if amount > 0
+    ]
+    return max(parts, default=0.0)

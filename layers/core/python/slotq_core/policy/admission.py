@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from slotq_core.errors import InvalidRequest, NeverFits
 from slotq_core.model import Demand, Group, Job, JobState, Pool, Submission
+from slotq_core.policy.dependencies import still_to_come
 from slotq_core.policy.gang import Gang
 from slotq_core.policy.together import assign
 
@@ -16,10 +17,22 @@ MAX_POOLS_PER_JOB = 16
 """A line's key names its pools, and DynamoDB's sort key ends at 1,024 bytes."""
 
 
-def admit(submission: Submission, pools: Sequence[Pool], *, submitter: str, now: int) -> Job:
-    """The job that the submission becomes. Raises InvalidRequest or NeverFits, naming the field."""
+def admit(
+    submission: Submission,
+    pools: Sequence[Pool],
+    *,
+    submitter: str,
+    now: int,
+    states: Mapping[str, JobState] | None = None,
+) -> Job:
+    """The job that the submission becomes. Raises InvalidRequest or NeverFits, naming the field.
+
+    `states`: of the jobs that it comes after, as far as there are any.
+    """
     accepted = _accepted(submission, pools)
-    if not any(submission.demand.within(pool.capacity) for pool in accepted):
+    if submission.parts:
+        _check_parts(submission, accepted)
+    elif not any(submission.demand.within(pool.capacity) for pool in accepted):
         raise NeverFits(
             _too_large(submission.demand, accepted), field="ResourceConfig.InstanceCount"
         )
@@ -31,6 +44,7 @@ def admit(submission: Submission, pools: Sequence[Pool], *, submitter: str, now:
         changed_at=now,
         demand=submission.demand,
         pools=tuple(pool.name for pool in accepted),
+        parts=submission.parts,
         preemptible=submission.preemptible,
         min_runtime=submission.min_runtime,
         retries=submission.retries,
@@ -38,9 +52,21 @@ def admit(submission: Submission, pools: Sequence[Pool], *, submitter: str, now:
         project=submission.project,
         priority_class=submission.priority_class,
         group=submission.group,
+        after=still_to_come(submission.after, states or {}),
         submitter=submitter,
         digest=submission.digest,
     )
+
+
+def _check_parts(submission: Submission, pools: Sequence[Pool]) -> None:
+    """Each part must fit into its pool, and a member of a group has none."""
+    if submission.group:
+        raise InvalidRequest(
+            "a job that runs over several pools at once is no member of a group", field="Tags"
+        )
+    for pool, (_, demand) in zip(pools, submission.parts, strict=True):
+        if not demand.within(pool.capacity):
+            raise NeverFits(_too_large(demand, [pool]), field="ResourceConfig.InstanceGroups")
 
 
 def check_gang(group: Group, members: Sequence[Submission], pools: Sequence[Pool]) -> None:

@@ -11,7 +11,10 @@
                   d  preempts strictly lower rank in its project, and claims       -> preempt.py
                   e  after `reserve_after`, makes one of its pools drain           -> reserve.py
                 within its project's quota and limit                               -> accounts.py
+                where only so many may run at once, it may have to wait untried  -> parallel.py
+                with scheduler settings, a blocked job is tried again later      -> attempts.py
                 a gang: all of its members, or none          -> gang.py, together.py
+                a job over several pools: all of its parts, or none                -> parts.py
                 a pool that backs off, or is being probed, takes part in none of it -> health.py
     4 net       what was given in this plan and is taken back in it was never given
     5 explain   whoever was looked at and waits gets a typed reason               -> explain.py
@@ -29,11 +32,14 @@ from typing import Any
 from slotq_core.model import Claim, Demand, Job, Snapshot
 from slotq_core.policy import explain
 from slotq_core.policy.accounts import Accounts
+from slotq_core.policy.attempts import failed_alike, tried_in_vain
 from slotq_core.policy.demote import demoted, demotes_at
 from slotq_core.policy.fit import PoolRoom, rooms_of
 from slotq_core.policy.gang import Gang, gangs, settled
 from slotq_core.policy.holders import Holders
 from slotq_core.policy.order import position
+from slotq_core.policy.parallel import Parallel
+from slotq_core.policy.parts import in_parts
 from slotq_core.policy.plan import (
     Decision,
     Demote,
@@ -43,6 +49,7 @@ from slotq_core.policy.plan import (
     GiveUp,
     Plan,
     Start,
+    TryLater,
 )
 from slotq_core.policy.preempt import Preemption, outranks
 from slotq_core.policy.reclaim import may_take, reclaim
@@ -55,6 +62,7 @@ from slotq_core.policy.victims import Eviction
 from slotq_core.reasons import Reason
 
 
+@in_parts
 def plan(snapshot: Snapshot, now: int) -> Plan:
     """What to do now, and why the rest waits. The same snapshot always gives the same plan."""
     settled = tuple(_settle(snapshot, now))
@@ -90,6 +98,8 @@ class _Walk:
 
     def __init__(self, snapshot: Snapshot, now: int) -> None:
         self._now = now
+        self._snapshot = snapshot
+        self._parallel = Parallel(snapshot)
         self._gangs = gangs(snapshot)
         self._waiting = {job.name: job for job in snapshot.waiting}
         self._holders = Holders(snapshot, now)
@@ -127,8 +137,10 @@ class _Walk:
         return found + [gang.lead() for gang in self._gangs.values() if gang.ready]
 
     def plan(self) -> Plan:
+        decided = list(whole(self._decisions.values(), self._gangs))
+        tried = [each for each in decided if isinstance(each, TryLater)]
         return Plan(
-            decisions=tuple(whole(self._decisions.values(), self._gangs)),
+            decisions=(*decided, *failed_alike(tried, self._snapshot, self._now)),
             reasons=self._reasons,
             wake_at=self._wake_at,
         )
@@ -136,6 +148,10 @@ class _Walk:
     def visit(self, job: Job) -> bool:
         """Take the job's turn. False: it is blocked, and so is all of its line behind it."""
         gang = self._gangs.get(job.group)
+        if kept_back := self._parallel.keeps_back(job):
+            whole_gang = gang.waiting if gang and not gang.runs else [job]
+            self._reasons |= {each.name: kept_back for each in whole_gang}
+            return False
         if gang and not gang.runs:
             return self._visit_gang(gang)
         rooms = self._rooms_of(job)
@@ -172,7 +188,8 @@ class _Walk:
             self.back_to(before)
             for victim, pool in taken_back:
                 self._take_back(victim, pool)
-            return bool(together.start() or together.wait_for_coming())
+            started = together.start() or together.wait_for_coming()
+            return bool(started) or self._gang_blocked(gang, jobs)
         return True
 
     def _join_evictions(self, served: Sequence[str]) -> bool:
@@ -227,7 +244,7 @@ class _Walk:
         for room in rooms:
             if room.fits_now(job, self._entitled):
                 room.give(job)
-                self.accounts.take(job, room.pool.name)
+                self._take(job, room)
                 self._decisions[job.name] = Start(job=self._waiting[job.name], pool=room.pool.name)
                 self.over = job.claim is not None and job.claim.pool != room.pool.name
                 return True
@@ -253,7 +270,13 @@ class _Walk:
         self._reasons[job.name] = explain.coming(job, room)
         room.hold(job)
         self._held_in[job.name] = room.pool.name
+        self._take(job, room)
+
+    def _take(self, job: Job, room: PoolRoom) -> None:
+        """It holds its slots for everyone behind; a claimant has been counted from the start."""
         self.accounts.take(job, room.pool.name)
+        if not job.claim:
+            self._parallel.take(job)
 
     def _reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         return self._evict(job, reclaim(job, rooms, self.accounts, self._entitled))
@@ -285,6 +308,7 @@ class _Walk:
         if isinstance(self._decisions.get(victim.name), Start):
             del self._decisions[victim.name]
             self.accounts.give_back(victim, pool)
+            self._parallel.give_back(victim)
             self._taken_back.append((victim, pool))
             self._reasons[victim.name] = explain.taken_back(victim, self._rooms[pool])
             return False
@@ -298,21 +322,21 @@ class _Walk:
             self._drop_claim(job)
         large = [room for room in rooms if job.demand.within(room.size)]
         self._wake(job, rooms)
-        if not large:
-            self._reasons[job.name] = explain.too_small(job, rooms)
-            return False
         entitled = self._entitled
         drain = pool_to_drain(job, (r for r in large if r in within), entitled, self._now)
         if drain:
             self._reasons[job.name] = explain.reserved(job, drain)
             drain.drains_for = job.name
-        else:
+        elif large:
             books = self.accounts
-            self._reasons[job.name] = explain.blocked(job, large, books, entitled)
+            self._in_vain([job], explain.blocked(job, large, books, entitled))
+        else:
+            self._in_vain([job], explain.too_small(job, rooms))
         return False
 
     def _gang_blocked(self, gang: Gang, jobs: Sequence[Job]) -> bool:
         """Always False, as `_blocked`: what any of its members lacks drains for all of it."""
+        drained = False
         for job in jobs:
             if job.claim:
                 self._drop_claim(job)
@@ -322,8 +346,21 @@ class _Walk:
             drain = pool_to_drain(job, large, self._entitled, self._now)
             if drain and not drain.drains_for:
                 drain.drains_for = job.name
-            self._reasons[job.name] = explain.gang_blocked(gang, drain)
+            self._reasons[job.name] = why = explain.gang_blocked(gang, drain)
+            drained = drained or drain is not None
+        if not drained:
+            self._in_vain(jobs, why)
         return False
+
+    def _in_vain(self, jobs: Sequence[Job], why: Reason) -> None:
+        """Nothing is promised to them. Where attempts count, one has failed; but not while a claim
+        is given up, nor for one that would join its gang."""
+        lead, settings = jobs[0], self._snapshot.scheduler
+        self._reasons[lead.name] = why
+        joins = lead.group in self._gangs and self._gangs[lead.group].runs
+        if settings and not joins and not any(job.claim for job in jobs):
+            kept = [self._waiting[job.name] for job in jobs]
+            self._decisions[lead.name] = tried_in_vain(kept, settings, why, self._now)
 
     def _drop_claim(self, job: Job) -> None:
         self._decisions[job.name] = DropClaim(job=self._waiting[job.name])
@@ -334,7 +371,7 @@ class _Walk:
     def mark(self) -> Any:
         self._taken_back = []
         rooms = {name: room.state() for name, room in self._rooms.items()}
-        books = self._holders.mark(), self.accounts.mark()
+        books = self._holders.mark(), self.accounts.mark(), self._parallel.state()
         return dict(self._decisions), dict(self._reasons), rooms, books, self.over
 
     def back_to(self, mark: Any) -> None:
@@ -342,9 +379,10 @@ class _Walk:
         self._decisions, self._reasons = dict(decisions), dict(reasons)
         for name, state in rooms.items():
             self._rooms[name].back_to(state)
-        holders, accounts = books
+        holders, accounts, counts = books
         self._holders.back_to(holders)
         self.accounts.back_to(accounts)
+        self._parallel.back_to(counts)
         self._taken_back = []
 
     def start_member(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:

@@ -38,7 +38,9 @@ class Holders:
         self._protections: dict[str, list[Protection]] = {name: [] for name in names}
         self._alone: dict[str, Stake] = {}
         """The candidates that are single jobs, by its name."""
-        self._gangs = {group.name: _Gang() for group in snapshot.groups}
+        self._gangs = {
+            group.name: _Gang() for group in snapshot.groups if group.max_parallel is None
+        }
         self._done: list[tuple[Callable[[Job, str], None], Place]] = []
         """What undoes each change, to go back."""
         self._stale: set[str] = set()

@@ -33,7 +33,7 @@ def reclaim(
     found = [(each, victims) for each in reclaims if (victims := each.most_over_served_first())]
     if not found:
         return None
-    base = min(stakes[0].rank for each in reclaims for stakes in each.givers().values())
+    base = min(stakes[0].rank for each, _ in found for stakes in each.givers().values())
     return least_harm(
         [Eviction(room=each.room, victims=each.better(victims, base)) for each, victims in found],
         base,
@@ -61,8 +61,8 @@ class _Reclaim:
 
     def givers(self) -> Mapping[str, Sequence[Stake]]:
         """By project, what of it may be stopped, in order."""
-        names = self.room.may_give() - {self.job.project}
-        return {name: self.room.candidates(name) for name in names}
+        names = self.room.may_give() & self._accounts.may_give(self._mine, self._name)
+        return {name: self.room.candidates(name) for name in names if name != self.job.project}
 
     def most_over_served_first(self) -> tuple[Stake, ...] | None:
         """The victims by the rule, one at a time; None where the gate closes before there are
