@@ -410,6 +410,9 @@ class Job:
     demand: Demand
     pools: tuple[str, ...]
     """Names of the pools it accepts, the most welcome first. Never empty."""
+    parts: tuple[tuple[str, Demand], ...] = ()
+    """What it needs in each of several pools at once: then `pools` are all of these, and `demand`
+    is the sum. Empty: all of its demand in one pool."""
     preemptible: bool = True
     min_runtime: int = 0
     """Asked-for safety from eviction after each start, capped by the pool's `max_min_runtime`."""
@@ -487,6 +490,8 @@ class Submission:
     demand: Demand
     pools: tuple[str, ...] = ()
     """Pools asked for by name, the most welcome first; empty: every pool of that instance type."""
+    parts: tuple[tuple[str, Demand], ...] = ()
+    """Where it runs over several pools at once: what it needs in each."""
     priority: int = 0
     preemptible: bool = True
     min_runtime: int = 0

@@ -328,6 +328,22 @@ class GangBlocked(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NeedsSeveralPools(Reason):
+    """The pools that it runs over have no room for all of its parts at once."""
+
+    code: ClassVar[str] = "needs_several_pools"
+    needed: tuple[tuple[str, int], ...]
+    """Slots by pool."""
+    drains: str
+    """A pool that is kept free for it; empty: none."""
+
+    def sentence(self) -> str:
+        parts = " and ".join(f"{_slots(slots)} in pool {pool}" for pool, slots in self.needed)
+        kept = f"; pool {self.drains} is kept free for it" if self.drains else ""
+        return f"needs {parts} at the same time{kept}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NextPass(Reason):
     """Nothing keeps it: it starts with the next pass, which is on its way."""
 

@@ -30,7 +30,9 @@ def admit(
     `states`: of the jobs that it comes after, as far as there are any.
     """
     accepted = _accepted(submission, pools)
-    if not any(submission.demand.within(pool.capacity) for pool in accepted):
+    if submission.parts:
+        _check_parts(submission, accepted)
+    elif not any(submission.demand.within(pool.capacity) for pool in accepted):
         raise NeverFits(
             _too_large(submission.demand, accepted), field="ResourceConfig.InstanceCount"
         )
@@ -42,6 +44,7 @@ def admit(
         changed_at=now,
         demand=submission.demand,
         pools=tuple(pool.name for pool in accepted),
+        parts=submission.parts,
         preemptible=submission.preemptible,
         min_runtime=submission.min_runtime,
         retries=submission.retries,
@@ -53,6 +56,17 @@ def admit(
         submitter=submitter,
         digest=submission.digest,
     )
+
+
+def _check_parts(submission: Submission, pools: Sequence[Pool]) -> None:
+    """Each part must fit into its pool, and a member of a group has none."""
+    if submission.group:
+        raise InvalidRequest(
+            "a job that runs over several pools at once is no member of a group", field="Tags"
+        )
+    for pool, (_, demand) in zip(pools, submission.parts, strict=True):
+        if not demand.within(pool.capacity):
+            raise NeverFits(_too_large(demand, [pool]), field="ResourceConfig.InstanceGroups")
 
 
 def check_gang(group: Group, members: Sequence[Submission], pools: Sequence[Pool]) -> None:

@@ -14,6 +14,7 @@
                 where only so many may run at once, it may have to wait untried  -> parallel.py
                 with scheduler settings, a blocked job is tried again later      -> attempts.py
                 a gang: all of its members, or none          -> gang.py, together.py
+                a job over several pools: all of its parts, or none                -> parts.py
                 a pool that backs off, or is being probed, takes part in none of it -> health.py
     4 net       what was given in this plan and is taken back in it was never given
     5 explain   whoever was looked at and waits gets a typed reason               -> explain.py
@@ -37,6 +38,7 @@ from slotq_core.policy.fit import PoolRoom, rooms_of
 from slotq_core.policy.gang import Gang, gangs, settled
 from slotq_core.policy.order import position
 from slotq_core.policy.parallel import Parallel
+from slotq_core.policy.parts import in_parts
 from slotq_core.policy.plan import (
     Decision,
     Demote,
@@ -58,6 +60,7 @@ from slotq_core.policy.victims import Eviction
 from slotq_core.reasons import Reason
 
 
+@in_parts
 def plan(snapshot: Snapshot, now: int) -> Plan:
     """What to do now, and why the rest waits. The same snapshot always gives the same plan."""
     settled = tuple(_settle(snapshot, now))
@@ -181,7 +184,8 @@ class _Walk:
             self.back_to(before)
             for victim in taken_back:
                 self._take_back(victim)
-            return bool(together.start() or together.wait_for_coming())
+            started = together.start() or together.wait_for_coming()
+            return bool(started) or self._gang_blocked(gang, jobs)
         return True
 
     def _join_evictions(self, served: Sequence[str]) -> bool:

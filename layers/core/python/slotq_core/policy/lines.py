@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ class Line(NamedTuple):
     group: str
     demand: Demand
     pools: tuple[str, ...]
+    parts: tuple[tuple[str, Demand], ...]
     preemptible: bool
 
     @classmethod
@@ -41,6 +42,7 @@ class Line(NamedTuple):
             group=job.group,
             demand=job.demand,
             pools=job.pools,
+            parts=job.parts,
             preemptible=job.preemptible,
         )
 
@@ -59,13 +61,14 @@ class Line(NamedTuple):
             self.group,
             dict(self.demand),
             self.pools,
+            [(pool, dict(amounts)) for pool, amounts in self.parts],
             self.preemptible,
         ]
         return json.dumps(parts, separators=(",", ":"))
 
     @classmethod
     def parse(cls, key: str) -> Line:
-        workload, priority, project, group, demand, pools, preemptible = json.loads(key)
+        workload, priority, project, group, demand, pools, parts, preemptible = json.loads(key)
         return cls(
             workload=Workload(workload),
             priority=priority,
@@ -73,6 +76,7 @@ class Line(NamedTuple):
             group=group,
             demand=Demand(demand),
             pools=tuple(pools),
+            parts=tuple((pool, Demand(amounts)) for pool, amounts in parts),
             preemptible=preemptible,
         )
 
@@ -123,12 +127,16 @@ def heads_needed(
             room[job.attempt.pool] -= job.demand
     gangs = {each.name: len(each.members) for each in groups if each.max_parallel is None}
     return {
-        line: gangs.get(each.group)
-        or sum(_times(each.demand, room[name]) for name in each.pools if name in room)
-        + 1
-        + owed[line]
+        line: gangs.get(each.group) or _could_run(each, room) + 1 + owed[line]
         for line, each in about.items()
     }
+
+
+def _could_run(line: Line, room: Mapping[str, Demand]) -> int:
+    """How many jobs of the line fit into the rooms of its pools, each room taken for itself."""
+    if line.parts:
+        return max(_times(demand, room.get(name, Demand())) for name, demand in line.parts)
+    return sum(_times(line.demand, room[name]) for name in line.pools if name in room)
 
 
 def _times(demand: Demand, room: Demand) -> int:
