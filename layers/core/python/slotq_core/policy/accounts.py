@@ -53,6 +53,8 @@ class Account:
     stopping: Demand = field(default_factory=Demand)
     asked: Demand = field(default_factory=Demand)
     """What it holds and waits for in all."""
+    known: dict[Demand, Deprivation] = field(default_factory=dict)
+    """Its deprivation by the demand asked for, as long as `used` stands."""
 
     @property
     def key(self) -> str:
@@ -61,10 +63,10 @@ class Account:
 
     def over_share(self, gone: Demand = NOTHING) -> bool:
         """Over when it is in any resource."""
-        return not (self.used - gone).within(self.share)
+        return not (self.used - gone if gone else self.used).within(self.share)
 
     def over_quota(self, gone: Demand = NOTHING) -> bool:
-        return not (self.used - gone).within(self.quota)
+        return not (self.used - gone if gone else self.used).within(self.quota)
 
     def room(self, demand: Demand, gone: Demand = NOTHING) -> bool:
         """Whether its limit has room for the demand, with what is gone given back."""
@@ -72,6 +74,13 @@ class Account:
             return True
         held = self.used + self.stopping - gone + demand
         return all(held[name] <= self.limit[name] for name in demand)
+
+    def asking(self, demand: Demand) -> Deprivation:
+        """`deprivation` with the demand, made once for each until the account moves."""
+        known = self.known.get(demand)
+        if known is None:
+            known = self.known[demand] = self.deprivation(demand)
+        return known
 
     def deprivation(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> Deprivation:
         """Who is served first between projects, and between departments: smaller is more deprived.
@@ -160,7 +169,10 @@ class Accounts:
 
     def limits_allow(self, job: Job, pool: str, *, gone: Demand = NOTHING) -> bool:
         """Whether the limits of its project and department have room for the job."""
-        return all(account.room(job.demand, gone) for account in self.of(job, pool))
+        return all(
+            account.limit is None or account.room(job.demand, gone)
+            for account in self.of(job, pool)
+        )
 
     def quotas_allow(self, job: Job, pool: str) -> bool:
         """ "Any non-preemptible job, whatever its class, is bound by quota": with it admitted, what
@@ -211,6 +223,8 @@ class Accounts:
         chain = self.of(job, pool)
         if not chain:
             return
+        for account in chain:
+            account.known.clear()
         self._moved[job.project] = chain[-1].key
         over = self._over[self._scope.get(pool, EVERYWHERE)]
         if chain[0].over_share() or chain[0].over_quota():
