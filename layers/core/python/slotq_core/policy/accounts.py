@@ -54,6 +54,8 @@ class Account:
     stopping: Demand = field(default_factory=Demand)
     asked: Demand = field(default_factory=Demand)
     """What it holds and waits for in all."""
+    known: dict[Demand, Deprivation] = field(default_factory=dict)
+    """Its deprivation by the demand asked for, as long as `used` stands."""
 
     @property
     def key(self) -> str:
@@ -62,10 +64,10 @@ class Account:
 
     def over_share(self, gone: Demand = NOTHING) -> bool:
         """Over when it is in any resource."""
-        return not (self.used - gone).within(self.share)
+        return not (self.used - gone if gone else self.used).within(self.share)
 
     def over_quota(self, gone: Demand = NOTHING) -> bool:
-        return not (self.used - gone).within(self.quota)
+        return not (self.used - gone if gone else self.used).within(self.quota)
 
     def over_limit(self, demand: Demand) -> Demand:
         """How much too much it would hold with the demand."""
@@ -73,6 +75,13 @@ class Account:
             return NOTHING
         held = self.used + self.stopping + demand
         return Demand({name: max(0, held[name] - self.limit[name]) for name in demand})
+
+    def asking(self, demand: Demand) -> Deprivation:
+        """`deprivation` with the demand, made once for each until the account moves."""
+        known = self.known.get(demand)
+        if known is None:
+            known = self.known[demand] = self.deprivation(demand)
+        return known
 
     def deprivation(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> Deprivation:
         """Who is served first between projects, and between departments: smaller is more deprived.
@@ -168,6 +177,8 @@ class Accounts:
         have room for the job."""
         over = NOTHING
         for account in self.of(job, pool):
+            if account.limit is None:
+                continue
             more = account.over_limit(job.demand)
             over = Demand({name: max(over[name], more[name]) for name in {*over, *more}})
         return over
@@ -229,6 +240,8 @@ class Accounts:
         chain = self.of(job, pool)
         if not chain:
             return
+        for account in chain:
+            account.known.clear()
         self._moved[job.project] = chain[-1].key
         over = self._over[self._scope.get(pool, EVERYWHERE)]
         if chain[0].over_share() or chain[0].over_quota():

@@ -57,7 +57,8 @@ class _Reclaim:
         self.job, self.room, self._accounts = job, room, accounts
         self._name = room.pool.name
         self._mine = accounts.of(job, self._name)
-        self._missing = room.missing(job, entitled)
+        self._entitled = entitled
+        self._missing = NOTHING
 
     def givers(self) -> Mapping[str, Sequence[Stake]]:
         """By project, what of it may be stopped, in order."""
@@ -69,8 +70,12 @@ class _Reclaim:
         enough."""
         if not may_reclaim(self.job, self._mine):
             return None
+        givers = self.givers()
+        if not givers:
+            return None  # What fits without an eviction has been served before.
+        self._missing = self.room.missing(self.job, self._entitled)
         lacks = self._lacks(self._missing)
-        taken = self._take(self.givers(), lacks.met_by)
+        taken = self._take(givers, lacks.met_by)
         return None if taken is None else spared(taken, lacks)
 
     def better(self, victims: tuple[Stake, ...], base: Rank) -> tuple[Stake, ...]:
