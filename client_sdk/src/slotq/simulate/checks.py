@@ -75,8 +75,21 @@ def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
             yield _unknown(("jobs", place, "pool"), "pool", job.pool, pools)
 
 
+def changes_are_of_what_there_is(scenario: Scenario) -> Iterator[Fault]:
+    for place, pool in enumerate(scenario.pools):
+        named: list[tuple[Loc, model.Demand]] = [(("pools", place, "foreign"), pool.foreign)]
+        for index, change in enumerate(pool.changes):
+            where: Loc = ("pools", place, "changes", index)
+            named.append(((*where, "capacity"), change.capacity or model.Demand()))
+            named.append(((*where, "foreign"), change.foreign or model.Demand()))
+        for where, amounts in named:
+            for resource in amounts:
+                if resource not in pool.capacity:
+                    yield _unknown((*where, resource), "resource", resource, pool.capacity)
+
+
 def what_runs_at_the_start_fits(scenario: Scenario) -> Iterator[Fault]:
-    room = {pool.name: pool.capacity for pool in scenario.pools}
+    room = {pool.name: pool.capacity - pool.foreign for pool in scenario.pools}
     for place, job in enumerate(scenario.jobs):
         if job.pool not in room or job.running_since is None:
             continue
@@ -135,6 +148,7 @@ CHECKS: tuple[Check, ...] = (
     projects_are_of_departments,
     classes_demote_downwards,
     jobs_name_what_there_is,
+    changes_are_of_what_there_is,
     what_runs_at_the_start_fits,
     quotas_are_of_one_kind,
     expectations_name_what_there_is,

@@ -6,6 +6,7 @@ The file counts in seconds; everything behind it in milliseconds. What its secti
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -18,6 +19,7 @@ from slotq.simulate.document import Document
 from slotq.simulate.faults import Keys, faults_of, refuse, told
 from slotq.simulate.fields import Duration
 from slotq.simulate.sections import (
+    ChangeSpec,
     ClassSpec,
     DepartmentSpec,
     Expectation,
@@ -120,6 +122,11 @@ class Scenario(Section):
             classes=tuple(spec.priority_class() for spec in self.classes),
         )
 
+    def changes(self) -> Iterator[tuple[int, str, ChangeSpec]]:
+        """What becomes of pools: when, of which, what; in the order of the moments."""
+        every = ((each.at, pool.name, each) for pool in self.pools for each in pool.changes)
+        yield from sorted(every, key=lambda change: change[0])
+
     def submission(self, job: JobSpec) -> model.Submission:
         return model.Submission(
             name=job.name,
@@ -190,6 +197,9 @@ def _pool(spec: PoolSpec) -> model.Pool:
         name=spec.name,
         instance_type=INSTANCE_TYPE,
         capacity=spec.capacity,
+        foreign=spec.foreign,
+        count_foreign=True,
+        state=spec.state,
         reserve_after=spec.reserve_after,
         min_runtime=spec.min_runtime,
         max_min_runtime=spec.max_min_runtime,

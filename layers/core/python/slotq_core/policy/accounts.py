@@ -3,6 +3,10 @@
 With numeric quotas everything counts over all pools together; with quotas by pool, pool by pool
 (DESIGN 5.2). "Limits count what is stopping; fairness does not." What a job is owed by its claim
 counts as held by both: it will be.
+
+Of several resources, those take part in shares that a quota names (where none does: slots); the
+others only have to be there. "Over when any is over, under when all are." A limit binds whatever
+it names.
 """
 
 from __future__ import annotations
@@ -26,9 +30,11 @@ class Account:
     name: str
     age: int
     owner: Project | Department
+    resources: tuple[str, ...]
+    """Those that shares are made of."""
     quota: Demand
-    limit: Demand | None
-    """None: none."""
+    limit: Mapping[str, int]
+    """By resource; one that is not there has none."""
     share: Demand = field(default_factory=Demand)
     """Its fair share, fixed for the plan."""
     used: Demand = field(default_factory=Demand)
@@ -48,28 +54,35 @@ class Account:
 
     def over_share(self, gone: Demand = NOTHING) -> bool:
         """Over when it is in any resource."""
-        return not (self.used - gone).within(self.share)
+        return not self._within(self.share, NOTHING - gone)
 
     def over_quota(self, gone: Demand = NOTHING) -> bool:
-        return not (self.used - gone).within(self.quota)
+        return not self._within(self.quota, NOTHING - gone)
+
+    def in_share(self, demand: Demand) -> bool:
+        """Whether it stays within its fair share, in all resources, with the demand."""
+        return self._within(self.share, demand)
+
+    def in_quota(self, demand: Demand) -> bool:
+        return self._within(self.quota, demand)
+
+    def fixed_in_quota(self, demand: Demand) -> bool:
+        """Whether what cannot be evicted stays within the quota, with the demand."""
+        held = self.fixed + demand
+        return all(held[name] <= self.quota[name] for name in self.resources)
 
     def room(self, demand: Demand, gone: Demand = NOTHING) -> bool:
         """Whether its limit has room for the demand, with what is gone given back."""
-        if self.limit is None:
+        if not self.limit:
             return True
         held = self.used + self.stopping - gone + demand
-        return all(held[name] <= self.limit[name] for name in demand)
+        return all(held[name] <= most for name, most in self.limit.items() if name in demand)
 
     def dominant(self, demand: Demand = NOTHING) -> float:
         """The largest part that it has of what it deserves, in any resource, with the demand."""
-        deserved = Demand(
-            {name: max(self.quota[name], self.share[name]) for name in {*self.quota, *self.share}}
+        parts = (
+            _ratio(self.used[name] + demand[name], self._deserves(name)) for name in self.resources
         )
-        if self.limit is not None:
-            names = {*deserved}
-            deserved = Demand({name: min(self.limit[name], deserved[name]) for name in names})
-        held = self.used + demand
-        parts = (_ratio(amount, deserved[name]) for name, amount in held.items())
         return max(parts, default=0.0)
 
     def deprivation(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> Deprivation:
@@ -90,7 +103,15 @@ class Account:
     def stretch(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> float:
         """What it holds over its fair share, as a ratio: above 1 it has more than it deserves."""
         held = self.used - gone + demand
-        return max((_ratio(n, self.share[name]) for name, n in held.items()), default=0.0)
+        parts = (_ratio(held[name], self.share[name]) for name in self.resources)
+        return max(parts, default=0.0)
+
+    def _deserves(self, resource: str) -> int:
+        deserved = max(self.quota[resource], self.share[resource])
+        return min(deserved, self.limit.get(resource, deserved))
+
+    def _within(self, bound: Demand, demand: Demand) -> bool:
+        return all(self.used[name] + demand[name] <= bound[name] for name in self.resources)
 
 
 Chain = tuple[Account, ...]
@@ -112,6 +133,7 @@ class Accounts:
             if amounts
         )
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
+        self._resources = _shared_resources(owners)
         self._books: dict[tuple[str, str], Chain] = {}
         for scope in dict.fromkeys(self._scope.values()):
             self._open(snapshot, scope)
@@ -144,7 +166,7 @@ class Accounts:
         """ "Any non-preemptible job, whatever its class, is bound by quota": with it admitted, what
         cannot be evicted stays within the quota, at each level."""
         return job.evictable or all(
-            (account.fixed + job.demand).within(account.quota) for account in self.of(job, pool)
+            account.fixed_in_quota(job.demand) for account in self.of(job, pool)
         )
 
     def sharing_limit(self, room: PoolRoom, rooms: Iterable[PoolRoom]) -> list[PoolRoom]:
@@ -176,14 +198,14 @@ class Accounts:
         """
         asked = _asked(snapshot, scope)
         total = sum(
-            (pool.capacity - pool.foreign for pool in snapshot.pools if scope in {"", pool.name}),
+            (pool.offers for pool in snapshot.pools if scope in {EVERYWHERE, pool.name}),
             NOTHING,
         )
         members: dict[str, list[Account]] = {name: [] for name in self._departments}
         tops: list[Account] = []
         for age, project in enumerate(self._projects.values()):
             quota = project.quota.get(scope, NOTHING)
-            account = _account(project, age, quota, scope)
+            account = self._account(project, age, quota, scope)
             account.asked = _capped(asked.get(project.name, NOTHING), total)
             members.get(project.department, tops).append(account)
         departments = {}
@@ -191,7 +213,7 @@ class Accounts:
             quota = sum((each.quota for each in members[name]), NOTHING)
             if department.quota is not None:
                 quota = department.quota.get(scope, NOTHING)
-            account = _account(department, age, quota, scope)
+            account = self._account(department, age, quota, scope)
             account.asked = sum((_wish(each) for each in members[name]), NOTHING)
             departments[name] = account
         _share_out(total, [*departments.values(), *tops])
@@ -202,12 +224,25 @@ class Accounts:
             chain = (account, above) if above else (account,)
             self._books[account.name, scope] = chain
 
+    def _account(self, owner: Project | Department, age: int, quota: Demand, scope: str) -> Account:
+        limit = dict(owner.limit.get(scope, {}))
+        if not owner.over_quota:
+            for name in self._resources:
+                limit[name] = min(quota[name], limit.get(name, quota[name]))
+        return Account(
+            name=owner.name,
+            age=age,
+            owner=owner,
+            resources=self._resources,
+            quota=quota,
+            limit=limit,
+        )
 
-def _account(owner: Project | Department, age: int, quota: Demand, scope: str) -> Account:
-    limit = owner.limit.get(scope)
-    if not owner.over_quota:
-        limit = quota if limit is None else _smaller(quota, limit)
-    return Account(name=owner.name, age=age, owner=owner, quota=quota, limit=limit)
+
+def _shared_resources(owners: Iterable[Project | Department]) -> tuple[str, ...]:
+    """Those that somebody has a quota of; slots, where nobody has any."""
+    named = {name for owner in owners for quota in (owner.quota or {}).values() for name in quota}
+    return tuple(sorted(named)) or ("slots",)
 
 
 def _asked(snapshot: Snapshot, scope: str) -> dict[str, Demand]:
@@ -226,7 +261,8 @@ def _asked(snapshot: Snapshot, scope: str) -> dict[str, Demand]:
 
 def _wish(account: Account) -> Demand:
     """What it asks for, up to its limit."""
-    return account.asked if account.limit is None else _smaller(account.asked, account.limit)
+    asked = account.asked
+    return Demand({name: min(asked[name], account.limit.get(name, asked[name])) for name in asked})
 
 
 def _capped(asked: Demand, total: Demand) -> Demand:
@@ -240,13 +276,13 @@ def _smaller(one: Demand, other: Demand) -> Demand:
 
 def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
     everyone = list(accounts)
-    for resource in total:
+    for resource in everyone[0].resources if everyone else ():
         sharers = [
             Sharer(
                 name=each.key,
                 age=each.age,
                 quota=each.quota[resource],
-                limit=None if each.limit is None else each.limit[resource],
+                limit=each.limit.get(resource),
                 request=each.asked[resource],
                 weight=each.owner.weight,
                 priority=each.owner.priority,

@@ -11,7 +11,7 @@
                   d  preempts strictly lower rank in its project, and claims       -> preempt.py
                   e  after `reserve_after`, makes one of its pools drain           -> reserve.py
                 within its project's quota and limit                               -> accounts.py
-                a pool that backs off, or is being probed, takes part in none of it -> health.py
+                a pool that backs off, is being probed, paused or drained takes part in none of it
     4 net       what was given in this plan and is taken back in it was never given
     5 explain   whoever was looked at and waits gets a typed reason               -> explain.py
 

@@ -87,23 +87,28 @@ def heads_needed(
     As many as could start now, or later on slots that come free or are evicted for anybody; and one
     more, the first that is blocked, which stands for the rest. Claimants are loaded besides and may
     be among the first, so they count extra. Where there are `projects`, what each asks for decides
-    about shares, up to all that there is; and anything may be reclaimed.
+    about shares, up to all that there is of each resource; and anything may be reclaimed.
     """
     about = {line: Line.parse(line) for line in lines}
     owed = Counter(line_of(job) for job in claimants)
     top = max((Line.parse(line).rank for line in {*about, *owed}), default=(0, 0))
-    room = {pool.name: pool.capacity - pool.foreign for pool in pools}
+    room = {pool.name: pool.offers for pool in pools}
+    everything = sum(room.values(), Demand()) if projects else Demand()
     for job in active:
         assert job.attempt is not None
         stays = not projects and job.state is not JobState.STOPPING and rank(job) >= top
         if stays and job.attempt.pool in room:
             room[job.attempt.pool] -= job.demand
-    return {
-        line: sum(_times(each.demand, room[name]) for name in each.pools if name in room)
-        + 1
-        + owed[line]
-        for line, each in about.items()
-    }
+    heads = {}
+    for line, each in about.items():
+        could_start = sum(_times(each.demand, room[name]) for name in each.pools if name in room)
+        heads[line] = max(could_start, _asking_for_all(each.demand, everything)) + 1 + owed[line]
+    return heads
+
+
+def _asking_for_all(demand: Demand, everything: Demand) -> int:
+    """How many such demands ask for all that there is of each resource that they name."""
+    return max((-(-everything[name] // amount) for name, amount in demand.items()), default=0)
 
 
 def _times(demand: Demand, room: Demand) -> int:
