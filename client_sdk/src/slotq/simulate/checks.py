@@ -6,6 +6,7 @@ A new rule is a function here and a line in `CHECKS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from slotq.simulate.faults import Fault, Loc, listed
@@ -130,7 +131,10 @@ def quotas_are_of_one_kind(scenario: Scenario) -> Iterator[Fault]:
 def expectations_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
     jobs = {job.name for job in scenario.jobs}
     projects = {project.name for project in scenario.projects}
+    until = inf if scenario.until is None else scenario.until
     for place, expected in enumerate(scenario.expect):
+        if not isinstance(expected.at, str) and expected.at > until:
+            yield Fault(("expect", place, "at"), "that is after until: the run ends before")
         for key in ("states", "started", "evictions"):
             for name in getattr(expected, key):
                 if name not in jobs:

@@ -81,7 +81,7 @@ class _World:
         if spec.running_since is not None:
             job = running_job(spec, self._scenario)
             self._jobs[job.name] = job
-            self.record.states[job.name].append((0, job.state.value))
+            self.record.begin(job)
             self._push_end(job)
         elif spec.submit_at is not None:
             self._push(spec.submit_at, Due.SUBMIT, spec.name)

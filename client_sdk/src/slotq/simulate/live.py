@@ -185,7 +185,7 @@ class _Live:
         (job,) = self._store.commit([Change(before=pending, after=starting)])
         assert job.attempt is not None
         self._training.create(_request(spec), job, job.attempt)
-        self.record.states[spec.name].append((0, JobState.RUNNING.value))
+        self.record.begin(running)
 
     def _cancel(self, name: str) -> None:
         with suppress(NoSuchJob, TooLate):  # It was refused, or has ended.

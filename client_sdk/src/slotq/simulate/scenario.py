@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 from slotq.errors import ScenarioError
 from slotq.simulate.checks import CHECKS
 from slotq.simulate.document import Document
-from slotq.simulate.faults import Keys, faults_of, refuse, told
+from slotq.simulate.faults import Keys, Loc, Place, faults_of, refuse, spelled, told
 from slotq.simulate.fields import Duration
 from slotq.simulate.sections import (
     ChangeSpec,
@@ -28,6 +28,7 @@ from slotq.simulate.sections import (
     ProjectSpec,
     Section,
 )
+from slotq.simulate.trace import Trace
 from slotq_core import model
 
 __all__ = [
@@ -178,14 +179,26 @@ class Scenario(Section):
         }
 
 
-def load(path: Path) -> Scenario:
-    """Read a scenario file. Raises ScenarioError."""
+def load(path: Path, trace: Path | None = None) -> Scenario:
+    """Read a scenario file, and the jobs of a trace into it. Raises ScenarioError."""
     document = Document(path)
+    data, own, rows = document.data, 0, None
+    if trace is not None and isinstance(data, dict):
+        jobs = data.get("jobs") or []
+        rows = Trace(trace, projects=bool(data.get("projects")))
+        if isinstance(jobs, list):
+            own, data = len(jobs), {**data, "jobs": [*jobs, *rows.jobs]}
+
+    def where(loc: Loc) -> Place:
+        place = loc[1] if loc[:1] == ("jobs",) and len(loc) > 1 else None
+        if rows is not None and isinstance(place, int) and place >= own:
+            return rows.place(place - own, loc[2:])
+        return path, document.line(loc), spelled(loc)
+
     try:
-        return Scenario.model_validate(document.data)
+        return Scenario.model_validate(data)
     except ValidationError as error:
-        faults = faults_of(error, _keys())
-        raise ScenarioError(told(faults, lambda loc: (path, document.line(loc)))) from None
+        raise ScenarioError(told(faults_of(error, _keys()), where)) from None
 
 
 def _keys() -> Keys:
