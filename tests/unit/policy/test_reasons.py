@@ -11,6 +11,7 @@ from slotq_core.model import (
     Attempt,
     Claim,
     Demand,
+    Group,
     Job,
     JobState,
     Pool,
@@ -66,6 +67,7 @@ class Case:
     pools: tuple[Pool, ...] = (pool(),)
     active: tuple[Job, ...] = ()
     others: tuple[Job, ...] = ()
+    groups: tuple[Group, ...] = ()
     job: Job = field(default_factory=lambda: waits("job"))
     reason: reasons.Reason
     text: str
@@ -207,12 +209,44 @@ CASES = [
         reason=reasons.PoolsTooSmall(needed=1, largest=0),
         text="needs 1 slot, but the largest of its pools now has 0 in all",
     ),
+    Case(
+        sentence="its gang is not all there",
+        others=(waits("hand", group="g"),),
+        groups=(Group(name="g", members=("job", "hand", "chief"), mandatory=("chief",)),),
+        job=waits("job", group="g"),
+        reason=reasons.GangIncomplete(group="g", needed=3, waiting=2, missing=("chief",)),
+        text="gang g starts with 3 jobs at once; 2 wait, without chief",
+    ),
+    Case(
+        sentence="there is room for a part of its gang",
+        active=(runs("a"),),
+        others=(waits("mate", group="g"),),
+        groups=(Group(name="g", members=("job", "mate")),),
+        job=waits("job", group="g"),
+        reason=reasons.GangBlocked(group="g", needed=2, drains=""),
+        text="gang g needs room for 2 of its jobs at once",
+    ),
+    Case(
+        sentence="a pool drains for its gang",
+        pools=(pool(reserve_after=60_000),),
+        active=(runs("a"),),
+        others=(waits("mate", group="g", since=70_000),),
+        groups=(Group(name="g", members=("job", "mate")),),
+        job=waits("job", group="g", since=70_000),
+        reason=reasons.GangBlocked(group="g", needed=2, drains="p"),
+        text="gang g needs room for 2 of its jobs at once; pool p is kept free for it",
+    ),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.sentence)
 def test_reason(case: Case) -> None:
-    snapshot = Snapshot(pools=case.pools, active=case.active, waiting=(*case.others, case.job))
+    snapshot = Snapshot(
+        pools=case.pools,
+        active=case.active,
+        waiting=(*case.others, case.job),
+        groups=case.groups,
+    )
     planned = plan(snapshot, NOW)
     assert planned.reasons[case.job.name] == case.reason
     assert case.reason.sentence() == case.text

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from slotq.simulate.faults import Fault, Loc, listed
 from slotq.simulate.sections import DepartmentSpec, ProjectSpec
 from slotq_core import model
+from slotq_core.policy.dependencies import circle
 
 if TYPE_CHECKING:
     from slotq.simulate.scenario import Scenario
 
 Check = Callable[["Scenario"], Iterable[Fault]]
 
-NAMED = ("pools", "projects", "departments", "classes", "jobs")
+NAMED = ("pools", "projects", "departments", "classes", "groups", "jobs")
 """The sections whose entries have names, each of them once."""
 
 STATES = (*(state.value for state in model.JobState), "refused", "not submitted")
@@ -62,11 +63,14 @@ def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
     pools = {pool.name for pool in scenario.pools}
     projects = {project.name for project in scenario.projects}
     classes = {each.name for each in scenario.classes}
+    groups = {group.name for group in scenario.groups}
     for place, job in enumerate(scenario.jobs):
         if job.project is not None and job.project not in projects:
             yield _unknown(("jobs", place, "project"), "project", job.project, projects)
         if isinstance(job.priority, str) and job.priority not in classes:
             yield _unknown(("jobs", place, "priority"), "class", job.priority, classes)
+        if job.group is not None and job.group not in groups:
+            yield _unknown(("jobs", place, "group"), "group", job.group, groups)
         for index, name in enumerate(job.pools):
             if name not in pools:
                 yield _unknown(("jobs", place, "pools", index), "pool", name, pools)
@@ -87,6 +91,55 @@ def changes_are_of_what_there_is(scenario: Scenario) -> Iterator[Fault]:
             for resource in amounts:
                 if resource not in pool.capacity:
                     yield _unknown((*where, resource), "resource", resource, pool.capacity)
+
+
+def groups_are_whole(scenario: Scenario) -> Iterator[Fault]:
+    """A gang has members, its mandatory ones among them, all of one project."""
+    for place, group in enumerate(scenario.groups):
+        members = [job for job in scenario.jobs if job.group == group.name]
+        names = [job.name for job in members]
+        projects = sorted({job.project or "" for job in members})
+        if not members:
+            yield Fault(("groups", place, "name"), f"no job is a member of '{group.name}'")
+        for index, name in enumerate(group.mandatory):
+            if members and name not in names:
+                where = ("groups", place, "mandatory", index)
+                yield Fault(where, f"'{name}' is no member; the members are {listed(names)}")
+        if members and (group.min_members or 0) > len(members):
+            yield Fault(
+                ("groups", place, "min_members"),
+                f"it has {len(members)} members, fewer than {group.min_members}",
+            )
+        if len(projects) > 1 and group.max_parallel is None:
+            yield Fault(
+                ("groups", place, "name"),
+                f"a gang is of one project; its members are of {listed(projects)}",
+            )
+
+
+def dependencies_end(scenario: Scenario) -> Iterator[Fault]:
+    """Each on another job of the file, and none of them in a circle. A gang starts as one, so it
+    stands for its members here."""
+    jobs = {job.name for job in scenario.jobs}
+    sweeps = {group.name for group in scenario.groups if group.max_parallel is not None}
+    units = {
+        job.name: f"gang {job.group}" if job.group and job.group not in sweeps else job.name
+        for job in scenario.jobs
+    }
+    after: dict[str, set[str]] = {}
+    for place, job in enumerate(scenario.jobs):
+        for index, name in enumerate(job.after):
+            where = ("jobs", place, "after", index)
+            if name not in jobs:
+                yield _unknown(where, "job", name, jobs)
+                continue
+            after.setdefault(units[job.name], set()).add(units[name])
+    if found := circle(after):
+        places = [place for place, job in enumerate(scenario.jobs) if units[job.name] == found[0]]
+        yield Fault(
+            ("jobs", places[0], "after"),
+            f"each would come after the next: {' -> '.join(found)}",
+        )
 
 
 def what_runs_at_the_start_fits(scenario: Scenario) -> Iterator[Fault]:
@@ -153,6 +206,8 @@ CHECKS: tuple[Check, ...] = (
     classes_demote_downwards,
     jobs_name_what_there_is,
     changes_are_of_what_there_is,
+    groups_are_whole,
+    dependencies_end,
     what_runs_at_the_start_fits,
     quotas_are_of_one_kind,
     expectations_name_what_there_is,

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import IntEnum
 
-from slotq.simulate.record import Record
+from slotq.simulate.record import REFUSED, Record
 from slotq.simulate.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.sections import JobSpec
 from slotq_core.errors import Refused
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, Job, JobState, Snapshot
-from slotq_core.policy.admission import admit
+from slotq_core.model import Attempt, Group, Job, JobState, Snapshot
+from slotq_core.policy.admission import admit, check_gang
 from slotq_core.policy.apply import cancelled, steps
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.dependencies import consequences
 from slotq_core.policy.plan import Plan
 from slotq_core.policy.retry import Ending, after_end
 
@@ -58,6 +59,11 @@ class _World:
         self._left = {spec.name: spec.runtime for spec in scenario.jobs}
         self._jobs: dict[str, Job] = {}
         """Every job that has been accepted and has not ended."""
+        self._groups = {group.name: group for group in self._configuration.groups}
+        self._refused = refused_gangs(scenario)
+        self._followers = followers_of(scenario)
+        self._states = {spec.name: JobState.PENDING for spec in scenario.jobs}
+        """Of every job of the file, submitted yet or not, until it is refused."""
         self._due: list[tuple[int, Due, str, int]] = []
         self.record = Record()
 
@@ -102,9 +108,19 @@ class _World:
     def _submit(self, spec: JobSpec, now: int) -> None:
         submission = self._scenario.submission(spec)
         try:
-            job = admit(submission, list(self._pools.values()), submitter=spec.user, now=now)
+            if submission.group in self._refused:
+                raise self._refused[submission.group]
+            job = admit(
+                submission,
+                list(self._pools.values()),
+                submitter=spec.user,
+                now=now,
+                states=self._states,
+            )
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
+            del self._states[spec.name]
+            self._tell_followers(spec.name, REFUSED, now)
         else:
             self._put(None, job, now)
 
@@ -161,16 +177,35 @@ class _World:
         return replace(
             self._configuration,
             pools=tuple(self._pools.values()),
+            groups=tuple(self._groups.values()),
             active=tuple(job for job in jobs if job.active),
             waiting=tuple(job for job in jobs if job.waits),
+            due=tuple(job for job in jobs if job.not_before is not None),
         )
 
     def _put(self, before: Job | None, after: Job, now: int) -> None:
-        self.record.change(before, after, now)
+        self._keep(before, after, now)
         if after.terminal:
-            del self._jobs[after.name]
+            self._tell_followers(after.name, after.state, now)
+
+    def _keep(self, before: Job | None, after: Job, now: int) -> None:
+        self.record.change(before, after, now)
+        self._states[after.name] = after.state
+        if after.terminal:
+            self._jobs.pop(after.name, None)
+            self._groups.update(with_ended(self._groups, after))
         else:
             self._jobs[after.name] = after
+
+    def _tell_followers(self, name: str, end: str, now: int) -> None:
+        """Those that come after a job which has ended: freed, or cancelled."""
+
+        def waiting(name: str) -> list[Job]:
+            names = self._followers.get(name, ())
+            return [self._jobs[each] for each in names if each in self._jobs]
+
+        for before, after in consequences(name, end, waiting, now):
+            self._keep(before, after, now)
 
     def _push_end(self, job: Job) -> None:
         left = self._left[job.name]
@@ -186,6 +221,36 @@ class _World:
     def _push(self, t: int, due: Due, name: str, number: int = 0) -> None:
         """`number`: of the attempt, or of the change."""
         heapq.heappush(self._due, (t, due, name, number))
+
+
+def followers_of(scenario: Scenario) -> dict[str, list[str]]:
+    """By job: those that come after it."""
+    found: dict[str, list[str]] = {}
+    for spec in scenario.jobs:
+        for name in spec.after:
+            found.setdefault(name, []).append(spec.name)
+    return found
+
+
+def with_ended(groups: Mapping[str, Group], job: Job) -> dict[str, Group]:
+    """The group of a job that has ended, which keeps that; empty where it is of none."""
+    if job.group not in groups:
+        return {}
+    group = groups[job.group]
+    return {group.name: replace(group, ended={**group.ended, job.name: job.state})}
+
+
+def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
+    """Those that even empty pools could not hold, whose jobs are all refused at the door."""
+    found: dict[str, Refused] = {}
+    configuration = scenario.configuration()
+    for group in (each for each in configuration.groups if each.max_parallel is None):
+        members = [scenario.submission(job) for job in scenario.jobs if job.group == group.name]
+        try:
+            check_gang(group, members, configuration.pools)
+        except Refused as error:
+            found[group.name] = error
+    return found
 
 
 def running_job(spec: JobSpec, scenario: Scenario) -> Job:
@@ -215,6 +280,7 @@ def running_job(spec: JobSpec, scenario: Scenario) -> Job:
         min_runtime=spec.min_runtime,
         workload=spec.workload,
         project=spec.project or "",
+        group=spec.group or "",
         submitter=spec.user,
         attempts=1,
         attempt=attempt,

@@ -35,6 +35,13 @@ def _duration(value: object) -> int:
     return seconds
 
 
+def _period(value: object) -> int:
+    milliseconds = _seconds(value)
+    if milliseconds <= 0:
+        raise ValueError(f"more than 0 seconds are needed, not {said(value)}")
+    return milliseconds
+
+
 def _whole(low: int, high: int) -> Callable[[object], int]:
     def check(value: object) -> int:
         whole = isinstance(value, int) and not isinstance(value, bool)
@@ -130,6 +137,8 @@ Seconds = Annotated[int, BeforeValidator(_seconds)]
 """Seconds in the file, whole milliseconds here."""
 Duration = Annotated[int, BeforeValidator(_duration)]
 """The same, not negative."""
+Period = Annotated[int, BeforeValidator(_period)]
+"""The same, more than nothing."""
 Moment = Annotated[int | Literal["end"], BeforeValidator(_moment)]
 Count = Annotated[int, BeforeValidator(_whole(0, MOST))]
 Positive = Annotated[int, BeforeValidator(_whole(1, MOST))]

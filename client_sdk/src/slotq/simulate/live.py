@@ -14,9 +14,9 @@ from typing import Any
 from slotq.local.plane import Event, Plane
 from slotq.local.plane_client import PlaneClient
 from slotq.local.virtual import VirtualClock, VirtualRunner, Work
-from slotq.simulate.engine import USER_CANCEL, Due, running_job
+from slotq.simulate.engine import USER_CANCEL, Due, refused_gangs, running_job, with_ended
 from slotq.simulate.record import Record
-from slotq.simulate.scenario import INSTANCE_TYPE, Scenario
+from slotq.simulate.scenario import INSTANCE_TYPE, Scenario, ScenarioError
 from slotq.simulate.sections import JobSpec
 from slotq_core.adapters.memory import MemoryStore
 from slotq_core.adapters.sagemaker import SageMakerTraining
@@ -28,9 +28,18 @@ from slotq_core.model import Job, JobState, Snapshot
 from slotq_core.ports import Change, Notifier, Request, Store, World
 
 
+def not_carried(scenario: Scenario) -> str:
+    """What of the scenario the manager and the store do not carry yet; empty: nothing."""
+    if any(spec.after for spec in scenario.jobs):
+        return "jobs that come after others: at a job's end the manager frees none"
+    return ""
+
+
 def live_record(scenario: Scenario, store: Store | None = None) -> Record:
     """Run the scenario to its end through the queue itself. `store`: a fresh one, by default in
-    memory."""
+    memory. Raises ScenarioError where `not_carried` says something."""
+    if missing := not_carried(scenario):
+        raise ScenarioError(f"--live does not run this yet: {missing}")
     return _Live(scenario, store or MemoryStore()).run()
 
 
@@ -49,13 +58,14 @@ class _Recording:
     ) -> None:
         self._store, self._record, self._clock = store, record, clock
         self._configuration = scenario.configuration()
+        self._groups = {group.name: group for group in self._configuration.groups}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def load(self, now: int) -> World:
-        """With the scenario's projects and classes, which no store keeps yet: so all that waits,
-        not only heads that were chosen without them."""
+        """With the scenario's projects, classes and groups, which no store keeps yet: so all that
+        waits, not only heads that were chosen without them."""
         if self._configuration == Snapshot(pools=self._configuration.pools):
             return self._store.load(now)
         world = self._store.load_all(now)
@@ -66,6 +76,7 @@ class _Recording:
             active=seen.active,
             waiting=seen.waiting,
             due=seen.due,
+            groups=tuple(self._groups.values()),
         )
         return replace(world, snapshot=snapshot)
 
@@ -80,6 +91,8 @@ class _Recording:
         jobs = self._store.commit(changes, seen=seen)
         for change, job in zip(changes, jobs, strict=True):
             self._record.change(change.before, job, self._clock.now())
+            if job.terminal:
+                self._groups.update(with_ended(self._groups, job))
         return jobs
 
 
@@ -87,6 +100,7 @@ class _Live:
     def __init__(self, scenario: Scenario, store: Store) -> None:
         self._scenario = scenario
         self._specs = {spec.name: spec for spec in scenario.jobs}
+        self._refused = refused_gangs(scenario)
         self._due: list[tuple[int, Due, str, int]] = []
         moments = [spec.running_since or spec.submit_at or 0 for spec in scenario.jobs]
         self._clock = VirtualClock(min([0, *moments]))
@@ -169,6 +183,8 @@ class _Live:
             return
         submission = self._scenario.submission(spec)
         try:
+            if submission.group in self._refused:
+                raise self._refused[submission.group]
             self._manager.submit(submission, _request(spec), submitter=spec.user)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)

@@ -23,9 +23,11 @@ from slotq.simulate.sections import (
     ClassSpec,
     DepartmentSpec,
     Expectation,
+    GroupSpec,
     JobSpec,
     PoolSpec,
     ProjectSpec,
+    SchedulerSpec,
     Section,
 )
 from slotq.simulate.trace import Trace
@@ -37,11 +39,13 @@ __all__ = [
     "ClassSpec",
     "DepartmentSpec",
     "Expectation",
+    "GroupSpec",
     "JobSpec",
     "PoolSpec",
     "ProjectSpec",
     "Scenario",
     "ScenarioError",
+    "SchedulerSpec",
     "load",
 ]
 
@@ -56,6 +60,8 @@ SECTIONS: dict[str, type[Section]] = {
     "projects": ProjectSpec,
     "departments": DepartmentSpec,
     "classes": ClassSpec,
+    "scheduler": SchedulerSpec,
+    "groups": GroupSpec,
     "jobs": JobSpec,
     "expect": Expectation,
 }
@@ -66,6 +72,8 @@ class Scenario(Section):
     projects: tuple[ProjectSpec, ...] = ()
     departments: tuple[DepartmentSpec, ...] = ()
     classes: tuple[ClassSpec, ...] = ()
+    scheduler: SchedulerSpec = SchedulerSpec()
+    groups: tuple[GroupSpec, ...] = ()
     jobs: tuple[JobSpec, ...] = ()
     until: Duration | None = None
     expect: tuple[Expectation, ...] = ()
@@ -121,6 +129,8 @@ class Scenario(Section):
             projects=tuple(self._project(spec) for spec in self.projects),
             departments=tuple(self._department(spec) for spec in self.departments),
             classes=tuple(spec.priority_class() for spec in self.classes),
+            scheduler=self.scheduler.settings(),
+            groups=tuple(self._group(spec) for spec in self.groups),
         )
 
     def changes(self) -> Iterator[tuple[int, str, ChangeSpec]]:
@@ -140,6 +150,18 @@ class Scenario(Section):
             min_runtime=job.min_runtime,
             workload=job.workload,
             project=job.project or "",
+            group=job.group or "",
+            after=job.after,
+        )
+
+    def _group(self, spec: GroupSpec) -> model.Group:
+        return model.Group(
+            name=spec.name,
+            members=tuple(job.name for job in self.jobs if job.group == spec.name),
+            min_members=spec.min_members,
+            mandatory=spec.mandatory,
+            same_pool=spec.same_pool,
+            max_parallel=spec.max_parallel,
         )
 
     def _project(self, spec: ProjectSpec) -> model.Project:
@@ -148,7 +170,7 @@ class Scenario(Section):
             department=spec.department,
             quota=self._amounts(spec.quota),
             weight=spec.weight,
-            limit=self._amounts(spec.limit),
+            limit=self._scopes(spec.limit),
             priority=spec.priority,
             over_quota=spec.over_quota,
             min_runtime=spec.min_runtime,
@@ -159,22 +181,25 @@ class Scenario(Section):
             name=spec.name,
             quota=None if spec.quota is None else self._amounts(spec.quota),
             weight=spec.weight,
-            limit=self._amounts(spec.limit),
+            limit=self._scopes(spec.limit),
             priority=spec.priority,
             over_quota=spec.over_quota,
             fairness=spec.fairness,
         )
 
     def _amounts(self, quota: int | dict[str, Any] | None) -> model.Amounts:
-        """By scope: over all pools together, or pool by pool."""
-        if quota is None:
+        return {scope: model.Demand(amounts) for scope, amounts in self._scopes(quota).items()}
+
+    def _scopes(self, quota: int | dict[str, Any] | None) -> dict[str, dict[str, int]]:
+        """By scope, over all pools together or pool by pool; then by resource."""
+        if quota is None or quota == {}:
             return {}
         if isinstance(quota, int):
-            return {model.EVERYWHERE: model.Demand(slots=quota)}
+            return {model.EVERYWHERE: {"slots": quota}}
         if set(quota) <= set(self.resources):
-            return {model.EVERYWHERE: model.Demand(quota)} if quota else {}
+            return {model.EVERYWHERE: dict(quota)}
         return {
-            pool: model.Demand(amount if isinstance(amount, dict) else {"slots": amount})
+            pool: dict(amount) if isinstance(amount, dict) else {"slots": amount}
             for pool, amount in quota.items()
         }
 

@@ -22,6 +22,7 @@ from slotq.simulate.fields import (
     MaybeName,
     Moment,
     Name,
+    Period,
     Positive,
     Priority,
     Quota,
@@ -114,9 +115,51 @@ class ClassSpec(Section):
         return model.PriorityClass(**self.model_dump())
 
 
+class SchedulerSpec(Section):
+    """Nothing in it: no settings."""
+
+    max_jobs: Positive | None = None
+    max_schedule_count: Positive = 10
+    min_schedule_interval: Period = 10_000
+    max_schedule_interval: Period = 600_000
+
+    @model_validator(mode="after")
+    def _intervals_agree(self) -> Self:
+        if self.max_schedule_interval < self.min_schedule_interval:
+            shortest = self.min_schedule_interval / 1000
+            message = f"at least the min_schedule_interval of {shortest:g} seconds is needed"
+            refuse(Fault(("max_schedule_interval",), message))
+        return self
+
+    def settings(self) -> model.SchedulerSettings | None:
+        given = self.model_fields_set
+        return model.SchedulerSettings(**self.model_dump()) if given else None
+
+
+class GroupSpec(Section):
+    """A gang, or with `max_parallel` a sweep: its members are the jobs that name it."""
+
+    name: Name
+    min_members: Positive | None = None
+    mandatory: tuple[Name, ...] = ()
+    same_pool: Flag = False
+    max_parallel: Positive | None = None
+
+    @model_validator(mode="after")
+    def _gang_or_sweep(self) -> Self:
+        mixed = {"min_members", "mandatory", "same_pool"} & self.model_fields_set
+        if self.max_parallel is not None and mixed:
+            message = "with max_parallel its jobs are independent: this belongs to a gang"
+            refuse(*(Fault((key,), message) for key in sorted(mixed)))
+        return self
+
+
 class JobSpec(Section):
     name: Name
     project: Name | None = None
+    group: Name | None = None
+    after: tuple[Name, ...] = ()
+    """Jobs that have to complete before it."""
     workload: Annotated[model.Workload, Field(alias="class")] = model.Workload.TRAINING
     priority: Priority = 0
     slots: Positive = 1
@@ -162,8 +205,15 @@ def _job_faults(job: JobSpec) -> Iterator[Fault]:
         for key in ("pool", "entry_at"):
             if getattr(job, key) is not None:
                 yield Fault((key,), f"{key} belongs to running_since")
-        return
-    if job.running_since > 0:
+    else:
+        yield from _running_faults(job, job.running_since)
+
+
+def _running_faults(job: JobSpec, since: int) -> Iterator[Fault]:
+    """Of one that runs at the start already."""
+    if job.after:
+        yield Fault(("after",), "it runs at the start already: it comes after no job")
+    if since > 0:
         yield Fault(("running_since",), "it runs at the start already: at most 0 is needed")
     if job.pool is None:
         yield Fault((), f"job '{job.name}' runs already (running_since): its pool is needed")

@@ -33,6 +33,7 @@ __all__ = [
     "PoolState",
     "PriorityClass",
     "Project",
+    "SchedulerSettings",
     "Snapshot",
     "StopCause",
     "StopOrder",
@@ -112,14 +113,37 @@ class Demand(Mapping[str, int]):
         return isinstance(other, Demand) and self._amounts == other._amounts
 
     def __add__(self, other: Demand) -> Demand:
-        return Demand({name: self[name] + other[name] for name in {*self, *other}})
+        found = self._amounts.copy()
+        for name, amount in other._amounts.items():
+            found[name] = found.get(name, 0) + amount
+        return Demand._of(found)
 
     def __sub__(self, other: Demand) -> Demand:
-        return Demand({name: self[name] - other[name] for name in {*self, *other}})
+        found = self._amounts.copy()
+        for name, amount in other._amounts.items():
+            found[name] = found.get(name, 0) - amount
+        return Demand._of(found)
+
+    def __mul__(self, times: int) -> Demand:
+        return Demand({name: times * amount for name, amount in self._amounts.items()})
 
     def within(self, room: Demand) -> bool:
         """Whether every amount asked for here is there in `room`."""
-        return all(amount <= room[name] for name, amount in self._amounts.items())
+        there = room._amounts
+        for name, amount in self._amounts.items():  # noqa: SIM110 `all` would take twice as long
+            if amount > there.get(name, 0):
+                return False
+        return True
+
+    @classmethod
+    def _of(cls, amounts: dict[str, int]) -> Demand:
+        """`Demand(amounts)`, quicker: a plan adds very often, and nearly always there is but one
+        name, so nothing to sort."""
+        if len(amounts) > 1 or 0 in amounts.values():
+            return cls(amounts)
+        made = cls.__new__(cls)
+        object.__setattr__(made, "_amounts", amounts)
+        return made
 
     def __repr__(self) -> str:
         return "Demand(" + ", ".join(f"{k}={v}" for k, v in self._amounts.items()) + ")"
@@ -269,7 +293,8 @@ class PriorityClass:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """A gang: jobs of one project that start together, over all their pools, or not at all."""
+    """Jobs submitted together: a gang, whose jobs start together, over all their pools, or not at
+    all, and are of one project; or a sweep, whose jobs are independent."""
 
     name: str
     members: tuple[str, ...]
@@ -281,8 +306,28 @@ class Group:
     """Members without which it does not start."""
     same_pool: bool = False
     """All of it in one pool."""
+    max_parallel: int | None = None
+    """It is a sweep, and at most so many of its members hold slots at once; None: it is a gang."""
     ended: Mapping[str, JobState] = field(default_factory=dict)
     """How those of its members ended that have."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SchedulerSettings:
+    """How often it is tried to start a job, and how long apart: NVIDIA FLARE's scheduler.
+
+    Without any, a job is tried whenever something changes, and never given up.
+    """
+
+    max_jobs: int | None = None
+    """How many jobs may hold slots at once, a gang counted as one; None: as many as fit."""
+    max_schedule_count: int = 10
+    """After so many attempts in vain the job is given up."""
+    min_schedule_interval: int = 10_000
+    """From the first attempt to the second (ms, above 0); each further interval is twice the one
+    before."""
+    max_schedule_interval: int = 600_000
+    """No interval is longer (ms)."""
 
 
 class StopCause(StrEnum):
@@ -384,6 +429,9 @@ class Job:
     demand: Demand
     pools: tuple[str, ...]
     """Names of the pools it accepts, the most welcome first. Never empty."""
+    parts: tuple[tuple[str, Demand], ...] = ()
+    """What it needs in each of several pools at once: then `pools` are all of these, and `demand`
+    is the sum. Empty: all of its demand in one pool."""
     preemptible: bool = True
     min_runtime: int = 0
     """Asked-for safety from eviction after each start, capped by the pool's `max_min_runtime`."""
@@ -393,6 +441,8 @@ class Job:
     """The one implicit project is the empty name."""
     group: str = ""
     """The name of the group that it is a member of; empty: none."""
+    after: tuple[str, ...] = ()
+    """The jobs that it still waits for: they have to complete before it waits for slots."""
     workload: Workload = Workload.TRAINING
     priority_class: str = ""
     """The name of its priority's class; empty: a bare number."""
@@ -404,6 +454,9 @@ class Job:
     """How many attempts have begun."""
     evictions: int = 0
     """How many evictions were decided against it."""
+    schedule_attempts: int = 0
+    """How many attempts to start it were in vain since it last held slots. Counted only where there
+    are `SchedulerSettings`."""
     faults: int = 0
     """SageMaker's own faults in a row; sets the length of the next back-off."""
     ran: int = 0
@@ -418,7 +471,8 @@ class Job:
     """When it came into its present state."""
     cause: str = ""
     """Why it is in its present state, for programs, where the state alone does not say:
-    `max_runtime`, `rejected`, `name_taken` …"""
+    `max_runtime`, `rejected`, `name_taken`, `not_scheduled`, `cannot_schedule`,
+    `dependency` …"""
     message: str = ""
     """The same for people."""
     digest: str = ""
@@ -433,8 +487,9 @@ class Job:
 
     @property
     def waits(self) -> bool:
-        """Waits for slots (a job in back-off waits for a time instead)."""
-        return self.state in WAITING_STATES
+        """Waits for slots (a job in back-off waits for a time instead, one that comes `after`
+        others for these)."""
+        return self.state in WAITING_STATES and not self.after
 
     @property
     def active(self) -> bool:
@@ -454,6 +509,8 @@ class Submission:
     demand: Demand
     pools: tuple[str, ...] = ()
     """Pools asked for by name, the most welcome first; empty: every pool of that instance type."""
+    parts: tuple[tuple[str, Demand], ...] = ()
+    """Where it runs over several pools at once: what it needs in each."""
     priority: int = 0
     preemptible: bool = True
     min_runtime: int = 0
@@ -462,6 +519,10 @@ class Submission:
     workload: Workload = Workload.TRAINING
     project: str = ""
     priority_class: str = ""
+    group: str = ""
+    """The group that it is a member of; empty: none."""
+    after: tuple[str, ...] = ()
+    """The jobs that have to complete before it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -484,3 +545,4 @@ class Snapshot:
     departments: tuple[Department, ...] = ()
     classes: tuple[PriorityClass, ...] = ()
     groups: tuple[Group, ...] = ()
+    scheduler: SchedulerSettings | None = None

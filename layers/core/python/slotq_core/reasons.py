@@ -11,6 +11,9 @@ from typing import ClassVar
 
 from slotq_core.moments import iso
 
+Number = str | int | tuple[str, ...] | None
+"""What a reason says of itself, by field."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reason:
@@ -22,7 +25,7 @@ class Reason:
         """One sentence for people, with the numbers in it."""
         raise NotImplementedError
 
-    def numbers(self) -> dict[str, str | int | None]:
+    def numbers(self) -> dict[str, Number]:
         """The fields by name, for JSON."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
@@ -183,6 +186,34 @@ class ShareUsed(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class JobLimitReached(Reason):
+    """The scheduler's `max_jobs` hold slots already: nothing more is tried."""
+
+    code: ClassVar[str] = "job_limit_reached"
+    active: int
+    limit: int
+
+    def sentence(self) -> str:
+        return f"{_jobs(self.active)} of at most {self.limit} in all hold slots or are owed them"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepLimit(Reason):
+    """As many jobs of its sweep as may hold slots already."""
+
+    code: ClassVar[str] = "sweep_limit"
+    group: str
+    active: int
+    limit: int
+
+    def sentence(self) -> str:
+        return (
+            f"{_jobs(self.active)} of sweep {self.group} hold slots or are owed them, of at most "
+            f"{self.limit} at once"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PoolBacksOff(Reason):
     """SageMaker had no capacity for the pool lately; nothing starts there for now."""
 
@@ -250,6 +281,33 @@ class BackingOff(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WaitsForJobs(Reason):
+    """Comes after other jobs, which have not completed yet."""
+
+    code: ClassVar[str] = "waits_for_jobs"
+    jobs: tuple[str, ...]
+
+    def sentence(self) -> str:
+        one = len(self.jobs) == 1
+        return f"comes after {', '.join(self.jobs)}, which {'has' if one else 'have'} to complete"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TriesAgain(Reason):
+    """Waits for the next attempt to start it, as the scheduler settings have it."""
+
+    code: ClassVar[str] = "tries_again"
+    until: int
+    attempts: int
+    """How many were in vain so far."""
+    cause: str
+    """What was in the way at the last one."""
+
+    def sentence(self) -> str:
+        return f"is tried again at {iso(self.until)}: {self.cause}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PoolsTooSmall(Reason):
     """None of its pools is large enough any more, or it has none left."""
 
@@ -265,6 +323,53 @@ class PoolsTooSmall(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class GangIncomplete(Reason):
+    """Too few members of its gang wait: others are being stopped, back off, or are yet to come."""
+
+    code: ClassVar[str] = "gang_incomplete"
+    group: str
+    needed: int
+    waiting: int
+    missing: tuple[str, ...]
+    """Mandatory members that are not among them."""
+
+    def sentence(self) -> str:
+        text = f"gang {self.group} starts with {self.needed} jobs at once; {self.waiting} wait"
+        return f"{text}, without {', '.join(self.missing)}" if self.missing else text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GangBlocked(Reason):
+    """Its pools have no room for enough of its gang at once."""
+
+    code: ClassVar[str] = "gang_blocked"
+    group: str
+    needed: int
+    drains: str
+    """The pool that is kept free for this job; empty: none."""
+
+    def sentence(self) -> str:
+        text = f"gang {self.group} needs room for {self.needed} of its jobs at once"
+        return f"{text}; pool {self.drains} is kept free for it" if self.drains else text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NeedsSeveralPools(Reason):
+    """The pools that it runs over have no room for all of its parts at once."""
+
+    code: ClassVar[str] = "needs_several_pools"
+    needed: tuple[tuple[str, int], ...]
+    """Slots by pool."""
+    drains: str
+    """A pool that is kept free for it; empty: none."""
+
+    def sentence(self) -> str:
+        parts = " and ".join(f"{_slots(slots)} in pool {pool}" for pool, slots in self.needed)
+        kept = f"; pool {self.drains} is kept free for it" if self.drains else ""
+        return f"needs {parts} at the same time{kept}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NextPass(Reason):
     """Nothing keeps it: it starts with the next pass, which is on its way."""
 
@@ -277,6 +382,10 @@ class NextPass(Reason):
 
 def _slots(n: int) -> str:
     return _units(n, "slots")
+
+
+def _jobs(n: int) -> str:
+    return _units(n, "jobs")
 
 
 def _units(n: int, resource: str) -> str:

@@ -43,9 +43,9 @@ class Palette:
         return self._colours.get(group, _GREY)
 
     def label(self, group: str) -> str:
-        if self.by_project or group == OTHERS:
-            return group or "no project"
-        return f"priority {group}"
+        if group == OTHERS:
+            return OTHERS
+        return f"{'project' if self.by_project else 'priority'} {group}"
 
     def _own(self, job: JobSpec) -> str:
         return job.project or "" if self.by_project else str(self._scenario.priority_of(job))

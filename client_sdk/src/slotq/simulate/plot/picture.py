@@ -26,12 +26,18 @@ KINDS = (".html", ".png")
 
 def save(path: Path, scenario: Scenario, record: Record, *, title: str) -> None:
     """Write the picture of a run. The suffix is one of `KINDS`. Raises OSError."""
-    figure = _figure(scenario, record, title)
-    if path.suffix == ".png":
-        figure.savefig(path, dpi=150)
-        return
-    svg = StringIO()
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "slotq"}):
+    with mpl.rc_context(
+        {
+            "text.parse_math": False,  # A "$" in a name is no formula.
+            "svg.fonttype": "none",  # Text stays text, which can be searched.
+            "svg.hashsalt": "slotq",  # The same run gives the same file.
+        }
+    ):
+        figure = _figure(scenario, record, title)
+        if path.suffix == ".png":
+            figure.savefig(path, dpi=150)
+            return
+        svg = StringIO()
         figure.savefig(svg, format="svg", metadata={"Date": None})
     path.write_text(_page(svg.getvalue(), title), encoding="utf-8")
 

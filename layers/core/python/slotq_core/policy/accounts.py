@@ -11,14 +11,27 @@ it names.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from slotq_core.model import EVERYWHERE, Demand, Department, Job, JobState, Project, Snapshot
+from slotq_core.model import (
+    EVERYWHERE,
+    Demand,
+    Department,
+    Fairness,
+    Job,
+    JobState,
+    Project,
+    Snapshot,
+)
 from slotq_core.policy.fit import PoolRoom
+from slotq_core.policy.parallel import wanting
 from slotq_core.policy.shares import Sharer, divide
 
 NOTHING = Demand()
+INFINITE = float("inf")
 
 Deprivation = tuple[bool, bool, int, float, int, str]
 
@@ -37,6 +50,8 @@ class Account:
     """By resource; one that is not there has none."""
     share: Demand = field(default_factory=Demand)
     """Its fair share, fixed for the plan."""
+    deserved: Demand = field(default_factory=Demand)
+    """What "dominant share" is a part of: the larger of quota and share, up to the limit."""
     used: Demand = field(default_factory=Demand)
     """Held, in fairness' eyes."""
     fixed: Demand = field(default_factory=Demand)
@@ -44,8 +59,6 @@ class Account:
     stopping: Demand = field(default_factory=Demand)
     asked: Demand = field(default_factory=Demand)
     """What it holds and waits for in all."""
-    moves: int = 0
-    """How often `used` has changed: what was made of it before is stale."""
 
     @property
     def key(self) -> str:
@@ -54,10 +67,10 @@ class Account:
 
     def over_share(self, gone: Demand = NOTHING) -> bool:
         """Over when it is in any resource."""
-        return not self._within(self.share, NOTHING - gone)
+        return any(self.used[name] - gone[name] > self.share[name] for name in self.resources)
 
     def over_quota(self, gone: Demand = NOTHING) -> bool:
-        return not self._within(self.quota, NOTHING - gone)
+        return any(self.used[name] - gone[name] > self.quota[name] for name in self.resources)
 
     def in_share(self, demand: Demand) -> bool:
         """Whether it stays within its fair share, in all resources, with the demand."""
@@ -78,24 +91,18 @@ class Account:
         held = self.used + self.stopping - gone + demand
         return all(held[name] <= most for name, most in self.limit.items() if name in demand)
 
-    def dominant(self, demand: Demand = NOTHING) -> float:
-        """The largest part that it has of what it deserves, in any resource, with the demand."""
-        parts = (
-            _ratio(self.used[name] + demand[name], self._deserves(name)) for name in self.resources
-        )
-        return max(parts, default=0.0)
-
     def deprivation(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> Deprivation:
         """Who is served first between projects, and between departments: smaller is more deprived.
 
         "Not over its fair share; within quota after this job; project priority; lower dominant
         share with this job counted; older; name."
         """
+        after = (self.used - gone if gone else self.used) + demand
         return (
             self.over_share(gone),
-            self.over_quota(gone - demand),
+            any(after[name] > self.quota[name] for name in self.resources),
             -self.owner.priority,
-            self.dominant(demand - gone),
+            self._largest_part(after, self.deserved),
             self.age,
             self.name,
         )
@@ -103,15 +110,19 @@ class Account:
     def stretch(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> float:
         """What it holds over its fair share, as a ratio: above 1 it has more than it deserves."""
         held = self.used - gone + demand
-        parts = (_ratio(held[name], self.share[name]) for name in self.resources)
-        return max(parts, default=0.0)
-
-    def _deserves(self, resource: str) -> int:
-        deserved = max(self.quota[resource], self.share[resource])
-        return min(deserved, self.limit.get(resource, deserved))
+        return self._largest_part(held, self.share)
 
     def _within(self, bound: Demand, demand: Demand) -> bool:
         return all(self.used[name] + demand[name] <= bound[name] for name in self.resources)
+
+    def _largest_part(self, held: Demand, base: Demand) -> float:
+        """The largest part that is held of the base, in any resource."""
+        parts = [
+            held[name] / base[name] if base[name] > 0 else INFINITE
+            for name in self.resources
+            if held[name] > 0
+        ]
+        return max(parts, default=0.0)
 
 
 Chain = tuple[Account, ...]
@@ -135,6 +146,12 @@ class Accounts:
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
         self._resources = _shared_resources(owners)
         self._books: dict[tuple[str, str], Chain] = {}
+        self._moved: dict[str, str] = {}
+        self._over: dict[str, set[str]] = defaultdict(set)
+        """By scope, the projects over their quota or share. Kept, for each reclaim asks for them
+        and few ever are."""
+        self._before: list[tuple[Job, str, list[tuple[Account, Demand, Demand, Demand]]]] = []
+        """What the accounts were before each change, to go back to."""
         for scope in dict.fromkeys(self._scope.values()):
             self._open(snapshot, scope)
         for job in snapshot.active:
@@ -157,6 +174,20 @@ class Accounts:
 
     def give_back(self, job: Job, pool: str) -> None:
         self._move(job, pool, NOTHING - job.demand)
+
+    def may_give(self, mine: Chain, pool: str) -> AbstractSet[str]:
+        """The projects outside of which nobody has anything that the first of the chain could
+        reclaim: those over their quota or share, or everyone where in-quota work may be taken."""
+        top = mine[-1].owner
+        if isinstance(top, Department) and top.fairness is Fairness.FULL:
+            return self._projects.keys()
+        return self._over[self._scope[pool]]
+
+    def moved(self) -> dict[str, str]:
+        """The projects whose accounts have moved since this was last asked, each with the key of
+        the last account of its chain."""
+        moved, self._moved = self._moved, {}
+        return moved
 
     def limits_allow(self, job: Job, pool: str, *, gone: Demand = NOTHING) -> bool:
         """Whether the limits of its project and department have room for the job."""
@@ -184,12 +215,39 @@ class Accounts:
         for account in self.of(victim, pool):
             account.stopping += victim.demand
 
+    def mark(self) -> int:
+        """This moment, for `back_to`."""
+        return len(self._before)
+
+    def back_to(self, mark: int) -> None:
+        """Everything as it was at that moment."""
+        while len(self._before) > mark:
+            job, pool, amounts = self._before.pop()
+            for account, used, fixed, stopping in amounts:
+                account.used, account.fixed, account.stopping = used, fixed, stopping
+            self._note(job, pool)
+
     def _move(self, job: Job, pool: str, amount: Demand) -> None:
-        for account in self.of(job, pool):
+        chain = self.of(job, pool)
+        before = [(each, each.used, each.fixed, each.stopping) for each in chain]
+        self._before.append((job, pool, before))
+        for account in chain:
             account.used += amount
-            account.moves += 1
             if not job.evictable:
                 account.fixed += amount
+        self._note(job, pool)
+
+    def _note(self, job: Job, pool: str) -> None:
+        """The accounts of the job's project in that pool have moved."""
+        chain = self.of(job, pool)
+        if not chain:
+            return
+        self._moved[job.project] = chain[-1].key
+        over = self._over[self._scope.get(pool, EVERYWHERE)]
+        if chain[0].over_share() or chain[0].over_quota():
+            over.add(job.project)
+        else:
+            over.discard(job.project)
 
     def _open(self, snapshot: Snapshot, scope: str) -> None:
         """The accounts of one scope, with their fair shares.
@@ -253,7 +311,7 @@ def _asked(snapshot: Snapshot, scope: str) -> dict[str, Demand]:
         here = scope in {EVERYWHERE, job.attempt.pool}
         if here and job.state is not JobState.STOPPING:
             found[job.project] = found.get(job.project, NOTHING) + job.demand
-    for job in snapshot.waiting:
+    for job in wanting(snapshot):
         if scope == EVERYWHERE or scope in job.pools:
             found[job.project] = found.get(job.project, NOTHING) + job.demand
     return found
@@ -292,9 +350,8 @@ def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
         shares: Mapping[str, int] = divide(total[resource], sharers)
         for each in everyone:
             each.share += Demand({resource: shares[each.key]})
-
-
-def _ratio(amount: int, base: int) -> float:
-    if amount <= 0:
-        return 0.0
-    return amount / base if base > 0 else float("inf")
+    for each in everyone:
+        larger = {name: max(each.quota[name], each.share[name]) for name in each.resources}
+        each.deserved = Demand(
+            {name: min(most, each.limit.get(name, most)) for name, most in larger.items()}
+        )

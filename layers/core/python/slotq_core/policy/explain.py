@@ -7,10 +7,13 @@ from collections.abc import Iterable, Sequence
 from slotq_core.model import Demand, Job, PoolState
 from slotq_core.policy.accounts import Account, Accounts
 from slotq_core.policy.fit import Entitled, PoolRoom
+from slotq_core.policy.gang import Gang
 from slotq_core.policy.preempt import outranks
 from slotq_core.policy.reclaim import may_reclaim
 from slotq_core.policy.victims import freed
 from slotq_core.reasons import (
+    GangBlocked,
+    GangIncomplete,
     HeldForOthers,
     LimitReached,
     LowerRankedProtected,
@@ -66,6 +69,25 @@ def taken_back(job: Job, room: PoolRoom) -> Reason:
     )
 
 
+def incomplete(gang: Gang) -> Reason:
+    """Too few of its members wait for it to start."""
+    here = {job.name for job in gang.waiting}
+    return GangIncomplete(
+        group=gang.group.name,
+        needed=gang.needed,
+        waiting=len(here),
+        missing=tuple(sorted(gang.mandatory - here)),
+    )
+
+
+def gang_blocked(gang: Gang, drain: PoolRoom | None) -> Reason:
+    return GangBlocked(
+        group=gang.group.name,
+        needed=gang.needed,
+        drains=drain.pool.name if drain else "",
+    )
+
+
 def blocked(job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: Entitled) -> Reason:
     """What keeps the job out of the pool where it is nearest to a start."""
     well = [room for room in rooms if not room.unwell]
@@ -79,14 +101,14 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: E
     holder = room.drains_for or room.holder or next(iter(room.claims), "")
     if job.demand.within(room.free_now) and holder:
         return HeldForOthers(pool=room.pool.name, needed=job.demand.slots, free=free, holder=holder)
-    lower = [other for other in room.running if outranks(job, other)]
+    lower = [other for other in room.running(job.project) if outranks(job, other)]
     held = freed(lower)
     if lower and job.demand.within(room.left(job, entitled) + held):
         return LowerRankedProtected(
             pool=room.pool.name,
             needed=job.demand.slots,
             free=free,
-            until=min(_protections(job, room), default=None),
+            until=protection_ends(job, room),
         )
     chain = accounts.of(job, room.pool.name)
     if chain and not may_reclaim(job, chain):
@@ -166,16 +188,9 @@ def _unwell(job: Job, room: PoolRoom) -> Reason:
     return PoolIsProbed(pool=room.pool.name, needed=job.demand.slots, probe=room.probe)
 
 
-def protections_end(job: Job, rooms: Iterable[PoolRoom]) -> Iterable[int]:
-    """The moments at which a job that might be evicted for this one loses its protection."""
-    for room in rooms:
-        if room.protected:
-            yield from _protections(job, room)
-
-
-def _protections(job: Job, room: PoolRoom) -> Iterable[int]:
-    for other in (each for each in room.running if each.name in room.protected):
-        candidate = other.evictable and (other.project != job.project or outranks(job, other))
-        until = room.protected[other.name]
-        if candidate and until is not None:
-            yield until
+def protection_ends(job: Job, room: PoolRoom) -> int | None:
+    """When the first of those that might be evicted for this job loses its protection."""
+    for until, other in room.protections:
+        if other.evictable and (other.project != job.project or outranks(job, other)):
+            return until
+    return None

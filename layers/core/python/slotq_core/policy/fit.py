@@ -10,16 +10,29 @@ out what those ahead were given, so that whoever comes next sees what is left fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import insort
+from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 
 from slotq_core.model import Demand, Job, JobState, Pool, PoolState, Snapshot
 from slotq_core.policy.health import backs_off, probe, probes_until
-from slotq_core.policy.stakes import by_order, is_protected, is_settled, protected_until
+from slotq_core.policy.stakes import Taken, by_order, is_protected, is_settled, protected_until
 
 NOTHING = Demand()
 
 Entitled = Callable[[Job, Job], bool]
 """Whether the first job could evict the second, if that ran where it has its claim."""
+
+
+_State = tuple[
+    Demand,
+    Demand,
+    dict[str, dict[str, Job]],
+    dict[str, list[Job]],
+    set[str],
+    dict[str, Job],
+    str,
+    str,
+]
 
 
 class PoolRoom:
@@ -28,6 +41,7 @@ class PoolRoom:
     __slots__ = (
         "_candidates",
         "_now",
+        "_running",
         "claims",
         "coming",
         "drains_for",
@@ -38,9 +52,8 @@ class PoolRoom:
         "pool",
         "probe",
         "probed_until",
-        "protected",
+        "protections",
         "rests",
-        "running",
         "size",
     )
 
@@ -55,23 +68,24 @@ class PoolRoom:
     ) -> None:
         """`min_runtimes`: by project, how long its attempts are safe from eviction (ms)."""
         used = stopping = NOTHING
-        self.running: list[Job] = []
-        """Starting and running jobs, and those given slots in this plan."""
+        self._now = now
+        self._running: dict[str, dict[str, Job]] = {}
+        self._candidates: dict[str, list[Job]] = {}
+        self.protections: list[tuple[int | None, Job]] = []
+        """Those inside a `min_runtime`, and until when, the first to end first; None: from a start
+        that is yet to come."""
         for job in active:
             used = used + job.demand
             if job.state is JobState.STOPPING:
                 stopping = stopping + job.demand
             else:
-                self.running.append(job)
+                self._run(job, pool, min_runtimes.get(job.project, 0))
+        self.protections.sort(key=lambda each: (each[0] is None, each[0] or 0, each[1].name))
+        for candidates in self._candidates.values():
+            candidates.sort(key=self._by_order)
         self.pool = pool
         self.placed: set[str] = set()
         """Those given slots in this plan: to take these back evicts nobody."""
-        self.protected = {
-            job.name: protected_until(job, pool, min_runtimes.get(job.project, 0))
-            for job in self.running
-            if is_protected(job, pool, min_runtimes.get(job.project, 0), now)
-        }
-        """Those inside a `min_runtime`, and until when; None: from a start that is yet to come."""
         self.size = pool.size(now)
         self.free = self.size - used
         """What nobody ahead has been given; negative where the pool shrank below its use."""
@@ -90,19 +104,18 @@ class PoolRoom:
         self.probe = probing.name if probing else ""
         """The one job that tries whether capacity is back; nothing else starts meanwhile."""
         self.probed_until = probes_until(probing) if probing else None
-        self._now = now
-        self._candidates: list[Job] | None = None
 
-    def candidates(self) -> list[Job]:
-        """Those that may be stopped, in the order in which they are taken."""
-        if self._candidates is None:
-            stoppable = (
-                job
-                for job in self.running
-                if job.evictable and is_settled(job) and job.name not in self.protected
-            )
-            self._candidates = sorted(stoppable, key=lambda job: by_order(job, self._now))
-        return self._candidates
+    def running(self, project: str) -> Iterable[Job]:
+        """The project's starting and running jobs, and those given slots in this plan."""
+        return self._running.get(project, {}).values()
+
+    def candidates(self, project: str) -> Sequence[Job]:
+        """Those of the project that may be stopped, in the order in which they are taken."""
+        return self._candidates.get(project, ())
+
+    def may_give(self) -> KeysView[str]:
+        """The projects that have candidates."""
+        return self._candidates.keys()
 
     def left(self, job: Job, entitled: Entitled) -> Demand:
         """Free and coming together, less what is owed to others.
@@ -132,9 +145,10 @@ class PoolRoom:
     def give(self, job: Job) -> None:
         """A job starts: its slots are used up for those behind."""
         self.free = self.free - job.demand
-        self.running.append(job)
         self.placed.add(job.name)
-        self._candidates = None
+        self._running.setdefault(job.project, {})[job.name] = job
+        if job.evictable:
+            insort(self._candidates.setdefault(job.project, []), job, key=self._by_order)
         if self.pool.health.errors:
             self.probe = job.name
 
@@ -150,13 +164,53 @@ class PoolRoom:
 
     def evict(self, victim: Job) -> None:
         """What it held is coming free; at once, where it was only given it in this plan."""
-        self.running.remove(victim)
-        self._candidates = None
+        del self._running[victim.project][victim.name]
+        others = [each for each in self.candidates(victim.project) if each.name != victim.name]
+        if others:
+            self._candidates[victim.project] = others
+        else:
+            del self._candidates[victim.project]
         if victim.name in self.placed:
             self.placed.remove(victim.name)
             self.free = self.free + victim.demand
         else:
             self.coming = self.coming + victim.demand
+
+    def state(self) -> _State:
+        """What the walk has changed, to go back to."""
+        return (
+            self.free,
+            self.coming,
+            {project: dict(jobs) for project, jobs in self._running.items()},
+            {project: list(jobs) for project, jobs in self._candidates.items()},
+            set(self.placed),
+            dict(self.claims),
+            self.holder,
+            self.probe,
+        )
+
+    def back_to(self, state: _State) -> None:
+        """A state may be gone back to once."""
+        (
+            self.free,
+            self.coming,
+            self._running,
+            self._candidates,
+            self.placed,
+            self.claims,
+            self.holder,
+            self.probe,
+        ) = state
+
+    def _run(self, job: Job, pool: Pool, project_min: int) -> None:
+        self._running.setdefault(job.project, {})[job.name] = job
+        if is_protected(job, pool, project_min, self._now):
+            self.protections.append((protected_until(job, pool, project_min), job))
+        elif job.evictable and is_settled(job):
+            self._candidates.setdefault(job.project, []).append(job)
+
+    def _by_order(self, job: Job) -> Taken:
+        return by_order(job, self._now)
 
     def _owed(self, job: Job, entitled: Entitled) -> Demand:
         owed = NOTHING

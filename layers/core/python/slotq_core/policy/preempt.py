@@ -68,9 +68,8 @@ class Preemption:
 def _outranked(job: Job, rooms: Iterable[PoolRoom]) -> list[Job]:
     found: list[Job] = []
     for room in rooms:
-        for other in room.candidates():
+        for other in room.candidates(job.project):
             if rank(other) >= rank(job):
                 break  # They come in the order of their ranks.
-            if other.project == job.project:
-                found.append(other)
+            found.append(other)
     return found

@@ -44,16 +44,12 @@ def _in_pool(job: Job, room: PoolRoom, accounts: Accounts, entitled: Entitled) -
     if not may_reclaim(job, mine):
         return None
     left = room.left(job, entitled)
-    by_project: dict[str, list[Job]] = {}
-    for other in room.candidates():
-        if other.project != job.project:
-            by_project.setdefault(other.project, []).append(other)
     taking = _Taking(job, mine)
+    givers = room.may_give() & accounts.may_give(mine, room.pool.name)
+    by_project = [list(room.candidates(giver)) for giver in givers if giver != job.project]
     while not job.demand.within(left + freed(taking.victims)):
         open_to_us = [
-            (accounts.of(waiting[0], room.pool.name), waiting)
-            for waiting in by_project.values()
-            if waiting
+            (accounts.of(waiting[0], room.pool.name), waiting) for waiting in by_project if waiting
         ]
         open_to_us = [
             (chain, each) for chain, each in open_to_us if taking.may_take(each[0], chain)

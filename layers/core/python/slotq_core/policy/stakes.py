@@ -38,7 +38,11 @@ def unsaved(job: Job, now: int) -> int:
     return 0 if since is None else max(0, now - since)
 
 
-def by_order(job: Job, now: int) -> tuple[Rank, int, int, int, str]:
+Taken = tuple[Rank, int, int, int, str]
+"""A place among candidates for an eviction."""
+
+
+def by_order(job: Job, now: int) -> Taken:
     """The order in which candidates for an eviction are taken: "lowest rank, then least time since
     the last reported checkpoint (else since the attempt's start), then larger, then later entry,
     then name"."""
