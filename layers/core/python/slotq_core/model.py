@@ -7,7 +7,7 @@ Seconds and ISO 8601 exist only at the edges (`wire`, the adapters, the scenario
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -105,6 +105,9 @@ class Demand(Mapping[str, int]):
 
     def __len__(self) -> int:
         return len(self._amounts)
+
+    def items(self) -> ItemsView[str, int]:
+        return self._amounts.items()
 
     def __hash__(self) -> int:
         return hash(tuple(self._amounts.items()))

@@ -59,6 +59,8 @@ class Account:
     stopping: Demand = field(default_factory=Demand)
     asked: Demand = field(default_factory=Demand)
     """What it holds and waits for in all."""
+    known: dict[Demand, Deprivation] = field(default_factory=dict)
+    """Its deprivation by the demand asked for, as long as `used` stands."""
 
     @property
     def key(self) -> str:
@@ -90,6 +92,13 @@ class Account:
             return True
         held = self.used + self.stopping - gone + demand
         return all(held[name] <= most for name, most in self.limit.items() if name in demand)
+
+    def asking(self, demand: Demand) -> Deprivation:
+        """`deprivation` with the demand, made once for each until the account moves."""
+        known = self.known.get(demand)
+        if known is None:
+            known = self.known[demand] = self.deprivation(demand)
+        return known
 
     def deprivation(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> Deprivation:
         """Who is served first between projects, and between departments: smaller is more deprived.
@@ -191,7 +200,10 @@ class Accounts:
 
     def limits_allow(self, job: Job, pool: str, *, gone: Demand = NOTHING) -> bool:
         """Whether the limits of its project and department have room for the job."""
-        return all(account.room(job.demand, gone) for account in self.of(job, pool))
+        return all(
+            not account.limit or account.room(job.demand, gone)
+            for account in self.of(job, pool)
+        )
 
     def quotas_allow(self, job: Job, pool: str) -> bool:
         """ "Any non-preemptible job, whatever its class, is bound by quota": with it admitted, what
@@ -242,6 +254,8 @@ class Accounts:
         chain = self.of(job, pool)
         if not chain:
             return
+        for account in chain:
+            account.known.clear()
         self._moved[job.project] = chain[-1].key
         over = self._over[self._scope.get(pool, EVERYWHERE)]
         if chain[0].over_share() or chain[0].over_quota():

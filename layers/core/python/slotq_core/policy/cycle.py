@@ -100,7 +100,7 @@ class _Walk:
         self._parallel = Parallel(snapshot)
         self._gangs = gangs(snapshot)
         self._waiting = {job.name: job for job in snapshot.waiting}
-        self._rooms = rooms_of(snapshot, sorted(snapshot.waiting, key=position), now)
+        self._rooms = rooms_of(snapshot, now)
         self.accounts = Accounts(snapshot)
         self._preemption = Preemption(
             everywhere=self._rooms, accounts=self.accounts, entitled=self._entitled, now=now
@@ -403,6 +403,9 @@ class _Walk:
 
     def _wake(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
         """The moments at which time alone may change something for the job."""
+        rooms = [room for room in rooms if room.timed]
+        if not rooms:
+            return
         moments = [due_at(job, room) for room in rooms]
         moments += [room.pool.health.not_before for room in rooms]
         moments += [room.pool.health.learned_until for room in rooms]

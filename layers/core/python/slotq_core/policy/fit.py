@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 
 from slotq_core.model import Demand, Job, JobState, Pool, PoolState, Snapshot
 from slotq_core.policy.health import backs_off, probe, probes_until
+from slotq_core.policy.order import position
 from slotq_core.policy.stakes import Taken, by_order, is_protected, is_settled, protected_until
 
 NOTHING = Demand()
@@ -55,6 +56,7 @@ class PoolRoom:
         "protections",
         "rests",
         "size",
+        "timed",
     )
 
     def __init__(
@@ -104,6 +106,11 @@ class PoolRoom:
         self.probe = probing.name if probing else ""
         """The one job that tries whether capacity is back; nothing else starts meanwhile."""
         self.probed_until = probes_until(probing) if probing else None
+        moments = (self.probed_until, pool.reserve_after, pool.health.not_before)
+        self.timed = bool(self.protections or pool.health.learned_until) or any(
+            at is not None for at in moments
+        )
+        """Whether time alone may change anything here."""
 
     def running(self, project: str) -> Iterable[Job]:
         """The project's starting and running jobs, and those given slots in this plan."""
@@ -123,9 +130,10 @@ class PoolRoom:
         A claim counts for everyone but a job entitled to evict its holder, and claimants ahead of
         it ("claims are served in the policy's order").
         """
-        if job.claim and job.claim.pool == self.pool.name:
-            return self.free + self.coming
-        return self.free + self.coming - self._owed(job, entitled)
+        both = self.free + self.coming
+        if not self.claims or (job.claim and job.claim.pool == self.pool.name):
+            return both
+        return both - self._owed(job, entitled)
 
     def fits_now(self, job: Job, entitled: Entitled) -> bool:
         return job.demand.within(self.free) and job.demand.within(self.left(job, entitled))
@@ -220,14 +228,14 @@ class PoolRoom:
         return owed
 
 
-def rooms_of(snapshot: Snapshot, ordered: Iterable[Job], now: int) -> dict[str, PoolRoom]:
-    """A fresh sheet for every pool. `ordered`: what waits, in the policy's order."""
+def rooms_of(snapshot: Snapshot, now: int) -> dict[str, PoolRoom]:
+    """A fresh sheet for every pool."""
     active: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     claimants: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     for job in snapshot.active:
         if job.attempt and job.attempt.pool in active:
             active[job.attempt.pool].append(job)
-    for job in ordered:
+    for job in sorted((job for job in snapshot.waiting if job.claim), key=position):
         if job.claim and job.claim.pool in claimants:
             claimants[job.claim.pool].append(job)
     minima = {each.name: each.min_runtime for each in snapshot.projects if each.min_runtime}

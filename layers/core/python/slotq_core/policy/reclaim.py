@@ -43,10 +43,12 @@ def _in_pool(job: Job, room: PoolRoom, accounts: Accounts, entitled: Entitled) -
     mine = accounts.of(job, room.pool.name)
     if not may_reclaim(job, mine):
         return None
-    left = room.left(job, entitled)
-    taking = _Taking(job, mine)
     givers = room.may_give() & accounts.may_give(mine, room.pool.name)
     by_project = [list(room.candidates(giver)) for giver in givers if giver != job.project]
+    if not by_project:
+        return None  # What fits without an eviction has been served before.
+    left = room.left(job, entitled)
+    taking = _Taking(job, mine)
     while not job.demand.within(left + freed(taking.victims)):
         open_to_us = [
             (accounts.of(waiting[0], room.pool.name), waiting) for waiting in by_project if waiting

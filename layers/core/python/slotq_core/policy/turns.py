@@ -124,7 +124,7 @@ class Turns:
         if heads := self._heads.get(project):
             job = heads[0].job
             chain = self._accounts.of(job, job.pools[0])
-            key = chain[0].deprivation(job.demand) if chain else (self._ages[project],)
+            key = chain[0].asking(job.demand) if chain else (self._ages[project],)
             now = self._where[project] = chain[-1].key if chain else NO_BOOKS
             self._projects[now].put(project, key)
             yield now
@@ -137,4 +137,4 @@ class Turns:
             return
         job = self._heads[project][0].job
         chain = self._accounts.of(job, job.pools[0])
-        self._departments.put(department, chain[-1].deprivation(job.demand) if chain else ())
+        self._departments.put(department, chain[-1].asking(job.demand) if chain else ())
