@@ -6,11 +6,13 @@ A new rule is a function here and a line in `CHECKS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from slotq.simulate.faults import Fault, Loc, listed
 from slotq.simulate.sections import DepartmentSpec, ProjectSpec, UserGroupSpec, UserSpec
 from slotq_core import model
+from slotq_core.policy.dependencies import circle
 
 if TYPE_CHECKING:
     from slotq.simulate.scenario import Scenario
@@ -119,6 +121,19 @@ def turns_come_to_an_end(scenario: Scenario) -> Iterator[Fault]:
         )
 
 
+def changes_are_of_what_there_is(scenario: Scenario) -> Iterator[Fault]:
+    for place, pool in enumerate(scenario.pools):
+        named: list[tuple[Loc, model.Demand]] = [(("pools", place, "foreign"), pool.foreign)]
+        for index, change in enumerate(pool.changes):
+            where: Loc = ("pools", place, "changes", index)
+            named.append(((*where, "capacity"), change.capacity or model.Demand()))
+            named.append(((*where, "foreign"), change.foreign or model.Demand()))
+        for where, amounts in named:
+            for resource in amounts:
+                if resource not in pool.capacity:
+                    yield _unknown((*where, resource), "resource", resource, pool.capacity)
+
+
 def groups_are_whole(scenario: Scenario) -> Iterator[Fault]:
     """A gang has members, its mandatory ones among them, all of one project."""
     for place, group in enumerate(scenario.groups):
@@ -136,15 +151,40 @@ def groups_are_whole(scenario: Scenario) -> Iterator[Fault]:
                 ("groups", place, "min_members"),
                 f"it has {len(members)} members, fewer than {group.min_members}",
             )
-        if len(projects) > 1:
+        if len(projects) > 1 and group.max_parallel is None:
             yield Fault(
                 ("groups", place, "name"),
                 f"a gang is of one project; its members are of {listed(projects)}",
             )
 
 
+def dependencies_end(scenario: Scenario) -> Iterator[Fault]:
+    """Each on another job of the file, and none of them in a circle. A gang starts as one, so it
+    stands for its members here."""
+    jobs = {job.name for job in scenario.jobs}
+    sweeps = {group.name for group in scenario.groups if group.max_parallel is not None}
+    units = {
+        job.name: f"gang {job.group}" if job.group and job.group not in sweeps else job.name
+        for job in scenario.jobs
+    }
+    after: dict[str, set[str]] = {}
+    for place, job in enumerate(scenario.jobs):
+        for index, name in enumerate(job.after):
+            where = ("jobs", place, "after", index)
+            if name not in jobs:
+                yield _unknown(where, "job", name, jobs)
+                continue
+            after.setdefault(units[job.name], set()).add(units[name])
+    if found := circle(after):
+        places = [place for place, job in enumerate(scenario.jobs) if units[job.name] == found[0]]
+        yield Fault(
+            ("jobs", places[0], "after"),
+            f"each would come after the next: {' -> '.join(found)}",
+        )
+
+
 def what_runs_at_the_start_fits(scenario: Scenario) -> Iterator[Fault]:
-    room = {pool.name: pool.capacity for pool in scenario.pools}
+    room = {pool.name: pool.capacity - pool.foreign for pool in scenario.pools}
     for place, job in enumerate(scenario.jobs):
         if job.pool not in room or job.running_since is None:
             continue
@@ -185,7 +225,10 @@ def quotas_are_of_one_kind(scenario: Scenario) -> Iterator[Fault]:
 def expectations_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
     jobs = {job.name for job in scenario.jobs}
     projects = {project.name for project in scenario.projects}
+    until = inf if scenario.until is None else scenario.until
     for place, expected in enumerate(scenario.expect):
+        if not isinstance(expected.at, str) and expected.at > until:
+            yield Fault(("expect", place, "at"), "that is after until: the run ends before")
         for key in ("states", "started", "evictions"):
             for name in getattr(expected, key):
                 if name not in jobs:
@@ -205,7 +248,9 @@ CHECKS: tuple[Check, ...] = (
     jobs_name_what_there_is,
     limits_name_what_there_is,
     turns_come_to_an_end,
+    changes_are_of_what_there_is,
     groups_are_whole,
+    dependencies_end,
     what_runs_at_the_start_fits,
     quotas_are_of_one_kind,
     expectations_name_what_there_is,

@@ -7,16 +7,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import IntEnum
 
-from slotq.simulate.record import Record
+from slotq.simulate.fates import Fate, fate_of
+from slotq.simulate.record import REFUSED, Record
 from slotq.simulate.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.sections import JobSpec
 from slotq_core.errors import Refused
 from slotq_core.lifecycle import move
-from slotq_core.model import AUTO, Attempt, Group, Job, JobState, Snapshot, Yielded
+from slotq_core.model import (
+    AUTO,
+    Attempt,
+    AttemptOutcome,
+    Group,
+    Job,
+    JobState,
+    Snapshot,
+    Yielded,
+)
 from slotq_core.policy.admission import admit, check_gang
 from slotq_core.policy.apply import cancelled, steps
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.demote import admitted_in
+from slotq_core.policy.dependencies import consequences
+from slotq_core.policy.health import after_a_start, after_capacity_error
 from slotq_core.policy.plan import Plan
 from slotq_core.policy.retry import Ending, after_end
 from slotq_core.policy.slices import after_yield
@@ -31,9 +43,11 @@ class Due(IntEnum):
     END = 0
     """Work that ends at the moment it is stopped has ended: completed always wins."""
     STOPPED = 1
-    SUBMIT = 2
-    CANCEL = 3
-    PASS = 4
+    CHANGE = 2
+    """Of a pool: whoever comes at that moment finds it as it is from then on."""
+    SUBMIT = 3
+    CANCEL = 4
+    PASS = 5
 
 
 Watcher = Callable[[Snapshot, Plan, int], None]
@@ -54,6 +68,7 @@ class _World:
         self._configuration = scenario.configuration()
         self._rights = scenario.rights
         self._pools = {pool.name: pool for pool in self._configuration.pools}
+        self._changes = list(scenario.changes())
         self._stop_time = {spec.name: spec.stop_seconds for spec in scenario.pools}
         self._specs = {spec.name: spec for spec in scenario.jobs}
         self._left = {spec.name: spec.runtime for spec in scenario.jobs}
@@ -62,11 +77,16 @@ class _World:
         self._groups = {group.name: group for group in self._configuration.groups}
         self._refused = refused_gangs(scenario)
         self._yields: tuple[Yielded, ...] = ()
+        self._followers = followers_of(scenario)
+        self._states = {spec.name: JobState.PENDING for spec in scenario.jobs}
+        """Of every job of the file, submitted yet or not, until it is refused."""
         self._due: list[tuple[int, Due, str, int]] = []
         self.record = Record()
 
     def run(self) -> Record:
         self._jobs.update((job.name, job) for job in running_jobs(self._scenario))
+        for number, (t, pool, _) in enumerate(self._changes):
+            self._push(t, Due.CHANGE, pool, number)
         for spec in self._scenario.jobs:
             self._announce(spec)
         self._push(0, Due.PASS, "")
@@ -83,17 +103,19 @@ class _World:
     def _announce(self, spec: JobSpec) -> None:
         if spec.running_since is not None:
             job = self._jobs[spec.name]
-            self.record.states[job.name].append((0, job.state.value))
+            self.record.begin(job)
             self._push_end(job)
         elif spec.submit_at is not None:
             self._push(spec.submit_at, Due.SUBMIT, spec.name)
         if spec.cancel_at is not None:
             self._push(max(0, spec.cancel_at), Due.CANCEL, spec.name)
 
-    def _take_in(self, now: int, due: Due, name: str, attempt: int) -> None:
+    def _take_in(self, now: int, due: Due, name: str, number: int) -> None:
         match due:
+            case Due.CHANGE:
+                self._pools[name] = self._changes[number][2].applied(self._pools[name])
             case Due.END | Due.STOPPED:
-                self._attempt_over(self._jobs.get(name), due, attempt, now)
+                self._attempt_over(self._jobs.get(name), due, number, now)
             case Due.SUBMIT:
                 self._submit(self._specs[name], now)
             case Due.CANCEL if name in self._jobs:
@@ -104,10 +126,18 @@ class _World:
         try:
             if submission.group in self._refused:
                 raise self._refused[submission.group]
-            pools = list(self._pools.values())
-            job = admit(submission, pools, submitter=spec.user, now=now, rights=self._rights)
+            job = admit(
+                submission,
+                list(self._pools.values()),
+                submitter=spec.user,
+                now=now,
+                states=self._states,
+                rights=self._rights,
+            )
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
+            del self._states[spec.name]
+            self._tell_followers(spec.name, REFUSED, now)
         else:
             self._put(None, job, now)
 
@@ -120,9 +150,19 @@ class _World:
     def _attempt_over(self, job: Job | None, due: Due, attempt: int, now: int) -> None:
         if job is None or job.attempt is None or job.attempt.number != attempt:
             return
-        ending = Ending.COMPLETED if due is Due.END else Ending.STOPPED
+        ending, message = Ending.STOPPED, ""
+        if due is Due.END:
+            fate = self._fate_in_time(job)
+            ending, message = (fate.ending, fate.message) if fate else (Ending.COMPLETED, "")
         self._left[job.name] = self._work_left(job, now)
-        self._put(job, after_end(job, ending, at=now, now=now).job, now)
+        self._put(job, after_end(job, ending, at=now, now=now, message=message).job, now)
+
+    def _fate_in_time(self, job: Job) -> Fate | None:
+        """How it fails before its work is done."""
+        fate, left = self._fate(job), self._left[job.name]
+        if fate is None or fate.after is None:
+            return None
+        return fate if left is None or fate.after < left else None
 
     def _work_left(self, job: Job, now: int) -> int | None:
         spec, left = self._specs[job.name], self._left[job.name]
@@ -149,15 +189,36 @@ class _World:
             self._push(planned.wake_at, Due.PASS, "")
 
     def _run_started(self, now: int) -> bool:
-        """Training begins at once here. Whether any did."""
+        """Training begins at once here, or fails, one after the other as they were started. Whether
+        any did."""
         starting = [job for job in self._jobs.values() if job.state is JobState.STARTING]
         for job in starting:
             assert job.attempt is not None
+            fate = self._fate(job)
+            if fate and fate.after is None:
+                self._fail_to_start(job, fate, now)
+                continue
+            pool = self._pools[job.attempt.pool]
+            if pool.health.errors:
+                self._pools[pool.name] = replace(pool, health=after_a_start(pool))
             attempt = replace(job.attempt, created=True, running_since=now)
             running = move(job, JobState.RUNNING, at=now, attempt=attempt)
             self._put(job, running, now)
             self._push_end(running)
         return bool(starting)
+
+    def _fail_to_start(self, job: Job, fate: Fate, now: int) -> None:
+        ended = after_end(job, fate.ending, at=now, now=now, message=fate.message)
+        self._put(job, ended.job, now)
+        if ended.attempt.outcome is AttemptOutcome.NO_CAPACITY:
+            pool = self._pools[ended.attempt.pool]
+            health = after_capacity_error(pool, now=now, message=fate.message)
+            self._pools[pool.name] = replace(pool, health=health)
+
+    def _fate(self, job: Job) -> Fate | None:
+        """How the job's live attempt fails; None where it does not by itself."""
+        assert job.attempt is not None
+        return fate_of(self._specs[job.name].fails, job.attempt.number)
 
     def _snapshot(self) -> Snapshot:
         jobs = self._jobs.values()
@@ -168,19 +229,37 @@ class _World:
             yields=self._yields,
             active=tuple(job for job in jobs if job.active),
             waiting=tuple(job for job in jobs if job.waits),
+            due=tuple(job for job in jobs if job.not_before is not None),
         )
 
     def _put(self, before: Job | None, after: Job, now: int) -> None:
+        self._keep(before, after, now)
+        if after.terminal:
+            self._tell_followers(after.name, after.state, now)
+
+    def _keep(self, before: Job | None, after: Job, now: int) -> None:
         self.record.change(before, after, now)
         self._yields = after_yield(self._yields, before, after, now)
+        self._states[after.name] = after.state
+        self._jobs.pop(after.name, None)  # So that they stand in the order of their last changes.
         if after.terminal:
-            del self._jobs[after.name]
             self._groups.update(with_ended(self._groups, after))
         else:
             self._jobs[after.name] = after
 
+    def _tell_followers(self, name: str, end: str, now: int) -> None:
+        """Those that come after a job which has ended: freed, or cancelled."""
+
+        def waiting(name: str) -> list[Job]:
+            names = self._followers.get(name, ())
+            return [self._jobs[each] for each in names if each in self._jobs]
+
+        for before, after in consequences(name, end, waiting, now):
+            self._keep(before, after, now)
+
     def _push_end(self, job: Job) -> None:
-        left = self._left[job.name]
+        fate = self._fate_in_time(job)
+        left = fate.after if fate else self._left[job.name]
         if left is not None and job.attempt and job.attempt.running_since is not None:
             end = max(0, job.attempt.running_since + left)
             self._push(end, Due.END, job.name, job.attempt.number)
@@ -190,8 +269,18 @@ class _World:
         stop_time = self._stop_time[job.attempt.pool]
         self._push(now + stop_time, Due.STOPPED, job.name, job.attempt.number)
 
-    def _push(self, t: int, due: Due, name: str, attempt: int = 0) -> None:
-        heapq.heappush(self._due, (t, due, name, attempt))
+    def _push(self, t: int, due: Due, name: str, number: int = 0) -> None:
+        """`number`: of the attempt, or of the change."""
+        heapq.heappush(self._due, (t, due, name, number))
+
+
+def followers_of(scenario: Scenario) -> dict[str, list[str]]:
+    """By job: those that come after it."""
+    found: dict[str, list[str]] = {}
+    for spec in scenario.jobs:
+        for name in spec.after:
+            found.setdefault(name, []).append(spec.name)
+    return found
 
 
 def with_ended(groups: Mapping[str, Group], job: Job) -> dict[str, Group]:
@@ -206,7 +295,7 @@ def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
     """Those that even empty pools could not hold, whose jobs are all refused at the door."""
     found: dict[str, Refused] = {}
     configuration = scenario.configuration()
-    for group in configuration.groups:
+    for group in (each for each in configuration.groups if each.max_parallel is None):
         members = [scenario.submission(job) for job in scenario.jobs if job.group == group.name]
         try:
             check_gang(group, members, configuration.pools)

@@ -14,6 +14,9 @@ from pydantic import BeforeValidator, PlainValidator, ValidationError
 from slotq.simulate.faults import Fault, faults_of, refuse, said
 from slotq_core.model import Demand
 
+FAULT, NO_CAPACITY = FAILURES = ("fault", "no_capacity")
+"""How an attempt may fail that never comes to run."""
+
 MOST = 1_000_000
 """The most slots, or units of another resource, that anything may have."""
 
@@ -35,11 +38,23 @@ def _duration(value: object) -> int:
     return seconds
 
 
-def _span(value: object) -> int:
-    seconds = _duration(value)
-    if not seconds:
-        raise ValueError("more than 0 seconds are needed")
-    return seconds
+def _period(value: object) -> int:
+    milliseconds = _seconds(value)
+    if milliseconds <= 0:
+        raise ValueError(f"more than 0 seconds are needed, not {said(value)}")
+    return milliseconds
+
+
+def _failure(value: object) -> int | str | None:
+    if value is None or value in FAILURES:
+        return value
+    try:
+        return _period(value)
+    except ValueError:
+        raise ValueError(
+            "seconds of running after which the attempt fails, one of "
+            f"{', '.join(FAILURES)}, or null is needed, not {said(value)}"
+        ) from None
 
 
 def _whole(low: int, high: int) -> Callable[[object], int]:
@@ -150,8 +165,10 @@ Seconds = Annotated[int, BeforeValidator(_seconds)]
 """Seconds in the file, whole milliseconds here."""
 Duration = Annotated[int, BeforeValidator(_duration)]
 """The same, not negative."""
-Span = Annotated[int, BeforeValidator(_span)]
-"""The same, and longer than nothing."""
+Period = Annotated[int, BeforeValidator(_period)]
+"""The same, more than nothing."""
+Failure = Annotated[int | str | None, BeforeValidator(_failure)]
+"""How one attempt fails."""
 Moment = Annotated[int | Literal["end"], BeforeValidator(_moment)]
 Count = Annotated[int, BeforeValidator(_whole(0, MOST))]
 Positive = Annotated[int, BeforeValidator(_whole(1, MOST))]
@@ -167,6 +184,8 @@ Capacity = Annotated[Demand, PlainValidator(_vector(1, 1))]
 """Slots, or amounts by resource: `2`, `{slots: 2, gpus: 16}`."""
 Vector = Annotated[Demand, PlainValidator(_vector(0, 1))]
 """What a job needs."""
+Amounts = Annotated[Demand, PlainValidator(_vector(1, 0))]
+"""The new capacity of some resources."""
 Use = Annotated[Demand, PlainValidator(_vector(0, 0))]
 """What is in use of a pool."""
 Limits = Annotated[dict[str, dict[str, int]], BeforeValidator(_limits)]

@@ -7,25 +7,29 @@ sections at once stands in `checks`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from slotq.simulate.faults import Fault, refuse
 from slotq.simulate.fields import (
+    Amounts,
     Capacity,
     Count,
     Duration,
+    Failure,
     Flag,
     Limits,
     MaybeName,
     Moment,
     Name,
+    Period,
     Positive,
     Priority,
     Quota,
     Seconds,
-    Span,
+    Use,
     Value,
     Vector,
 )
@@ -44,14 +48,43 @@ class Section(BaseModel):
         return tuple(field.alias or name for name, field in cls.model_fields.items())
 
 
+class ChangeSpec(Section):
+    """What becomes of a pool at a moment. What is not named stays."""
+
+    at: Duration
+    capacity: Amounts | None = None
+    """Of the resources that it names; a bare number is one of slots."""
+    foreign: Use | None = None
+    state: model.PoolState | None = None
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if self.capacity is None and self.foreign is None and self.state is None:
+            raise ValueError("a change needs capacity, foreign or state")
+        return self
+
+    def applied(self, pool: model.Pool) -> model.Pool:
+        """The pool after it."""
+        return replace(
+            pool,
+            capacity=model.Demand({**pool.capacity, **(self.capacity or {})}),
+            foreign=pool.foreign if self.foreign is None else self.foreign,
+            state=self.state or pool.state,
+        )
+
+
 class PoolSpec(Section):
     name: Annotated[Name, Field(max_length=40)]
     capacity: Capacity
+    foreign: Use = model.Demand()
+    """What training jobs outside the queue occupy of it."""
+    state: model.PoolState = model.PoolState.ACTIVE
+    changes: tuple[ChangeSpec, ...] = ()
     stop_seconds: Duration = 0
     reserve_after: Duration | None = None
     min_runtime: Duration = 0
     max_min_runtime: Duration = 0
-    time_slice: Span | None = None
+    time_slice: Period | None = None
 
 
 class DepartmentSpec(Section):
@@ -105,19 +138,51 @@ class UserSpec(Section):
         return model.User(name=self.name, limits=self.limits, groups=self.groups)
 
 
+class SchedulerSpec(Section):
+    """Nothing in it: no settings."""
+
+    max_jobs: Positive | None = None
+    max_schedule_count: Positive = 10
+    min_schedule_interval: Period = 10_000
+    max_schedule_interval: Period = 600_000
+
+    @model_validator(mode="after")
+    def _intervals_agree(self) -> Self:
+        if self.max_schedule_interval < self.min_schedule_interval:
+            shortest = self.min_schedule_interval / 1000
+            message = f"at least the min_schedule_interval of {shortest:g} seconds is needed"
+            refuse(Fault(("max_schedule_interval",), message))
+        return self
+
+    def settings(self) -> model.SchedulerSettings | None:
+        given = self.model_fields_set
+        return model.SchedulerSettings(**self.model_dump()) if given else None
+
+
 class GroupSpec(Section):
-    """A gang: its members are the jobs that name it."""
+    """A gang, or with `max_parallel` a sweep: its members are the jobs that name it."""
 
     name: Name
     min_members: Positive | None = None
     mandatory: tuple[Name, ...] = ()
     same_pool: Flag = False
+    max_parallel: Positive | None = None
+
+    @model_validator(mode="after")
+    def _gang_or_sweep(self) -> Self:
+        mixed = {"min_members", "mandatory", "same_pool"} & self.model_fields_set
+        if self.max_parallel is not None and mixed:
+            message = "with max_parallel its jobs are independent: this belongs to a gang"
+            refuse(*(Fault((key,), message) for key in sorted(mixed)))
+        return self
 
 
 class JobSpec(Section):
     name: Name
     project: Name | None = None
     group: Name | None = None
+    after: tuple[Name, ...] = ()
+    """Jobs that have to complete before it."""
     workload: Annotated[model.Workload, Field(alias="class")] = model.Workload.TRAINING
     priority: Priority | None = None
     """None: AUTO where there are classes, else 0."""
@@ -127,6 +192,9 @@ class JobSpec(Section):
     runtime: Duration | None = None
     """Work. None: it runs for ever."""
     checkpoint: Flag = True
+    retries: Count = 0
+    fails: tuple[Failure, ...] = ()
+    """How the first attempts fail, one entry for each."""
     preemptible: Flag = True
     min_runtime: Duration = 0
     user: MaybeName = ""
@@ -164,8 +232,18 @@ def _job_faults(job: JobSpec) -> Iterator[Fault]:
         for key in ("pool", "entry_at"):
             if getattr(job, key) is not None:
                 yield Fault((key,), f"{key} belongs to running_since")
-        return
-    if job.running_since > 0:
+    else:
+        yield from _running_faults(job, job.running_since)
+
+
+def _running_faults(job: JobSpec, since: int) -> Iterator[Fault]:
+    """Of one that runs at the start already."""
+    if job.after:
+        yield Fault(("after",), "it runs at the start already: it comes after no job")
+    first = next(iter(job.fails), None)
+    if first is not None and not (isinstance(first, int) and first > -since):
+        yield Fault(("fails", 0), "it runs at the start already: it fails later than that, or not")
+    if since > 0:
         yield Fault(("running_since",), "it runs at the start already: at most 0 is needed")
     if job.pool is None:
         yield Fault((), f"job '{job.name}' runs already (running_since): its pool is needed")

@@ -17,7 +17,7 @@ from slotq_core import names
 from slotq_core.errors import InvalidRequest
 from slotq_core.model import Attempt, Demand, Job, Pool, Submission
 from slotq_core.moments import iso, seconds
-from slotq_core.reasons import Reason
+from slotq_core.reasons import Number, Reason
 
 VERSION = 1
 PRIORITY_LIMIT = 1_000_000
@@ -225,7 +225,7 @@ class ReasonView(BaseModel):
 
     code: str
     text: str
-    numbers: dict[str, str | int | None]
+    numbers: dict[str, Number]
 
 
 class AttemptView(BaseModel):

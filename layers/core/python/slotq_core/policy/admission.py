@@ -6,12 +6,13 @@ user's total." "A class the user may not choose is refused."
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
 from slotq_core.model import AUTO, AUTO_VALUE, Demand, Group, Job, JobState, Pool, Submission
+from slotq_core.policy.dependencies import still_to_come
 from slotq_core.policy.gang import Gang
 from slotq_core.policy.together import assign
 from slotq_core.policy.users import Rights
@@ -30,23 +31,23 @@ def admit(
     *,
     submitter: str,
     now: int,
+    states: Mapping[str, JobState] | None = None,
     rights: Rights = NO_RIGHTS,
 ) -> Job:
     """The job that the submission becomes. Raises InvalidRequest, NeverFits or ClassNotAllowed,
-    naming the field."""
+    naming the field.
+
+    `states`: of the jobs that it comes after, as far as there are any.
+    """
     accepted = _accepted(submission, pools)
     large = [pool for pool in accepted if submission.demand.within(pool.capacity)]
-    if not large:
+    if submission.parts:
+        _check_parts(submission, accepted)
+    elif not large:
         raise NeverFits(
             _too_large(submission.demand, accepted), field="ResourceConfig.InstanceCount"
         )
-    job = _classed(_job(submission, accepted, submitter=submitter, now=now), rights)
-    _check_total(job, large, rights)
-    return job
-
-
-def _job(submission: Submission, accepted: Sequence[Pool], *, submitter: str, now: int) -> Job:
-    return Job(
+    job = Job(
         name=submission.name,
         state=JobState.PENDING,
         priority=submission.priority,
@@ -54,6 +55,7 @@ def _job(submission: Submission, accepted: Sequence[Pool], *, submitter: str, no
         changed_at=now,
         demand=submission.demand,
         pools=tuple(pool.name for pool in accepted),
+        parts=submission.parts,
         preemptible=submission.preemptible,
         min_runtime=submission.min_runtime,
         retries=submission.retries,
@@ -62,9 +64,13 @@ def _job(submission: Submission, accepted: Sequence[Pool], *, submitter: str, no
         priority_class=submission.priority_class,
         group=submission.group,
         checkpoints=submission.checkpoints,
+        after=still_to_come(submission.after, states or {}),
         submitter=submitter,
         digest=submission.digest,
     )
+    job = _classed(job, rights)
+    _check_rights(job, accepted if submission.parts else large, rights)
+    return job
 
 
 def _classed(job: Job, rights: Rights) -> Job:
@@ -81,6 +87,14 @@ def _classed(job: Job, rights: Rights) -> Job:
         return replace(job, priority=rights.classes[job.priority_class].value)
     named = rights.class_of(job) if rights.numbers_are_classes else ""
     return replace(job, priority_class=named)
+
+
+def _check_rights(job: Job, pools: Sequence[Pool], rights: Rights) -> None:
+    """ "More than the user's total." Of a job over several pools, each part in its own."""
+    if not job.parts:
+        _check_total(job, pools, rights)
+    for pool, (_, demand) in zip(pools, job.parts, strict=False):
+        _check_total(replace(job, demand=demand), [pool], rights)
 
 
 def _check_total(job: Job, pools: Sequence[Pool], rights: Rights) -> None:
@@ -109,6 +123,17 @@ def _check_total(job: Job, pools: Sequence[Pool], rights: Rights) -> None:
 
 def _unlimited(total: int | None) -> float:
     return inf if total is None else total
+
+
+def _check_parts(submission: Submission, pools: Sequence[Pool]) -> None:
+    """Each part must fit into its pool, and a member of a group has none."""
+    if submission.group:
+        raise InvalidRequest(
+            "a job that runs over several pools at once is no member of a group", field="Tags"
+        )
+    for pool, (_, demand) in zip(pools, submission.parts, strict=True):
+        if not demand.within(pool.capacity):
+            raise NeverFits(_too_large(demand, [pool]), field="ResourceConfig.InstanceGroups")
 
 
 def check_gang(group: Group, members: Sequence[Submission], pools: Sequence[Pool]) -> None:

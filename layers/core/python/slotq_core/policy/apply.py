@@ -3,7 +3,7 @@ simulator's world are the same thing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from slotq_core import names
@@ -21,6 +21,7 @@ from slotq_core.policy.plan import (
     RollBack,
     Start,
     StartGang,
+    TryLater,
 )
 from slotq_core.policy.retry import end_backoff, stopped_for
 
@@ -32,14 +33,12 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
     """What changes, an eviction's beneficiary first."""
     changed: Iterable[Step]
     match decision:
-        case EndBackoff(job=job):
-            changed = [(job, end_backoff(job, now))]
-        case GiveUp(job=job):
-            changed = [(job, given_up(job, now))]
+        case EndBackoff(job=job) | GiveUp(job=job) | LeaveOut(job=job):
+            changed = [(job, _ALONE[type(decision)](job, now))]
         case Demote(job=job, after=after):
             changed = [(job, after)]
-        case LeaveOut(job=job):
-            changed = [(job, left_out(job, now))]
+        case TryLater(changed=changed):
+            pass
         case RollBack(group=group, jobs=jobs):
             changed = [(job, evicted(job, group, now)) for job in jobs]
         case Start(job=job):
@@ -58,7 +57,7 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
 def pools_touched(decision: Decision) -> tuple[str, ...]:
     """The pools whose state the decision rests on: its commit is conditioned on their ledgers."""
     match decision:
-        case EndBackoff() | GiveUp() | Demote() | LeaveOut() | RollBack():
+        case EndBackoff() | GiveUp() | Demote() | LeaveOut() | RollBack() | TryLater():
             return ()
         case Start(pool=pool):
             return (pool,)
@@ -85,7 +84,15 @@ def started(job: Job, pool: Pool, now: int) -> Job:
         instance_type=pool.instance_type,
         admitted_at=now,
     )
-    return move(job, JobState.STARTING, at=now, attempts=number, attempt=attempt, message="")
+    return move(
+        job,
+        JobState.STARTING,
+        at=now,
+        attempts=number,
+        attempt=attempt,
+        schedule_attempts=0,
+        message="",
+    )
 
 
 def evicted(victim: Job, by: str, now: int, *, cause: StopCause = StopCause.EVICTED) -> Job:
@@ -125,3 +132,11 @@ def _stopping(job: Job, order: StopOrder, message: str) -> Job:
     assert job.attempt is not None
     attempt = replace(job.attempt, stop=order)
     return move(job, JobState.STOPPING, at=order.at, attempt=attempt, message=message)
+
+
+_ALONE: Mapping[type, Callable[[Job, int], Job]] = {
+    EndBackoff: end_backoff,
+    GiveUp: given_up,
+    LeaveOut: left_out,
+}
+"""Decisions of which the job and the moment say everything."""

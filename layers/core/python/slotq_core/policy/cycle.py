@@ -13,8 +13,11 @@
                   f  after `reserve_after`, makes one of its pools drain           -> reserve.py
                 within its project's quota and limit, and its user's     -> accounts.py, users.py
                 in the highest class with room, where it is AUTO        -> classes.py, demote.py
+                where only so many may run at once, it may have to wait untried  -> parallel.py
+                with scheduler settings, a blocked job is tried again later      -> attempts.py
                 a gang: all of its members, or none          -> gang.py, together.py
-                a pool that backs off, or is being probed, takes part in none of it -> health.py
+                a job over several pools: all of its parts, or none                -> parts.py
+                a pool that backs off, is being probed, paused or drained takes part in none of it
     4 net       what was given in this plan and is taken back in it was never given
     5 explain   whoever was looked at and waits gets a typed reason               -> explain.py
 
@@ -33,11 +36,15 @@ from typing import Any
 from slotq_core.model import Claim, Demand, Job, Snapshot, StopCause
 from slotq_core.policy import explain
 from slotq_core.policy.accounts import Accounts
+from slotq_core.policy.attempts import failed_alike, tried_in_vain
 from slotq_core.policy.demote import admitted_in, demoted, demotes_at
 from slotq_core.policy.fit import PoolRoom, rooms_of
 from slotq_core.policy.gang import Gang, gangs, settled
+from slotq_core.policy.holders import Holders
 from slotq_core.policy.lines import by_user
 from slotq_core.policy.order import Rank, entered, last_yields, position, rank
+from slotq_core.policy.parallel import Parallel
+from slotq_core.policy.parts import in_parts
 from slotq_core.policy.plan import (
     Decision,
     Demote,
@@ -47,25 +54,29 @@ from slotq_core.policy.plan import (
     GiveUp,
     Plan,
     Start,
+    TryLater,
 )
 from slotq_core.policy.preempt import Preemption, outranks
 from slotq_core.policy.reclaim import may_take, reclaim
 from slotq_core.policy.reserve import due_at, pool_to_drain
 from slotq_core.policy.retry import gives_up_at
 from slotq_core.policy.slices import Slices
+from slotq_core.policy.stakes import Place
 from slotq_core.policy.together import Together, whole
 from slotq_core.policy.turns import Turns
 from slotq_core.policy.victims import Eviction
 from slotq_core.reasons import Reason
 
 
+@in_parts
 def plan(snapshot: Snapshot, now: int) -> Plan:
     """What to do now, and why the rest waits. The same snapshot always gives the same plan."""
     settled = tuple(_settle(snapshot, now))
     if settled:
         return Plan(decisions=settled, wake_at=now)
     walk = _Walk(snapshot, now)
-    turns = Turns(walk.takers(), walk.accounts, yields=walk.yields, by_user=by_user(snapshot))
+    users_apart = by_user(snapshot)
+    turns = Turns(walk.takers(), walk.accounts, yields=walk.yields, by_user=users_apart)
     while not walk.over and (job := turns.next()) and not walk.has_yielded(job):
         if not walk.visit(job):
             turns.block(job)
@@ -94,17 +105,23 @@ class _Walk:
 
     def __init__(self, snapshot: Snapshot, now: int) -> None:
         self._now = now
+        self._snapshot = snapshot
+        self._parallel = Parallel(snapshot)
         self._gangs = gangs(snapshot)
         self._waiting = {job.name: job for job in snapshot.waiting}
-        self.yields = last_yields(snapshot.yields)
-        ordered = sorted(snapshot.waiting, key=lambda job: position(job, self.yields))
-        self._rooms = rooms_of(snapshot, ordered, now)
+        self._holders = Holders(snapshot, now)
+        self._rooms = rooms_of(snapshot, self._holders, now)
         self.accounts = Accounts(snapshot)
-        self._preemption = Preemption(
-            everywhere=self._rooms, accounts=self.accounts, entitled=self._entitled, now=now
-        )
+        self.yields = last_yields(snapshot.yields)
         self._slices = Slices(
-            accounts=self.accounts, entitled=self._entitled, yields=self.yields, now=now
+            accounts=self.accounts,
+            entitled=self._entitled,
+            gangs=self._gangs,
+            yields=self.yields,
+            now=now,
+        )
+        self._preemption = Preemption(
+            everywhere=self._rooms, accounts=self.accounts, entitled=self._entitled
         )
         self._decisions: dict[str, Decision] = {}
         """By the job that each is for, in the order in which they were taken."""
@@ -115,7 +132,7 @@ class _Walk:
         """Users, and at which rank a job of theirs has yielded in this plan."""
         self._held_in: dict[str, str] = {}
         """By job, the pool that keeps its slots from those behind it."""
-        self._taken_back: list[Job] = []
+        self._taken_back: list[Place] = []
         """Those that lost what they were given in this plan, since the last mark."""
         pools = {pool.name: pool for pool in snapshot.pools}
         timers = [job.not_before for job in snapshot.due]
@@ -136,8 +153,10 @@ class _Walk:
         return found + [gang.lead() for gang in self._gangs.values() if gang.ready]
 
     def plan(self) -> Plan:
+        decided = list(whole(self._decisions.values(), self._gangs))
+        tried = [each for each in decided if isinstance(each, TryLater)]
         return Plan(
-            decisions=tuple(whole(self._decisions.values(), self._gangs)),
+            decisions=(*decided, *failed_alike(tried, self._snapshot, self._now)),
             reasons=self._reasons,
             wake_at=self._wake_at,
         )
@@ -149,6 +168,10 @@ class _Walk:
     def visit(self, job: Job) -> bool:
         """Take the job's turn. False: it is blocked, and so is all of its line behind it."""
         gang = self._gangs.get(job.group)
+        if kept_back := self._parallel.keeps_back(job):
+            whole_gang = gang.waiting if gang and not gang.runs else [job]
+            self._reasons |= {each.name: kept_back for each in whole_gang}
+            return False
         if gang and not gang.runs:
             return self._visit_gang(gang)
         rooms = self._rooms_of(job)
@@ -184,9 +207,10 @@ class _Walk:
         if not self._join_evictions(served):
             taken_back = self._taken_back
             self.back_to(before)
-            for victim in taken_back:
-                self._take_back(victim)
-            return bool(together.start() or together.wait_for_coming())
+            for victim, pool in taken_back:
+                self._take_back(victim, pool)
+            started = together.start() or together.wait_for_coming()
+            return bool(started) or self._gang_blocked(gang, jobs)
         return True
 
     def _join_evictions(self, served: Sequence[str]) -> bool:
@@ -244,7 +268,7 @@ class _Walk:
             if room.fits_now(job, self._entitled):
                 start = self._admission(job, room.pool.name)
                 room.give(start.classed or job)
-                self.accounts.take(job, room.pool.name)
+                self._take(job, room)
                 self._decisions[job.name] = start
                 self.over = job.claim is not None and job.claim.pool != room.pool.name
                 return True
@@ -278,10 +302,16 @@ class _Walk:
         self._reasons[job.name] = explain.coming(job, room)
         room.hold(job)
         self._held_in[job.name] = room.pool.name
+        self._take(job, room)
+
+    def _take(self, job: Job, room: PoolRoom) -> None:
+        """It holds its slots for everyone behind; a claimant has been counted from the start."""
         self.accounts.take(job, room.pool.name)
+        if not job.claim:
+            self._parallel.take(job)
 
     def _reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        return self._evict(job, reclaim(job, rooms, self.accounts, self._entitled, self._now))
+        return self._evict(job, reclaim(job, rooms, self.accounts, self._entitled))
 
     def _preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         rooms = [room for room in rooms if self.accounts.quotas_allow(job, room.pool.name)]
@@ -298,7 +328,8 @@ class _Walk:
     ) -> bool:
         if found is None:
             return False
-        victims = [victim for victim in found.victims if self._take_back(victim)]
+        places = [place for stake in found.victims for place in stake.places]
+        victims = [job for job, pool in places if self._take_back(job, pool)]
         gang = self._gangs.get(job.group)
         if not victims and gang is None:
             return self._start(job, [found.room])
@@ -314,15 +345,14 @@ class _Walk:
                 self._yielded |= {(victim.submitter, rank(victim)) for victim in victims}
         return True
 
-    def _take_back(self, victim: Job) -> bool:
+    def _take_back(self, victim: Job, pool: str) -> bool:
         """Whether it really runs: one that was only given its slots in this plan never had them."""
-        given = self._decisions.pop(victim.name, None)
-        pool = given.pool if isinstance(given, Start) else victim.attempt and victim.attempt.pool
-        assert pool
         self._rooms[pool].evict(victim)
-        if isinstance(given, Start):
+        if isinstance(self._decisions.get(victim.name), Start):
+            del self._decisions[victim.name]
             self.accounts.give_back(victim, pool)
-            self._taken_back.append(victim)
+            self._parallel.give_back(victim)
+            self._taken_back.append((victim, pool))
             self._reasons[victim.name] = explain.taken_back(victim, self._rooms[pool])
             return False
         self.accounts.evict(victim, pool)
@@ -335,23 +365,22 @@ class _Walk:
             self._drop_claim(job)
         large = [room for room in rooms if job.demand.within(room.size)]
         self._wake(job, rooms)
-        if not large:
-            self._reasons[job.name] = explain.too_small(job, rooms)
-            return False
         entitled = self._entitled
         entry = entered(job, self.yields)
         drain = pool_to_drain(job, entry, (r for r in large if r in within), entitled, self._now)
         if drain:
             self._reasons[job.name] = explain.reserved(job, drain)
             drain.drains_for = job.name
+        elif large:
+            books, turn_at = self.accounts, partial(self._slices.first_end, job)
+            self._in_vain([job], explain.blocked(job, large, books, entitled, turn_at))
         else:
-            books = self.accounts
-            turn_at = partial(self._slices.first_end, job)
-            self._reasons[job.name] = explain.blocked(job, large, books, entitled, turn_at)
+            self._in_vain([job], explain.too_small(job, rooms))
         return False
 
     def _gang_blocked(self, gang: Gang, jobs: Sequence[Job]) -> bool:
         """Always False, as `_blocked`: what any of its members lacks drains for all of it."""
+        drained = False
         for job in jobs:
             if job.claim:
                 self._drop_claim(job)
@@ -362,8 +391,21 @@ class _Walk:
             drain = pool_to_drain(job, entry, large, self._entitled, self._now)
             if drain and not drain.drains_for:
                 drain.drains_for = job.name
-            self._reasons[job.name] = explain.gang_blocked(gang, drain)
+            self._reasons[job.name] = why = explain.gang_blocked(gang, drain)
+            drained = drained or drain is not None
+        if not drained:
+            self._in_vain(jobs, why)
         return False
+
+    def _in_vain(self, jobs: Sequence[Job], why: Reason) -> None:
+        """Nothing is promised to them. Where attempts count, one has failed; but not while a claim
+        is given up, nor for one that would join its gang."""
+        lead, settings = jobs[0], self._snapshot.scheduler
+        self._reasons[lead.name] = why
+        joins = lead.group in self._gangs and self._gangs[lead.group].runs
+        if settings and not joins and not any(job.claim for job in jobs):
+            kept = [self._waiting[job.name] for job in jobs]
+            self._decisions[lead.name] = tried_in_vain(kept, settings, why, self._now)
 
     def _drop_claim(self, job: Job) -> None:
         self._decisions[job.name] = DropClaim(job=self._waiting[job.name])
@@ -374,14 +416,18 @@ class _Walk:
     def mark(self) -> Any:
         self._taken_back = []
         rooms = {name: room.state() for name, room in self._rooms.items()}
-        return dict(self._decisions), dict(self._reasons), rooms, self.accounts.mark(), self.over
+        books = self._holders.mark(), self.accounts.mark(), self._parallel.state()
+        return dict(self._decisions), dict(self._reasons), rooms, books, self.over
 
     def back_to(self, mark: Any) -> None:
         decisions, reasons, rooms, books, self.over = mark
         self._decisions, self._reasons = dict(decisions), dict(reasons)
         for name, state in rooms.items():
             self._rooms[name].back_to(state)
-        self.accounts.back_to(books)
+        holders, accounts, counts = books
+        self._holders.back_to(holders)
+        self.accounts.back_to(accounts)
+        self._parallel.back_to(counts)
         self._taken_back = []
 
     def start_member(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
@@ -407,11 +453,14 @@ class _Walk:
 
     def _wake(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
         """The moments at which time alone may change something for the job."""
+        rooms = [room for room in rooms if room.timed]
+        if not rooms:
+            return
         moments = [due_at(entered(job, self.yields), room) for room in rooms]
         moments += [room.pool.health.not_before for room in rooms]
         moments += [room.pool.health.learned_until for room in rooms]
         moments += [room.probed_until for room in rooms]
-        moments += explain.protections_end(job, rooms)
+        moments += [explain.protection_ends(job, room) for room in rooms]
         moments += self._slices.ends(job, rooms)
         self._wake_at = min(
             (at for at in [*moments, self._wake_at] if at is not None and at > self._now),

@@ -66,7 +66,7 @@ class Gang:
 
     def allowed_pools(self) -> list[frozenset[str]]:
         """The sets of pools to try, one after the other: each alone where it must be one."""
-        pools = dict.fromkeys(name for job in self.waiting for name in job.pools)
+        pools = dict.fromkeys(name for job in self.standing() for name in job.pools)
         if self.group.same_pool:
             return [frozenset({name}) for name in pools]
         return [frozenset(pools)]
@@ -107,7 +107,7 @@ class Gang:
 
 
 def gangs(snapshot: Snapshot) -> dict[str, Gang]:
-    """By the group's name."""
+    """By the group's name. A sweep is none: its jobs go their own ways (parallel.py)."""
     waiting = _by_group(snapshot.waiting)
     active = _by_group(snapshot.active)
     return {
@@ -117,6 +117,7 @@ def gangs(snapshot: Snapshot) -> dict[str, Gang]:
             active=tuple(active.get(group.name, ())),
         )
         for group in snapshot.groups
+        if group.max_parallel is None
     }
 
 

@@ -22,14 +22,12 @@ _WORKLOADS = {Workload.INFERENCE: 2, Workload.INTERACTIVE: 1, Workload.TRAINING:
 """Interactive and inference jobs come before training."""
 
 Rank = tuple[int, int]
+Position = tuple[int, int, int, bool, int, str]
 
 Yields = Mapping[tuple[str, Rank], int]
 """When each user's job of each rank last yielded to a time slice (ms)."""
 
-Position = tuple[int, int, int, bool, int, str]
-
-
-_NO_YIELDS: Yields = {}
+NO_YIELDS: Yields = {}
 
 
 def rank(job: Job) -> Rank:
@@ -54,15 +52,19 @@ def last_yields(yields: Iterable[Yielded]) -> Yields:
 def entered(job: Job, yields: Yields) -> int:
     """When the job counts as having entered: "the user whose job yielded counts, for all that
     user's waiting jobs of that rank, as having entered just after that moment"."""
+    if not yields:
+        return job.entry_time
     return max(job.entry_time, yields.get((job.submitter, rank(job)), job.entry_time))
 
 
-def position(job: Job, yields: Yields = _NO_YIELDS) -> Position:
+def position(job: Job, yields: Yields = NO_YIELDS) -> Position:
     """The order within a project as a list of keys, the first the strongest; ends in the name, so
     never a tie."""
     workload, priority = rank(job)
     entry = job.entry_time
-    yielded = yields.get((job.submitter, (workload, priority)), entry - 1)
+    yielded = entry - 1
+    if yields:
+        yielded = yields.get((job.submitter, (workload, priority)), yielded)
     return (-workload, -priority, max(entry, yielded), yielded >= entry, entry, job.name)
 
 

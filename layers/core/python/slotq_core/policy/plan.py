@@ -85,8 +85,27 @@ class Demote:
     after: Job
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TryLater:
+    """An attempt to start the job has failed: it backs off until the next, or has had its last."""
+
+    changed: tuple[tuple[Job, Job], ...]
+    """The job before and after; all members of a gang that wait, for its attempt is one."""
+    why: Reason
+    """What blocked it."""
+
+
 Decision = (
-    EndBackoff | GiveUp | Demote | LeaveOut | RollBack | Start | StartGang | Evict | DropClaim
+    EndBackoff
+    | GiveUp
+    | Demote
+    | LeaveOut
+    | RollBack
+    | Start
+    | StartGang
+    | Evict
+    | DropClaim
+    | TryLater
 )
 
 

@@ -14,15 +14,15 @@ jobs whose slices end together, the one that yields would be given the other's s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from slotq_core.model import Demand, Job, StopCause, Yielded
+from slotq_core.model import Job, StopCause, Yielded
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.fit import Entitled, PoolRoom
 from slotq_core.policy.order import Yields, rank
-from slotq_core.policy.stakes import by_order
-from slotq_core.policy.victims import Eviction, freed, least_harm, spared
+from slotq_core.policy.stakes import Stake
+from slotq_core.policy.victims import Eviction, Lack, Lacks, least_harm, spared
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +31,8 @@ class Slices:
 
     accounts: Accounts
     entitled: Entitled
+    gangs: Collection[str]
+    """A gang neither yields nor takes a turn: its slots come and go together."""
     yields: Yields
     now: int
 
@@ -48,18 +50,19 @@ class Slices:
             for room in rooms
             if room.pool.time_slice is not None
         ]
-        return least_harm([eviction for eviction in found if eviction], self.now)
+        return least_harm(found, rank(job))
 
     def ends(self, job: Job, rooms: Iterable[PoolRoom]) -> Iterator[int]:
         """When those that run in these rooms come to yield to the job, if they do at all."""
         for room in rooms:
-            if room.pool.time_slice is None:
+            if room.pool.time_slice is None or job.group in self.gangs:
                 continue
             held = slots_held(room, job)
-            for other in room.running:
+            protected = {other.name: until for until, other in room.protections}
+            for other in room.running(job.project):
                 end = self._slice_ends(job, other, room)
-                protection = room.protected.get(other.name, end)
-                if _opposite(job, other) and _more(held, other, job) and end and protection:
+                protection = protected.get(other.name, end)
+                if self._yields(other, job) and _more(held, other, job) and end and protection:
                     yield max(end, protection)
 
     def first_end(self, job: Job, room: PoolRoom) -> int | None:
@@ -67,32 +70,41 @@ class Slices:
         return min((end for end in self.ends(job, [room]) if end > self.now), default=None)
 
     def _in_pool(self, job: Job, room: PoolRoom, drains: Job | None) -> Eviction | None:
-        left = room.left(job, self.entitled) if drains is None else Demand()
+        name = room.pool.name
+        if self.accounts.users.admits_in(job, name) is None:
+            return None
         options = [
-            each
-            for each in room.candidates()
-            if self._is_over(job, each, room) and (drains is None or _is_like(drains, each))
+            each for each in self._over(job, room) if drains is None or _is_like(drains, each)
         ]
         held = slots_held(room, job) if options else Counter[str]()
-        chosen: list[Job] = []
-
-        def enough(victims: Sequence[Job]) -> bool:
-            fits = job.demand.within(left + freed(victims))
-            return fits and self.accounts.limits_allow(job, room.pool.name, without=victims)
-
-        while not enough(chosen):
-            options = [each for each in options if _more(held, each, job)]
+        missing = room.missing(job, self.entitled) if drains is None else job.demand
+        lacks = Lacks(
+            Lack(missing=missing, gives=lambda stake: stake.frees(name)),
+            Lack(
+                missing=self.accounts.over_limits(job, name),
+                gives=lambda stake: self.accounts.counted(stake, name),
+            ),
+        )
+        chosen: list[Stake] = []
+        while not lacks.met_by(chosen):
+            options = [each for each in options if _more(held, each.jobs[0], job)]
             if not options:
                 return None
-            first = min(options, key=lambda each: self._order(held, each))
+            first = min(options, key=lambda each: _order(held, each))
             options.remove(first)
             chosen.append(first)
-            held[first.submitter] -= first.demand.slots
-        return Eviction(room=room, victims=spared(chosen, enough)) if chosen else None
+            held[first.jobs[0].submitter] -= first.slots
+        return Eviction(room=room, victims=spared(chosen, lacks)) if chosen else None
 
-    def _is_over(self, job: Job, other: Job, room: PoolRoom) -> bool:
-        end = self._slice_ends(job, other, room)
-        return _opposite(job, other) and end is not None and end <= self.now
+    def _over(self, job: Job, room: PoolRoom) -> list[Stake]:
+        """What could yield to the job now: its slice is over."""
+        found = []
+        for stake in room.candidates(job.project):
+            other = stake.jobs[0]
+            end = self._slice_ends(job, other, room)
+            if end is not None and end <= self.now and self._yields(other, job):
+                found.append(stake)
+        return found
 
     def _slice_ends(self, job: Job, other: Job, room: PoolRoom) -> int | None:
         """From its start on, or from the moment at which the job's own user yielded."""
@@ -102,15 +114,18 @@ class Slices:
         yielded = self.yields.get((job.submitter, rank(job)), since)
         return max(since, yielded) + room.pool.time_slice
 
-    def _order(self, held: Counter[str], other: Job) -> tuple[object, ...]:
-        assert other.attempt is not None
-        return (-held[other.submitter], other.attempt.running_since, by_order(other, self.now))
+    def _yields(self, other: Job, job: Job) -> bool:
+        """Whether the running job is one that would ever yield to this one."""
+        if other.group in self.gangs or not (other.evictable and other.checkpoints):
+            return False
+        alike = other.project == job.project and rank(other) == rank(job)
+        return alike and other.submitter != job.submitter
 
 
 def slots_held(room: PoolRoom, job: Job) -> Counter[str]:
     """By user, the slots of the job's project and rank there: held, or owed to those who wait."""
     held: Counter[str] = Counter()
-    for other in (*room.running, *room.claims.values(), *room.awaiting):
+    for other in (*room.running(job.project), *room.claims.values(), *room.awaiting):
         if other.project == job.project and rank(other) == rank(job):
             held[other.submitter] += other.demand.slots
     return held
@@ -120,7 +135,7 @@ def after_yield(
     yields: Iterable[Yielded], before: Job | None, after: Job, now: int
 ) -> tuple[Yielded, ...]:
     """What is known of who yielded, after one change of a job."""
-    if before is None or not _yields(after) or _yields(before):
+    if before is None or not _is_yielding(after) or _is_yielding(before):
         return tuple(yields)
     this = Yielded(
         user=before.submitter, workload=before.workload, priority=before.priority, at=now
@@ -128,7 +143,7 @@ def after_yield(
     return (*(each for each in yields if _key(each) != _key(this)), this)
 
 
-def _yields(job: Job) -> bool:
+def _is_yielding(job: Job) -> bool:
     stop = job.attempt.stop if job.attempt else None
     return stop is not None and stop.cause is StopCause.YIELDED
 
@@ -137,17 +152,18 @@ def _key(each: Yielded) -> tuple[str, str, int]:
     return (each.user, each.workload, each.priority)
 
 
-def _opposite(job: Job, other: Job) -> bool:
-    """Whether the running job is one that would ever yield to this one."""
-    alike = other.project == job.project and rank(other) == rank(job)
-    return alike and other.submitter != job.submitter and other.evictable and other.checkpoints
-
-
-def _is_like(drains: Job, other: Job) -> bool:
+def _is_like(drains: Job, stake: Stake) -> bool:
     """Whether the running job is of the same project, rank and user, and so never yields to it."""
+    other = stake.jobs[0]
     alike = other.project == drains.project and rank(other) == rank(drains)
     return alike and other.submitter == drains.submitter
 
 
 def _more(held: Counter[str], other: Job, job: Job) -> bool:
     return held[other.submitter] > held[job.submitter]
+
+
+def _order(held: Counter[str], stake: Stake) -> tuple[object, ...]:
+    attempt = stake.jobs[0].attempt
+    assert attempt is not None
+    return (-held[stake.jobs[0].submitter], attempt.running_since, stake.order)

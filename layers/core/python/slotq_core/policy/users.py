@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from slotq_core.model import Job, PriorityClass, Snapshot, User, UserGroup, UserLimits
+from slotq_core.model import Demand, Job, PriorityClass, Snapshot, User, UserGroup, UserLimits
 from slotq_core.policy.classes import classes_of, name_of_value
 
 Key = tuple[str, str, str]
@@ -119,21 +119,32 @@ class UserBooks(Rights):
     def held(self, user: str, its: str, pool: str) -> int:
         return self._held[user, its, pool]
 
-    def admits_in(self, job: Job, pool: str, *, without: Iterable[Job] = ()) -> str | None:
-        """The class that the job can be admitted in there, once others have gone; None: in none.
+    def admits_in(self, job: Job, pool: str) -> str | None:
+        """The class that the job can be admitted in there; None: in none.
 
         "AUTO takes, at each pass, the highest class in which the user has room."
         """
-        for its in self.choices(job):
-            total = self.total(job.submitter, its, pool)
-            if total is None:
-                return its
-            key = (job.submitter, its, pool)
-            others = (self._counted.get(other.name, (None, 0)) for other in without)
-            gone = sum(slots for where, slots in others if where == key)
-            if self._held[key] - gone + job.demand.slots <= total:
-                return its
-        return None
+        if not self.limited(job.submitter, pool):
+            return next(iter(self.choices(job)))
+        fitting = (its for its in self.choices(job) if not self._over(job, its, pool))
+        return next(fitting, None)
+
+    def over(self, job: Job, pool: str) -> Demand:
+        """What others that count in the same limit would have to give for it to have room for the
+        job. (An AUTO job has nobody give: it is below all of them.)"""
+        if job.auto or not self.limited(job.submitter, pool):
+            return Demand()
+        return Demand(slots=self._over(job, self.class_of(job), pool))
+
+    def gives(self, others: Iterable[Job], job: Job, pool: str) -> Demand:
+        """What these would give to the limit that the job counts in there."""
+        key = (job.submitter, self.class_of(job), pool)
+        counted = (self._counted.get(other.name) for other in others)
+        return Demand(slots=sum(each[1] for each in counted if each and each[0] == key))
+
+    def _over(self, job: Job, its: str, pool: str) -> int:
+        total = self.total(job.submitter, its, pool) or 0
+        return max(0, self._held[job.submitter, its, pool] + job.demand.slots - total)
 
     def class_taken(self, job: Job, pool: str) -> str:
         """The class that the job counts in when it takes slots there."""
