@@ -116,9 +116,7 @@ def turns_come_to_an_end(scenario: Scenario) -> Iterator[Fault]:
     """With time slices, jobs that run for ever take turns for ever."""
     sliced = any(pool.time_slice is not None for pool in scenario.pools)
     if sliced and scenario.until is None and any(job.runtime is None for job in scenario.jobs):
-        yield Fault(
-            (), "until is needed: jobs without runtime take turns for ever where slices are"
-        )
+        yield Fault((), "until is needed: with time slices, jobs without runtime never rest")
 
 
 def changes_are_of_what_there_is(scenario: Scenario) -> Iterator[Fault]:
