@@ -95,7 +95,7 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: E
     holder = room.drains_for or room.holder or next(iter(room.claims), "")
     if job.demand.within(room.free_now) and holder:
         return HeldForOthers(pool=room.pool.name, needed=job.demand.slots, free=free, holder=holder)
-    lower = [other for other in room.running(job.project) if outranks(job, other)]
+    lower = [other for other in room.running.of(job.project) if outranks(job, other)]
     held = freed(lower)
     if lower and job.demand.within(room.left(job, entitled) + held):
         return LowerRankedProtected(
@@ -149,7 +149,7 @@ def _unwell(job: Job, room: PoolRoom) -> Reason:
 
 def protection_ends(job: Job, room: PoolRoom) -> int | None:
     """When the first of those that might be evicted for this job loses its protection."""
-    for until, other in room.protections:
+    for until, other in room.running.protections:
         if other.evictable and (other.project != job.project or outranks(job, other)):
             return until
     return None

@@ -10,13 +10,12 @@ out what those ahead were given, so that whoever comes next sees what is left fo
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
 from slotq_core.policy.health import backs_off, probe, probes_until
 from slotq_core.policy.order import position
-from slotq_core.policy.stakes import Taken, by_order, is_protected, is_settled, protected_until
+from slotq_core.policy.running import Running
 
 NOTHING = Demand()
 
@@ -24,25 +23,13 @@ Entitled = Callable[[Job, Job], bool]
 """Whether the first job could evict the second, if that ran where it has its claim."""
 
 
-_State = tuple[
-    Demand,
-    Demand,
-    dict[str, dict[str, Job]],
-    dict[str, list[Job]],
-    set[str],
-    dict[str, Job],
-    str,
-    str,
-]
+_State = tuple[Demand, Demand, Running, set[str], dict[str, Job], str, str]
 
 
 class PoolRoom:
     """One pool during one plan. Amounts of the jobs already walked are gone from it."""
 
     __slots__ = (
-        "_candidates",
-        "_now",
-        "_running",
         "claims",
         "coming",
         "drains_for",
@@ -53,8 +40,8 @@ class PoolRoom:
         "pool",
         "probe",
         "probed_until",
-        "protections",
         "rests",
+        "running",
         "size",
         "timed",
     )
@@ -69,29 +56,15 @@ class PoolRoom:
         now: int,
     ) -> None:
         """`min_runtimes`: by project, how long its attempts are safe from eviction (ms)."""
-        used = stopping = NOTHING
-        self._now = now
-        self._running: dict[str, dict[str, Job]] = {}
-        self._candidates: dict[str, list[Job]] = {}
-        self.protections: list[tuple[int | None, Job]] = []
-        """Those inside a `min_runtime`, and until when, the first to end first; None: from a start
-        that is yet to come."""
-        for job in active:
-            used = used + job.demand
-            if job.state is JobState.STOPPING:
-                stopping = stopping + job.demand
-            else:
-                self._run(job, pool, min_runtimes.get(job.project, 0))
-        self.protections.sort(key=lambda each: (each[0] is None, each[0] or 0, each[1].name))
-        for candidates in self._candidates.values():
-            candidates.sort(key=self._by_order)
         self.pool = pool
+        self.running = Running(pool, active, min_runtimes, now)
         self.placed: set[str] = set()
         """Those given slots in this plan: to take these back evicts nobody."""
         self.size = pool.size(now)
-        self.free = self.size - used
+        self.free = self.size - sum((job.demand for job in active), NOTHING)
         """What nobody ahead has been given; negative where the pool shrank below its use."""
-        self.coming = stopping
+        stopping = (job.demand for job in active if job.state is JobState.STOPPING)
+        self.coming = sum(stopping, NOTHING)
         self.free_now = self.free
         """What is free before anybody is given anything: for reasons."""
         self.claims: dict[str, Job] = {job.name: job for job in claimants}
@@ -107,22 +80,10 @@ class PoolRoom:
         """The one job that tries whether capacity is back; nothing else starts meanwhile."""
         self.probed_until = probes_until(probing) if probing else None
         moments = (self.probed_until, pool.reserve_after, pool.health.not_before)
-        self.timed = bool(self.protections or pool.health.learned_until) or any(
+        self.timed = bool(self.running.protections or pool.health.learned_until) or any(
             at is not None for at in moments
         )
         """Whether time alone may change anything here."""
-
-    def running(self, project: str) -> Iterable[Job]:
-        """The project's starting and running jobs, and those given slots in this plan."""
-        return self._running.get(project, {}).values()
-
-    def candidates(self, project: str) -> Sequence[Job]:
-        """Those of the project that may be stopped, in the order in which they are taken."""
-        return self._candidates.get(project, ())
-
-    def may_give(self) -> KeysView[str]:
-        """The projects that have candidates."""
-        return self._candidates.keys()
 
     def left(self, job: Job, entitled: Entitled) -> Demand:
         """Free and coming together, less what is owed to others.
@@ -154,9 +115,7 @@ class PoolRoom:
         """A job starts: its slots are used up for those behind."""
         self.free = self.free - job.demand
         self.placed.add(job.name)
-        self._running.setdefault(job.project, {})[job.name] = job
-        if job.evictable:
-            insort(self._candidates.setdefault(job.project, []), job, key=self._by_order)
+        self.running.add(job)
         if self.pool.health.errors:
             self.probe = job.name
 
@@ -172,12 +131,7 @@ class PoolRoom:
 
     def evict(self, victim: Job) -> None:
         """What it held is coming free; at once, where it was only given it in this plan."""
-        del self._running[victim.project][victim.name]
-        others = [each for each in self.candidates(victim.project) if each.name != victim.name]
-        if others:
-            self._candidates[victim.project] = others
-        else:
-            del self._candidates[victim.project]
+        self.running.remove(victim)
         if victim.name in self.placed:
             self.placed.remove(victim.name)
             self.free = self.free + victim.demand
@@ -189,8 +143,7 @@ class PoolRoom:
         return (
             self.free,
             self.coming,
-            {project: dict(jobs) for project, jobs in self._running.items()},
-            {project: list(jobs) for project, jobs in self._candidates.items()},
+            self.running.copy(),
             set(self.placed),
             dict(self.claims),
             self.holder,
@@ -202,23 +155,12 @@ class PoolRoom:
         (
             self.free,
             self.coming,
-            self._running,
-            self._candidates,
+            self.running,
             self.placed,
             self.claims,
             self.holder,
             self.probe,
         ) = state
-
-    def _run(self, job: Job, pool: Pool, project_min: int) -> None:
-        self._running.setdefault(job.project, {})[job.name] = job
-        if is_protected(job, pool, project_min, self._now):
-            self.protections.append((protected_until(job, pool, project_min), job))
-        elif job.evictable and is_settled(job):
-            self._candidates.setdefault(job.project, []).append(job)
-
-    def _by_order(self, job: Job) -> Taken:
-        return by_order(job, self._now)
 
     def _owed(self, job: Job, entitled: Entitled) -> Demand:
         owed = NOTHING

@@ -68,7 +68,7 @@ class Preemption:
 def _outranked(job: Job, rooms: Iterable[PoolRoom]) -> list[Job]:
     found: list[Job] = []
     for room in rooms:
-        for other in room.candidates(job.project):
+        for other in room.running.candidates(job.project):
             if rank(other) >= rank(job):
                 break  # They come in the order of their ranks.
             found.append(other)

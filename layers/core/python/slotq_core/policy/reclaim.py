@@ -43,8 +43,8 @@ def _in_pool(job: Job, room: PoolRoom, accounts: Accounts, entitled: Entitled) -
     mine = accounts.of(job, room.pool.name)
     if not may_reclaim(job, mine):
         return None
-    givers = room.may_give() & accounts.may_give(mine, room.pool.name)
-    by_project = [list(room.candidates(giver)) for giver in givers if giver != job.project]
+    givers = room.running.may_give() & accounts.may_give(mine, room.pool.name)
+    by_project = [list(room.running.candidates(giver)) for giver in givers if giver != job.project]
     if not by_project:
         return None  # What fits without an eviction has been served before.
     left = room.left(job, entitled)
