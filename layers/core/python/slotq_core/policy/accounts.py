@@ -169,10 +169,10 @@ class Accounts:
 
     def limits_allow(self, job: Job, pool: str, *, gone: Demand = NOTHING) -> bool:
         """Whether the limits of its project and department have room for the job."""
-        return all(
-            account.limit is None or account.room(job.demand, gone)
-            for account in self.of(job, pool)
-        )
+        for account in self.of(job, pool):
+            if account.limit is not None and not account.room(job.demand, gone):
+                return False
+        return True
 
     def quotas_allow(self, job: Job, pool: str) -> bool:
         """ "Any non-preemptible job, whatever its class, is bound by quota": with it admitted, what

@@ -16,6 +16,7 @@ from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
 from slotq_core.policy.health import backs_off, probe, probes_until
 from slotq_core.policy.order import position
 from slotq_core.policy.running import Running
+from slotq_core.policy.running import State as RunningState
 
 NOTHING = Demand()
 
@@ -23,13 +24,14 @@ Entitled = Callable[[Job, Job], bool]
 """Whether the first job could evict the second, if that ran where it has its claim."""
 
 
-_State = tuple[Demand, Demand, Running, set[str], dict[str, Job], str, str]
+_State = tuple[Demand, Demand, RunningState, set[str], dict[str, Job], str, str]
 
 
 class PoolRoom:
     """One pool during one plan. Amounts of the jobs already walked are gone from it."""
 
     __slots__ = (
+        "both",
         "claims",
         "coming",
         "drains_for",
@@ -65,6 +67,8 @@ class PoolRoom:
         """What nobody ahead has been given; negative where the pool shrank below its use."""
         stopping = (job.demand for job in active if job.state is JobState.STOPPING)
         self.coming = sum(stopping, NOTHING)
+        self.both = self.free + self.coming
+        """Kept, because most who ask are told at once that it is too little."""
         self.free_now = self.free
         """What is free before anybody is given anything: for reasons."""
         self.claims: dict[str, Job] = {job.name: job for job in claimants}
@@ -91,17 +95,16 @@ class PoolRoom:
         A claim counts for everyone but a job entitled to evict its holder, and claimants ahead of
         it ("claims are served in the policy's order").
         """
-        both = self.free + self.coming
         if not self.claims or (job.claim and job.claim.pool == self.pool.name):
-            return both
-        return both - self._owed(job, entitled)
+            return self.both
+        return self.both - self._owed(job, entitled)
 
     def fits_now(self, job: Job, entitled: Entitled) -> bool:
         return job.demand.within(self.free) and job.demand.within(self.left(job, entitled))
 
     def fits_soon(self, job: Job, entitled: Entitled) -> bool:
         """Whether the job fits with what is coming free, without any further eviction."""
-        return job.demand.within(self.left(job, entitled))
+        return job.demand.within(self.both) and job.demand.within(self.left(job, entitled))
 
     def closed_to(self, job: Job) -> bool:
         """Drains for a job ahead of this one; an earlier claim is served all the same."""
@@ -114,6 +117,7 @@ class PoolRoom:
     def give(self, job: Job) -> None:
         """A job starts: its slots are used up for those behind."""
         self.free = self.free - job.demand
+        self.both = self.both - job.demand
         self.placed.add(job.name)
         self.running.add(job)
         if self.pool.health.errors:
@@ -128,6 +132,7 @@ class PoolRoom:
             self.holder = job.name
         self.free = self.free - taken
         self.coming = self.coming - (job.demand - taken)
+        self.both = self.both - job.demand
 
     def evict(self, victim: Job) -> None:
         """What it held is coming free; at once, where it was only given it in this plan."""
@@ -137,13 +142,14 @@ class PoolRoom:
             self.free = self.free + victim.demand
         else:
             self.coming = self.coming + victim.demand
+        self.both = self.both + victim.demand
 
     def state(self) -> _State:
         """What the walk has changed, to go back to."""
         return (
             self.free,
             self.coming,
-            self.running.copy(),
+            self.running.state(),
             set(self.placed),
             dict(self.claims),
             self.holder,
@@ -152,15 +158,9 @@ class PoolRoom:
 
     def back_to(self, state: _State) -> None:
         """A state may be gone back to once."""
-        (
-            self.free,
-            self.coming,
-            self.running,
-            self.placed,
-            self.claims,
-            self.holder,
-            self.probe,
-        ) = state
+        self.free, self.coming, running, self.placed, self.claims, self.holder, self.probe = state
+        self.running.back_to(running)
+        self.both = self.free + self.coming
 
     def _owed(self, job: Job, entitled: Entitled) -> Demand:
         owed = NOTHING

@@ -129,4 +129,4 @@ def _siblings(mine: Chain, theirs: Chain) -> list[tuple[Account, Account]]:
 
 def _within(used: Demand, demand: Demand, bound: Demand) -> bool:
     """Whether what is used stays within the bound with the demand, where the demand adds to it."""
-    return all(used[name] + amount <= bound[name] for name, amount in demand.items())
+    return demand.within(bound - used)

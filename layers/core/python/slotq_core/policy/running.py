@@ -10,6 +10,8 @@ from collections.abc import Iterable, KeysView, Mapping, Sequence
 from slotq_core.model import Job, JobState, Pool
 from slotq_core.policy.stakes import Taken, by_order, is_protected, is_settled, protected_until
 
+State = tuple[dict[str, dict[str, Job]], dict[str, list[Job]]]
+
 
 class Running:
     """Starting and running jobs of one pool, and those given slots in this plan."""
@@ -58,13 +60,16 @@ class Running:
         else:
             del self._candidates[victim.project]
 
-    def copy(self) -> Running:
-        """As it is now: what changes here does not change there."""
-        made = Running.__new__(Running)
-        made._now, made.protections = self._now, self.protections
-        made._jobs = {project: dict(jobs) for project, jobs in self._jobs.items()}
-        made._candidates = {project: list(jobs) for project, jobs in self._candidates.items()}
-        return made
+    def state(self) -> State:
+        """What the walk has changed, to go back to."""
+        return (
+            {project: dict(jobs) for project, jobs in self._jobs.items()},
+            {project: list(jobs) for project, jobs in self._candidates.items()},
+        )
+
+    def back_to(self, state: State) -> None:
+        """Once for each state."""
+        self._jobs, self._candidates = state
 
     def _take_in(self, job: Job, pool: Pool, project_min: int) -> None:
         self._jobs.setdefault(job.project, {})[job.name] = job
