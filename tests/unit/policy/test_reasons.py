@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -15,11 +16,13 @@ from slotq_core.model import (
     Job,
     JobState,
     Pool,
+    SchedulerSettings,
     Snapshot,
     StopCause,
     StopOrder,
 )
 from slotq_core.policy.cycle import plan
+from slotq_core.wire import reason_view
 
 NOW = 1_000_000
 
@@ -68,6 +71,7 @@ class Case:
     others: tuple[Job, ...] = ()
     groups: tuple[Group, ...] = ()
     job: Job = field(default_factory=lambda: waits("job"))
+    scheduler: SchedulerSettings | None = None
     reason: reasons.Reason
     text: str
     wake_at: int | None = None
@@ -206,6 +210,23 @@ CASES = [
         reason=reasons.GangBlocked(group="g", needed=2, drains="p"),
         text="gang g needs room for 2 of its jobs at once; pool p is kept free for it",
     ),
+    Case(
+        sentence="as many of its sweep as may hold slots already",
+        active=(runs("a", group="s"),),
+        groups=(Group(name="s", members=("a", "job"), max_parallel=1),),
+        job=waits("job", group="s", priority=5),
+        reason=reasons.SweepLimit(group="s", active=1, limit=1),
+        text="at most 1 job of sweep s may hold slots at once; 1 hold them or are owed them",
+    ),
+    Case(
+        sentence="as many as may hold slots in all, one of them by a claim",
+        active=(runs("a"),),
+        others=(waits("owed", claim=Claim(pool="p", amount=Demand(slots=1), since=0)),),
+        job=waits("job", priority=5),
+        scheduler=SchedulerSettings(max_jobs=2),
+        reason=reasons.JobLimitReached(active=2, limit=2),
+        text="at most 2 jobs may hold slots at once; 2 hold them or are owed them",
+    ),
 ]
 
 
@@ -216,11 +237,14 @@ def test_reason(case: Case) -> None:
         active=case.active,
         waiting=(*case.others, case.job),
         groups=case.groups,
+        scheduler=case.scheduler,
     )
     planned = plan(snapshot, NOW)
     assert planned.reasons[case.job.name] == case.reason
     assert case.reason.sentence() == case.text
     assert planned.wake_at == case.wake_at
+    view = reason_view(case.reason)
+    assert json.loads(view.model_dump_json())["numbers"].keys() == case.reason.numbers().keys()
 
 
 def test_the_codes_are_all_different_and_carry_their_numbers() -> None:

@@ -7,16 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import IntEnum
 
+from slotq.simulate.fates import Fate, fate_of
 from slotq.simulate.record import REFUSED, Record
 from slotq.simulate.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.sections import JobSpec
 from slotq_core.errors import Refused
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, Group, Job, JobState, Snapshot
+from slotq_core.model import Attempt, AttemptOutcome, Group, Job, JobState, Snapshot
 from slotq_core.policy.admission import admit, check_gang
 from slotq_core.policy.apply import cancelled, steps
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.dependencies import consequences
+from slotq_core.policy.health import after_a_start, after_capacity_error
 from slotq_core.policy.plan import Plan
 from slotq_core.policy.retry import Ending, after_end
 
@@ -126,9 +128,19 @@ class _World:
     def _attempt_over(self, job: Job | None, due: Due, attempt: int, now: int) -> None:
         if job is None or job.attempt is None or job.attempt.number != attempt:
             return
-        ending = Ending.COMPLETED if due is Due.END else Ending.STOPPED
+        ending, message = Ending.STOPPED, ""
+        if due is Due.END:
+            fate = self._fate_in_time(job)
+            ending, message = (fate.ending, fate.message) if fate else (Ending.COMPLETED, "")
         self._left[job.name] = self._work_left(job, now)
-        self._put(job, after_end(job, ending, at=now, now=now).job, now)
+        self._put(job, after_end(job, ending, at=now, now=now, message=message).job, now)
+
+    def _fate_in_time(self, job: Job) -> Fate | None:
+        """How it fails before its work is done."""
+        fate, left = self._fate(job), self._left[job.name]
+        if fate is None or fate.after is None:
+            return None
+        return fate if left is None or fate.after < left else None
 
     def _work_left(self, job: Job, now: int) -> int | None:
         spec, left = self._specs[job.name], self._left[job.name]
@@ -155,15 +167,36 @@ class _World:
             self._push(planned.wake_at, Due.PASS, "")
 
     def _run_started(self, now: int) -> bool:
-        """Training begins at once here. Whether any did."""
+        """Training begins at once here, or fails, one after the other as they were started. Whether
+        any did."""
         starting = [job for job in self._jobs.values() if job.state is JobState.STARTING]
         for job in starting:
             assert job.attempt is not None
+            fate = self._fate(job)
+            if fate and fate.after is None:
+                self._fail_to_start(job, fate, now)
+                continue
+            pool = self._pools[job.attempt.pool]
+            if pool.health.errors:
+                self._pools[pool.name] = replace(pool, health=after_a_start(pool))
             attempt = replace(job.attempt, created=True, running_since=now)
             running = move(job, JobState.RUNNING, at=now, attempt=attempt)
             self._put(job, running, now)
             self._push_end(running)
         return bool(starting)
+
+    def _fail_to_start(self, job: Job, fate: Fate, now: int) -> None:
+        ended = after_end(job, fate.ending, at=now, now=now, message=fate.message)
+        self._put(job, ended.job, now)
+        if ended.attempt.outcome is AttemptOutcome.NO_CAPACITY:
+            pool = self._pools[ended.attempt.pool]
+            health = after_capacity_error(pool, now=now, message=fate.message)
+            self._pools[pool.name] = replace(pool, health=health)
+
+    def _fate(self, job: Job) -> Fate | None:
+        """How the job's live attempt fails; None where it does not by itself."""
+        assert job.attempt is not None
+        return fate_of(self._specs[job.name].fails, job.attempt.number)
 
     def _snapshot(self) -> Snapshot:
         jobs = self._jobs.values()
@@ -184,8 +217,8 @@ class _World:
     def _keep(self, before: Job | None, after: Job, now: int) -> None:
         self.record.change(before, after, now)
         self._states[after.name] = after.state
+        self._jobs.pop(after.name, None)  # So that they stand in the order of their last changes.
         if after.terminal:
-            self._jobs.pop(after.name, None)
             self._groups.update(with_ended(self._groups, after))
         else:
             self._jobs[after.name] = after
@@ -201,7 +234,8 @@ class _World:
             self._keep(before, after, now)
 
     def _push_end(self, job: Job) -> None:
-        left = self._left[job.name]
+        fate = self._fate_in_time(job)
+        left = fate.after if fate else self._left[job.name]
         if left is not None and job.attempt and job.attempt.running_since is not None:
             end = max(0, job.attempt.running_since + left)
             self._push(end, Due.END, job.name, job.attempt.number)

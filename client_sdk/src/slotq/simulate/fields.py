@@ -14,6 +14,9 @@ from pydantic import BeforeValidator, PlainValidator, ValidationError
 from slotq.simulate.faults import Fault, faults_of, refuse, said
 from slotq_core.model import Demand
 
+FAULT, NO_CAPACITY = FAILURES = ("fault", "no_capacity")
+"""How an attempt may fail that never comes to run."""
+
 MOST = 1_000_000
 """The most slots, or units of another resource, that anything may have."""
 
@@ -40,6 +43,18 @@ def _period(value: object) -> int:
     if milliseconds <= 0:
         raise ValueError(f"more than 0 seconds are needed, not {said(value)}")
     return milliseconds
+
+
+def _failure(value: object) -> int | str | None:
+    if value is None or value in FAILURES:
+        return value
+    try:
+        return _period(value)
+    except ValueError:
+        raise ValueError(
+            "seconds of running after which the attempt fails, one of "
+            f"{', '.join(FAILURES)}, or null is needed, not {said(value)}"
+        ) from None
 
 
 def _whole(low: int, high: int) -> Callable[[object], int]:
@@ -139,6 +154,8 @@ Duration = Annotated[int, BeforeValidator(_duration)]
 """The same, not negative."""
 Period = Annotated[int, BeforeValidator(_period)]
 """The same, more than nothing."""
+Failure = Annotated[int | str | None, BeforeValidator(_failure)]
+"""How one attempt fails."""
 Moment = Annotated[int | Literal["end"], BeforeValidator(_moment)]
 Count = Annotated[int, BeforeValidator(_whole(0, MOST))]
 Positive = Annotated[int, BeforeValidator(_whole(1, MOST))]

@@ -6,15 +6,17 @@ Nothing here decides: what the policy did and what the queue did are then two re
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
+from slotq.local.knobs import Knobs
 from slotq.local.plane import Event, Plane
 from slotq.local.plane_client import PlaneClient
 from slotq.local.virtual import VirtualClock, VirtualRunner, Work
 from slotq.simulate.engine import USER_CANCEL, Due, refused_gangs, running_job, with_ended
+from slotq.simulate.fates import SCRIPT, fate_of
 from slotq.simulate.record import Record
 from slotq.simulate.scenario import INSTANCE_TYPE, Scenario, ScenarioError
 from slotq.simulate.sections import JobSpec
@@ -25,6 +27,7 @@ from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
 from slotq_core.model import Job, JobState, Snapshot
+from slotq_core.policy.retry import Ending
 from slotq_core.ports import Change, Notifier, Request, Store, World
 
 
@@ -96,6 +99,23 @@ class _Recording:
         return jobs
 
 
+class _Fates(Knobs):
+    """Knobs that the scenario turns: an attempt that is to fail at its start does."""
+
+    _ENDINGS: ClassVar = {
+        "fail_provisioning": Ending.NO_CAPACITY,
+        "fail_internally": Ending.FAULT,
+    }
+
+    def __init__(self, fails: Callable[[str], Ending | None]) -> None:
+        super().__init__()
+        self._fails = fails
+
+    def take(self, knob: str, training_job: str = "") -> bool:
+        wanted = self._ENDINGS.get(knob)
+        return wanted is not None and self._fails(training_job) is wanted
+
+
 class _Live:
     def __init__(self, scenario: Scenario, store: Store) -> None:
         self._scenario = scenario
@@ -109,6 +129,7 @@ class _Live:
             clock=self._clock,
             runner=VirtualRunner(clock=self._clock, work_of=self._work),
             emit=self._events.append,
+            knobs=_Fates(self._fails_to_start),
             max_runtime_counts=False,
         )
         self.record = Record()
@@ -200,7 +221,22 @@ class _Live:
         assert kept is not None and kept.attempt is not None
         (stop,) = (p.stop_seconds for p in self._scenario.pools if p.name == kept.attempt.pool)
         spec = self._specs[job]
-        return Work(runtime=spec.runtime, stop=stop, checkpoint=spec.checkpoint)
+        fate = fate_of(spec.fails, kept.attempt.number)
+        return Work(
+            runtime=spec.runtime,
+            stop=stop,
+            checkpoint=spec.checkpoint,
+            fails_after=fate.after if fate else None,
+            failure=SCRIPT,
+        )
+
+    def _fails_to_start(self, training_job: str) -> Ending | None:
+        """What keeps a training job from ever running."""
+        job = self._store.job(self._store.job_of(training_job) or "")
+        if job is None or job.attempt is None:
+            return None
+        fate = fate_of(self._specs[job.name].fails, job.attempt.number)
+        return fate.ending if fate and fate.after is None else None
 
     def _push(self, t: int | None, due: Due, name: str) -> None:
         if t is not None:

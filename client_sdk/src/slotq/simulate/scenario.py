@@ -140,6 +140,7 @@ class Scenario(Section):
             priority_class=job.priority if isinstance(job.priority, str) else "",
             preemptible=job.preemptible,
             min_runtime=job.min_runtime,
+            retries=job.retries,
             workload=job.workload,
             project=job.project or "",
             group=job.group or "",

@@ -16,6 +16,7 @@ from slotq.simulate.fields import (
     Capacity,
     Count,
     Duration,
+    Failure,
     Flag,
     MaybeName,
     Moment,
@@ -136,6 +137,9 @@ class JobSpec(Section):
     runtime: Duration | None = None
     """Work. None: it runs for ever."""
     checkpoint: Flag = True
+    retries: Count = 0
+    fails: tuple[Failure, ...] = ()
+    """How the first attempts fail, one entry for each."""
     preemptible: Flag = True
     min_runtime: Duration = 0
     user: MaybeName = ""
@@ -181,6 +185,9 @@ def _running_faults(job: JobSpec, since: int) -> Iterator[Fault]:
     """Of one that runs at the start already."""
     if job.after:
         yield Fault(("after",), "it runs at the start already: it comes after no job")
+    first = next(iter(job.fails), None)
+    if first is not None and not (isinstance(first, int) and first > -since):
+        yield Fault(("fails", 0), "it runs at the start already: it fails later than that, or not")
     if since > 0:
         yield Fault(("running_since",), "it runs at the start already: at most 0 is needed")
     if job.pool is None:

@@ -183,7 +183,10 @@ class JobLimitReached(Reason):
     limit: int
 
     def sentence(self) -> str:
-        return f"{_jobs(self.active)} of at most {self.limit} in all hold slots or are owed them"
+        return (
+            f"at most {_jobs(self.limit)} may hold slots at once; {self.active} hold them or are "
+            "owed them"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -197,8 +200,8 @@ class SweepLimit(Reason):
 
     def sentence(self) -> str:
         return (
-            f"{_jobs(self.active)} of sweep {self.group} hold slots or are owed them, of at most "
-            f"{self.limit} at once"
+            f"at most {_jobs(self.limit)} of sweep {self.group} may hold slots at once; "
+            f"{self.active} hold them or are owed them"
         )
 
 

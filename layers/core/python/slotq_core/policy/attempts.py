@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from slotq_core.lifecycle import move
 from slotq_core.model import Job, JobState, SchedulerSettings, Snapshot
-from slotq_core.policy.lines import Line, heads_needed
+from slotq_core.policy.lines import Line, heads_needed, in_lines
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import TryLater
 from slotq_core.reasons import Reason
@@ -80,12 +80,9 @@ def failed_alike(tried: Iterable[TryLater], snapshot: Snapshot, now: int) -> Ite
     blocked = {Line.of(job): (position(job), why) for job, why in singles}
     if not blocked or snapshot.scheduler is None:
         return
-    lines: dict[Line, list[Job]] = {}
-    for job in sorted(snapshot.waiting, key=position):
-        lines.setdefault(Line.of(job), []).append(job)
-    claimants = [job for job in snapshot.waiting if job.claim]
-    needed = heads_needed((line.key for line in lines), snapshot.pools, snapshot.active, claimants)
+    lines = {Line.of(line[0]): line for line in in_lines(snapshot.waiting) if not line[0].claim}
+    needed = heads_needed((line.key for line in lines), snapshot.pools, snapshot.active)
     for line, (first, why) in blocked.items():
         for job in lines[line][: needed[line.key]]:
-            if not job.claim and position(job) > first:
+            if position(job) > first:
                 yield tried_in_vain([job], snapshot.scheduler, why, now)

@@ -68,18 +68,19 @@ def circle(after: Mapping[str, Iterable[str]]) -> list[str]:
     none. The same for every order of the mapping."""
     done: set[str] = set()
     for start in sorted(after):
-        path: list[str] = []
+        path: dict[str, None] = {}  # In order.
         steps = [iter([start])]
         while steps:
             name = next(steps[-1], None)
             if name is None:
                 steps.pop()
                 if path:
-                    done.add(path.pop())
+                    done.add(path.popitem()[0])
             elif name in path:
-                return [*path[path.index(name) :], name]
+                way = list(path)
+                return [*way[way.index(name) :], name]
             elif name not in done:
-                path.append(name)
+                path[name] = None
                 steps.append(iter(sorted(after.get(name, ()))))
     return []
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from slotq_core.model import Job
+from slotq_core.model import Demand, Job
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.fit import Entitled, PoolRoom
 from slotq_core.policy.gang import Gang
 from slotq_core.policy.preempt import outranks
 from slotq_core.policy.reclaim import may_reclaim
-from slotq_core.policy.victims import freed
 from slotq_core.reasons import (
     GangBlocked,
     GangIncomplete,
@@ -95,8 +94,8 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: E
     holder = room.drains_for or room.holder or next(iter(room.claims), "")
     if job.demand.within(room.free_now) and holder:
         return HeldForOthers(pool=room.pool.name, needed=job.demand.slots, free=free, holder=holder)
-    lower = [other for other in room.running.of(job.project) if outranks(job, other)]
-    held = freed(lower)
+    lower = [other for other in room.running(job.project) if outranks(job, other)]
+    held = sum((other.demand for other in lower), Demand())
     if lower and job.demand.within(room.left(job, entitled) + held):
         return LowerRankedProtected(
             pool=room.pool.name,
@@ -126,7 +125,7 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: E
 def _bound(job: Job, room: PoolRoom, accounts: Accounts) -> Reason | None:
     """The limit, or the quota for what cannot be evicted, that keeps the job back."""
     for account in accounts.of(job, room.pool.name):
-        if not account.room(job.demand):
+        if account.over_limit(job.demand):
             limit = account.limit.slots if account.limit else 0
             held = (account.used + account.stopping).slots
             return LimitReached(owner=account.name, needed=job.demand.slots, used=held, limit=limit)
@@ -149,7 +148,7 @@ def _unwell(job: Job, room: PoolRoom) -> Reason:
 
 def protection_ends(job: Job, room: PoolRoom) -> int | None:
     """When the first of those that might be evicted for this job loses its protection."""
-    for until, other in room.running.protections:
+    for until, other in room.protections:
         if other.evictable and (other.project != job.project or outranks(job, other)):
             return until
     return None

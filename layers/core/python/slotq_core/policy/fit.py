@@ -10,13 +10,13 @@ out what those ahead were given, so that whoever comes next sees what is left fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, KeysView, Sequence
 
 from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
 from slotq_core.policy.health import backs_off, probe, probes_until
+from slotq_core.policy.holders import Holders, Protection
 from slotq_core.policy.order import position
-from slotq_core.policy.running import Running
-from slotq_core.policy.running import State as RunningState
+from slotq_core.policy.stakes import Stake
 
 NOTHING = Demand()
 
@@ -24,13 +24,14 @@ Entitled = Callable[[Job, Job], bool]
 """Whether the first job could evict the second, if that ran where it has its claim."""
 
 
-_State = tuple[Demand, Demand, RunningState, set[str], dict[str, Job], str, str]
+_State = tuple[Demand, Demand, set[str], dict[str, Job], str, str]
 
 
 class PoolRoom:
     """One pool during one plan. Amounts of the jobs already walked are gone from it."""
 
     __slots__ = (
+        "_holders",
         "both",
         "claims",
         "coming",
@@ -43,7 +44,6 @@ class PoolRoom:
         "probe",
         "probed_until",
         "rests",
-        "running",
         "size",
         "timed",
     )
@@ -54,19 +54,23 @@ class PoolRoom:
         *,
         active: Sequence[Job],
         claimants: Iterable[Job],
-        min_runtimes: Mapping[str, int],
+        holders: Holders,
         now: int,
     ) -> None:
-        """`min_runtimes`: by project, how long its attempts are safe from eviction (ms)."""
+        """`active` and `claimants`: of this pool. `holders`: of all pools."""
+        used = stopping = NOTHING
+        for job in active:
+            used = used + job.demand
+            if job.state is JobState.STOPPING:
+                stopping = stopping + job.demand
+        self._holders = holders
         self.pool = pool
-        self.running = Running(pool, active, min_runtimes, now)
         self.placed: set[str] = set()
         """Those given slots in this plan: to take these back evicts nobody."""
         self.size = pool.size(now)
-        self.free = self.size - sum((job.demand for job in active), NOTHING)
+        self.free = self.size - used
         """What nobody ahead has been given; negative where the pool shrank below its use."""
-        stopping = (job.demand for job in active if job.state is JobState.STOPPING)
-        self.coming = sum(stopping, NOTHING)
+        self.coming = stopping
         self.both = self.free + self.coming
         """Kept, because most who ask are told at once that it is too little."""
         self.free_now = self.free
@@ -84,10 +88,27 @@ class PoolRoom:
         """The one job that tries whether capacity is back; nothing else starts meanwhile."""
         self.probed_until = probes_until(probing) if probing else None
         moments = (self.probed_until, pool.reserve_after, pool.health.not_before)
-        self.timed = bool(self.running.protections or pool.health.learned_until) or any(
+        self.timed = bool(self.protections or pool.health.learned_until) or any(
             at is not None for at in moments
         )
         """Whether time alone may change anything here."""
+
+    def running(self, project: str) -> Iterable[Job]:
+        """The project's starting and running jobs, and those given slots in this plan."""
+        return self._holders.running(self.pool.name, project)
+
+    def candidates(self, project: str) -> Sequence[Stake]:
+        """What of the project may be stopped here, in the order in which it is taken."""
+        return self._holders.candidates(self.pool.name, project)
+
+    def may_give(self) -> KeysView[str]:
+        """The projects that have candidates here."""
+        return self._holders.may_give(self.pool.name)
+
+    @property
+    def protections(self) -> Sequence[Protection]:
+        """Those inside a `min_runtime`, and until when, the first to end first."""
+        return self._holders.protections(self.pool.name)
 
     def left(self, job: Job, entitled: Entitled) -> Demand:
         """Free and coming together, less what is owed to others.
@@ -106,6 +127,11 @@ class PoolRoom:
         """Whether the job fits with what is coming free, without any further eviction."""
         return job.demand.within(self.both) and job.demand.within(self.left(job, entitled))
 
+    def missing(self, job: Job, entitled: Entitled) -> Demand:
+        """What others would have to give for the job to fit."""
+        left = self.left(job, entitled)
+        return Demand({name: max(0, amount - left[name]) for name, amount in job.demand.items()})
+
     def closed_to(self, job: Job) -> bool:
         """Drains for a job ahead of this one; an earlier claim is served all the same."""
         return bool(self.drains_for) and job.name not in self.claims
@@ -119,7 +145,7 @@ class PoolRoom:
         self.free = self.free - job.demand
         self.both = self.both - job.demand
         self.placed.add(job.name)
-        self.running.add(job)
+        self._holders.add(job, self.pool.name)
         if self.pool.health.errors:
             self.probe = job.name
 
@@ -136,7 +162,7 @@ class PoolRoom:
 
     def evict(self, victim: Job) -> None:
         """What it held is coming free; at once, where it was only given it in this plan."""
-        self.running.remove(victim)
+        self._holders.remove(victim, self.pool.name)
         if victim.name in self.placed:
             self.placed.remove(victim.name)
             self.free = self.free + victim.demand
@@ -145,11 +171,10 @@ class PoolRoom:
         self.both = self.both + victim.demand
 
     def state(self) -> _State:
-        """What the walk has changed, to go back to."""
+        """What the walk has changed, to go back to, but for who runs here (holders.py)."""
         return (
             self.free,
             self.coming,
-            self.running.state(),
             set(self.placed),
             dict(self.claims),
             self.holder,
@@ -157,9 +182,8 @@ class PoolRoom:
         )
 
     def back_to(self, state: _State) -> None:
-        """A state may be gone back to once."""
-        self.free, self.coming, running, self.placed, self.claims, self.holder, self.probe = state
-        self.running.back_to(running)
+        self.free, self.coming, placed, claims, self.holder, self.probe = state
+        self.placed, self.claims = set(placed), dict(claims)
         self.both = self.free + self.coming
 
     def _owed(self, job: Job, entitled: Entitled) -> Demand:
@@ -170,7 +194,7 @@ class PoolRoom:
         return owed
 
 
-def rooms_of(snapshot: Snapshot, now: int) -> dict[str, PoolRoom]:
+def rooms_of(snapshot: Snapshot, holders: Holders, now: int) -> dict[str, PoolRoom]:
     """A fresh sheet for every pool."""
     active: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     claimants: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
@@ -180,13 +204,12 @@ def rooms_of(snapshot: Snapshot, now: int) -> dict[str, PoolRoom]:
     for job in sorted((job for job in snapshot.waiting if job.claim), key=position):
         if job.claim and job.claim.pool in claimants:
             claimants[job.claim.pool].append(job)
-    minima = {each.name: each.min_runtime for each in snapshot.projects if each.min_runtime}
     return {
         pool.name: PoolRoom(
             pool,
             active=active[pool.name],
             claimants=claimants[pool.name],
-            min_runtimes=minima,
+            holders=holders,
             now=now,
         )
         for pool in snapshot.pools
