@@ -6,6 +6,7 @@ A new rule is a function here and a line in `CHECKS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from slotq.simulate.faults import Fault, Loc, listed
@@ -79,6 +80,19 @@ def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
             yield _unknown(("jobs", place, "pool"), "pool", job.pool, pools)
 
 
+def changes_are_of_what_there_is(scenario: Scenario) -> Iterator[Fault]:
+    for place, pool in enumerate(scenario.pools):
+        named: list[tuple[Loc, model.Demand]] = [(("pools", place, "foreign"), pool.foreign)]
+        for index, change in enumerate(pool.changes):
+            where: Loc = ("pools", place, "changes", index)
+            named.append(((*where, "capacity"), change.capacity or model.Demand()))
+            named.append(((*where, "foreign"), change.foreign or model.Demand()))
+        for where, amounts in named:
+            for resource in amounts:
+                if resource not in pool.capacity:
+                    yield _unknown((*where, resource), "resource", resource, pool.capacity)
+
+
 def groups_are_whole(scenario: Scenario) -> Iterator[Fault]:
     """A gang has members, its mandatory ones among them, all of one project."""
     for place, group in enumerate(scenario.groups):
@@ -129,7 +143,7 @@ def dependencies_end(scenario: Scenario) -> Iterator[Fault]:
 
 
 def what_runs_at_the_start_fits(scenario: Scenario) -> Iterator[Fault]:
-    room = {pool.name: pool.capacity for pool in scenario.pools}
+    room = {pool.name: pool.capacity - pool.foreign for pool in scenario.pools}
     for place, job in enumerate(scenario.jobs):
         if job.pool not in room or job.running_since is None:
             continue
@@ -170,7 +184,10 @@ def quotas_are_of_one_kind(scenario: Scenario) -> Iterator[Fault]:
 def expectations_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
     jobs = {job.name for job in scenario.jobs}
     projects = {project.name for project in scenario.projects}
+    until = inf if scenario.until is None else scenario.until
     for place, expected in enumerate(scenario.expect):
+        if not isinstance(expected.at, str) and expected.at > until:
+            yield Fault(("expect", place, "at"), "that is after until: the run ends before")
         for key in ("states", "started", "evictions"):
             for name in getattr(expected, key):
                 if name not in jobs:
@@ -188,6 +205,7 @@ CHECKS: tuple[Check, ...] = (
     projects_are_of_departments,
     classes_demote_downwards,
     jobs_name_what_there_is,
+    changes_are_of_what_there_is,
     groups_are_whole,
     dependencies_end,
     what_runs_at_the_start_fits,

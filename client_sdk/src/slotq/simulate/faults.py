@@ -56,13 +56,13 @@ def faults_of(error: ValidationError, keys: Keys | None = None) -> list[Fault]:
     ]
 
 
-Place = tuple[Path, int]
-"""A file and a line of it."""
+Place = tuple[Path, int, str]
+"""A file, a line of it, and what the key is called there."""
 
 
 def told(faults: Iterable[Fault], where: Callable[[Loc], Place]) -> str:
     """A line for each fault, in the order of the files' lines."""
-    placed = sorted((*where(fault.loc), spelled(fault.loc), fault.message) for fault in faults)
+    placed = sorted((*where(fault.loc), fault.message) for fault in faults)
     lines = [
         f"{path}:{line}: {key + ': ' if key else ''}{message}"
         for path, line, key, message in placed[:_SHOWN]

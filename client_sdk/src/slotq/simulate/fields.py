@@ -171,6 +171,8 @@ Capacity = Annotated[Demand, PlainValidator(_vector(1, 1))]
 """Slots, or amounts by resource: `2`, `{slots: 2, gpus: 16}`."""
 Vector = Annotated[Demand, PlainValidator(_vector(0, 1))]
 """What a job needs."""
+Amounts = Annotated[Demand, PlainValidator(_vector(1, 0))]
+"""The new capacity of some resources."""
 Use = Annotated[Demand, PlainValidator(_vector(0, 0))]
 """What is in use of a pool."""
 Quota = Annotated[int | dict[str, Any], BeforeValidator(_quota)]

@@ -7,12 +7,14 @@ sections at once stands in `checks`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from slotq.simulate.faults import Fault, refuse
 from slotq.simulate.fields import (
+    Amounts,
     Capacity,
     Count,
     Duration,
@@ -26,6 +28,7 @@ from slotq.simulate.fields import (
     Priority,
     Quota,
     Seconds,
+    Use,
     Value,
     Vector,
 )
@@ -44,9 +47,38 @@ class Section(BaseModel):
         return tuple(field.alias or name for name, field in cls.model_fields.items())
 
 
+class ChangeSpec(Section):
+    """What becomes of a pool at a moment. What is not named stays."""
+
+    at: Duration
+    capacity: Amounts | None = None
+    """Of the resources that it names; a bare number is one of slots."""
+    foreign: Use | None = None
+    state: model.PoolState | None = None
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if self.capacity is None and self.foreign is None and self.state is None:
+            raise ValueError("a change needs capacity, foreign or state")
+        return self
+
+    def applied(self, pool: model.Pool) -> model.Pool:
+        """The pool after it."""
+        return replace(
+            pool,
+            capacity=model.Demand({**pool.capacity, **(self.capacity or {})}),
+            foreign=pool.foreign if self.foreign is None else self.foreign,
+            state=self.state or pool.state,
+        )
+
+
 class PoolSpec(Section):
     name: Annotated[Name, Field(max_length=40)]
     capacity: Capacity
+    foreign: Use = model.Demand()
+    """What training jobs outside the queue occupy of it."""
+    state: model.PoolState = model.PoolState.ACTIVE
+    changes: tuple[ChangeSpec, ...] = ()
     stop_seconds: Duration = 0
     reserve_after: Duration | None = None
     min_runtime: Duration = 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, KeysView, Sequence
 
-from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
+from slotq_core.model import Demand, Job, JobState, Pool, PoolState, Snapshot
 from slotq_core.policy.health import backs_off, probe, probes_until
 from slotq_core.policy.holders import Holders, Protection
 from slotq_core.policy.order import position
@@ -138,7 +138,7 @@ class PoolRoom:
 
     @property
     def unwell(self) -> bool:
-        return self.rests or bool(self.probe)
+        return self.rests or bool(self.probe) or self.pool.state is not PoolState.ACTIVE
 
     def give(self, job: Job) -> None:
         """A job starts: its slots are used up for those behind."""
