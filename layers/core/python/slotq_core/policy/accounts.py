@@ -201,8 +201,7 @@ class Accounts:
     def limits_allow(self, job: Job, pool: str, *, gone: Demand = NOTHING) -> bool:
         """Whether the limits of its project and department have room for the job."""
         return all(
-            not account.limit or account.room(job.demand, gone)
-            for account in self.of(job, pool)
+            not account.limit or account.room(job.demand, gone) for account in self.of(job, pool)
         )
 
     def quotas_allow(self, job: Job, pool: str) -> bool:
