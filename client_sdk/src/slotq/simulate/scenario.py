@@ -228,7 +228,7 @@ def load(path: Path, trace: Path | None = None) -> Scenario:
 
 
 def _keys() -> Keys:
-    sections = {"": Scenario, "pools.changes": ChangeSpec, **SECTIONS}
+    sections: dict[str, type[Section]] = {"": Scenario, "pools.changes": ChangeSpec, **SECTIONS}
     return {name: each.keys() for name, each in sections.items()}
 
 
