@@ -29,6 +29,7 @@ from slotq_core.model import (
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.parallel import wanting
 from slotq_core.policy.shares import Sharer, divide
+from slotq_core.policy.stakes import Stake
 
 NOTHING = Demand()
 INFINITE = float("inf")
@@ -86,12 +87,12 @@ class Account:
         held = self.fixed + demand
         return all(held[name] <= self.quota[name] for name in self.resources)
 
-    def room(self, demand: Demand, gone: Demand = NOTHING) -> bool:
-        """Whether its limit has room for the demand, with what is gone given back."""
+    def over_limit(self, demand: Demand) -> Demand:
+        """How much too much it would hold with the demand."""
         if not self.limit:
-            return True
-        held = self.used + self.stopping - gone + demand
-        return all(held[name] <= most for name, most in self.limit.items() if name in demand)
+            return NOTHING
+        held = self.used + self.stopping + demand
+        return Demand({n: max(0, held[n] - most) for n, most in self.limit.items() if n in demand})
 
     def asking(self, demand: Demand) -> Deprivation:
         """`deprivation` with the demand, made once for each until the account moves."""
@@ -198,11 +199,19 @@ class Accounts:
         moved, self._moved = self._moved, {}
         return moved
 
-    def limits_allow(self, job: Job, pool: str, *, gone: Demand = NOTHING) -> bool:
+    def limits_allow(self, job: Job, pool: str) -> bool:
         """Whether the limits of its project and department have room for the job."""
-        return all(
-            not account.limit or account.room(job.demand, gone) for account in self.of(job, pool)
-        )
+        return not self.over_limits(job, pool)
+
+    def over_limits(self, job: Job, pool: str) -> Demand:
+        """What others in them would have to give for the limits of its project and department to
+        have room for the job."""
+        over = NOTHING
+        for account in self.of(job, pool):
+            if account.limit:
+                more = account.over_limit(job.demand)
+                over = Demand({name: max(over[name], more[name]) for name in {*over, *more}})
+        return over
 
     def quotas_allow(self, job: Job, pool: str) -> bool:
         """ "Any non-preemptible job, whatever its class, is bound by quota": with it admitted, what
@@ -219,6 +228,14 @@ class Accounts:
             for other in rooms
             if other is not room and self._scope.get(other.pool.name) == scope == EVERYWHERE
         ]
+
+    def counted(self, stake: Stake, pool: str) -> Demand:
+        """What it holds in all the pools that count together with that one."""
+        scope = self._scope.get(pool)
+        if scope == pool:
+            return stake.frees(pool)
+        together = frozenset(name for name, its in self._scope.items() if its == scope)
+        return stake.frees_in(together)
 
     def evict(self, victim: Job, pool: str) -> None:
         """It gives back its share at once, and counts in the limits until it has ended."""

@@ -10,7 +10,6 @@ from slotq_core.policy.fit import Entitled, PoolRoom
 from slotq_core.policy.gang import Gang
 from slotq_core.policy.preempt import outranks
 from slotq_core.policy.reclaim import may_reclaim
-from slotq_core.policy.victims import freed
 from slotq_core.reasons import (
     GangBlocked,
     GangIncomplete,
@@ -102,7 +101,7 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: E
     if job.demand.within(room.free_now) and holder:
         return HeldForOthers(pool=room.pool.name, needed=job.demand.slots, free=free, holder=holder)
     lower = [other for other in room.running(job.project) if outranks(job, other)]
-    held = freed(lower)
+    held = sum((other.demand for other in lower), Demand())
     if lower and job.demand.within(room.left(job, entitled) + held):
         return LowerRankedProtected(
             pool=room.pool.name,
@@ -136,7 +135,7 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: E
 def _bound(job: Job, room: PoolRoom, accounts: Accounts) -> Reason | None:
     """The limit, or the quota for what cannot be evicted, that keeps the job back."""
     for account in accounts.of(job, room.pool.name):
-        if not account.room(job.demand):
+        if account.over_limit(job.demand):
             return _limit(job, account)
         if not job.evictable and not account.fixed_in_quota(job.demand):
             held = account.fixed + job.demand
