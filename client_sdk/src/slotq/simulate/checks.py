@@ -25,6 +25,11 @@ NAMED = ("pools", "projects", "departments", "classes", "groups", "jobs")
 STATES = (*(state.value for state in model.JobState), "refused", "not submitted")
 
 
+def there_is_a_pool(scenario: Scenario) -> Iterator[Fault]:
+    if not scenario.pools:
+        yield Fault(("pools",), "at least one is needed")
+
+
 def names_are_unique(scenario: Scenario) -> Iterator[Fault]:
     for section in NAMED:
         first: dict[str, int] = {}
@@ -181,13 +186,15 @@ def quotas_are_of_one_kind(scenario: Scenario) -> Iterator[Fault]:
             if resource not in scenario.resources:
                 yield _unknown((*where, pool, resource), "resource", resource, scenario.resources)
         by_pool = bool(keys)
-        if not quota:
-            continue
+        if quota == {} or (where[-1] == "quota" and not quota):
+            continue  # A quota of nothing is of either kind; a limit of 0 is one.
         if first is None:
             first = by_pool, name
         elif first[0] != by_pool:
             kind = "by pool" if first[0] else "over all pools together"
-            yield Fault(where, f"quotas and limits are all of one kind: that of {name} is {kind}")
+            yield Fault(
+                where, f"quotas and limits are all of one kind: that of {first[1]} is {kind}"
+            )
 
 
 def expectations_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
@@ -210,6 +217,7 @@ def expectations_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
 
 
 CHECKS: tuple[Check, ...] = (
+    there_is_a_pool,
     names_are_unique,
     projects_are_of_departments,
     classes_demote_downwards,
