@@ -212,6 +212,10 @@ class World:
                 self.table.put(key, None)
                 self.watch.swept(key)
 
+    def bump(self) -> None:
+        """As if there were news: the next pass is not spared."""
+        DynamoStore(self.dynamo, TABLE).bump()
+
     def run_pass(self) -> None:
         self._asynchronous("pass", on_pass)
 
@@ -348,7 +352,7 @@ class World:
 
 
 def on_pass(manager: QueueManager, invocation: Invocation) -> None:
-    manager.run_pass(holder=f"invocation-{invocation.number}")
+    manager.run_pass(holder=f"invocation-{invocation.number}", only_news=True)
 
 
 def on_tick(manager: QueueManager, invocation: Invocation) -> None:
@@ -387,9 +391,11 @@ class _Plane(PlaneClient):
 
 
 class _Leaseless(DynamoStore):
-    """A lease is over at once."""
+    """A lease is over at once, and no pass is spared."""
 
-    def take_lease(self, holder: str, *, now: int, until: int) -> int | None:
+    def take_lease(
+        self, holder: str, *, now: int, until: int, only_news: bool = False
+    ) -> int | None:
         return super().take_lease(holder, now=now, until=now)
 
 
