@@ -91,6 +91,9 @@ class Gate:
         return call.do()
 
 
+make_dynamo: Callable[[], FakeDynamo] = FakeDynamo
+"""Of each new world; `real_dynamodb` puts the real engine here."""
+
 EventPolicy = Callable[[Mapping[str, Any]], Iterable[int]]
 """After how many milliseconds an event is delivered: none, one or several times."""
 
@@ -148,7 +151,7 @@ class World:
             emit=self._emit,
             knobs=knobs,
         )
-        self.dynamo = FakeDynamo()
+        self.dynamo = make_dynamo()
         self.dynamo.create_table(**table_definition(TABLE))
         self.dynamo.on_write = self.watch.wrote
         self.dynamo.now, self.dynamo.lag = self.clock.now, LAG

@@ -90,6 +90,11 @@ def context(request_id: str) -> SimpleNamespace:
     return SimpleNamespace(aws_request_id=request_id, get_remaining_time_in_millis=lambda: MINUTE)
 
 
+def invocations(account: Account) -> ConcurrentLambda:
+    assert isinstance(account.lambda_, ConcurrentLambda)
+    return account.lambda_
+
+
 @pytest.fixture(params=["moto", "dynamodb-local"])
 def burst(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
     """An account in which invocations are concurrent and passes are counted."""
@@ -100,7 +105,7 @@ def burst(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
         found = in_use(Account(client_of(endpoint)), monkeypatch)
     account = next(found)
     account.dynamodb = Watched(account.dynamodb)
-    account.lambda_ = ConcurrentLambda()
+    account.lambda_ = ConcurrentLambda()  # type: ignore[assignment]
     one_at_a_time(monkeypatch)
     account.send("tick")  # The pools are taken in.
     account.dynamodb.passes = account.dynamodb.looks = 0
@@ -174,7 +179,7 @@ def accepted(account: Account, *more: str) -> None:
 def test_a_burst_of_submissions_costs_a_few_passes(burst: Account):
     """(moto is slow; what it can show of this, the test below shows too.)"""
     assert submit_all() == {202: SUBMISSIONS}
-    burst.lambda_.join()
+    invocations(burst).join()
     accepted(burst)
     few_passes(burst)
 
@@ -199,14 +204,14 @@ def test_none_of_a_burst_waits_for_a_pass_that_takes_a_minute(burst: Account, mo
     assert burst.call(add_job(TrainingJobName="first"))[0] == 202
     assert held.wait(SAFE)
     assert submit_all() == {202: SUBMISSIONS}
-    (slow_pass, *others) = burst.lambda_.threads
+    (slow_pass, *others) = invocations(burst).threads
     for thread in others:
         thread.join(SAFE)
     assert slow_pass.is_alive()
-    assert {answer["busy"] for answer in burst.lambda_.answers} == {True}
+    assert {answer["busy"] for answer in invocations(burst).answers} == {True}
     assert burst.dynamodb.passes == 1
     burst.clock.set(burst.clock.now() + MINUTE)
     released.set()
-    burst.lambda_.join()
+    invocations(burst).join()
     accepted(burst, "first")
     few_passes(burst)

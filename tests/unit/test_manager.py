@@ -345,7 +345,12 @@ def test_of_the_passes_that_a_burst_asks_for_those_that_come_late_find_nothing_t
     for n in range(50):
         world.submit(f"job{n:02d}")
     looks, load = [], world.store.load
-    monkeypatch.setattr(world.store, "load", lambda now: looks.append(now) or load(now))
+
+    def looking(now):
+        looks.append(now)
+        return load(now)
+
+    monkeypatch.setattr(world.store, "load", looking)
     results = [world.manager.run_pass(holder=f"pass{n}", only_news=True) for n in range(50)]
     assert [result.busy for result in results] == [False] + [True] * 49
     assert len(looks) == 2, "one before the decisions and one after them"
