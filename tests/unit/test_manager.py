@@ -177,6 +177,20 @@ def test_after_a_back_off_one_job_at_a_time_probes_the_pool_the_highest_first():
     assert world.states() == {"high": "running", "low": "starting", "middle": "starting"}
 
 
+def test_a_probe_that_is_left_pending_keeps_its_pool_closed_for_ten_minutes_only():
+    world = QueueWorld(pool(slots=3))
+    world.plane.knobs.refuse_creates = 1
+    world.submit("first", priority=1)
+    world.deliver()
+    world.submit("second")
+    world.plane.knobs.stick_pending = 1
+    world.later(30)
+    assert world.states() == {"first": "starting", "second": "pending"}
+    assert world.manager.run_pass().wake_at == world.clock.now() + 600_000
+    world.later(600)
+    assert world.states() == {"first": "starting", "second": "running"}
+
+
 def test_a_fault_of_sagemakers_backs_the_job_off():
     world = QueueWorld()
     world.submit("job1", retries="0")

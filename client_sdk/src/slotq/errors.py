@@ -5,6 +5,7 @@ SlotQError
 ├── NotConfigured     a setting is missing or malformed: names the setting and where to put it
 ├── NotAllowed        the API did not let the caller in: says which permission or setting to check
 ├── CannotReach       no connection to the endpoint, after several tries
+├── ScenarioError     a scenario or trace file cannot be taken: says where, and what would be right
 ├── Unavailable       the queue answers, but not for now, after several tries (slotq_core.errors)
 └── UnexpectedAnswer  something answers at the endpoint that does not speak as the queue does
 """
@@ -31,6 +32,7 @@ __all__ = [
     "NotAllowed",
     "NotConfigured",
     "Refused",
+    "ScenarioError",
     "SlotQError",
     "TooLate",
     "Unavailable",
@@ -48,6 +50,11 @@ class NotAllowed(SlotQError):
 
 class CannotReach(SlotQError):
     """No connection to the endpoint; the message names the endpoint and what to check."""
+
+
+class ScenarioError(SlotQError):
+    """A scenario or trace file cannot be taken; the message names file, line and key of each fault
+    and what would be right."""
 
 
 class UnexpectedAnswer(SlotQError):

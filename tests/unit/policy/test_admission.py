@@ -17,7 +17,7 @@ POOLS = [pool("a", "ml.p5", 2), pool("b", "ml.p5", 8), pool("c", "ml.p4d", 4)]
 
 
 def asked(kind: str = "ml.p5", slots: int = 1, *pools: str) -> Submission:
-    return Submission(name="job", instance_type=kind, slots=slots, pools=pools)
+    return Submission(name="job", instance_type=kind, demand=Demand(slots=slots), pools=pools)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def asked(kind: str = "ml.p5", slots: int = 1, *pools: str) -> Submission:
 def test_the_pools_of_its_instance_type_or_those_it_names_in_its_order(submission, pools):
     job = admit(submission, POOLS, submitter="ann", now=7)
     assert job.pools == pools
-    assert (job.submitter, job.entry_time, job.demand) == ("ann", 7, Demand(slots=submission.slots))
+    assert (job.submitter, job.entry_time, job.demand) == ("ann", 7, submission.demand)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,19 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from slotq_core.model import Attempt, Demand, Job, JobState, Pool, Snapshot
+from slotq_core.model import WAITING_STATES, Attempt, Demand, Job, JobState, Pool, Snapshot
+from slotq_core.policy.attempts import NOT_SCHEDULED
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import Plan, Start
-from slotq_core.reasons import BackingOff, BehindInLine, NextPass, Reason
+from slotq_core.reasons import (
+    BackingOff,
+    BehindInLine,
+    NextPass,
+    Reason,
+    TriesAgain,
+    WaitsForJobs,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +45,12 @@ class PoolStatus:
 def why(job: Job, planned: Plan, place: int | None) -> Reason | None:
     """Why the job waits; None if it does not. `planned`: a plan that could look at it."""
     if job.state is JobState.BACKOFF and job.not_before is not None:
+        if job.cause == NOT_SCHEDULED:
+            tried = job.schedule_attempts
+            return TriesAgain(until=job.not_before, attempts=tried, cause=job.message)
         return BackingOff(until=job.not_before, cause=job.message)
+    if job.state in WAITING_STATES and job.after:
+        return WaitsForJobs(jobs=job.after)
     if not job.waits:
         return None
     if job.name in planned.reasons:

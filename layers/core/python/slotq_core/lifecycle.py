@@ -9,6 +9,9 @@ submit ─► pending ──────► starting ──► running ──►
              └──────────── retry ─────────────────────┤
                                                       ▼
                                completed · failed · cancelled · stopped
+
+Whatever has not ended may be cancelled. Where there are scheduler settings, a job that waits also
+backs off between attempts to start it, and fails after the last.
 """
 
 from __future__ import annotations
@@ -31,8 +34,9 @@ _ENDS = frozenset(TERMINAL_STATES)
 _WAITS_AGAIN = frozenset({S.PENDING, S.PREEMPTED, S.BACKOFF})
 
 TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
-    S.PENDING: frozenset({S.STARTING, S.CANCELLED}),
-    S.PREEMPTED: frozenset({S.STARTING, S.CANCELLED}),
+    # With scheduler settings a job backs off between attempts to start it, and is given up at last.
+    S.PENDING: frozenset({S.STARTING, S.BACKOFF, S.FAILED, S.CANCELLED}),
+    S.PREEMPTED: frozenset({S.STARTING, S.BACKOFF, S.FAILED, S.CANCELLED}),
     S.BACKOFF: frozenset({S.PENDING, S.PREEMPTED, S.CANCELLED}),
     # A start can be refused (back-off, failed), overtaken by the user, or end before it was seen
     # running.

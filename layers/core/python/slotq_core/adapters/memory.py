@@ -20,7 +20,7 @@ from slotq_core.adapters.snapshots import (
     snapshot_of,
 )
 from slotq_core.errors import Conflict, Misconfigured, NameTaken, NoSuchJob
-from slotq_core.model import HEALTHY, Attempt, Demand, Job, JobState, Pool, PoolHealth
+from slotq_core.model import HEALTHY, Attempt, Demand, Job, JobState, Pool, PoolHealth, PoolState
 from slotq_core.policy.lines import Line, heads_needed, line_of
 from slotq_core.policy.order import order_key
 from slotq_core.ports import Change, Finding, Ledger, Poison, Request, Sighting, World
@@ -87,7 +87,7 @@ class MemoryStore:
         for name in gone:
             self._foreign.pop(name, None)
         for name in before.keys() | after.keys():
-            if _capacity(before.get(name)) != _capacity(after.get(name)):
+            if _room(before.get(name)) != _room(after.get(name)):
                 self._raise_version(name, Demand())
         self._pools = as_configured(pools)
 
@@ -325,9 +325,9 @@ class MemoryStore:
             _take(self._due, (job.not_before, job.name))
 
 
-def _capacity(pool: Pool | None) -> Demand | None:
-    """None where there is no such pool."""
-    return pool.capacity if pool else None
+def _room(pool: Pool | None) -> tuple[Demand, PoolState] | None:
+    """What decides about admission; None where there is no such pool."""
+    return (pool.capacity, pool.state) if pool else None
 
 
 def _take(ordered: list[tuple[R, str]], place: tuple[R, str]) -> None:

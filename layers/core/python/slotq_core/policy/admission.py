@@ -5,25 +5,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from slotq_core.errors import InvalidRequest, NeverFits
-from slotq_core.model import Demand, Job, JobState, Pool, Submission
+from slotq_core.model import Demand, Group, Job, JobState, Pool, Submission
+from slotq_core.policy.dependencies import still_to_come
+from slotq_core.policy.gang import Gang
+from slotq_core.policy.together import assign
 
 MAX_POOLS_PER_JOB = 16
 """A line's key names its pools, and DynamoDB's sort key ends at 1,024 bytes."""
 
 
-def admit(submission: Submission, pools: Sequence[Pool], *, submitter: str, now: int) -> Job:
-    """The job that the submission becomes. Raises InvalidRequest or NeverFits, naming the field."""
+def admit(
+    submission: Submission,
+    pools: Sequence[Pool],
+    *,
+    submitter: str,
+    now: int,
+    states: Mapping[str, JobState] | None = None,
+) -> Job:
+    """The job that the submission becomes. Raises InvalidRequest or NeverFits, naming the field.
+
+    `states`: of the jobs that it comes after, as far as there are any.
+    """
     accepted = _accepted(submission, pools)
-    demand = Demand(slots=submission.slots)
-    large = [pool for pool in accepted if demand.within(pool.capacity)]
-    if not large:
-        sizes = ", ".join(f"{pool.name} has {pool.capacity.slots}" for pool in accepted)
+    if submission.parts:
+        _check_parts(submission, accepted)
+    elif not any(submission.demand.within(pool.capacity) for pool in accepted):
         raise NeverFits(
-            f"the job needs {submission.slots} slots, more than any of its pools: {sizes}",
-            field="ResourceConfig.InstanceCount",
+            _too_large(submission.demand, accepted), field="ResourceConfig.InstanceCount"
         )
     return Job(
         name=submission.name,
@@ -31,17 +42,77 @@ def admit(submission: Submission, pools: Sequence[Pool], *, submitter: str, now:
         priority=submission.priority,
         entry_time=now,
         changed_at=now,
-        demand=demand,
+        demand=submission.demand,
         pools=tuple(pool.name for pool in accepted),
+        parts=submission.parts,
         preemptible=submission.preemptible,
         min_runtime=submission.min_runtime,
         retries=submission.retries,
         workload=submission.workload,
         project=submission.project,
         priority_class=submission.priority_class,
+        group=submission.group,
+        after=still_to_come(submission.after, states or {}),
         submitter=submitter,
         digest=submission.digest,
     )
+
+
+def _check_parts(submission: Submission, pools: Sequence[Pool]) -> None:
+    """Each part must fit into its pool, and a member of a group has none."""
+    if submission.group:
+        raise InvalidRequest(
+            "a job that runs over several pools at once is no member of a group", field="Tags"
+        )
+    for pool, (_, demand) in zip(pools, submission.parts, strict=True):
+        if not demand.within(pool.capacity):
+            raise NeverFits(_too_large(demand, [pool]), field="ResourceConfig.InstanceGroups")
+
+
+def check_gang(group: Group, members: Sequence[Submission], pools: Sequence[Pool]) -> None:
+    """Raises NeverFits where even empty pools could not hold enough of the gang at once."""
+    gang = Gang(
+        group=group,
+        waiting=tuple(_bare(each, pools) for each in members),
+        active=(),
+    )
+    jobs = gang.standing()
+    for allowed in gang.allowed_pools():
+        target = assign(
+            jobs,
+            {job.name: [name for name in job.pools if name in allowed] for job in jobs},
+            {pool.name: pool.capacity for pool in pools},
+        )
+        if gang.enough(target):
+            return
+    raise NeverFits(
+        f"gang '{group.name}' starts with {gang.needed} of its jobs at once, more than its pools "
+        "could hold even if they were empty",
+        field="Tags",
+    )
+
+
+def _bare(member: Submission, pools: Sequence[Pool]) -> Job:
+    accepted = tuple(pool.name for pool in _accepted(member, pools))
+    return Job(
+        name=member.name,
+        state=JobState.PENDING,
+        priority=member.priority,
+        entry_time=0,
+        demand=member.demand,
+        pools=accepted,
+    )
+
+
+def _too_large(demand: Demand, pools: Sequence[Pool]) -> str:
+    """Names what is missing: the slots, and whatever else a pool has too little of."""
+    short = [name for name in demand if any(demand[name] > pool.capacity[name] for pool in pools)]
+    needs = " and ".join(f"{demand[name]} {name}" for name in short)
+    sizes = ", ".join(
+        f"{pool.name} has " + " and ".join(str(pool.capacity[name]) for name in short)
+        for pool in pools
+    )
+    return f"the job needs {needs}, more than any of its pools: {sizes}"
 
 
 def _accepted(submission: Submission, pools: Sequence[Pool]) -> list[Pool]:

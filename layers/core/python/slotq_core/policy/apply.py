@@ -3,13 +3,26 @@ simulator's world are the same thing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from slotq_core import names
 from slotq_core.lifecycle import move
 from slotq_core.model import Attempt, Job, JobState, Pool, StopCause, StopOrder
-from slotq_core.policy.plan import Decision, Demote, DropClaim, EndBackoff, Evict, GiveUp, Start
+from slotq_core.policy.gang import LEFT_OUT
+from slotq_core.policy.plan import (
+    Decision,
+    Demote,
+    DropClaim,
+    EndBackoff,
+    Evict,
+    GiveUp,
+    LeaveOut,
+    RollBack,
+    Start,
+    StartGang,
+    TryLater,
+)
 from slotq_core.policy.retry import end_backoff
 
 Step = tuple[Job, Job]
@@ -18,33 +31,41 @@ Step = tuple[Job, Job]
 
 def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step, ...]:
     """What changes, an eviction's beneficiary first."""
+    changed: Iterable[Step]
     match decision:
-        case EndBackoff(job=job):
-            return ((job, end_backoff(job, now)),)
-        case GiveUp(job=job):
-            return ((job, given_up(job, now)),)
+        case EndBackoff(job=job) | GiveUp(job=job) | LeaveOut(job=job):
+            changed = [(job, _ALONE[type(decision)](job, now))]
         case Demote(job=job, after=after):
-            return ((job, after),)
+            changed = [(job, after)]
+        case TryLater(changed=changed):
+            pass
+        case RollBack(group=group, jobs=jobs):
+            changed = [(job, evicted(job, group, now)) for job in jobs]
         case Start(job=job, pool=pool):
-            return ((job, started(job, pools[pool], now)),)
+            changed = [(job, started(job, pools[pool], now))]
+        case StartGang(starts=starts):
+            changed = [(each.job, started(each.job, pools[each.pool], now)) for each in starts]
         case DropClaim(job=job):
-            return ((job, replace(job, claim=None)),)
-        case Evict(beneficiary=job, victims=victims, claim=claim):
-            owed = (job, replace(job, claim=claim))
-            return (owed, *((victim, evicted(victim, job, now)) for victim in victims))
+            changed = [(job, replace(job, claim=None))]
+        case Evict(beneficiary=job, victims=victims, claim=claim, along=along):
+            owed = [(each, replace(each, claim=its)) for each, its in ((job, claim), *along)]
+            changed = [*owed, *((victim, evicted(victim, job.name, now)) for victim in victims)]
+    return tuple(changed)
 
 
 def pools_touched(decision: Decision) -> tuple[str, ...]:
     """The pools whose state the decision rests on: its commit is conditioned on their ledgers."""
     match decision:
-        case EndBackoff() | GiveUp() | Demote():
+        case EndBackoff() | GiveUp() | Demote() | LeaveOut() | RollBack() | TryLater():
             return ()
         case Start(pool=pool):
             return (pool,)
+        case StartGang(starts=starts):
+            return tuple(dict.fromkeys(each.pool for each in starts))
         case DropClaim(job=job):
             return (job.claim.pool,) if job.claim else ()
-        case Evict(claim=claim):
-            return (claim.pool,)
+        case Evict(claim=claim, along=along):
+            return tuple(dict.fromkeys((claim.pool, *(each.pool for _, each in along))))
 
 
 def started(job: Job, pool: Pool, now: int) -> Job:
@@ -58,14 +79,31 @@ def started(job: Job, pool: Pool, now: int) -> Job:
         instance_type=pool.instance_type,
         admitted_at=now,
     )
-    return move(job, JobState.STARTING, at=now, attempts=number, attempt=attempt, message="")
+    return move(
+        job,
+        JobState.STARTING,
+        at=now,
+        attempts=number,
+        attempt=attempt,
+        schedule_attempts=0,
+        message="",
+    )
 
 
-def evicted(victim: Job, beneficiary: Job, now: int) -> Job:
-    """The victim with the durable intent to stop it. It holds its slots until it has ended."""
-    order = StopOrder(cause=StopCause.EVICTED, by=beneficiary.name, at=now)
-    message = f"evicted for {beneficiary.name}"
+def evicted(victim: Job, by: str, now: int) -> Job:
+    """The victim with the durable intent to stop it. It holds its slots until it has ended.
+
+    `by`: the job that it makes room for, or its gang, to start again whole.
+    """
+    order = StopOrder(cause=StopCause.EVICTED, by=by, at=now)
+    message = f"evicted for {by}"
     return replace(_stopping(victim, order, message), evictions=victim.evictions + 1)
+
+
+def left_out(job: Job, now: int) -> Job:
+    """The member that its gang ended without."""
+    message = f"its gang {job.group} ended without it"
+    return move(job, JobState.CANCELLED, at=now, cause=LEFT_OUT, message=message)
 
 
 def given_up(job: Job, now: int) -> Job:
@@ -89,3 +127,11 @@ def _stopping(job: Job, order: StopOrder, message: str) -> Job:
     assert job.attempt is not None
     attempt = replace(job.attempt, stop=order)
     return move(job, JobState.STOPPING, at=order.at, attempt=attempt, message=message)
+
+
+_ALONE: Mapping[type, Callable[[Job, int], Job]] = {
+    EndBackoff: end_backoff,
+    GiveUp: given_up,
+    LeaveOut: left_out,
+}
+"""Decisions of which the job and the moment say everything."""

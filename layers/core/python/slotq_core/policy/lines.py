@@ -9,23 +9,28 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import NamedTuple
 
-from slotq_core.model import Demand, Job, JobState, Pool, Workload
+from slotq_core.model import Demand, Group, Job, JobState, Pool, Workload
 from slotq_core.policy.order import Rank, rank, rank_of
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """What the jobs of a line have in common. The priority is among it: with it the first of a line
-    is also the one that has waited longest, which `reserve_after` asks for."""
+    is also the one that has waited longest, which `reserve_after` asks for.
+
+    A tuple, because a plan makes and compares one for each job that waits.
+    """
 
     workload: Workload
     priority: int
     project: str
+    group: str
     demand: Demand
     pools: tuple[str, ...]
+    parts: tuple[tuple[str, Demand], ...]
     preemptible: bool
 
     @classmethod
@@ -34,8 +39,10 @@ class Line:
             workload=job.workload,
             priority=job.priority,
             project=job.project,
+            group=job.group,
             demand=job.demand,
             pools=job.pools,
+            parts=job.parts,
             preemptible=job.preemptible,
         )
 
@@ -51,27 +58,45 @@ class Line:
             self.workload,
             self.priority,
             self.project,
+            self.group,
             dict(self.demand),
             self.pools,
+            [(pool, dict(amounts)) for pool, amounts in self.parts],
             self.preemptible,
         ]
         return json.dumps(parts, separators=(",", ":"))
 
     @classmethod
     def parse(cls, key: str) -> Line:
-        workload, priority, project, demand, pools, preemptible = json.loads(key)
+        workload, priority, project, group, demand, pools, parts, preemptible = json.loads(key)
         return cls(
             workload=Workload(workload),
             priority=priority,
             project=project,
+            group=group,
             demand=Demand(demand),
             pools=tuple(pools),
+            parts=tuple((pool, Demand(amounts)) for pool, amounts in parts),
             preemptible=preemptible,
         )
 
 
 def line_of(job: Job) -> str:
     return Line.of(job).key
+
+
+def in_lines(waiting: Iterable[Job]) -> list[list[Job]]:
+    """These jobs line by line, each line in the policy's order. A claimant is a line of its own."""
+    lines: dict[Line, list[Job]] = {}
+    alone = []
+    for job in waiting:
+        if job.claim is None:
+            lines.setdefault(Line.of(job), []).append(job)
+        else:
+            alone.append([job])
+    for line in lines.values():
+        line.sort(key=attrgetter("entry_time", "name"))  # `position`, as the rank is the line's
+    return [*lines.values(), *alone]
 
 
 def heads_needed(
@@ -81,29 +106,45 @@ def heads_needed(
     claimants: Iterable[Job] = (),
     *,
     projects: bool = False,
+    groups: Iterable[Group] = (),
 ) -> dict[str, int]:
     """How many jobs of each line, from its first, a plan cannot tell apart from all of them.
 
     As many as could start now, or later on slots that come free or are evicted for anybody; and one
     more, the first that is blocked, which stands for the rest. Claimants are loaded besides and may
     be among the first, so they count extra. Where there are `projects`, what each asks for decides
-    about shares, up to all that there is; and anything may be reclaimed.
+    about shares, up to all that there is of each resource; and anything may be reclaimed. Of a gang
+    all is needed.
     """
     about = {line: Line.parse(line) for line in lines}
     owed = Counter(line_of(job) for job in claimants)
     top = max((Line.parse(line).rank for line in {*about, *owed}), default=(0, 0))
-    room = {pool.name: pool.capacity - pool.foreign for pool in pools}
+    room = {pool.name: pool.offers for pool in pools}
+    everything = sum(room.values(), Demand()) if projects else Demand()
     for job in active:
         assert job.attempt is not None
-        stays = not projects and job.state is not JobState.STOPPING and rank(job) >= top
+        stays = not (projects or job.group) and job.state is not JobState.STOPPING
+        stays = stays and rank(job) >= top
         if stays and job.attempt.pool in room:
             room[job.attempt.pool] -= job.demand
-    return {
-        line: sum(_times(each.demand, room[name]) for name in each.pools if name in room)
-        + 1
-        + owed[line]
-        for line, each in about.items()
-    }
+    gangs = {each.name: len(each.members) for each in groups if each.max_parallel is None}
+    heads = {}
+    for line, each in about.items():
+        looked_at = max(_could_run(each, room), _asking_for_all(each.demand, everything))
+        heads[line] = gangs.get(each.group) or looked_at + 1 + owed[line]
+    return heads
+
+
+def _asking_for_all(demand: Demand, everything: Demand) -> int:
+    """How many such demands ask for all that there is of each resource that they name."""
+    return max((-(-everything[name] // amount) for name, amount in demand.items()), default=0)
+
+
+def _could_run(line: Line, room: Mapping[str, Demand]) -> int:
+    """How many jobs of the line fit into the rooms of its pools, each room taken for itself."""
+    if line.parts:
+        return max(_times(demand, room.get(name, Demand())) for name, demand in line.parts)
+    return sum(_times(line.demand, room[name]) for name in line.pools if name in room)
 
 
 def _times(demand: Demand, room: Demand) -> int:

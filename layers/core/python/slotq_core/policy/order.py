@@ -16,6 +16,7 @@ _WORKLOADS = {Workload.INFERENCE: 2, Workload.INTERACTIVE: 1, Workload.TRAINING:
 """Interactive and inference jobs come before training."""
 
 Rank = tuple[int, int]
+Position = tuple[int, int, int, str]
 
 
 def rank(job: Job) -> Rank:
@@ -27,7 +28,7 @@ def rank_of(workload: Workload, priority: int) -> Rank:
     return (_WORKLOADS[workload], priority)
 
 
-def position(job: Job) -> tuple[int, int, int, str]:
+def position(job: Job) -> Position:
     """The order within a project as a list of keys, the first the strongest; ends in the name, so
     never a tie."""
     workload, priority = rank(job)

@@ -25,12 +25,37 @@ class Start:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class StartGang:
+    """Give all of them their slots, or none."""
+
+    group: str
+    starts: tuple[Start, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Evict:
     """Stop these, all of them, and owe the beneficiary what it needs in that pool."""
 
     beneficiary: Job
     victims: tuple[Job, ...]
     claim: Claim
+    along: tuple[tuple[Job, Claim], ...] = ()
+    """The other members of its gang, and what each of them is owed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RollBack:
+    """Stop what runs of a gang that is not whole any more: it waits, to start again as one."""
+
+    group: str
+    jobs: tuple[Job, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeaveOut:
+    """Its gang is over, or can never be whole again: the job ends without having run."""
+
+    job: Job
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +81,28 @@ class Demote:
     after: Job
 
 
-Decision = EndBackoff | GiveUp | Demote | Start | Evict | DropClaim
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TryLater:
+    """An attempt to start the job has failed: it backs off until the next, or has had its last."""
+
+    changed: tuple[tuple[Job, Job], ...]
+    """The job before and after; all members of a gang that wait, for its attempt is one."""
+    why: Reason
+    """What blocked it."""
+
+
+Decision = (
+    EndBackoff
+    | GiveUp
+    | Demote
+    | LeaveOut
+    | RollBack
+    | Start
+    | StartGang
+    | Evict
+    | DropClaim
+    | TryLater
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
