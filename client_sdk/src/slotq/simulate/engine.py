@@ -14,7 +14,6 @@ from slotq.simulate.sections import JobSpec
 from slotq_core.errors import Refused
 from slotq_core.lifecycle import move
 from slotq_core.model import (
-    AUTO,
     Attempt,
     AttemptOutcome,
     Group,
@@ -23,7 +22,7 @@ from slotq_core.model import (
     Snapshot,
     Yielded,
 )
-from slotq_core.policy.admission import admit, check_gang
+from slotq_core.policy.admission import admit, check_gang, classed
 from slotq_core.policy.apply import cancelled, steps
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.demote import admitted_in
@@ -266,7 +265,8 @@ class _World:
 
     def _push_stop(self, job: Job, now: int) -> None:
         assert job.attempt is not None
-        stop_time = self._stop_time[job.attempt.pool]
+        held_in = self._specs[job.name].held_in(job.attempt.pool)
+        stop_time = max(self._stop_time[pool] for pool in held_in)
         self._push(now + stop_time, Due.STOPPED, job.name, job.attempt.number)
 
     def _push(self, t: int, due: Due, name: str, number: int = 0) -> None:
@@ -310,25 +310,25 @@ def running_jobs(scenario: Scenario) -> list[Job]:
     books = UserBooks(scenario.configuration())
     found = []
     for spec in scenario.jobs:
-        if spec.running_since is None or spec.pool is None:
+        if spec.running_since is None or spec.at is None:
             continue
-        job = _running(spec, scenario)
+        job = classed(_running(spec, scenario), books)
         if job.auto:
             waiting = replace(job, attempt=None)
-            its = books.admits_in(waiting, spec.pool) or list(books.classes)[-1]
+            its = books.admits_in(waiting, spec.at) or list(books.classes)[-1]
             job = admitted_in(job, books.classes[its], books.classes)
-        books.take(job, spec.pool)
+        books.take(job, spec.at)
         found.append(job)
     return found
 
 
 def _running(spec: JobSpec, scenario: Scenario) -> Job:
-    assert spec.running_since is not None and spec.pool is not None
+    assert spec.running_since is not None and spec.at is not None
     attempt = Attempt(
         number=1,
         training_job=spec.name,
         token="",
-        pool=spec.pool,
+        pool=spec.at,
         instance_type=INSTANCE_TYPE,
         admitted_at=spec.running_since,
         created=True,
@@ -340,12 +340,12 @@ def _running(spec: JobSpec, scenario: Scenario) -> Job:
         state=JobState.RUNNING,
         priority=scenario.priority_of(spec),
         priority_class=scenario.class_of(spec),
-        auto=scenario.class_of(spec) == AUTO,
         checkpoints=spec.checkpoint,
         entry_time=entry,
         changed_at=spec.running_since,
         demand=spec.needed,
-        pools=spec.pools or scenario.pool_names,
+        pools=tuple(spec.parts) or spec.pools or scenario.pool_names,
+        parts=tuple(spec.parts.items()),
         preemptible=spec.preemptible,
         min_runtime=spec.min_runtime,
         workload=spec.workload,

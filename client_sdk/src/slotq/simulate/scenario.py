@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 
 from slotq.errors import ScenarioError
 from slotq.simulate.checks import CHECKS
@@ -74,7 +74,7 @@ SECTIONS: dict[str, type[Section]] = {
 
 
 class Scenario(Section):
-    pools: Annotated[tuple[PoolSpec, ...], Field(min_length=1)]
+    pools: tuple[PoolSpec, ...]
     projects: tuple[ProjectSpec, ...] = ()
     departments: tuple[DepartmentSpec, ...] = ()
     classes: tuple[ClassSpec, ...] = ()
@@ -169,7 +169,8 @@ class Scenario(Section):
             name=job.name,
             instance_type="",
             demand=job.needed,
-            pools=job.pools or self.pool_names,
+            pools=tuple(job.parts) or job.pools or self.pool_names,
+            parts=tuple(job.parts.items()),
             priority=self.priority_of(job),
             priority_class=self.class_of(job),
             preemptible=job.preemptible,
@@ -255,7 +256,8 @@ def load(path: Path, trace: Path | None = None) -> Scenario:
 
 
 def _keys() -> Keys:
-    return {"": Scenario.keys(), **{name: each.keys() for name, each in SECTIONS.items()}}
+    sections: dict[str, type[Section]] = {"": Scenario, "pools.changes": ChangeSpec, **SECTIONS}
+    return {name: each.keys() for name, each in sections.items()}
 
 
 def _pool(spec: PoolSpec) -> model.Pool:

@@ -68,12 +68,12 @@ def admit(
         submitter=submitter,
         digest=submission.digest,
     )
-    job = _classed(job, rights)
+    job = classed(job, rights)
     _check_rights(job, accepted if submission.parts else large, rights)
     return job
 
 
-def _classed(job: Job, rights: Rights) -> Job:
+def classed(job: Job, rights: Rights) -> Job:
     """The job with its class: the one it names, or that of its number."""
     if job.priority_class == AUTO:
         return replace(job, auto=True, priority=AUTO_VALUE)
