@@ -216,4 +216,5 @@ def _pool(spec: PoolSpec) -> model.Pool:
         reserve_after=spec.reserve_after,
         min_runtime=spec.min_runtime,
         max_min_runtime=spec.max_min_runtime,
+        consolidate=spec.consolidate,
     )

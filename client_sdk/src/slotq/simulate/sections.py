@@ -51,6 +51,7 @@ class PoolSpec(Section):
     reserve_after: Duration | None = None
     min_runtime: Duration = 0
     max_min_runtime: Duration = 0
+    consolidate: Flag = False
 
 
 class DepartmentSpec(Section):

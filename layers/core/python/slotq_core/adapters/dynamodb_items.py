@@ -318,7 +318,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "at": _whole,
         "sent": _flag,
     },
-    Claim: {"pool": _text, "amount": _demand, "since": _whole},
+    Claim: {"pool": _text, "amount": _demand, "since": _whole, "moved": _flag},
     Pool: {
         "name": _text,
         "instance_type": _text,
@@ -327,6 +327,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "min_runtime": _whole,
         "max_min_runtime": _whole,
         "pending_timeout": _whole,
+        "consolidate": _flag,
         "count_foreign": _flag,
     },
     PoolHealth: {

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from slotq_core import names
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, Job, JobState, Pool, StopCause, StopOrder
+from slotq_core.model import Attempt, Claim, Job, JobState, Pool, StopCause, StopOrder
 from slotq_core.policy.gang import LEFT_OUT
 from slotq_core.policy.plan import (
     Decision,
@@ -18,6 +18,7 @@ from slotq_core.policy.plan import (
     Evict,
     GiveUp,
     LeaveOut,
+    Move,
     RollBack,
     Start,
     StartGang,
@@ -50,6 +51,9 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
         case Evict(beneficiary=job, victims=victims, claim=claim, along=along):
             owed = [(each, replace(each, claim=its)) for each, its in ((job, claim), *along)]
             changed = [*owed, *((victim, evicted(victim, job.name, now)) for victim in victims)]
+        case Move(beneficiary=job, moved=going, claim=claim):
+            changed = [(job, replace(job, claim=claim))]
+            changed += [(each, moved(each, its, job.name, now)) for each, its in going]
     return tuple(changed)
 
 
@@ -64,6 +68,8 @@ def pools_touched(decision: Decision) -> tuple[str, ...]:
             return tuple(dict.fromkeys(each.pool for each in starts))
         case DropClaim(job=job):
             return (job.claim.pool,) if job.claim else ()
+        case Move(moved=going, claim=claim):
+            return tuple(dict.fromkeys((claim.pool, *(its.pool for _, its in going))))
         case Evict(claim=claim, along=along):
             return tuple(dict.fromkeys((claim.pool, *(each.pool for _, each in along))))
 
@@ -98,6 +104,13 @@ def evicted(victim: Job, by: str, now: int) -> Job:
     order = StopOrder(cause=StopCause.EVICTED, by=by, at=now)
     message = f"evicted for {by}"
     return replace(_stopping(victim, order, message), evictions=victim.evictions + 1)
+
+
+def moved(job: Job, claim: Claim, by: str, now: int) -> Job:
+    """The job with the durable intent to stop it, and its room in the other pool from now on."""
+    order = StopOrder(cause=StopCause.EVICTED, by=by, at=now)
+    after = _stopping(job, order, f"moved to {claim.pool} for {by}")
+    return replace(after, claim=claim, evictions=job.evictions + 1)
 
 
 def left_out(job: Job, now: int) -> Job:

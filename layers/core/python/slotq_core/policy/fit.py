@@ -74,6 +74,8 @@ class PoolRoom:
         """What is free before anybody is given anything: for reasons."""
         self.claims: dict[str, Job] = {job.name: job for job in claimants}
         """Claimants of this pool that the walk has not reached."""
+        for job in self.claims.values():
+            self.free = self.free - _firm(job)
         self.holder = ""
         """The first job that free slots are held for."""
         self.drains_for = ""
@@ -156,6 +158,23 @@ class PoolRoom:
         self.free = self.free - taken
         self.coming = self.coming - (job.demand - taken)
 
+    def take_claim(self, job: Job) -> None:
+        """It is its turn: what it is owed here is its own to use."""
+        if self.claims.pop(job.name, None):
+            self.free = self.free + _firm(job)
+
+    def take_in(self, job: Job) -> None:
+        """A job moves here: it has its room from now on."""
+        self.claims[job.name] = job
+        self.free = self.free - _firm(job)
+
+    def room_for_moves(self) -> Demand:
+        """What is free now, less all that is owed."""
+        others = (job.claim for job in self.claims.values() if job.claim and not job.claim.moved)
+        owed = sum((claim.amount for claim in others), NOTHING)
+        both = self.free + self.coming - owed
+        return Demand({name: min(self.free[name], both[name]) for name in {*self.free, *both}})
+
     def evict(self, victim: Job) -> None:
         """What it held is coming free; at once, where it was only given it in this plan."""
         self._holders.remove(victim, self.pool.name)
@@ -183,9 +202,15 @@ class PoolRoom:
     def _owed(self, job: Job, entitled: Entitled) -> Demand:
         owed = NOTHING
         for other in self.claims.values():
-            if other.name != job.name and other.claim and not entitled(job, other):
+            theirs = other.name != job.name and other.claim and not other.claim.moved
+            if theirs and other.claim and not entitled(job, other):
                 owed = owed + other.claim.amount
         return owed
+
+
+def _firm(job: Job) -> Demand:
+    """What nobody is given any more: the claim of a job that was moved here."""
+    return job.claim.amount if job.claim and job.claim.moved else NOTHING
 
 
 def rooms_of(snapshot: Snapshot, holders: Holders, now: int) -> dict[str, PoolRoom]:
@@ -195,7 +220,8 @@ def rooms_of(snapshot: Snapshot, holders: Holders, now: int) -> dict[str, PoolRo
     for job in snapshot.active:
         if job.attempt and job.attempt.pool in active:
             active[job.attempt.pool].append(job)
-    for job in sorted((job for job in snapshot.waiting if job.claim), key=position):
+    owed = (job for job in (*snapshot.active, *snapshot.waiting) if job.claim)
+    for job in sorted(owed, key=position):
         if job.claim and job.claim.pool in claimants:
             claimants[job.claim.pool].append(job)
     return {

@@ -119,10 +119,11 @@ def heads_needed(
     owed = Counter(line_of(job) for job in claimants)
     top = max((Line.parse(line).rank for line in {*about, *owed}), default=(0, 0))
     room = {pool.name: pool.capacity - pool.foreign for pool in pools}
+    consolidated = {pool.name for pool in pools if pool.consolidate}
     for job in active:
         assert job.attempt is not None
         stays = not (projects or job.group) and job.state is not JobState.STOPPING
-        stays = stays and rank(job) >= top
+        stays = stays and rank(job) >= top and job.attempt.pool not in consolidated
         if stays and job.attempt.pool in room:
             room[job.attempt.pool] -= job.demand
     gangs = {each.name: len(each.members) for each in groups if each.max_parallel is None}

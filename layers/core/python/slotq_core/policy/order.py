@@ -24,6 +24,12 @@ def rank(job: Job) -> Rank:
     return rank_of(job.workload, job.priority)
 
 
+def is_fellow(job: Job, other: Job) -> bool:
+    """ "Never interrupt a user's running job for another job of the same user and rank." Jobs that
+    name no user are nobody's fellow."""
+    return bool(job.submitter) and job.submitter == other.submitter and rank(job) == rank(other)
+
+
 def rank_of(workload: Workload, priority: int) -> Rank:
     return (_WORKLOADS[workload], priority)
 
