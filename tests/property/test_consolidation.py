@@ -16,16 +16,59 @@ from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Move, Plan
 from tests.property.test_plan import heads_of, settle
 from tests.property.test_runs import decides_nothing_before_its_time
-from tests.property.worlds import NOW, scenarios, snapshots
+from tests.property.worlds import NOW, snapshots
 
 
-def consolidating(scenario: Scenario) -> Scenario:
-    pools = tuple(pool.model_copy(update={"consolidate": True}) for pool in scenario.pools)
-    return scenario.model_copy(update={"pools": pools})
+@st.composite
+def crowded(draw: st.DrawFn, *, cancels: bool = True) -> Scenario:
+    """Small jobs that run and accept several pools; wide ones that wait and accept one or two."""
+    names = ("p", "q", "r")[: draw(st.integers(2, 3))]
+    pools: list[dict] = [
+        {
+            "name": name,
+            "capacity": draw(st.integers(2, 4)),
+            "stop_seconds": draw(st.sampled_from([0, 3, 20])),
+            "min_runtime": draw(st.sampled_from([0, 0, 30])),
+            "consolidate": draw(st.sampled_from([True, True, True, False])),
+        }
+        for name in names
+    ]
+    jobs: list[dict] = []
+    room = {pool["name"]: pool["capacity"] for pool in pools}
+    for number in range(draw(st.integers(1, 6))):
+        accepts = draw(st.permutations(names))
+        slots = draw(st.sampled_from([1, 1, 2]))
+        if slots <= room[accepts[0]]:
+            room[accepts[0]] -= slots
+            jobs.append(
+                {
+                    **_job(draw, f"small{number}", slots),
+                    "running_since": -draw(st.sampled_from([10, 50])),
+                    "pool": accepts[0],
+                    "pools": accepts,
+                    "runtime": 150,
+                    "preemptible": draw(st.sampled_from([True, True, True, False])),
+                }
+            )
+    jobs += [
+        {
+            **_job(draw, f"wide{number}", draw(st.integers(1, 4))),
+            "submit_at": draw(st.sampled_from([0, 0, 2, 25])),
+            "pools": draw(st.permutations(names))[: draw(st.sampled_from([1, 1, 2]))],
+            "runtime": draw(st.sampled_from([5, 40])),
+            "cancel_at": draw(st.sampled_from([None, None, 4])) if cancels else None,
+        }
+        for number in range(draw(st.integers(1, 4)))
+    ]
+    return Scenario.model_validate({"pools": pools, "jobs": jobs})
 
 
-worlds = scenarios().map(consolidating)
-still_worlds = scenarios(settled=True).map(consolidating)
+def _job(draw: st.DrawFn, name: str, slots: int) -> dict:
+    return {"name": name, "slots": slots, "priority": draw(st.integers(0, 2))}
+
+
+worlds = crowded()
+still_worlds = crowded(cancels=False)
 
 
 def moving(snapshot: Snapshot) -> Snapshot:

@@ -252,7 +252,9 @@ def _ending(seen: Observation) -> Ending:
 
 def _begins_to_run(change: Change) -> bool:
     before, after = change.before.attempt, change.after.attempt
-    return bool(before and after and after.running_since and not before.running_since)
+    if before is None or after is None:
+        return False
+    return before.running_since is None and after.running_since is not None
 
 
 def _unfinished(job: Job) -> bool:

@@ -23,6 +23,7 @@ from slotq_core.model import (
     JobState,
     Pool,
     PoolHealth,
+    PoolState,
     StopCause,
     StopOrder,
     Workload,
@@ -329,6 +330,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "pending_timeout": _whole,
         "consolidate": _flag,
         "count_foreign": _flag,
+        "state": lambda value: PoolState(_text(value)),
     },
     PoolHealth: {
         "errors": _whole,

@@ -16,7 +16,7 @@
                 with scheduler settings, a blocked job is tried again later      -> attempts.py
                 a gang: all of its members, or none          -> gang.py, together.py
                 a job over several pools: all of its parts, or none                -> parts.py
-                a pool that backs off, or is being probed, takes part in none of it -> health.py
+                a pool that backs off, is being probed, paused or drained takes part in none of it
     4 net       what was given in this plan and is taken back in it was never given
     5 explain   whoever was looked at and waits gets a typed reason               -> explain.py
 

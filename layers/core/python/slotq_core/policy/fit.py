@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, KeysView, Sequence
 
-from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
+from slotq_core.model import Demand, Job, JobState, Pool, PoolState, Snapshot
 from slotq_core.policy.health import backs_off, probe, probes_until
 from slotq_core.policy.holders import Holders, Protection
 from slotq_core.policy.order import position
@@ -32,6 +32,7 @@ class PoolRoom:
 
     __slots__ = (
         "_holders",
+        "both",
         "claims",
         "coming",
         "drains_for",
@@ -70,12 +71,14 @@ class PoolRoom:
         self.free = self.size - used
         """What nobody ahead has been given; negative where the pool shrank below its use."""
         self.coming = stopping
+        self.both = self.free + self.coming
+        """Kept, because most who ask are told at once that it is too little."""
         self.free_now = self.free
         """What is free before anybody is given anything: for reasons."""
         self.claims: dict[str, Job] = {job.name: job for job in claimants}
         """Claimants of this pool that the walk has not reached."""
         for job in self.claims.values():
-            self.free = self.free - _firm(job)
+            self._keep_from_all(_firm(job))
         self.holder = ""
         """The first job that free slots are held for."""
         self.drains_for = ""
@@ -115,17 +118,16 @@ class PoolRoom:
         A claim counts for everyone but a job entitled to evict its holder, and claimants ahead of
         it ("claims are served in the policy's order").
         """
-        both = self.free + self.coming
         if not self.claims or (job.claim and job.claim.pool == self.pool.name):
-            return both
-        return both - self._owed(job, entitled)
+            return self.both
+        return self.both - self._owed(job, entitled)
 
     def fits_now(self, job: Job, entitled: Entitled) -> bool:
         return job.demand.within(self.free) and job.demand.within(self.left(job, entitled))
 
     def fits_soon(self, job: Job, entitled: Entitled) -> bool:
         """Whether the job fits with what is coming free, without any further eviction."""
-        return job.demand.within(self.left(job, entitled))
+        return job.demand.within(self.both) and job.demand.within(self.left(job, entitled))
 
     def missing(self, job: Job, entitled: Entitled) -> Demand:
         """What others would have to give for the job to fit."""
@@ -138,11 +140,12 @@ class PoolRoom:
 
     @property
     def unwell(self) -> bool:
-        return self.rests or bool(self.probe)
+        return self.rests or bool(self.probe) or self.pool.state is not PoolState.ACTIVE
 
     def give(self, job: Job) -> None:
         """A job starts: its slots are used up for those behind."""
         self.free = self.free - job.demand
+        self.both = self.both - job.demand
         self.placed.add(job.name)
         self._holders.add(job, self.pool.name)
         if self.pool.health.errors:
@@ -157,16 +160,17 @@ class PoolRoom:
             self.holder = job.name
         self.free = self.free - taken
         self.coming = self.coming - (job.demand - taken)
+        self.both = self.both - job.demand
 
     def take_claim(self, job: Job) -> None:
         """It is its turn: what it is owed here is its own to use."""
         if self.claims.pop(job.name, None):
-            self.free = self.free + _firm(job)
+            self._keep_from_all(NOTHING - _firm(job))
 
     def take_in(self, job: Job) -> None:
         """A job moves here: it has its room from now on."""
         self.claims[job.name] = job
-        self.free = self.free - _firm(job)
+        self._keep_from_all(_firm(job))
 
     def room_for_moves(self) -> Demand:
         """What is free now, less all that is owed."""
@@ -183,6 +187,7 @@ class PoolRoom:
             self.free = self.free + victim.demand
         else:
             self.coming = self.coming + victim.demand
+        self.both = self.both + victim.demand
 
     def state(self) -> _State:
         """What the walk has changed, to go back to, but for who runs here (holders.py)."""
@@ -198,6 +203,11 @@ class PoolRoom:
     def back_to(self, state: _State) -> None:
         self.free, self.coming, placed, claims, self.holder, self.probe = state
         self.placed, self.claims = set(placed), dict(claims)
+        self.both = self.free + self.coming
+
+    def _keep_from_all(self, amount: Demand) -> None:
+        self.free = self.free - amount
+        self.both = self.both - amount
 
     def _owed(self, job: Job, entitled: Entitled) -> Demand:
         owed = NOTHING

@@ -42,7 +42,7 @@ def reclaim(
 
 def may_reclaim(job: Job, mine: Chain) -> bool:
     """The reclaimer's side of the gate: within its fair share with this job counted."""
-    return bool(mine) and _within(mine[0].used, job.demand, mine[0].share)
+    return bool(mine) and mine[0].in_share(job.demand)
 
 
 def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
@@ -155,8 +155,7 @@ class _Taking:
         project = theirs[0]
         if project.over_share(self._gone(project)):
             return True
-        stays_in_quota = _within(self.mine[0].used, self.job.demand, self.mine[0].quota)
-        if stays_in_quota and project.over_quota(self._gone(project)):
+        if self.mine[0].in_quota(self.job.demand) and project.over_quota(self._gone(project)):
             return True
         return self._may_take_in_quota(theirs)
 
@@ -169,8 +168,7 @@ class _Taking:
             return False
         if mine is other or not isinstance(other.owner, Department):
             return False
-        below = _within(mine.used, self.job.demand, mine.share)
-        return below and other.over_share(self._gone(other))
+        return mine.in_share(self.job.demand) and other.over_share(self._gone(other))
 
     def _flaps(self, counted: Demand, theirs: Chain) -> bool:
         """The anti-flap rule: not if the reclaimer would then be above its share, and no less so
@@ -190,11 +188,6 @@ def _siblings(mine: Chain, theirs: Chain) -> list[tuple[Account, Account]]:
     if mine[-1] is theirs[-1]:
         return [(mine[0], theirs[0])]
     return [(mine[-1], theirs[-1])]
-
-
-def _within(used: Demand, demand: Demand, bound: Demand) -> bool:
-    """Whether what is used stays within the bound with the demand, where the demand adds to it."""
-    return all(used[name] + amount <= bound[name] for name, amount in demand.items())
 
 
 def _rest(missing: Demand, given: Demand) -> Demand:
