@@ -142,7 +142,7 @@ def test_attempts_come_at_exactly_their_times(scenario: Scenario) -> None:
 def test_no_more_hold_slots_at_once_than_may(scenario: Scenario) -> None:
     """A gang counts as one of `max_jobs`; a sweep's jobs for themselves, and up to its own limit.
     Nobody is evicted for one who could not start then."""
-    limits = {group.name: group.max_parallel for group in scenario.groups}
+    limits = {group.name: group.max_parallel or 0 for group in scenario.groups}
     most = scenario.scheduler.max_jobs
 
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
