@@ -66,7 +66,7 @@ $(INSTALLED): constraints.txt requirements-dev.txt layers/core/pyproject.toml cl
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'setuptools>=77' wheel
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 		--no-build-isolation -r requirements-dev.txt \
-		-e 'layers/core[aws]' -e 'client_sdk[local,sagemaker2]'
+		-e 'layers/core[aws]' -e 'client_sdk[local,plot,sagemaker2]'
 	@touch $@
 
 # The SAM CLI pins versions that clash with the SDK's, so it has an environment of its own.

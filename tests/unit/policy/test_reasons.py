@@ -16,6 +16,7 @@ from slotq_core.model import (
     Job,
     JobState,
     Pool,
+    PoolState,
     SchedulerSettings,
     Snapshot,
     StopCause,
@@ -169,6 +170,35 @@ CASES = [
         text="needs 2 slots; pool p has 1 free of 2, and nothing that runs there has a lower "
         "priority",
         wake_at=NOW + 10_000,
+    ),
+    Case(
+        sentence="slots are free, but another resource is not",
+        pools=(replace(pool(slots=4), capacity=Demand(slots=4, gpus=8)),),
+        active=(replace(runs("a"), demand=Demand(slots=1, gpus=6)),),
+        job=replace(waits("job"), demand=Demand(slots=1, gpus=4)),
+        reason=reasons.NoFreeSlots(
+            pool="p", needed=4, free=2, capacity=8, lower_ranked=0, resource="gpus"
+        ),
+        text="needs 4 gpus; pool p has 2 free of 8, and nothing that runs there has a lower "
+        "priority",
+    ),
+    Case(
+        sentence="its pool has less of another resource than it needs",
+        job=replace(waits("job"), demand=Demand(slots=1, licences=1)),
+        reason=reasons.PoolsTooSmall(needed=1, largest=0, resource="licences"),
+        text="needs 1 licence, but the largest of its pools now has 0 in all",
+    ),
+    Case(
+        sentence="its pool is paused",
+        pools=(pool(state=PoolState.PAUSED),),
+        reason=reasons.PoolClosed(pool="p", state="paused"),
+        text="pool p is paused: nothing starts there",
+    ),
+    Case(
+        sentence="its pool is drained",
+        pools=(pool(state=PoolState.DRAINED),),
+        reason=reasons.PoolClosed(pool="p", state="drained"),
+        text="pool p is drained: nothing starts there",
     ),
     Case(
         sentence="its pool shrank",

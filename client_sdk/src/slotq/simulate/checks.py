@@ -6,6 +6,7 @@ A new rule is a function here and a line in `CHECKS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from slotq.simulate.faults import Fault, Loc, listed
@@ -22,6 +23,11 @@ NAMED = ("pools", "projects", "departments", "classes", "groups", "jobs")
 """The sections whose entries have names, each of them once."""
 
 STATES = (*(state.value for state in model.JobState), "refused", "not submitted")
+
+
+def there_is_a_pool(scenario: Scenario) -> Iterator[Fault]:
+    if not scenario.pools:
+        yield Fault(("pools",), "at least one is needed")
 
 
 def names_are_unique(scenario: Scenario) -> Iterator[Fault]:
@@ -58,8 +64,21 @@ def classes_demote_downwards(scenario: Scenario) -> Iterator[Fault]:
             yield Fault(where, f"'{each.demote_to}' is no lower: a class demotes to a lower one")
 
 
-def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
+def jobs_name_pools_that_there_are(scenario: Scenario) -> Iterator[Fault]:
     pools = {pool.name for pool in scenario.pools}
+    for place, job in enumerate(scenario.jobs):
+        named: list[tuple[Loc, str]] = [(("pools", i), name) for i, name in enumerate(job.pools)]
+        named += [(("parts", name), name) for name in job.parts]
+        named += [(("pool",), job.pool)] if job.pool is not None else []
+        for where, name in named:
+            if name not in pools:
+                yield _unknown(("jobs", place, *where), "pool", name, pools)
+        for index, name in enumerate(job.pools):
+            if name in job.pools[:index]:
+                yield Fault(("jobs", place, "pools", index), f"pool '{name}' is there twice")
+
+
+def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
     projects = {project.name for project in scenario.projects}
     classes = {each.name for each in scenario.classes}
     groups = {group.name for group in scenario.groups}
@@ -70,13 +89,19 @@ def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
             yield _unknown(("jobs", place, "priority"), "class", job.priority, classes)
         if job.group is not None and job.group not in groups:
             yield _unknown(("jobs", place, "group"), "group", job.group, groups)
-        for index, name in enumerate(job.pools):
-            if name not in pools:
-                yield _unknown(("jobs", place, "pools", index), "pool", name, pools)
-            elif name in job.pools[:index]:
-                yield Fault(("jobs", place, "pools", index), f"pool '{name}' is there twice")
-        if job.pool is not None and job.pool not in pools:
-            yield _unknown(("jobs", place, "pool"), "pool", job.pool, pools)
+
+
+def changes_are_of_what_there_is(scenario: Scenario) -> Iterator[Fault]:
+    for place, pool in enumerate(scenario.pools):
+        named: list[tuple[Loc, model.Demand]] = [(("pools", place, "foreign"), pool.foreign)]
+        for index, change in enumerate(pool.changes):
+            where: Loc = ("pools", place, "changes", index)
+            named.append(((*where, "capacity"), change.capacity or model.Demand()))
+            named.append(((*where, "foreign"), change.foreign or model.Demand()))
+        for where, amounts in named:
+            for resource in amounts:
+                if resource not in pool.capacity:
+                    yield _unknown((*where, resource), "resource", resource, pool.capacity)
 
 
 def groups_are_whole(scenario: Scenario) -> Iterator[Fault]:
@@ -129,17 +154,20 @@ def dependencies_end(scenario: Scenario) -> Iterator[Fault]:
 
 
 def what_runs_at_the_start_fits(scenario: Scenario) -> Iterator[Fault]:
-    room = {pool.name: pool.capacity for pool in scenario.pools}
+    room = {pool.name: pool.capacity - pool.foreign for pool in scenario.pools}
     for place, job in enumerate(scenario.jobs):
-        if job.pool not in room or job.running_since is None:
+        if job.at is None or job.running_since is None:
             continue
-        if not job.needed.within(room[job.pool]):
-            yield Fault(
-                ("jobs", place, "running_since"),
-                f"job '{job.name}' needs {_amounts(job.needed)}, but pool '{job.pool}' has only "
-                f"{_amounts(room[job.pool])} left for what runs at the start",
-            )
-        room[job.pool] -= job.needed
+        for pool, needed in job.held_in(job.at).items():
+            if pool not in room:
+                continue
+            if not needed.within(room[pool]):
+                yield Fault(
+                    ("jobs", place, "running_since"),
+                    f"job '{job.name}' needs {_amounts(needed)}, but pool '{pool}' has only "
+                    f"{_amounts(room[pool])} left for what runs at the start",
+                )
+            room[pool] -= needed
 
 
 def quotas_are_of_one_kind(scenario: Scenario) -> Iterator[Fault]:
@@ -158,19 +186,24 @@ def quotas_are_of_one_kind(scenario: Scenario) -> Iterator[Fault]:
             if resource not in scenario.resources:
                 yield _unknown((*where, pool, resource), "resource", resource, scenario.resources)
         by_pool = bool(keys)
-        if not quota:
-            continue
+        if quota == {} or (where[-1] == "quota" and not quota):
+            continue  # A quota of nothing is of either kind; a limit of 0 is one.
         if first is None:
             first = by_pool, name
         elif first[0] != by_pool:
             kind = "by pool" if first[0] else "over all pools together"
-            yield Fault(where, f"quotas and limits are all of one kind: that of {name} is {kind}")
+            yield Fault(
+                where, f"quotas and limits are all of one kind: that of {first[1]} is {kind}"
+            )
 
 
 def expectations_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
     jobs = {job.name for job in scenario.jobs}
     projects = {project.name for project in scenario.projects}
+    until = inf if scenario.until is None else scenario.until
     for place, expected in enumerate(scenario.expect):
+        if not isinstance(expected.at, str) and expected.at > until:
+            yield Fault(("expect", place, "at"), "that is after until: the run ends before")
         for key in ("states", "started", "evictions"):
             for name in getattr(expected, key):
                 if name not in jobs:
@@ -184,10 +217,13 @@ def expectations_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
 
 
 CHECKS: tuple[Check, ...] = (
+    there_is_a_pool,
     names_are_unique,
     projects_are_of_departments,
     classes_demote_downwards,
+    jobs_name_pools_that_there_are,
     jobs_name_what_there_is,
+    changes_are_of_what_there_is,
     groups_are_whole,
     dependencies_end,
     what_runs_at_the_start_fits,

@@ -31,9 +31,11 @@ class Due(IntEnum):
     END = 0
     """Work that ends at the moment it is stopped has ended: completed always wins."""
     STOPPED = 1
-    SUBMIT = 2
-    CANCEL = 3
-    PASS = 4
+    CHANGE = 2
+    """Of a pool: whoever comes at that moment finds it as it is from then on."""
+    SUBMIT = 3
+    CANCEL = 4
+    PASS = 5
 
 
 Watcher = Callable[[Snapshot, Plan, int], None]
@@ -53,6 +55,7 @@ class _World:
         self._watch = watch
         self._configuration = scenario.configuration()
         self._pools = {pool.name: pool for pool in self._configuration.pools}
+        self._changes = list(scenario.changes())
         self._stop_time = {spec.name: spec.stop_seconds for spec in scenario.pools}
         self._specs = {spec.name: spec for spec in scenario.jobs}
         self._left = {spec.name: spec.runtime for spec in scenario.jobs}
@@ -67,6 +70,8 @@ class _World:
         self.record = Record()
 
     def run(self) -> Record:
+        for number, (t, pool, _) in enumerate(self._changes):
+            self._push(t, Due.CHANGE, pool, number)
         for spec in self._scenario.jobs:
             self._announce(spec)
         self._push(0, Due.PASS, "")
@@ -84,17 +89,19 @@ class _World:
         if spec.running_since is not None:
             job = running_job(spec, self._scenario)
             self._jobs[job.name] = job
-            self.record.states[job.name].append((0, job.state.value))
+            self.record.begin(job)
             self._push_end(job)
         elif spec.submit_at is not None:
             self._push(spec.submit_at, Due.SUBMIT, spec.name)
         if spec.cancel_at is not None:
             self._push(max(0, spec.cancel_at), Due.CANCEL, spec.name)
 
-    def _take_in(self, now: int, due: Due, name: str, attempt: int) -> None:
+    def _take_in(self, now: int, due: Due, name: str, number: int) -> None:
         match due:
+            case Due.CHANGE:
+                self._pools[name] = self._changes[number][2].applied(self._pools[name])
             case Due.END | Due.STOPPED:
-                self._attempt_over(self._jobs.get(name), due, attempt, now)
+                self._attempt_over(self._jobs.get(name), due, number, now)
             case Due.SUBMIT:
                 self._submit(self._specs[name], now)
             case Due.CANCEL if name in self._jobs:
@@ -242,11 +249,13 @@ class _World:
 
     def _push_stop(self, job: Job, now: int) -> None:
         assert job.attempt is not None
-        stop_time = self._stop_time[job.attempt.pool]
+        held_in = self._specs[job.name].held_in(job.attempt.pool)
+        stop_time = max(self._stop_time[pool] for pool in held_in)
         self._push(now + stop_time, Due.STOPPED, job.name, job.attempt.number)
 
-    def _push(self, t: int, due: Due, name: str, attempt: int = 0) -> None:
-        heapq.heappush(self._due, (t, due, name, attempt))
+    def _push(self, t: int, due: Due, name: str, number: int = 0) -> None:
+        """`number`: of the attempt, or of the change."""
+        heapq.heappush(self._due, (t, due, name, number))
 
 
 def followers_of(scenario: Scenario) -> dict[str, list[str]]:
@@ -281,12 +290,12 @@ def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
 
 def running_job(spec: JobSpec, scenario: Scenario) -> Job:
     """A job that runs already when the scenario begins."""
-    assert spec.running_since is not None and spec.pool is not None
+    assert spec.running_since is not None and spec.at is not None
     attempt = Attempt(
         number=1,
         training_job=spec.name,
         token="",
-        pool=spec.pool,
+        pool=spec.at,
         instance_type=INSTANCE_TYPE,
         admitted_at=spec.running_since,
         created=True,
@@ -301,7 +310,8 @@ def running_job(spec: JobSpec, scenario: Scenario) -> Job:
         entry_time=entry,
         changed_at=spec.running_since,
         demand=spec.needed,
-        pools=spec.pools or scenario.pool_names,
+        pools=tuple(spec.parts) or spec.pools or scenario.pool_names,
+        parts=tuple(spec.parts.items()),
         preemptible=spec.preemptible,
         min_runtime=spec.min_runtime,
         workload=spec.workload,

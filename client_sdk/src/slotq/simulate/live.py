@@ -35,6 +35,8 @@ def not_carried(scenario: Scenario) -> str:
     """What of the scenario the manager and the store do not carry yet; empty: nothing."""
     if any(spec.after for spec in scenario.jobs):
         return "jobs that come after others: at a job's end the manager frees none"
+    if any(spec.parts for spec in scenario.jobs):
+        return "jobs over several pools at once: a store counts a job in one pool's ledger"
     return ""
 
 
@@ -121,7 +123,7 @@ class _Live:
         self._scenario = scenario
         self._specs = {spec.name: spec for spec in scenario.jobs}
         self._refused = refused_gangs(scenario)
-        self._due: list[tuple[int, Due, str]] = []
+        self._due: list[tuple[int, Due, str, int]] = []
         moments = [spec.running_since or spec.submit_at or 0 for spec in scenario.jobs]
         self._clock = VirtualClock(min([0, *moments]))
         self._events: list[Event] = []
@@ -134,7 +136,9 @@ class _Live:
         )
         self.record = Record()
         self._store = store
-        store.configure(scenario.configuration().pools, who="scenario", now=self._clock.now())
+        self._pools = {pool.name: pool for pool in scenario.configuration().pools}
+        self._changes = list(scenario.changes())
+        self._configure()
         self._training = SageMakerTraining(
             queue="simulation", clock=self._clock, make_client=lambda: PlaneClient(self._plane)
         )
@@ -146,6 +150,8 @@ class _Live:
         )
 
     def run(self) -> Record:
+        for number, (t, pool, _) in enumerate(self._changes):
+            self._push(t, Due.CHANGE, pool, number)
         for spec in self._scenario.jobs:
             self._push(spec.submit_at, Due.SUBMIT, spec.name)
             self._push(spec.running_since, Due.SUBMIT, spec.name)
@@ -158,6 +164,11 @@ class _Live:
             self.record.end = max(self.record.end, now)
         return self.record
 
+    def _configure(self) -> None:
+        self._store.configure([*self._pools.values()], who="scenario", now=self._clock.now())
+        for pool in self._pools.values():
+            self._store.set_foreign(pool.name, pool.foreign)
+
     def _next(self) -> int | None:
         moments = [self._due[0][0]] if self._due else []
         plane = self._plane.next_due()
@@ -167,8 +178,11 @@ class _Live:
         """All that is due at one moment, then its pass, until nothing more comes of that."""
         self._observe()
         while self._due and self._due[0][0] == now:
-            _, due, name = heapq.heappop(self._due)
-            if due is Due.SUBMIT:
+            _, due, name, number = heapq.heappop(self._due)
+            if due is Due.CHANGE:
+                self._pools[name] = self._changes[number][2].applied(self._pools[name])
+                self._configure()
+            elif due is Due.SUBMIT:
                 self._enter(self._specs[name], now)
             elif due is Due.CANCEL:
                 self._cancel(name)
@@ -210,7 +224,7 @@ class _Live:
         (job,) = self._store.commit([Change(before=pending, after=starting)])
         assert job.attempt is not None
         self._training.create(_request(spec), job, job.attempt)
-        self.record.states[spec.name].append((0, JobState.RUNNING.value))
+        self.record.begin(running)
 
     def _cancel(self, name: str) -> None:
         with suppress(NoSuchJob, TooLate):  # It was refused, or has ended.
@@ -238,9 +252,9 @@ class _Live:
         fate = fate_of(self._specs[job.name].fails, job.attempt.number)
         return fate.ending if fate and fate.after is None else None
 
-    def _push(self, t: int | None, due: Due, name: str) -> None:
+    def _push(self, t: int | None, due: Due, name: str, number: int = 0) -> None:
         if t is not None:
-            heapq.heappush(self._due, (t, due, name))
+            heapq.heappush(self._due, (t, due, name, number))
 
 
 def _request(spec: JobSpec) -> Request:

@@ -6,18 +6,20 @@ The file counts in seconds; everything behind it in milliseconds. What its secti
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 
 from slotq.errors import ScenarioError
 from slotq.simulate.checks import CHECKS
 from slotq.simulate.document import Document
-from slotq.simulate.faults import Keys, faults_of, refuse, told
+from slotq.simulate.faults import Keys, Loc, Place, faults_of, refuse, spelled, told
 from slotq.simulate.fields import Duration
 from slotq.simulate.sections import (
+    ChangeSpec,
     ClassSpec,
     DepartmentSpec,
     Expectation,
@@ -28,6 +30,7 @@ from slotq.simulate.sections import (
     SchedulerSpec,
     Section,
 )
+from slotq.simulate.trace import Trace
 from slotq_core import model
 
 __all__ = [
@@ -65,7 +68,7 @@ SECTIONS: dict[str, type[Section]] = {
 
 
 class Scenario(Section):
-    pools: Annotated[tuple[PoolSpec, ...], Field(min_length=1)]
+    pools: tuple[PoolSpec, ...]
     projects: tuple[ProjectSpec, ...] = ()
     departments: tuple[DepartmentSpec, ...] = ()
     classes: tuple[ClassSpec, ...] = ()
@@ -130,12 +133,18 @@ class Scenario(Section):
             groups=tuple(self._group(spec) for spec in self.groups),
         )
 
+    def changes(self) -> Iterator[tuple[int, str, ChangeSpec]]:
+        """What becomes of pools: when, of which, what; in the order of the moments."""
+        every = ((each.at, pool.name, each) for pool in self.pools for each in pool.changes)
+        yield from sorted(every, key=lambda change: change[0])
+
     def submission(self, job: JobSpec) -> model.Submission:
         return model.Submission(
             name=job.name,
             instance_type="",
             demand=job.needed,
-            pools=job.pools or self.pool_names,
+            pools=tuple(job.parts) or job.pools or self.pool_names,
+            parts=tuple(job.parts.items()),
             priority=self.priority_of(job),
             priority_class=job.priority if isinstance(job.priority, str) else "",
             preemptible=job.preemptible,
@@ -163,7 +172,7 @@ class Scenario(Section):
             department=spec.department,
             quota=self._amounts(spec.quota),
             weight=spec.weight,
-            limit=self._amounts(spec.limit),
+            limit=self._scopes(spec.limit),
             priority=spec.priority,
             over_quota=spec.over_quota,
             min_runtime=spec.min_runtime,
@@ -174,38 +183,54 @@ class Scenario(Section):
             name=spec.name,
             quota=None if spec.quota is None else self._amounts(spec.quota),
             weight=spec.weight,
-            limit=self._amounts(spec.limit),
+            limit=self._scopes(spec.limit),
             priority=spec.priority,
             over_quota=spec.over_quota,
             fairness=spec.fairness,
         )
 
     def _amounts(self, quota: int | dict[str, Any] | None) -> model.Amounts:
-        """By scope: over all pools together, or pool by pool."""
-        if quota is None:
+        return {scope: model.Demand(amounts) for scope, amounts in self._scopes(quota).items()}
+
+    def _scopes(self, quota: int | dict[str, Any] | None) -> dict[str, dict[str, int]]:
+        """By scope, over all pools together or pool by pool; then by resource."""
+        if quota is None or quota == {}:
             return {}
         if isinstance(quota, int):
-            return {model.EVERYWHERE: model.Demand(slots=quota)}
+            return {model.EVERYWHERE: {"slots": quota}}
         if set(quota) <= set(self.resources):
-            return {model.EVERYWHERE: model.Demand(quota)} if quota else {}
+            return {model.EVERYWHERE: dict(quota)}
         return {
-            pool: model.Demand(amount if isinstance(amount, dict) else {"slots": amount})
+            pool: dict(amount) if isinstance(amount, dict) else {"slots": amount}
             for pool, amount in quota.items()
         }
 
 
-def load(path: Path) -> Scenario:
-    """Read a scenario file. Raises ScenarioError."""
+def load(path: Path, trace: Path | None = None) -> Scenario:
+    """Read a scenario file, and the jobs of a trace into it. Raises ScenarioError."""
     document = Document(path)
+    data, own, rows = document.data, 0, None
+    if trace is not None and isinstance(data, dict):
+        jobs = data.get("jobs") or []
+        rows = Trace(trace, projects=bool(data.get("projects")))
+        if isinstance(jobs, list):
+            own, data = len(jobs), {**data, "jobs": [*jobs, *rows.jobs]}
+
+    def where(loc: Loc) -> Place:
+        place = loc[1] if loc[:1] == ("jobs",) and len(loc) > 1 else None
+        if rows is not None and isinstance(place, int) and place >= own:
+            return rows.place(place - own, loc[2:])
+        return path, document.line(loc), spelled(loc)
+
     try:
-        return Scenario.model_validate(document.data)
+        return Scenario.model_validate(data)
     except ValidationError as error:
-        faults = faults_of(error, _keys())
-        raise ScenarioError(told(faults, lambda loc: (path, document.line(loc)))) from None
+        raise ScenarioError(told(faults_of(error, _keys()), where)) from None
 
 
 def _keys() -> Keys:
-    return {"": Scenario.keys(), **{name: each.keys() for name, each in SECTIONS.items()}}
+    sections: dict[str, type[Section]] = {"": Scenario, "pools.changes": ChangeSpec, **SECTIONS}
+    return {name: each.keys() for name, each in sections.items()}
 
 
 def _pool(spec: PoolSpec) -> model.Pool:
@@ -213,6 +238,9 @@ def _pool(spec: PoolSpec) -> model.Pool:
         name=spec.name,
         instance_type=INSTANCE_TYPE,
         capacity=spec.capacity,
+        foreign=spec.foreign,
+        count_foreign=True,
+        state=spec.state,
         reserve_after=spec.reserve_after,
         min_runtime=spec.min_runtime,
         max_min_runtime=spec.max_min_runtime,

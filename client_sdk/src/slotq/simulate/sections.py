@@ -7,12 +7,14 @@ sections at once stands in `checks`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from slotq.simulate.faults import Fault, refuse
 from slotq.simulate.fields import (
+    Amounts,
     Capacity,
     Count,
     Duration,
@@ -21,11 +23,13 @@ from slotq.simulate.fields import (
     MaybeName,
     Moment,
     Name,
+    Parts,
     Period,
     Positive,
     Priority,
     Quota,
     Seconds,
+    Use,
     Value,
     Vector,
 )
@@ -44,9 +48,38 @@ class Section(BaseModel):
         return tuple(field.alias or name for name, field in cls.model_fields.items())
 
 
+class ChangeSpec(Section):
+    """What becomes of a pool at a moment. What is not named stays."""
+
+    at: Duration
+    capacity: Amounts | None = None
+    """Of the resources that it names; a bare number is one of slots."""
+    foreign: Use | None = None
+    state: model.PoolState | None = None
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if self.capacity is None and self.foreign is None and self.state is None:
+            raise ValueError("a change needs capacity, foreign or state")
+        return self
+
+    def applied(self, pool: model.Pool) -> model.Pool:
+        """The pool after it."""
+        return replace(
+            pool,
+            capacity=model.Demand({**pool.capacity, **(self.capacity or {})}),
+            foreign=pool.foreign if self.foreign is None else self.foreign,
+            state=self.state or pool.state,
+        )
+
+
 class PoolSpec(Section):
     name: Annotated[Name, Field(max_length=40)]
     capacity: Capacity
+    foreign: Use = model.Demand()
+    """What training jobs outside the queue occupy of it."""
+    state: model.PoolState = model.PoolState.ACTIVE
+    changes: tuple[ChangeSpec, ...] = ()
     stop_seconds: Duration = 0
     reserve_after: Duration | None = None
     min_runtime: Duration = 0
@@ -134,6 +167,8 @@ class JobSpec(Section):
     slots: Positive = 1
     demand: Vector | None = None
     pools: tuple[Name, ...] = ()
+    parts: Parts = {}
+    """Over several pools at once: what it needs in each of them."""
     runtime: Duration | None = None
     """Work. None: it runs for ever."""
     checkpoint: Flag = True
@@ -158,7 +193,20 @@ class JobSpec(Section):
 
     @property
     def needed(self) -> model.Demand:
+        if self.parts:
+            return sum(self.parts.values(), model.Demand())
         return self.demand if self.demand is not None else model.Demand(slots=self.slots)
+
+    def held_in(self, pool: str) -> dict[str, model.Demand]:
+        """What it holds while it runs, by pool, where it was admitted to that one."""
+        return self.parts or {pool: self.needed}
+
+    @property
+    def at(self) -> str | None:
+        """The pool that it runs in at the start: the first of its parts', where it has some."""
+        if self.running_since is None:
+            return None
+        return next(iter(self.parts), self.pool)
 
 
 def _job_faults(job: JobSpec) -> Iterator[Fault]:
@@ -170,6 +218,9 @@ def _job_faults(job: JobSpec) -> Iterator[Fault]:
         )
     if job.demand is not None and "slots" in job.model_fields_set:
         yield Fault(("slots",), "slots is short for demand: {slots: n}; give one of the two")
+    for key in ("slots", "demand", "pools", "pool", "group") if job.parts else ():
+        if key in job.model_fields_set and getattr(job, key) is not None:
+            yield Fault((key,), "parts say where and how much; a job in parts is of no group")
     if (job.submit_at is None) == (job.running_since is None):
         yield Fault((), f"job '{job.name}' needs either submit_at or running_since")
         return
@@ -190,7 +241,7 @@ def _running_faults(job: JobSpec, since: int) -> Iterator[Fault]:
         yield Fault(("fails", 0), "it runs at the start already: it fails later than that, or not")
     if since > 0:
         yield Fault(("running_since",), "it runs at the start already: at most 0 is needed")
-    if job.pool is None:
+    if job.at is None:
         yield Fault((), f"job '{job.name}' runs already (running_since): its pool is needed")
     elif job.pools and job.pool not in job.pools:
         yield Fault(("pool",), f"it runs in pool '{job.pool}', which is not among its pools")

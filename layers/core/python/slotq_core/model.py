@@ -7,7 +7,7 @@ Seconds and ISO 8601 exist only at the edges (`wire`, the adapters, the scenario
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -27,8 +27,10 @@ __all__ = [
     "Group",
     "Job",
     "JobState",
+    "Limits",
     "Pool",
     "PoolHealth",
+    "PoolState",
     "PriorityClass",
     "Project",
     "SchedulerSettings",
@@ -104,6 +106,9 @@ class Demand(Mapping[str, int]):
     def __len__(self) -> int:
         return len(self._amounts)
 
+    def items(self) -> ItemsView[str, int]:
+        return self._amounts.items()
+
     def __hash__(self) -> int:
         return hash(tuple(self._amounts.items()))
 
@@ -171,6 +176,16 @@ class PoolHealth:
 HEALTHY = PoolHealth()
 
 
+class PoolState(StrEnum):
+    """What an operator has decided for a pool. Nothing is evicted for it: what runs goes on."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    """Nothing starts for now. The pool counts as it did: in shares, and for claims in it."""
+    DRAINED = "drained"
+    """Nothing starts, and the pool counts as gone: it adds nothing to anybody's share."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
     """Capacity that jobs can run on: one kind of instance in one region and account."""
@@ -193,17 +208,24 @@ class Pool:
     """How long SageMaker may look for instances before the attempt is given up; None: for ever."""
     count_foreign: bool = False
     """Whether training jobs outside the queue count against this pool."""
+    state: PoolState = PoolState.ACTIVE
     health: PoolHealth = field(default_factory=lambda: HEALTHY)
     """What the queue has learned of the pool; kept apart from its configuration."""
 
+    @property
+    def offers(self) -> Demand:
+        """What the queue may count on in all, whatever the account allows for now."""
+        return Demand() if self.state is PoolState.DRAINED else self.capacity - self.foreign
+
     def size(self, now: int) -> Demand:
-        """What the queue may use in all: the capacity, less while the account allows less, and
-        without what others occupy."""
-        slots = self.capacity.slots
+        """What the queue may use in all: what the pool offers, and less of it while the account
+        allows less."""
         learned = self.health.learned
-        if learned is not None and now < (self.health.learned_until or 0):
-            slots = min(slots, learned)
-        return Demand({**self.capacity, "slots": slots}) - self.foreign
+        if learned is None or now >= (self.health.learned_until or 0):
+            return self.offers
+        if self.state is PoolState.DRAINED:
+            return self.offers
+        return self.offers - Demand(slots=max(0, self.capacity.slots - learned))
 
 
 EVERYWHERE = ""
@@ -211,6 +233,9 @@ EVERYWHERE = ""
 
 Amounts = Mapping[str, Demand]
 """Amounts by scope. Either everything counts over all pools together, or pool by pool."""
+
+Limits = Mapping[str, Mapping[str, int]]
+"""Limits by scope, then by resource: what is not named has none, and 0 is one."""
 
 
 class Fairness(StrEnum):
@@ -231,8 +256,8 @@ class Department:
     """What it deserves; None: the sum of its projects' quotas."""
     weight: int | None = None
     """Its part of the surplus; None: its quota."""
-    limit: Amounts = field(default_factory=dict)
-    """What it may never exceed; a scope that is not there has no limit."""
+    limit: Limits = field(default_factory=dict)
+    """What it may never exceed."""
     priority: int = 0
     over_quota: bool = True
     """False: its quota is its limit."""
@@ -249,7 +274,7 @@ class Project:
     """Its department's name; empty: none."""
     quota: Amounts = field(default_factory=dict)
     weight: int | None = None
-    limit: Amounts = field(default_factory=dict)
+    limit: Limits = field(default_factory=dict)
     priority: int = 0
     over_quota: bool = True
     min_runtime: int = 0

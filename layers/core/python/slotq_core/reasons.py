@@ -41,10 +41,13 @@ class NoFreeSlots(Reason):
     capacity: int
     lower_ranked: int
     """Slots of the pool held by jobs of lower rank, evictable or not."""
+    resource: str = "slots"
+    """What the numbers count."""
 
     def sentence(self) -> str:
         lead = (
-            f"needs {_slots(self.needed)}; pool {self.pool} has {self.free} free of {self.capacity}"
+            f"needs {_units(self.needed, self.resource)}; pool {self.pool} has {self.free} free of "
+            f"{self.capacity}"
         )
         if not self.lower_ranked:
             return f"{lead}, and nothing that runs there has a lower priority"
@@ -131,10 +134,13 @@ class LimitReached(Reason):
     needed: int
     used: int
     limit: int
+    resource: str = "slots"
+    """What the numbers count."""
 
     def sentence(self) -> str:
         return (
-            f"needs {_slots(self.needed)}; {self.owner} holds {self.used} of its limit {self.limit}"
+            f"needs {_units(self.needed, self.resource)}; {self.owner} holds {self.used} of its "
+            f"limit {self.limit}"
         )
 
 
@@ -147,11 +153,13 @@ class QuotaForFixed(Reason):
     needed: int
     used: int
     quota: int
+    resource: str = "slots"
+    """What the numbers count."""
 
     def sentence(self) -> str:
         return (
-            f"needs {_slots(self.needed)} that cannot be evicted, which {self.owner} has within "
-            f"its quota only: {self.used} of {self.quota} used"
+            f"needs {_units(self.needed, self.resource)} that cannot be evicted, which "
+            f"{self.owner} has within its quota only: {self.used} of {self.quota} used"
         )
 
 
@@ -166,11 +174,14 @@ class ShareUsed(Reason):
     used: int
     share: int
     quota: int
+    resource: str = "slots"
+    """What the numbers count."""
 
     def sentence(self) -> str:
         return (
-            f"needs {_slots(self.needed)}; pool {self.pool} is full, and project {self.project} "
-            f"uses {_slots(self.used)} of its fair share {self.share} (quota {self.quota})"
+            f"needs {_units(self.needed, self.resource)}; pool {self.pool} is full, and project "
+            f"{self.project} uses {_units(self.used, self.resource)} of its fair share "
+            f"{self.share} (quota {self.quota})"
         )
 
 
@@ -236,6 +247,19 @@ class PoolIsProbed(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PoolClosed(Reason):
+    """An operator has paused or drained the pool."""
+
+    code: ClassVar[str] = "pool_closed"
+    pool: str
+    state: str
+    """`paused` or `drained`."""
+
+    def sentence(self) -> str:
+        return f"pool {self.pool} is {self.state}: nothing starts there"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BehindInLine(Reason):
     """Blocked alike by what blocks the first job of its line."""
 
@@ -293,9 +317,11 @@ class PoolsTooSmall(Reason):
     code: ClassVar[str] = "pools_too_small"
     needed: int
     largest: int
+    resource: str = "slots"
+    """What the numbers count."""
 
     def sentence(self) -> str:
-        needs = f"needs {_slots(self.needed)}"
+        needs = f"needs {_units(self.needed, self.resource)}"
         return f"{needs}, but the largest of its pools now has {self.largest} in all"
 
 
@@ -358,8 +384,12 @@ class NextPass(Reason):
 
 
 def _slots(n: int) -> str:
-    return f"{n} slot" if n == 1 else f"{n} slots"
+    return _units(n, "slots")
 
 
 def _jobs(n: int) -> str:
-    return f"{n} job" if n == 1 else f"{n} jobs"
+    return _units(n, "jobs")
+
+
+def _units(n: int, resource: str) -> str:
+    return f"{n} {resource.removesuffix('s') if n == 1 else resource}"

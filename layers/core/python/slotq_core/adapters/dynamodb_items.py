@@ -23,6 +23,7 @@ from slotq_core.model import (
     JobState,
     Pool,
     PoolHealth,
+    PoolState,
     StopCause,
     StopOrder,
     Workload,
@@ -328,6 +329,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "max_min_runtime": _whole,
         "pending_timeout": _whole,
         "count_foreign": _flag,
+        "state": lambda value: PoolState(_text(value)),
     },
     PoolHealth: {
         "errors": _whole,

@@ -3,6 +3,10 @@
 With numeric quotas everything counts over all pools together; with quotas by pool, pool by pool
 (DESIGN 5.2). "Limits count what is stopping; fairness does not." What a job is owed by its claim
 counts as held by both: it will be.
+
+Of several resources, those take part in shares that a quota names (where none does: slots); the
+others only have to be there. "Over when any is over, under when all are." A limit binds whatever
+it names.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from slotq_core.model import (
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.parallel import wanting
 from slotq_core.policy.shares import Sharer, divide
+from slotq_core.policy.stakes import Stake
 
 NOTHING = Demand()
 INFINITE = float("inf")
@@ -39,9 +44,11 @@ class Account:
     name: str
     age: int
     owner: Project | Department
+    resources: tuple[str, ...]
+    """Those that shares are made of."""
     quota: Demand
-    limit: Demand | None
-    """None: none."""
+    limit: Mapping[str, int]
+    """By resource; one that is not there has none."""
     share: Demand = field(default_factory=Demand)
     """Its fair share, fixed for the plan."""
     deserved: Demand = field(default_factory=Demand)
@@ -53,6 +60,8 @@ class Account:
     stopping: Demand = field(default_factory=Demand)
     asked: Demand = field(default_factory=Demand)
     """What it holds and waits for in all."""
+    known: dict[Demand, Deprivation] = field(default_factory=dict)
+    """Its deprivation by the demand asked for, as long as `used` stands."""
 
     @property
     def key(self) -> str:
@@ -61,17 +70,36 @@ class Account:
 
     def over_share(self, gone: Demand = NOTHING) -> bool:
         """Over when it is in any resource."""
-        return not (self.used - gone).within(self.share)
+        return any(self.used[name] - gone[name] > self.share[name] for name in self.resources)
 
     def over_quota(self, gone: Demand = NOTHING) -> bool:
-        return not (self.used - gone).within(self.quota)
+        return any(self.used[name] - gone[name] > self.quota[name] for name in self.resources)
 
-    def room(self, demand: Demand, gone: Demand = NOTHING) -> bool:
-        """Whether its limit has room for the demand, with what is gone given back."""
-        if self.limit is None:
-            return True
-        held = self.used + self.stopping - gone + demand
-        return all(held[name] <= self.limit[name] for name in demand)
+    def in_share(self, demand: Demand) -> bool:
+        """Whether it stays within its fair share, in all resources, with the demand."""
+        return self._within(self.share, demand)
+
+    def in_quota(self, demand: Demand) -> bool:
+        return self._within(self.quota, demand)
+
+    def fixed_in_quota(self, demand: Demand) -> bool:
+        """Whether what cannot be evicted stays within the quota, with the demand."""
+        held = self.fixed + demand
+        return all(held[name] <= self.quota[name] for name in self.resources)
+
+    def over_limit(self, demand: Demand) -> Demand:
+        """How much too much it would hold with the demand."""
+        if not self.limit:
+            return NOTHING
+        held = self.used + self.stopping + demand
+        return Demand({n: max(0, held[n] - most) for n, most in self.limit.items() if n in demand})
+
+    def asking(self, demand: Demand) -> Deprivation:
+        """`deprivation` with the demand, made once for each until the account moves."""
+        known = self.known.get(demand)
+        if known is None:
+            known = self.known[demand] = self.deprivation(demand)
+        return known
 
     def deprivation(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> Deprivation:
         """Who is served first between projects, and between departments: smaller is more deprived.
@@ -79,20 +107,32 @@ class Account:
         "Not over its fair share; within quota after this job; project priority; lower dominant
         share with this job counted; older; name."
         """
-        before = self.used - gone if gone else self.used
-        after = before + demand
+        after = (self.used - gone if gone else self.used) + demand
         return (
-            not before.within(self.share),
-            not after.within(self.quota),
+            self.over_share(gone),
+            any(after[name] > self.quota[name] for name in self.resources),
             -self.owner.priority,
-            _largest_part(after, self.deserved),
+            self._largest_part(after, self.deserved),
             self.age,
             self.name,
         )
 
     def stretch(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> float:
         """What it holds over its fair share, as a ratio: above 1 it has more than it deserves."""
-        return _largest_part(self.used - gone + demand, self.share)
+        held = self.used - gone + demand
+        return self._largest_part(held, self.share)
+
+    def _within(self, bound: Demand, demand: Demand) -> bool:
+        return all(self.used[name] + demand[name] <= bound[name] for name in self.resources)
+
+    def _largest_part(self, held: Demand, base: Demand) -> float:
+        """The largest part that is held of the base, in any resource."""
+        parts = [
+            held[name] / base[name] if base[name] > 0 else INFINITE
+            for name in self.resources
+            if held[name] > 0
+        ]
+        return max(parts, default=0.0)
 
 
 Chain = tuple[Account, ...]
@@ -114,6 +154,7 @@ class Accounts:
             if amounts
         )
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
+        self._resources = _shared_resources(owners)
         self._books: dict[tuple[str, str], Chain] = {}
         self._moved: dict[str, str] = {}
         self._over: dict[str, set[str]] = defaultdict(set)
@@ -158,15 +199,25 @@ class Accounts:
         moved, self._moved = self._moved, {}
         return moved
 
-    def limits_allow(self, job: Job, pool: str, *, gone: Demand = NOTHING) -> bool:
+    def limits_allow(self, job: Job, pool: str) -> bool:
         """Whether the limits of its project and department have room for the job."""
-        return all(account.room(job.demand, gone) for account in self.of(job, pool))
+        return not self.over_limits(job, pool)
+
+    def over_limits(self, job: Job, pool: str) -> Demand:
+        """What others in them would have to give for the limits of its project and department to
+        have room for the job."""
+        over = NOTHING
+        for account in self.of(job, pool):
+            if account.limit:
+                more = account.over_limit(job.demand)
+                over = Demand({name: max(over[name], more[name]) for name in {*over, *more}})
+        return over
 
     def quotas_allow(self, job: Job, pool: str) -> bool:
         """ "Any non-preemptible job, whatever its class, is bound by quota": with it admitted, what
         cannot be evicted stays within the quota, at each level."""
         return job.evictable or all(
-            (account.fixed + job.demand).within(account.quota) for account in self.of(job, pool)
+            account.fixed_in_quota(job.demand) for account in self.of(job, pool)
         )
 
     def sharing_limit(self, room: PoolRoom, rooms: Iterable[PoolRoom]) -> list[PoolRoom]:
@@ -177,6 +228,14 @@ class Accounts:
             for other in rooms
             if other is not room and self._scope.get(other.pool.name) == scope == EVERYWHERE
         ]
+
+    def counted(self, stake: Stake, pool: str) -> Demand:
+        """What it holds in all the pools that count together with that one."""
+        scope = self._scope.get(pool)
+        if scope == pool:
+            return stake.frees(pool)
+        together = frozenset(name for name, its in self._scope.items() if its == scope)
+        return stake.frees_in(together)
 
     def evict(self, victim: Job, pool: str) -> None:
         """It gives back its share at once, and counts in the limits until it has ended."""
@@ -211,6 +270,8 @@ class Accounts:
         chain = self.of(job, pool)
         if not chain:
             return
+        for account in chain:
+            account.known.clear()
         self._moved[job.project] = chain[-1].key
         over = self._over[self._scope.get(pool, EVERYWHERE)]
         if chain[0].over_share() or chain[0].over_quota():
@@ -225,14 +286,14 @@ class Accounts:
         """
         asked = _asked(snapshot, scope)
         total = sum(
-            (pool.capacity - pool.foreign for pool in snapshot.pools if scope in {"", pool.name}),
+            (pool.offers for pool in snapshot.pools if scope in {EVERYWHERE, pool.name}),
             NOTHING,
         )
         members: dict[str, list[Account]] = {name: [] for name in self._departments}
         tops: list[Account] = []
         for age, project in enumerate(self._projects.values()):
             quota = project.quota.get(scope, NOTHING)
-            account = _account(project, age, quota, scope)
+            account = self._account(project, age, quota, scope)
             account.asked = _capped(asked.get(project.name, NOTHING), total)
             members.get(project.department, tops).append(account)
         departments = {}
@@ -240,7 +301,7 @@ class Accounts:
             quota = sum((each.quota for each in members[name]), NOTHING)
             if department.quota is not None:
                 quota = department.quota.get(scope, NOTHING)
-            account = _account(department, age, quota, scope)
+            account = self._account(department, age, quota, scope)
             account.asked = sum((_wish(each) for each in members[name]), NOTHING)
             departments[name] = account
         _share_out(total, [*departments.values(), *tops])
@@ -251,12 +312,25 @@ class Accounts:
             chain = (account, above) if above else (account,)
             self._books[account.name, scope] = chain
 
+    def _account(self, owner: Project | Department, age: int, quota: Demand, scope: str) -> Account:
+        limit = dict(owner.limit.get(scope, {}))
+        if not owner.over_quota:
+            for name in self._resources:
+                limit[name] = min(quota[name], limit.get(name, quota[name]))
+        return Account(
+            name=owner.name,
+            age=age,
+            owner=owner,
+            resources=self._resources,
+            quota=quota,
+            limit=limit,
+        )
 
-def _account(owner: Project | Department, age: int, quota: Demand, scope: str) -> Account:
-    limit = owner.limit.get(scope)
-    if not owner.over_quota:
-        limit = quota if limit is None else _smaller(quota, limit)
-    return Account(name=owner.name, age=age, owner=owner, quota=quota, limit=limit)
+
+def _shared_resources(owners: Iterable[Project | Department]) -> tuple[str, ...]:
+    """Those that somebody has a quota of; slots, where nobody has any."""
+    named = {name for owner in owners for quota in (owner.quota or {}).values() for name in quota}
+    return tuple(sorted(named)) or ("slots",)
 
 
 def _asked(snapshot: Snapshot, scope: str) -> dict[str, Demand]:
@@ -275,7 +349,8 @@ def _asked(snapshot: Snapshot, scope: str) -> dict[str, Demand]:
 
 def _wish(account: Account) -> Demand:
     """What it asks for, up to its limit."""
-    return account.asked if account.limit is None else _smaller(account.asked, account.limit)
+    asked = account.asked
+    return Demand({name: min(asked[name], account.limit.get(name, asked[name])) for name in asked})
 
 
 def _capped(asked: Demand, total: Demand) -> Demand:
@@ -289,13 +364,13 @@ def _smaller(one: Demand, other: Demand) -> Demand:
 
 def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
     everyone = list(accounts)
-    for resource in total:
+    for resource in everyone[0].resources if everyone else ():
         sharers = [
             Sharer(
                 name=each.key,
                 age=each.age,
                 quota=each.quota[resource],
-                limit=None if each.limit is None else each.limit[resource],
+                limit=each.limit.get(resource),
                 request=each.asked[resource],
                 weight=each.owner.weight,
                 priority=each.owner.priority,
@@ -306,19 +381,7 @@ def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
         for each in everyone:
             each.share += Demand({resource: shares[each.key]})
     for each in everyone:
-        larger = {
-            name: max(each.quota[name], each.share[name]) for name in {*each.quota, *each.share}
-        }
-        each.deserved = (
-            Demand(larger) if each.limit is None else _smaller(Demand(larger), each.limit)
+        larger = {name: max(each.quota[name], each.share[name]) for name in each.resources}
+        each.deserved = Demand(
+            {name: min(most, each.limit.get(name, most)) for name, most in larger.items()}
         )
-
-
-def _largest_part(held: Demand, base: Demand) -> float:
-    """The largest part that is held of the base, in any resource."""
-    parts = [
-        amount / base[name] if base[name] > 0 else INFINITE
-        for name, amount in held.items()
-        if amount > 0
-    ]
-    return max(parts, default=0.0)

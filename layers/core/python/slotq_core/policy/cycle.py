@@ -15,7 +15,7 @@
                 with scheduler settings, a blocked job is tried again later      -> attempts.py
                 a gang: all of its members, or none          -> gang.py, together.py
                 a job over several pools: all of its parts, or none                -> parts.py
-                a pool that backs off, or is being probed, takes part in none of it -> health.py
+                a pool that backs off, is being probed, paused or drained takes part in none of it
     4 net       what was given in this plan and is taken back in it was never given
     5 explain   whoever was looked at and waits gets a typed reason               -> explain.py
 
@@ -36,6 +36,7 @@ from slotq_core.policy.attempts import failed_alike, tried_in_vain
 from slotq_core.policy.demote import demoted, demotes_at
 from slotq_core.policy.fit import PoolRoom, rooms_of
 from slotq_core.policy.gang import Gang, gangs, settled
+from slotq_core.policy.holders import Holders
 from slotq_core.policy.order import position
 from slotq_core.policy.parallel import Parallel
 from slotq_core.policy.parts import in_parts
@@ -54,6 +55,7 @@ from slotq_core.policy.preempt import Preemption, outranks
 from slotq_core.policy.reclaim import may_take, reclaim
 from slotq_core.policy.reserve import due_at, pool_to_drain
 from slotq_core.policy.retry import gives_up_at
+from slotq_core.policy.stakes import Place
 from slotq_core.policy.together import Together, whole
 from slotq_core.policy.turns import Turns
 from slotq_core.policy.victims import Eviction
@@ -100,10 +102,11 @@ class _Walk:
         self._parallel = Parallel(snapshot)
         self._gangs = gangs(snapshot)
         self._waiting = {job.name: job for job in snapshot.waiting}
-        self._rooms = rooms_of(snapshot, sorted(snapshot.waiting, key=position), now)
+        self._holders = Holders(snapshot, now)
+        self._rooms = rooms_of(snapshot, self._holders, now)
         self.accounts = Accounts(snapshot)
         self._preemption = Preemption(
-            everywhere=self._rooms, accounts=self.accounts, entitled=self._entitled, now=now
+            everywhere=self._rooms, accounts=self.accounts, entitled=self._entitled
         )
         self._decisions: dict[str, Decision] = {}
         """By the job that each is for, in the order in which they were taken."""
@@ -112,7 +115,7 @@ class _Walk:
         """A claim was given up: what was passed so far may fit now."""
         self._held_in: dict[str, str] = {}
         """By job, the pool that keeps its slots from those behind it."""
-        self._taken_back: list[Job] = []
+        self._taken_back: list[Place] = []
         """Those that lost what they were given in this plan, since the last mark."""
         pools = {pool.name: pool for pool in snapshot.pools}
         timers = [job.not_before for job in snapshot.due]
@@ -182,8 +185,8 @@ class _Walk:
         if not self._join_evictions(served):
             taken_back = self._taken_back
             self.back_to(before)
-            for victim in taken_back:
-                self._take_back(victim)
+            for victim, pool in taken_back:
+                self._take_back(victim, pool)
             started = together.start() or together.wait_for_coming()
             return bool(started) or self._gang_blocked(gang, jobs)
         return True
@@ -275,7 +278,7 @@ class _Walk:
             self._parallel.take(job)
 
     def _reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        return self._evict(job, reclaim(job, rooms, self.accounts, self._entitled, self._now))
+        return self._evict(job, reclaim(job, rooms, self.accounts, self._entitled))
 
     def _preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         rooms = [room for room in rooms if self.accounts.quotas_allow(job, room.pool.name)]
@@ -284,7 +287,8 @@ class _Walk:
     def _evict(self, job: Job, found: Eviction | None) -> bool:
         if found is None:
             return False
-        victims = [victim for victim in found.victims if self._take_back(victim)]
+        places = [place for stake in found.victims for place in stake.places]
+        victims = [job for job, pool in places if self._take_back(job, pool)]
         gang = self._gangs.get(job.group)
         if not victims and gang is None:
             return self._start(job, [found.room])
@@ -297,16 +301,14 @@ class _Walk:
             )
         return True
 
-    def _take_back(self, victim: Job) -> bool:
+    def _take_back(self, victim: Job, pool: str) -> bool:
         """Whether it really runs: one that was only given its slots in this plan never had them."""
-        given = self._decisions.pop(victim.name, None)
-        pool = given.pool if isinstance(given, Start) else victim.attempt and victim.attempt.pool
-        assert pool
         self._rooms[pool].evict(victim)
-        if isinstance(given, Start):
+        if isinstance(self._decisions.get(victim.name), Start):
+            del self._decisions[victim.name]
             self.accounts.give_back(victim, pool)
             self._parallel.give_back(victim)
-            self._taken_back.append(victim)
+            self._taken_back.append((victim, pool))
             self._reasons[victim.name] = explain.taken_back(victim, self._rooms[pool])
             return False
         self.accounts.evict(victim, pool)
@@ -368,15 +370,17 @@ class _Walk:
     def mark(self) -> Any:
         self._taken_back = []
         rooms = {name: room.state() for name, room in self._rooms.items()}
-        books, counts = self.accounts.mark(), self._parallel.state()
-        return dict(self._decisions), dict(self._reasons), rooms, books, counts, self.over
+        books = self._holders.mark(), self.accounts.mark(), self._parallel.state()
+        return dict(self._decisions), dict(self._reasons), rooms, books, self.over
 
     def back_to(self, mark: Any) -> None:
-        decisions, reasons, rooms, books, counts, self.over = mark
+        decisions, reasons, rooms, books, self.over = mark
         self._decisions, self._reasons = dict(decisions), dict(reasons)
         for name, state in rooms.items():
             self._rooms[name].back_to(state)
-        self.accounts.back_to(books)
+        holders, accounts, counts = books
+        self._holders.back_to(holders)
+        self.accounts.back_to(accounts)
         self._parallel.back_to(counts)
         self._taken_back = []
 
@@ -403,6 +407,9 @@ class _Walk:
 
     def _wake(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
         """The moments at which time alone may change something for the job."""
+        rooms = [room for room in rooms if room.timed]
+        if not rooms:
+            return
         moments = [due_at(job, room) for room in rooms]
         moments += [room.pool.health.not_before for room in rooms]
         moments += [room.pool.health.learned_until for room in rooms]

@@ -10,12 +10,13 @@ out what those ahead were given, so that whoever comes next sees what is left fo
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Iterable, KeysView, Sequence
 
-from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
+from slotq_core.model import Demand, Job, JobState, Pool, PoolState, Snapshot
 from slotq_core.policy.health import backs_off, probe, probes_until
-from slotq_core.policy.stakes import Taken, by_order, is_protected, is_settled, protected_until
+from slotq_core.policy.holders import Holders, Protection
+from slotq_core.policy.order import position
+from slotq_core.policy.stakes import Stake
 
 NOTHING = Demand()
 
@@ -23,25 +24,15 @@ Entitled = Callable[[Job, Job], bool]
 """Whether the first job could evict the second, if that ran where it has its claim."""
 
 
-_State = tuple[
-    Demand,
-    Demand,
-    dict[str, dict[str, Job]],
-    dict[str, list[Job]],
-    set[str],
-    dict[str, Job],
-    str,
-    str,
-]
+_State = tuple[Demand, Demand, set[str], dict[str, Job], str, str]
 
 
 class PoolRoom:
     """One pool during one plan. Amounts of the jobs already walked are gone from it."""
 
     __slots__ = (
-        "_candidates",
-        "_now",
-        "_running",
+        "_holders",
+        "both",
         "claims",
         "coming",
         "drains_for",
@@ -52,9 +43,9 @@ class PoolRoom:
         "pool",
         "probe",
         "probed_until",
-        "protections",
         "rests",
         "size",
+        "timed",
     )
 
     def __init__(
@@ -63,26 +54,16 @@ class PoolRoom:
         *,
         active: Sequence[Job],
         claimants: Iterable[Job],
-        min_runtimes: Mapping[str, int],
+        holders: Holders,
         now: int,
     ) -> None:
-        """`min_runtimes`: by project, how long its attempts are safe from eviction (ms)."""
+        """`active` and `claimants`: of this pool. `holders`: of all pools."""
         used = stopping = NOTHING
-        self._now = now
-        self._running: dict[str, dict[str, Job]] = {}
-        self._candidates: dict[str, list[Job]] = {}
-        self.protections: list[tuple[int | None, Job]] = []
-        """Those inside a `min_runtime`, and until when, the first to end first; None: from a start
-        that is yet to come."""
         for job in active:
             used = used + job.demand
             if job.state is JobState.STOPPING:
                 stopping = stopping + job.demand
-            else:
-                self._run(job, pool, min_runtimes.get(job.project, 0))
-        self.protections.sort(key=lambda each: (each[0] is None, each[0] or 0, each[1].name))
-        for candidates in self._candidates.values():
-            candidates.sort(key=self._by_order)
+        self._holders = holders
         self.pool = pool
         self.placed: set[str] = set()
         """Those given slots in this plan: to take these back evicts nobody."""
@@ -90,6 +71,8 @@ class PoolRoom:
         self.free = self.size - used
         """What nobody ahead has been given; negative where the pool shrank below its use."""
         self.coming = stopping
+        self.both = self.free + self.coming
+        """Kept, because most who ask are told at once that it is too little."""
         self.free_now = self.free
         """What is free before anybody is given anything: for reasons."""
         self.claims: dict[str, Job] = {job.name: job for job in claimants}
@@ -104,18 +87,28 @@ class PoolRoom:
         self.probe = probing.name if probing else ""
         """The one job that tries whether capacity is back; nothing else starts meanwhile."""
         self.probed_until = probes_until(probing) if probing else None
+        moments = (self.probed_until, pool.reserve_after, pool.health.not_before)
+        self.timed = bool(self.protections or pool.health.learned_until) or any(
+            at is not None for at in moments
+        )
+        """Whether time alone may change anything here."""
 
     def running(self, project: str) -> Iterable[Job]:
         """The project's starting and running jobs, and those given slots in this plan."""
-        return self._running.get(project, {}).values()
+        return self._holders.running(self.pool.name, project)
 
-    def candidates(self, project: str) -> Sequence[Job]:
-        """Those of the project that may be stopped, in the order in which they are taken."""
-        return self._candidates.get(project, ())
+    def candidates(self, project: str) -> Sequence[Stake]:
+        """What of the project may be stopped here, in the order in which it is taken."""
+        return self._holders.candidates(self.pool.name, project)
 
     def may_give(self) -> KeysView[str]:
-        """The projects that have candidates."""
-        return self._candidates.keys()
+        """The projects that have candidates here."""
+        return self._holders.may_give(self.pool.name)
+
+    @property
+    def protections(self) -> Sequence[Protection]:
+        """Those inside a `min_runtime`, and until when, the first to end first."""
+        return self._holders.protections(self.pool.name)
 
     def left(self, job: Job, entitled: Entitled) -> Demand:
         """Free and coming together, less what is owed to others.
@@ -123,16 +116,21 @@ class PoolRoom:
         A claim counts for everyone but a job entitled to evict its holder, and claimants ahead of
         it ("claims are served in the policy's order").
         """
-        if job.claim and job.claim.pool == self.pool.name:
-            return self.free + self.coming
-        return self.free + self.coming - self._owed(job, entitled)
+        if not self.claims or (job.claim and job.claim.pool == self.pool.name):
+            return self.both
+        return self.both - self._owed(job, entitled)
 
     def fits_now(self, job: Job, entitled: Entitled) -> bool:
         return job.demand.within(self.free) and job.demand.within(self.left(job, entitled))
 
     def fits_soon(self, job: Job, entitled: Entitled) -> bool:
         """Whether the job fits with what is coming free, without any further eviction."""
-        return job.demand.within(self.left(job, entitled))
+        return job.demand.within(self.both) and job.demand.within(self.left(job, entitled))
+
+    def missing(self, job: Job, entitled: Entitled) -> Demand:
+        """What others would have to give for the job to fit."""
+        left = self.left(job, entitled)
+        return Demand({name: max(0, amount - left[name]) for name, amount in job.demand.items()})
 
     def closed_to(self, job: Job) -> bool:
         """Drains for a job ahead of this one; an earlier claim is served all the same."""
@@ -140,15 +138,14 @@ class PoolRoom:
 
     @property
     def unwell(self) -> bool:
-        return self.rests or bool(self.probe)
+        return self.rests or bool(self.probe) or self.pool.state is not PoolState.ACTIVE
 
     def give(self, job: Job) -> None:
         """A job starts: its slots are used up for those behind."""
         self.free = self.free - job.demand
+        self.both = self.both - job.demand
         self.placed.add(job.name)
-        self._running.setdefault(job.project, {})[job.name] = job
-        if job.evictable:
-            insort(self._candidates.setdefault(job.project, []), job, key=self._by_order)
+        self._holders.add(job, self.pool.name)
         if self.pool.health.errors:
             self.probe = job.name
 
@@ -161,28 +158,23 @@ class PoolRoom:
             self.holder = job.name
         self.free = self.free - taken
         self.coming = self.coming - (job.demand - taken)
+        self.both = self.both - job.demand
 
     def evict(self, victim: Job) -> None:
         """What it held is coming free; at once, where it was only given it in this plan."""
-        del self._running[victim.project][victim.name]
-        others = [each for each in self.candidates(victim.project) if each.name != victim.name]
-        if others:
-            self._candidates[victim.project] = others
-        else:
-            del self._candidates[victim.project]
+        self._holders.remove(victim, self.pool.name)
         if victim.name in self.placed:
             self.placed.remove(victim.name)
             self.free = self.free + victim.demand
         else:
             self.coming = self.coming + victim.demand
+        self.both = self.both + victim.demand
 
     def state(self) -> _State:
-        """What the walk has changed, to go back to."""
+        """What the walk has changed, to go back to, but for who runs here (holders.py)."""
         return (
             self.free,
             self.coming,
-            {project: dict(jobs) for project, jobs in self._running.items()},
-            {project: list(jobs) for project, jobs in self._candidates.items()},
             set(self.placed),
             dict(self.claims),
             self.holder,
@@ -190,27 +182,9 @@ class PoolRoom:
         )
 
     def back_to(self, state: _State) -> None:
-        """A state may be gone back to once."""
-        (
-            self.free,
-            self.coming,
-            self._running,
-            self._candidates,
-            self.placed,
-            self.claims,
-            self.holder,
-            self.probe,
-        ) = state
-
-    def _run(self, job: Job, pool: Pool, project_min: int) -> None:
-        self._running.setdefault(job.project, {})[job.name] = job
-        if is_protected(job, pool, project_min, self._now):
-            self.protections.append((protected_until(job, pool, project_min), job))
-        elif job.evictable and is_settled(job):
-            self._candidates.setdefault(job.project, []).append(job)
-
-    def _by_order(self, job: Job) -> Taken:
-        return by_order(job, self._now)
+        self.free, self.coming, placed, claims, self.holder, self.probe = state
+        self.placed, self.claims = set(placed), dict(claims)
+        self.both = self.free + self.coming
 
     def _owed(self, job: Job, entitled: Entitled) -> Demand:
         owed = NOTHING
@@ -220,23 +194,22 @@ class PoolRoom:
         return owed
 
 
-def rooms_of(snapshot: Snapshot, ordered: Iterable[Job], now: int) -> dict[str, PoolRoom]:
-    """A fresh sheet for every pool. `ordered`: what waits, in the policy's order."""
+def rooms_of(snapshot: Snapshot, holders: Holders, now: int) -> dict[str, PoolRoom]:
+    """A fresh sheet for every pool."""
     active: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     claimants: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     for job in snapshot.active:
         if job.attempt and job.attempt.pool in active:
             active[job.attempt.pool].append(job)
-    for job in ordered:
+    for job in sorted((job for job in snapshot.waiting if job.claim), key=position):
         if job.claim and job.claim.pool in claimants:
             claimants[job.claim.pool].append(job)
-    minima = {each.name: each.min_runtime for each in snapshot.projects if each.min_runtime}
     return {
         pool.name: PoolRoom(
             pool,
             active=active[pool.name],
             claimants=claimants[pool.name],
-            min_runtimes=minima,
+            holders=holders,
             now=now,
         )
         for pool in snapshot.pools

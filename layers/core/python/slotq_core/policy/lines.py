@@ -113,12 +113,14 @@ def heads_needed(
     As many as could start now, or later on slots that come free or are evicted for anybody; and one
     more, the first that is blocked, which stands for the rest. Claimants are loaded besides and may
     be among the first, so they count extra. Where there are `projects`, what each asks for decides
-    about shares, up to all that there is; and anything may be reclaimed. Of a gang all is needed.
+    about shares, up to all that there is of each resource; and anything may be reclaimed. Of a gang
+    all is needed.
     """
     about = {line: Line.parse(line) for line in lines}
     owed = Counter(line_of(job) for job in claimants)
     top = max((Line.parse(line).rank for line in {*about, *owed}), default=(0, 0))
-    room = {pool.name: pool.capacity - pool.foreign for pool in pools}
+    room = {pool.name: pool.offers for pool in pools}
+    everything = sum(room.values(), Demand()) if projects else Demand()
     for job in active:
         assert job.attempt is not None
         stays = not (projects or job.group) and job.state is not JobState.STOPPING
@@ -126,10 +128,16 @@ def heads_needed(
         if stays and job.attempt.pool in room:
             room[job.attempt.pool] -= job.demand
     gangs = {each.name: len(each.members) for each in groups if each.max_parallel is None}
-    return {
-        line: gangs.get(each.group) or _could_run(each, room) + 1 + owed[line]
-        for line, each in about.items()
-    }
+    heads = {}
+    for line, each in about.items():
+        looked_at = max(_could_run(each, room), _asking_for_all(each.demand, everything))
+        heads[line] = gangs.get(each.group) or looked_at + 1 + owed[line]
+    return heads
+
+
+def _asking_for_all(demand: Demand, everything: Demand) -> int:
+    """How many such demands ask for all that there is of each resource that they name."""
+    return max((-(-everything[name] // amount) for name, amount in demand.items()), default=0)
 
 
 def _could_run(line: Line, room: Mapping[str, Demand]) -> int:

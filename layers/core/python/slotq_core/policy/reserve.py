@@ -25,9 +25,4 @@ def pool_to_drain(
 ) -> PoolRoom | None:
     """The pool that drains for the job from now on; between equals the job's own order decides."""
     due = [room for room in rooms if (at := due_at(job, room)) is not None and at <= now]
-    return min(due, key=lambda room: _missing(job, room, entitled), default=None)
-
-
-def _missing(job: Job, room: PoolRoom, entitled: Entitled) -> int:
-    left = room.left(job, entitled)
-    return sum(max(0, amount - left[name]) for name, amount in job.demand.items())
+    return min(due, key=lambda room: sum(room.missing(job, entitled).values()), default=None)
