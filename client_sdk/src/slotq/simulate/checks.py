@@ -64,8 +64,21 @@ def classes_demote_downwards(scenario: Scenario) -> Iterator[Fault]:
             yield Fault(where, f"'{each.demote_to}' is no lower: a class demotes to a lower one")
 
 
-def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
+def jobs_name_pools_that_there_are(scenario: Scenario) -> Iterator[Fault]:
     pools = {pool.name for pool in scenario.pools}
+    for place, job in enumerate(scenario.jobs):
+        named: list[tuple[Loc, str]] = [(("pools", i), name) for i, name in enumerate(job.pools)]
+        named += [(("parts", name), name) for name in job.parts]
+        named += [(("pool",), job.pool)] if job.pool is not None else []
+        for where, name in named:
+            if name not in pools:
+                yield _unknown(("jobs", place, *where), "pool", name, pools)
+        for index, name in enumerate(job.pools):
+            if name in job.pools[:index]:
+                yield Fault(("jobs", place, "pools", index), f"pool '{name}' is there twice")
+
+
+def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
     projects = {project.name for project in scenario.projects}
     classes = {each.name for each in scenario.classes}
     groups = {group.name for group in scenario.groups}
@@ -76,13 +89,6 @@ def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
             yield _unknown(("jobs", place, "priority"), "class", job.priority, classes)
         if job.group is not None and job.group not in groups:
             yield _unknown(("jobs", place, "group"), "group", job.group, groups)
-        for index, name in enumerate(job.pools):
-            if name not in pools:
-                yield _unknown(("jobs", place, "pools", index), "pool", name, pools)
-            elif name in job.pools[:index]:
-                yield Fault(("jobs", place, "pools", index), f"pool '{name}' is there twice")
-        if job.pool is not None and job.pool not in pools:
-            yield _unknown(("jobs", place, "pool"), "pool", job.pool, pools)
 
 
 def changes_are_of_what_there_is(scenario: Scenario) -> Iterator[Fault]:
@@ -150,15 +156,18 @@ def dependencies_end(scenario: Scenario) -> Iterator[Fault]:
 def what_runs_at_the_start_fits(scenario: Scenario) -> Iterator[Fault]:
     room = {pool.name: pool.capacity - pool.foreign for pool in scenario.pools}
     for place, job in enumerate(scenario.jobs):
-        if job.pool not in room or job.running_since is None:
+        if job.at is None or job.running_since is None:
             continue
-        if not job.needed.within(room[job.pool]):
-            yield Fault(
-                ("jobs", place, "running_since"),
-                f"job '{job.name}' needs {_amounts(job.needed)}, but pool '{job.pool}' has only "
-                f"{_amounts(room[job.pool])} left for what runs at the start",
-            )
-        room[job.pool] -= job.needed
+        for pool, needed in job.held_in(job.at).items():
+            if pool not in room:
+                continue
+            if not needed.within(room[pool]):
+                yield Fault(
+                    ("jobs", place, "running_since"),
+                    f"job '{job.name}' needs {_amounts(needed)}, but pool '{pool}' has only "
+                    f"{_amounts(room[pool])} left for what runs at the start",
+                )
+            room[pool] -= needed
 
 
 def quotas_are_of_one_kind(scenario: Scenario) -> Iterator[Fault]:
@@ -212,6 +221,7 @@ CHECKS: tuple[Check, ...] = (
     names_are_unique,
     projects_are_of_departments,
     classes_demote_downwards,
+    jobs_name_pools_that_there_are,
     jobs_name_what_there_is,
     changes_are_of_what_there_is,
     groups_are_whole,

@@ -249,7 +249,8 @@ class _World:
 
     def _push_stop(self, job: Job, now: int) -> None:
         assert job.attempt is not None
-        stop_time = self._stop_time[job.attempt.pool]
+        held_in = self._specs[job.name].held_in(job.attempt.pool)
+        stop_time = max(self._stop_time[pool] for pool in held_in)
         self._push(now + stop_time, Due.STOPPED, job.name, job.attempt.number)
 
     def _push(self, t: int, due: Due, name: str, number: int = 0) -> None:
@@ -289,12 +290,12 @@ def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
 
 def running_job(spec: JobSpec, scenario: Scenario) -> Job:
     """A job that runs already when the scenario begins."""
-    assert spec.running_since is not None and spec.pool is not None
+    assert spec.running_since is not None and spec.at is not None
     attempt = Attempt(
         number=1,
         training_job=spec.name,
         token="",
-        pool=spec.pool,
+        pool=spec.at,
         instance_type=INSTANCE_TYPE,
         admitted_at=spec.running_since,
         created=True,
@@ -309,7 +310,8 @@ def running_job(spec: JobSpec, scenario: Scenario) -> Job:
         entry_time=entry,
         changed_at=spec.running_since,
         demand=spec.needed,
-        pools=spec.pools or scenario.pool_names,
+        pools=tuple(spec.parts) or spec.pools or scenario.pool_names,
+        parts=tuple(spec.parts.items()),
         preemptible=spec.preemptible,
         min_runtime=spec.min_runtime,
         workload=spec.workload,

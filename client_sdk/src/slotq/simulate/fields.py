@@ -123,6 +123,14 @@ def _vector(low: int, slots: int) -> Callable[[object], Demand]:
     return check
 
 
+def _parts(value: object) -> dict[str, Demand]:
+    if not isinstance(value, dict) or len(value) < 2:
+        raise ValueError(f"a map of two or more pools is needed, not {said(value)}")
+    vector = _vector(0, 1)
+    _each(value, lambda _: vector)
+    return {name: vector(amounts) for name, amounts in value.items()}
+
+
 def _quota(value: object) -> int | dict[str, Any]:
     if not isinstance(value, dict):
         return _whole(0, MOST)(value)
@@ -171,6 +179,8 @@ Capacity = Annotated[Demand, PlainValidator(_vector(1, 1))]
 """Slots, or amounts by resource: `2`, `{slots: 2, gpus: 16}`."""
 Vector = Annotated[Demand, PlainValidator(_vector(0, 1))]
 """What a job needs."""
+Parts = Annotated[dict[str, Demand], PlainValidator(_parts)]
+"""What a job needs in each of several pools at once: `{p: 2, q: {slots: 1, gpus: 8}}`."""
 Amounts = Annotated[Demand, PlainValidator(_vector(1, 0))]
 """The new capacity of some resources."""
 Use = Annotated[Demand, PlainValidator(_vector(0, 0))]

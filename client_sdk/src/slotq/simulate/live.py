@@ -35,6 +35,8 @@ def not_carried(scenario: Scenario) -> str:
     """What of the scenario the manager and the store do not carry yet; empty: nothing."""
     if any(spec.after for spec in scenario.jobs):
         return "jobs that come after others: at a job's end the manager frees none"
+    if any(spec.parts for spec in scenario.jobs):
+        return "jobs over several pools at once: a store counts a job in one pool's ledger"
     return ""
 
 

@@ -9,6 +9,7 @@ SlotQError
 │   └── NoSuchJob         (404)
 ├── Conflict              someone else changed what this commit was conditioned on: load again
 ├── Unavailable           AWS did not answer or throttles: the next trigger tries again
+│   └── NotListed         SageMaker does not list its training jobs now: ask more rarely
 ├── NotUnderstood         an event or something kept cannot be read: poison
 ├── Misconfigured         a setting or the table is not what it must be
 └── IllegalTransition     a bug: a state change that `lifecycle` does not allow
@@ -62,6 +63,10 @@ class Conflict(SlotQError):
 
 class Unavailable(SlotQError):
     """A service did not answer or throttles; whether the call took effect is unknown."""
+
+
+class NotListed(Unavailable):
+    """SageMaker throttles its listing, of which there are few a second for the whole account."""
 
 
 class NotUnderstood(SlotQError):

@@ -70,7 +70,7 @@ class PassResult:
     unfinished: bool = False
     """The budget was used up; another pass has been asked for."""
     busy: bool = False
-    """Another handler holds the lease, and does what this one came for."""
+    """Another handler does, or has done, what this one came for."""
     findings: tuple[Finding, ...] = ()
     """What a reconciliation found, where this was its tick."""
 
@@ -181,15 +181,19 @@ class QueueManager:
             self._wake()
         return found
 
-    def run_pass(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:
+    def run_pass(
+        self, *, holder: str = "here", budget: int = PASS_BUDGET, only_news: bool = False
+    ) -> PassResult:
         """Decide and act until nothing is left to decide, or the budget (ms) is used up.
 
         Only the holder of the lease does; the rest return at once, and the holder sees what they
-        came for in the wake's generation. `holder` names this handler's invocation.
+        came for in the wake's generation. `holder` names this handler's invocation. With
+        `only_news` also what comes when everything has been seen to returns at once: of the passes
+        that a burst asks for, most come late. What only time calls for is left to the tick.
         """
         until = self._clock.now() + min(budget, PASS_BUDGET)
         result = PassResult()
-        while (generation := self._take_lease(holder, until)) is not None:
+        while (generation := self._take_lease(holder, until, only_news=only_news)) is not None:
             try:
                 result = self._decide(result, until)
             except SlotQError:
@@ -203,9 +207,10 @@ class QueueManager:
                 return result
         return replace(result, busy=True)
 
-    def _take_lease(self, holder: str, until: int) -> int | None:
-        lease = max(until, self._clock.now()) + LEASE_MARGIN
-        return self._store.take_lease(holder, now=self._clock.now(), until=lease)
+    def _take_lease(self, holder: str, until: int, *, only_news: bool) -> int | None:
+        now = self._clock.now()
+        lease = max(until, now) + LEASE_MARGIN
+        return self._store.take_lease(holder, now=now, until=lease, only_news=only_news)
 
     def _decide(self, before: PassResult, until: int) -> PassResult:
         done, troubles = list(before.decisions), list(before.troubles)

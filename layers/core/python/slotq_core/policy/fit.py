@@ -32,6 +32,7 @@ class PoolRoom:
 
     __slots__ = (
         "_holders",
+        "both",
         "claims",
         "coming",
         "drains_for",
@@ -70,6 +71,8 @@ class PoolRoom:
         self.free = self.size - used
         """What nobody ahead has been given; negative where the pool shrank below its use."""
         self.coming = stopping
+        self.both = self.free + self.coming
+        """Kept, because most who ask are told at once that it is too little."""
         self.free_now = self.free
         """What is free before anybody is given anything: for reasons."""
         self.claims: dict[str, Job] = {job.name: job for job in claimants}
@@ -113,17 +116,16 @@ class PoolRoom:
         A claim counts for everyone but a job entitled to evict its holder, and claimants ahead of
         it ("claims are served in the policy's order").
         """
-        both = self.free + self.coming
         if not self.claims or (job.claim and job.claim.pool == self.pool.name):
-            return both
-        return both - self._owed(job, entitled)
+            return self.both
+        return self.both - self._owed(job, entitled)
 
     def fits_now(self, job: Job, entitled: Entitled) -> bool:
         return job.demand.within(self.free) and job.demand.within(self.left(job, entitled))
 
     def fits_soon(self, job: Job, entitled: Entitled) -> bool:
         """Whether the job fits with what is coming free, without any further eviction."""
-        return job.demand.within(self.left(job, entitled))
+        return job.demand.within(self.both) and job.demand.within(self.left(job, entitled))
 
     def missing(self, job: Job, entitled: Entitled) -> Demand:
         """What others would have to give for the job to fit."""
@@ -141,6 +143,7 @@ class PoolRoom:
     def give(self, job: Job) -> None:
         """A job starts: its slots are used up for those behind."""
         self.free = self.free - job.demand
+        self.both = self.both - job.demand
         self.placed.add(job.name)
         self._holders.add(job, self.pool.name)
         if self.pool.health.errors:
@@ -155,6 +158,7 @@ class PoolRoom:
             self.holder = job.name
         self.free = self.free - taken
         self.coming = self.coming - (job.demand - taken)
+        self.both = self.both - job.demand
 
     def evict(self, victim: Job) -> None:
         """What it held is coming free; at once, where it was only given it in this plan."""
@@ -164,6 +168,7 @@ class PoolRoom:
             self.free = self.free + victim.demand
         else:
             self.coming = self.coming + victim.demand
+        self.both = self.both + victim.demand
 
     def state(self) -> _State:
         """What the walk has changed, to go back to, but for who runs here (holders.py)."""
@@ -179,6 +184,7 @@ class PoolRoom:
     def back_to(self, state: _State) -> None:
         self.free, self.coming, placed, claims, self.holder, self.probe = state
         self.placed, self.claims = set(placed), dict(claims)
+        self.both = self.free + self.coming
 
     def _owed(self, job: Job, entitled: Entitled) -> Demand:
         owed = NOTHING

@@ -18,6 +18,12 @@ from slotq_core.model import Attempt, AttemptOutcome, Job, JobState, Pool
 FIRST_BACKOFF = 30_000
 LONGEST_BACKOFF = 600_000
 
+LONGEST_MESSAGE = 1024
+"""Characters that a job keeps of what SageMaker says: as many as a FailureReason may have. An error
+answer may have thousands, its reason comes first, and a job's message is in every copy of it."""
+
+_CUT = " …"
+
 
 class Ending(StrEnum):
     """How the training job ended, before the queue has asked what that means for the job."""
@@ -42,8 +48,13 @@ class Ended:
 
 
 def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "") -> Ended:
-    """Settle a job whose live attempt ended at `at`. `now` is when the queue learned of it."""
+    """Settle a job whose live attempt ended at `at`. `now` is when the queue learned of it.
+
+    Of `message` the head is kept (`LONGEST_MESSAGE`): every text of SageMaker's that a job bears
+    comes through here.
+    """
     assert job.attempt is not None
+    message = _head(message)
     outcome = _outcome(ending, job.attempt)
     attempt = replace(job.attempt, ended_at=at, outcome=outcome, message=message)
     since = attempt.running_since
@@ -71,6 +82,11 @@ def gives_up_at(job: Job, pools: Mapping[str, Pool]) -> int | None:
 def end_backoff(job: Job, now: int) -> Job:
     """Its time is over: it waits for slots again, at its old place."""
     return move(job, _waiting_state(job), at=now, message="")
+
+
+def _head(message: str) -> str:
+    cut = message[: LONGEST_MESSAGE - len(_CUT)]
+    return message if len(message) <= LONGEST_MESSAGE else cut + _CUT
 
 
 def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:

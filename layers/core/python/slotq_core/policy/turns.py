@@ -117,17 +117,21 @@ class Turns:
 
     def _place(self, project: str) -> Iterator[str]:
         """Rank the project anew. Yields the departments whose own place that may change."""
-        before = self._where.pop(project, None)
-        if before is not None:
+        before = self._where.get(project, "")
+        yield before
+        heads = self._heads.get(project)
+        if not heads:
             self._projects[before].drop(project)
-            yield before
-        if heads := self._heads.get(project):
-            job = heads[0].job
-            chain = self._accounts.of(job, job.pools[0])
-            key = chain[0].asking(job.demand) if chain else (self._ages[project],)
-            now = self._where[project] = chain[-1].key if chain else NO_BOOKS
-            self._projects[now].put(project, key)
+            return
+        job = heads[0].job
+        chain = self._accounts.of(job, job.pools[0])
+        now = chain[-1].key if chain else NO_BOOKS
+        if now != before:
+            self._where[project] = now
+            self._projects[before].drop(project)
             yield now
+        key = chain[0].asking(job.demand) if chain else (self._ages[project],)
+        self._projects[now].put(project, key)
 
     def _place_department(self, department: str) -> None:
         """It stands for itself by the first job of its own most deprived project."""
