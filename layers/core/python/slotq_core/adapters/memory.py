@@ -68,6 +68,7 @@ class MemoryStore:
         self._generation = 0
         self._holder = ""
         self._lease_until = 0
+        self._seen_to: int | None = None
 
     @_one_at_a_time
     def pools(self) -> tuple[Pool, ...]:
@@ -110,7 +111,11 @@ class MemoryStore:
         self._generation += 1
 
     @_one_at_a_time
-    def take_lease(self, holder: str, *, now: int, until: int) -> int | None:
+    def take_lease(
+        self, holder: str, *, now: int, until: int, only_news: bool = False
+    ) -> int | None:
+        if only_news and self._seen_to == self._generation:
+            return None
         if self._holder not in {"", holder} and now < self._lease_until <= until + FAR_OFF:
             return None
         self._holder, self._lease_until = holder, until
@@ -120,7 +125,7 @@ class MemoryStore:
     def end_lease(self, holder: str, *, generation: int | None) -> bool:
         if self._holder != holder or generation not in {None, self._generation}:
             return False
-        self._holder = ""
+        self._holder, self._seen_to = "", generation or None
         return True
 
     @_one_at_a_time

@@ -30,6 +30,7 @@ from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.parallel import wanting
 from slotq_core.policy.shares import Sharer, divide
 from slotq_core.policy.stakes import Stake
+from slotq_core.policy.users import Counted, UserBooks
 
 NOTHING = Demand()
 INFINITE = float("inf")
@@ -135,6 +136,8 @@ class Account:
         return max(parts, default=0.0)
 
 
+Mark = tuple[int, dict[str, Counted]]
+
 Chain = tuple[Account, ...]
 """A project's account and then its department's, where it has one. Empty: no projects at all."""
 
@@ -143,6 +146,7 @@ class Accounts:
     """The books of one plan."""
 
     def __init__(self, snapshot: Snapshot) -> None:
+        self.users = UserBooks(snapshot)
         self._projects = {project.name: project for project in snapshot.projects}
         self._departments = {each.name: each for each in snapshot.departments}
         pools = [pool.name for pool in snapshot.pools]
@@ -172,6 +176,7 @@ class Accounts:
         for job in snapshot.active:
             assert job.attempt is not None
             if job.state is JobState.STOPPING:
+                self.users.take(job, job.attempt.pool)
                 for account in self.of(job, job.attempt.pool):
                     account.stopping += job.demand
             else:
@@ -185,9 +190,11 @@ class Accounts:
 
     def take(self, job: Job, pool: str) -> None:
         """The job holds its demand in that pool, or is owed it."""
+        self.users.take(job, pool)
         self._move(job, pool, job.demand)
 
     def give_back(self, job: Job, pool: str) -> None:
+        self.users.give_back(job)
         self._move(job, pool, NOTHING - job.demand)
 
     def may_give(self, mine: Chain, pool: str) -> AbstractSet[str]:
@@ -205,8 +212,8 @@ class Accounts:
         return moved
 
     def limits_allow(self, job: Job, pool: str) -> bool:
-        """Whether the limits of its project and department have room for the job."""
-        return not self.over_limits(job, pool)
+        """Whether the limits of its user, its project and its department have room for it."""
+        return self.users.admits_in(job, pool) is not None and not self.over_limits(job, pool)
 
     def over_limits(self, job: Job, pool: str) -> Demand:
         """What others in them would have to give for the limits of its project and department to
@@ -240,17 +247,19 @@ class Accounts:
 
     def evict(self, victim: Job, pool: str) -> None:
         """It gives back its share at once, and counts in the limits until it has ended."""
-        self.give_back(victim, pool)
+        self._move(victim, pool, NOTHING - victim.demand)
         for account in self.of(victim, pool):
             account.stopping += victim.demand
 
-    def mark(self) -> int:
+    def mark(self) -> Mark:
         """This moment, for `back_to`."""
-        return len(self._before)
+        return len(self._before), self.users.mark()
 
-    def back_to(self, mark: int) -> None:
+    def back_to(self, mark: Mark) -> None:
         """Everything as it was at that moment."""
-        while len(self._before) > mark:
+        length, users = mark
+        self.users.back_to(users)
+        while len(self._before) > length:
             job, pool, amounts = self._before.pop()
             for account, used, fixed, stopping in amounts:
                 account.used, account.fixed, account.stopping = used, fixed, stopping

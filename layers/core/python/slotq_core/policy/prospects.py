@@ -22,7 +22,7 @@ def has_prospects(job: Job, rooms: Iterable[PoolRoom], accounts: Accounts) -> bo
         if job.demand.within(room.both):
             return True
         own = room.candidates(job.project)
-        if own and own[0].rank < rank(job):
+        if own and (own[0].rank < rank(job) or room.pool.time_slice is not None):
             return True
         mine = accounts.of(job, room.pool.name)
         if may_reclaim(job, mine) and room.may_give() & accounts.may_give(mine, room.pool.name):
