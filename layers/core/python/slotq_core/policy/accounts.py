@@ -43,6 +43,8 @@ class Account:
     """One project or department in one scope. The amounts move as the walk decides."""
 
     name: str
+    key: str = field(init=False)
+    """A department and a project may bear one name."""
     age: int
     owner: Project | Department
     resources: tuple[str, ...]
@@ -64,10 +66,8 @@ class Account:
     known: dict[Demand, Deprivation] = field(default_factory=dict)
     """Its deprivation by the demand asked for, as long as `used` stands."""
 
-    @property
-    def key(self) -> str:
-        """A department and a project may bear one name."""
-        return f"{type(self.owner).__name__} {self.name}"
+    def __post_init__(self) -> None:
+        self.key = f"{type(self.owner).__name__} {self.name}"
 
     def over_share(self, gone: Demand = NOTHING) -> bool:
         """Over when it is in any resource."""
@@ -158,8 +158,11 @@ class Accounts:
             if amounts
         )
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
-        self._together = frozenset(pools)
-        """Where everything counts over all pools together."""
+        self._together = {
+            scope: frozenset(name for name, its in self._scope.items() if its == scope)
+            for scope in self._scope.values()
+        }
+        """By scope, the pools that count in it."""
         self._resources = _shared_resources(owners)
         self._books: dict[tuple[str, str], Chain] = {}
         self._moved: dict[str, str] = {}
@@ -239,10 +242,7 @@ class Accounts:
 
     def counted(self, stake: Stake, pool: str) -> Demand:
         """What it holds in all the pools that count together with that one."""
-        scope = self._scope.get(pool)
-        if scope == pool:
-            return stake.frees(pool)
-        return stake.frees_in(self._together)
+        return stake.frees_in(self._together.get(self._scope.get(pool, EVERYWHERE), frozenset()))
 
     def evict(self, victim: Job, pool: str) -> None:
         """It gives back its share at once, and counts in the limits until it has ended."""
