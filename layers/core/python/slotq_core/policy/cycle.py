@@ -7,10 +7,11 @@
     3 walk      each job in that order, before the next one is looked at:
                   a  starts on free slots, in the first of its pools that has room -> fit.py
                   b  waits for slots that are coming free, and holds them          -> fit.py
-                  c  reclaims from projects above their share, and claims          -> reclaim.py
-                  d  preempts strictly lower rank in its project, and claims       -> preempt.py
-                  e  takes its turn where time slices are over, and claims         -> slices.py
-                  f  after `reserve_after`, makes one of its pools drain           -> reserve.py
+                  c  moves others to further pools of theirs, where allowed    -> consolidate.py
+                  d  reclaims from projects above their share, and claims          -> reclaim.py
+                  e  preempts strictly lower rank in its project, and claims       -> preempt.py
+                  f  takes its turn where time slices are over, and claims         -> slices.py
+                  g  after `reserve_after`, makes one of its pools drain           -> reserve.py
                 within its project's quota and limit, and its user's     -> accounts.py, users.py
                 in the highest class with room, where it is AUTO        -> classes.py, demote.py
                 where only so many may run at once, it may have to wait untried  -> parallel.py
@@ -37,6 +38,7 @@ from slotq_core.model import Claim, Demand, Job, Snapshot, StopCause
 from slotq_core.policy import explain
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.attempts import failed_alike, tried_in_vain
+from slotq_core.policy.consolidate import Consolidation
 from slotq_core.policy.demote import admitted_in, demoted, demotes_at
 from slotq_core.policy.fit import PoolRoom, rooms_of
 from slotq_core.policy.gang import Gang, gangs, settled
@@ -52,6 +54,7 @@ from slotq_core.policy.plan import (
     EndBackoff,
     Evict,
     GiveUp,
+    Move,
     Plan,
     Start,
     TryLater,
@@ -123,6 +126,9 @@ class _Walk:
         self._preemption = Preemption(
             everywhere=self._rooms, accounts=self.accounts, entitled=self._entitled
         )
+        self._consolidation = Consolidation(
+            everywhere=self._rooms, accounts=self.accounts, entitled=self._entitled
+        )
         self._decisions: dict[str, Decision] = {}
         """By the job that each is for, in the order in which they were taken."""
         self._reasons: dict[str, Reason] = {}
@@ -178,9 +184,12 @@ class _Walk:
         able = [room for room in rooms if not room.unwell and not room.closed_to(job)]
         self._take_its_claim(job)
         within = [room for room in able if self._within_bounds(job, room)]
+        if job.claim and job.claim.moved and self._where_it_moves(job, rooms, within):
+            return True
         return (
             self._start(job, within)
             or self._wait_for_coming(job, rooms, within)
+            or (gang is None and self._consolidate(job, within))
             or (gang is None and self._reclaim(job, within))
             or (gang is None and self._preempt(job, able))
             or (gang is None and self._take_turn(job, rooms))
@@ -244,7 +253,7 @@ class _Walk:
     def _take_its_claim(self, job: Job) -> None:
         """While it is its turn, what it is owed is its own to use."""
         for room in self._rooms_of(job):
-            room.claims.pop(job.name, None)
+            room.take_claim(job)
         if job.claim:
             self.accounts.give_back(job, job.claim.pool)
 
@@ -297,6 +306,13 @@ class _Walk:
                 return True
         return False
 
+    def _where_it_moves(
+        self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]
+    ) -> bool:
+        """And nowhere else: back where it was it would take what it moved for."""
+        there = [room for room in within if job.claim and room.pool.name == job.claim.pool]
+        return self._start(job, there) or self._wait_for_coming(job, rooms, ())
+
     def _hold(self, job: Job, room: PoolRoom) -> None:
         """Everyone behind counts its slots as held."""
         self._reasons[job.name] = explain.coming(job, room)
@@ -309,6 +325,16 @@ class _Walk:
         self.accounts.take(job, room.pool.name)
         if not job.claim:
             self._parallel.take(job)
+
+    def _consolidate(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        found = self._consolidation.find(job, rooms)
+        if found is None:
+            return False
+        moved = self._consolidation.carry_out(found, self._now)
+        self._hold(job, found.room)
+        its, claim = self._waiting[job.name], self._claim_of(job.name)
+        self._decisions[job.name] = Move(beneficiary=its, moved=moved, claim=claim)
+        return True
 
     def _reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         return self._evict(job, reclaim(job, rooms, self.accounts, self._entitled))
