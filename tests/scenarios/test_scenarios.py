@@ -14,10 +14,13 @@ from slotq.simulate.report import differences, unequal
 FILES = sorted(Path(__file__).parent.glob("*.yaml"))
 
 _AFTER = "jobs that come after others"
+_PARTS = "jobs over several pools at once"
 NOT_LIVE_YET = {
     "after": _AFTER,
     "after_a_failure": _AFTER,
     "after_asks_for_no_share": _AFTER,
+    "parts_over_two_pools": _PARTS,
+    "parts_that_never_fit": _PARTS,
 }
 """What the manager and the store do not carry yet, by scenario. Everything else runs both ways."""
 

@@ -132,7 +132,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(
-    ("sentence", "world", "waiting", "failed"), TABLE, ids=lambda x: str(x)[:40]
+    ("sentence", "world", "waiting", "failed"), TABLE, ids=[row[0] for row in TABLE]
 )
 def test_whose_attempt_has_failed(sentence, world, waiting, failed):
     world = {"pools": (pool(),), "scheduler": FLARE, **world}

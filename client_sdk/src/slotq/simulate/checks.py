@@ -10,7 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from slotq.simulate.faults import Fault, Loc, listed
-from slotq.simulate.sections import DepartmentSpec, ProjectSpec
+from slotq.simulate.sections import DepartmentSpec, ProjectSpec, UserGroupSpec, UserSpec
 from slotq_core import model
 from slotq_core.policy.dependencies import circle
 
@@ -19,10 +19,24 @@ if TYPE_CHECKING:
 
 Check = Callable[["Scenario"], Iterable[Fault]]
 
-NAMED = ("pools", "projects", "departments", "classes", "groups", "jobs")
+NAMED = (
+    "pools",
+    "projects",
+    "departments",
+    "classes",
+    "users",
+    "user_groups",
+    "groups",
+    "jobs",
+)
 """The sections whose entries have names, each of them once."""
 
 STATES = (*(state.value for state in model.JobState), "refused", "not submitted")
+
+
+def there_is_a_pool(scenario: Scenario) -> Iterator[Fault]:
+    if not scenario.pools:
+        yield Fault(("pools",), "at least one is needed")
 
 
 def names_are_unique(scenario: Scenario) -> Iterator[Fault]:
@@ -51,7 +65,9 @@ def classes_demote_downwards(scenario: Scenario) -> Iterator[Fault]:
         where = ("classes", place, "demote_to")
         if not each.demote_to:
             continue
-        if each.demote_to not in classes:
+        if model.AUTO in (each.name, each.demote_to):
+            yield Fault(where, "AUTO is settled at each admission: nothing demotes to or from it")
+        elif each.demote_to not in classes:
             yield _unknown(where, "class", each.demote_to, classes)
         elif circle := _circle(each.name, lambda name: classes[name].demote_to, classes):
             yield Fault(where, f"classes demote in a circle: {' -> '.join(circle)}")
@@ -59,10 +75,23 @@ def classes_demote_downwards(scenario: Scenario) -> Iterator[Fault]:
             yield Fault(where, f"'{each.demote_to}' is no lower: a class demotes to a lower one")
 
 
-def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
+def jobs_name_pools_that_there_are(scenario: Scenario) -> Iterator[Fault]:
     pools = {pool.name for pool in scenario.pools}
+    for place, job in enumerate(scenario.jobs):
+        named: list[tuple[Loc, str]] = [(("pools", i), name) for i, name in enumerate(job.pools)]
+        named += [(("parts", name), name) for name in job.parts]
+        named += [(("pool",), job.pool)] if job.pool is not None else []
+        for where, name in named:
+            if name not in pools:
+                yield _unknown(("jobs", place, *where), "pool", name, pools)
+        for index, name in enumerate(job.pools):
+            if name in job.pools[:index]:
+                yield Fault(("jobs", place, "pools", index), f"pool '{name}' is there twice")
+
+
+def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
     projects = {project.name for project in scenario.projects}
-    classes = {each.name for each in scenario.classes}
+    classes = {*scenario.known_classes, model.AUTO}
     groups = {group.name for group in scenario.groups}
     for place, job in enumerate(scenario.jobs):
         if job.project is not None and job.project not in projects:
@@ -71,13 +100,34 @@ def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
             yield _unknown(("jobs", place, "priority"), "class", job.priority, classes)
         if job.group is not None and job.group not in groups:
             yield _unknown(("jobs", place, "group"), "group", job.group, groups)
-        for index, name in enumerate(job.pools):
-            if name not in pools:
-                yield _unknown(("jobs", place, "pools", index), "pool", name, pools)
-            elif name in job.pools[:index]:
-                yield Fault(("jobs", place, "pools", index), f"pool '{name}' is there twice")
-        if job.pool is not None and job.pool not in pools:
-            yield _unknown(("jobs", place, "pool"), "pool", job.pool, pools)
+
+
+def limits_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
+    groups = {group.name for group in scenario.user_groups}
+    for place, user in enumerate(scenario.users):
+        for index, name in enumerate(user.groups):
+            if name not in groups:
+                yield _unknown(("users", place, "groups", index), "user group", name, groups)
+    owners: dict[str, Sequence[UserSpec | UserGroupSpec]] = {
+        "users": scenario.users,
+        "user_groups": scenario.user_groups,
+    }
+    for section, entries in owners.items():
+        for place, entry in enumerate(entries):
+            where = (section, place, "limits")
+            for pool, limits in entry.limits.items():
+                if pool not in scenario.pool_names:
+                    yield _unknown((*where, pool), "pool", pool, scenario.pool_names)
+                for its in limits:
+                    if its not in scenario.known_classes:
+                        yield _unknown((*where, pool, its), "class", its, scenario.known_classes)
+
+
+def turns_come_to_an_end(scenario: Scenario) -> Iterator[Fault]:
+    """With time slices, jobs that run for ever take turns for ever."""
+    sliced = any(pool.time_slice is not None for pool in scenario.pools)
+    if sliced and scenario.until is None and any(job.runtime is None for job in scenario.jobs):
+        yield Fault((), "until is needed: with time slices, jobs without runtime never rest")
 
 
 def changes_are_of_what_there_is(scenario: Scenario) -> Iterator[Fault]:
@@ -145,15 +195,18 @@ def dependencies_end(scenario: Scenario) -> Iterator[Fault]:
 def what_runs_at_the_start_fits(scenario: Scenario) -> Iterator[Fault]:
     room = {pool.name: pool.capacity - pool.foreign for pool in scenario.pools}
     for place, job in enumerate(scenario.jobs):
-        if job.pool not in room or job.running_since is None:
+        if job.at is None or job.running_since is None:
             continue
-        if not job.needed.within(room[job.pool]):
-            yield Fault(
-                ("jobs", place, "running_since"),
-                f"job '{job.name}' needs {_amounts(job.needed)}, but pool '{job.pool}' has only "
-                f"{_amounts(room[job.pool])} left for what runs at the start",
-            )
-        room[job.pool] -= job.needed
+        for pool, needed in job.held_in(job.at).items():
+            if pool not in room:
+                continue
+            if not needed.within(room[pool]):
+                yield Fault(
+                    ("jobs", place, "running_since"),
+                    f"job '{job.name}' needs {_amounts(needed)}, but pool '{pool}' has only "
+                    f"{_amounts(room[pool])} left for what runs at the start",
+                )
+            room[pool] -= needed
 
 
 def quotas_are_of_one_kind(scenario: Scenario) -> Iterator[Fault]:
@@ -172,13 +225,15 @@ def quotas_are_of_one_kind(scenario: Scenario) -> Iterator[Fault]:
             if resource not in scenario.resources:
                 yield _unknown((*where, pool, resource), "resource", resource, scenario.resources)
         by_pool = bool(keys)
-        if not quota:
-            continue
+        if quota == {} or (where[-1] == "quota" and not quota):
+            continue  # A quota of nothing is of either kind; a limit of 0 is one.
         if first is None:
             first = by_pool, name
         elif first[0] != by_pool:
             kind = "by pool" if first[0] else "over all pools together"
-            yield Fault(where, f"quotas and limits are all of one kind: that of {name} is {kind}")
+            yield Fault(
+                where, f"quotas and limits are all of one kind: that of {first[1]} is {kind}"
+            )
 
 
 def expectations_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
@@ -201,10 +256,14 @@ def expectations_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
 
 
 CHECKS: tuple[Check, ...] = (
+    there_is_a_pool,
     names_are_unique,
     projects_are_of_departments,
     classes_demote_downwards,
+    jobs_name_pools_that_there_are,
     jobs_name_what_there_is,
+    limits_name_what_there_is,
+    turns_come_to_an_end,
     changes_are_of_what_there_is,
     groups_are_whole,
     dependencies_end,

@@ -15,6 +15,9 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml reads a file of 10,000 jobs in a second; without it that takes ten."""
 
 
+_KEYS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}
+
+
 class Document:
     """A file that has been read. Raises ScenarioError where it is not there, or is no YAML."""
 
@@ -24,7 +27,7 @@ class Document:
         try:
             self._root: yaml.Node | None = loader.get_single_node()
             if self._root is not None:
-                self._once(self._root)
+                self._check_keys(self._root)
             self.data: Any = None if self._root is None else loader.construct_document(self._root)
         except yaml.YAMLError as error:
             raise ScenarioError(self._not_yaml(error)) from None
@@ -45,20 +48,21 @@ class Document:
             line, node = found
         return line
 
-    def _once(self, root: yaml.Node) -> None:
-        """YAML readers keep the last of two equal keys and say nothing: here that is a fault."""
-        seen: set[int] = set()
-        for mapping in _mappings(root, seen):
+    def _check_keys(self, root: yaml.Node) -> None:
+        """YAML readers keep the last of two equal keys and say nothing, and read `on` as true: here
+        both are faults."""
+        for mapping in _mappings(root, set()):
             lines: dict[str, int] = {}
             for key, _ in mapping.value:
                 line = key.start_mark.line + 1
-                if key.value in lines and isinstance(key, yaml.ScalarNode):
-                    raise ScenarioError(
-                        f"{self.path}:{line}: {key.value}: this key is there twice; it is in line "
-                        f"{lines[key.value]} already"
-                    )
-                if isinstance(key, yaml.ScalarNode):
-                    lines[key.value] = line
+                where = f"{self.path}:{line}: "
+                if key.tag not in _KEYS:
+                    what = f"{key.value}: " if isinstance(key, yaml.ScalarNode) else ""
+                    raise ScenarioError(f"{where}{what}keys are text: put it in quotes")
+                if key.value in lines:
+                    before = f"it is in line {lines[key.value]} already"
+                    raise ScenarioError(f"{where}{key.value}: this key is there twice; {before}")
+                lines[key.value] = line
 
     def _not_yaml(self, error: yaml.YAMLError) -> str:
         mark = getattr(error, "problem_mark", None)

@@ -19,7 +19,8 @@ Loc = tuple[int | str, ...]
 """The way to a value: keys and places in lists."""
 
 Keys = Mapping[str, Sequence[str]]
-"""By section, which keys its entries take; by the empty name, which sections there are."""
+"""By section, which keys its entries take (`pools`, `pools.changes`); by the empty name, which
+sections there are."""
 
 _SHOWN = 20
 """So many faults of one file are told."""
@@ -99,7 +100,7 @@ def listed(names: Iterable[str], none: str = "none") -> str:
 
 def _message(found: ErrorDetails, keys: Keys) -> str:
     match found["type"]:
-        case "extra_forbidden" | "invalid_key":
+        case "extra_forbidden":
             return _unknown_key(found["loc"], keys)
         case "missing":
             return "this key is needed"
@@ -110,13 +111,11 @@ def _message(found: ErrorDetails, keys: Keys) -> str:
         case "enum":
             wanted = found.get("ctx", {}).get("expected", "")
             return f"one of {wanted} is needed, not {said(found['input'])}"
-        case "too_short":
-            return "at least one is needed"
     return found["msg"].removeprefix("Value error, ")
 
 
 def _unknown_key(loc: Sequence[Any], keys: Keys) -> str:
-    section = str(loc[0]) if len(loc) > 1 else ""
+    section = ".".join(part for part in loc[:-1] if isinstance(part, str))
     known = keys.get(section, ())
     close = get_close_matches(str(loc[-1]), known, n=1)
     hint = f"did you mean '{close[0]}'? " if close else ""

@@ -123,12 +123,33 @@ def _vector(low: int, slots: int) -> Callable[[object], Demand]:
     return check
 
 
+def _parts(value: object) -> dict[str, Demand]:
+    if not isinstance(value, dict) or len(value) < 2:
+        raise ValueError(f"a map of two or more pools is needed, not {said(value)}")
+    vector = _vector(0, 1)
+    _each(value, lambda _: vector)
+    return {name: vector(amounts) for name, amounts in value.items()}
+
+
 def _quota(value: object) -> int | dict[str, Any]:
     if not isinstance(value, dict):
         return _whole(0, MOST)(value)
     vector, number = _vector(0, 0), _whole(0, MOST)
     _each(value, lambda _: lambda inner: (vector if isinstance(inner, dict) else number)(inner))
     return dict(value)
+
+
+def _limits(value: object) -> dict[str, dict[str, int]]:
+    if not isinstance(value, dict):
+        raise ValueError(f"limits by pool and class are needed, not {said(value)}")
+    _each(value, lambda _: _by_class)
+    return dict(value)
+
+
+def _by_class(value: object) -> None:
+    if not isinstance(value, dict):
+        raise ValueError(f"slots by class are needed: {{HIGH: 4, …}}, not {said(value)}")
+    _each(value, lambda _: _whole(0, MOST))
 
 
 def _each(values: dict[Any, Any], check_of: Callable[[str], Callable[[object], object]]) -> None:
@@ -171,10 +192,14 @@ Capacity = Annotated[Demand, PlainValidator(_vector(1, 1))]
 """Slots, or amounts by resource: `2`, `{slots: 2, gpus: 16}`."""
 Vector = Annotated[Demand, PlainValidator(_vector(0, 1))]
 """What a job needs."""
+Parts = Annotated[dict[str, Demand], PlainValidator(_parts)]
+"""What a job needs in each of several pools at once: `{p: 2, q: {slots: 1, gpus: 8}}`."""
 Amounts = Annotated[Demand, PlainValidator(_vector(1, 0))]
 """The new capacity of some resources."""
 Use = Annotated[Demand, PlainValidator(_vector(0, 0))]
 """What is in use of a pool."""
+Limits = Annotated[dict[str, dict[str, int]], BeforeValidator(_limits)]
+"""`{p5: {HIGH: 4}}`: slots by pool and class."""
 Quota = Annotated[int | dict[str, Any], BeforeValidator(_quota)]
 """`4` (slots over all pools together), `{slots: 4, gpus: 16}` (so too), `{p5: 4}` or
 `{p5: {slots: 4, gpus: 16}}` (pool by pool). `scenario.amounts` tells them apart."""

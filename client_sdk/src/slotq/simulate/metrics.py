@@ -84,7 +84,7 @@ class _Sheet:
         }
         self.held: dict[str, int] = defaultdict(int)
         for held in holdings(scenario, record, self.end):
-            self.held[held.job.name] += held.job.needed.slots * (held.until - held.since)
+            self.held[held.job.name] += held.slots * (held.until - held.since)
         self.lost: dict[str, int] = defaultdict(int)
         specs = {spec.name: spec for spec in scenario.jobs}
         for run in record.runs:

@@ -20,9 +20,11 @@ from slotq.simulate.fields import (
     Duration,
     Failure,
     Flag,
+    Limits,
     MaybeName,
     Moment,
     Name,
+    Parts,
     Period,
     Positive,
     Priority,
@@ -83,6 +85,8 @@ class PoolSpec(Section):
     reserve_after: Duration | None = None
     min_runtime: Duration = 0
     max_min_runtime: Duration = 0
+    time_slice: Period | None = None
+    consolidate: Flag = False
 
 
 class DepartmentSpec(Section):
@@ -114,6 +118,26 @@ class ClassSpec(Section):
 
     def priority_class(self) -> model.PriorityClass:
         return model.PriorityClass(**self.model_dump())
+
+
+class UserGroupSpec(Section):
+    """Users who may each hold as much."""
+
+    name: Name
+    limits: Limits = {}
+
+    def group(self) -> model.UserGroup:
+        return model.UserGroup(name=self.name, limits=self.limits)
+
+
+class UserSpec(Section):
+    name: Name
+    limits: Limits = {}
+    groups: tuple[Name, ...] = ()
+    """The user groups that it is in."""
+
+    def user(self) -> model.User:
+        return model.User(name=self.name, limits=self.limits, groups=self.groups)
 
 
 class SchedulerSpec(Section):
@@ -162,10 +186,13 @@ class JobSpec(Section):
     after: tuple[Name, ...] = ()
     """Jobs that have to complete before it."""
     workload: Annotated[model.Workload, Field(alias="class")] = model.Workload.TRAINING
-    priority: Priority = 0
+    priority: Priority | None = None
+    """None: AUTO where there are classes, else 0."""
     slots: Positive = 1
     demand: Vector | None = None
     pools: tuple[Name, ...] = ()
+    parts: Parts = {}
+    """Over several pools at once: what it needs in each of them."""
     runtime: Duration | None = None
     """Work. None: it runs for ever."""
     checkpoint: Flag = True
@@ -190,7 +217,20 @@ class JobSpec(Section):
 
     @property
     def needed(self) -> model.Demand:
+        if self.parts:
+            return sum(self.parts.values(), model.Demand())
         return self.demand if self.demand is not None else model.Demand(slots=self.slots)
+
+    def held_in(self, pool: str) -> dict[str, model.Demand]:
+        """What it holds while it runs, by pool, where it was admitted to that one."""
+        return self.parts or {pool: self.needed}
+
+    @property
+    def at(self) -> str | None:
+        """The pool that it runs in at the start: the first of its parts', where it has some."""
+        if self.running_since is None:
+            return None
+        return next(iter(self.parts), self.pool)
 
 
 def _job_faults(job: JobSpec) -> Iterator[Fault]:
@@ -202,6 +242,9 @@ def _job_faults(job: JobSpec) -> Iterator[Fault]:
         )
     if job.demand is not None and "slots" in job.model_fields_set:
         yield Fault(("slots",), "slots is short for demand: {slots: n}; give one of the two")
+    for key in ("slots", "demand", "pools", "pool", "group") if job.parts else ():
+        if key in job.model_fields_set and getattr(job, key) is not None:
+            yield Fault((key,), "parts say where and how much; a job in parts is of no group")
     if (job.submit_at is None) == (job.running_since is None):
         yield Fault((), f"job '{job.name}' needs either submit_at or running_since")
         return
@@ -222,7 +265,7 @@ def _running_faults(job: JobSpec, since: int) -> Iterator[Fault]:
         yield Fault(("fails", 0), "it runs at the start already: it fails later than that, or not")
     if since > 0:
         yield Fault(("running_since",), "it runs at the start already: at most 0 is needed")
-    if job.pool is None:
+    if job.at is None:
         yield Fault((), f"job '{job.name}' runs already (running_since): its pool is needed")
     elif job.pools and job.pool not in job.pools:
         yield Fault(("pool",), f"it runs in pool '{job.pool}', which is not among its pools")

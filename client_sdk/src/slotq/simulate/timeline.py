@@ -37,6 +37,7 @@ class Held:
 
     job: JobSpec
     pool: str
+    slots: int
     since: int
     until: int
 
@@ -58,15 +59,16 @@ def holdings(scenario: Scenario, record: Record, end: int) -> Iterator[Held]:
     for run in record.runs:
         until = end if run.until is None else min(run.until, end)
         if until > max(0, run.since):
-            yield Held(job=specs[run.job], pool=run.pool, since=max(0, run.since), until=until)
+            job, since = specs[run.job], max(0, run.since)
+            for pool, held in job.held_in(run.pool).items():
+                yield Held(job=job, pool=pool, slots=held.slots, since=since, until=until)
 
 
 def spans(scenario: Scenario, record: Record, end: int) -> dict[str, list[Span]]:
     """By pool, from 0 to the end without a gap."""
     steps: dict[str, list[tuple[int, int]]] = {name: [] for name in scenario.pool_names}
     for held in holdings(scenario, record, end):
-        slots = held.job.needed.slots
-        steps[held.pool] += [(held.since, slots), (held.until, -slots)]
+        steps[held.pool] += [(held.since, held.slots), (held.until, -held.slots)]
     changes: dict[str, list[tuple[int, Pool]]] = {name: [] for name in scenario.pool_names}
     now = {pool.name: pool for pool in scenario.configuration().pools}
     for t, name, change in scenario.changes():

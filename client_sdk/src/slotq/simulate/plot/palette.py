@@ -27,7 +27,7 @@ class Palette:
         self.by_project = bool(scenario.projects)
         held = Counter({self._own(spec): 0 for spec in scenario.jobs})
         for each in holdings(scenario, record, end):
-            held[self._own(each.job)] += each.job.needed.slots * (each.until - each.since)
+            held[self._own(each.job)] += each.slots * (each.until - each.since)
         most = [name for name, _ in held.most_common()]
         kept = most[: len(_COLOURS)]
         if not self.by_project:

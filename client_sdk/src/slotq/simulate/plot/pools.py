@@ -24,7 +24,7 @@ def draw_pool(
     end = spans[-1].until if spans else 1
     by_group: dict[str, list[tuple[int, int]]] = {group: [] for group in palette.groups}
     for each in held:
-        slots = each.job.needed.slots
+        slots = each.slots
         by_group[palette.group(each.job)] += [(each.since, slots), (each.until, -slots)]
     capacity, foreign = _changes(spans, "capacity"), _changes(spans, "foreign")
     edges, means = grid(end, [*by_group.values(), capacity, foreign])

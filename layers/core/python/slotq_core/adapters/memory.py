@@ -305,7 +305,7 @@ class MemoryStore:
         self._jobs[job.name] = job
         if job.waits:
             insort(self._lines.setdefault(line_of(job), []), (order_key(job), job.name))
-        if job.claim:
+        if job.waits and job.claim:
             self._claimants.add(job.name)
         if job.active:
             self._active.add(job.name)

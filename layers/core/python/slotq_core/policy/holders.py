@@ -179,7 +179,7 @@ class _Gang:
         """All of it, where all of it may be stopped."""
         if not self.places or self.ends or not self._may_be_stopped():
             return None
-        return stake_of(self.places, name, now)
+        return stake_of(self.places, name, now, gang=True)
 
     def protections(self) -> Iterable[tuple[int | None, Place]]:
         """All of it is safe until the last of its protections ends."""

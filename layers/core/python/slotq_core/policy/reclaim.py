@@ -5,7 +5,8 @@ above its quota while the reclaimer stays within its own. The gate is asked at t
 the non-preemptible quota and the anti-flap rule at each level, counting victims as gone. In-quota
 work is safe (asked before each victim: one big victim may still take its project below its quota)."
 "Across projects the most over-served project gives first, one victim at a time; the order of
-candidates holds within it."
+candidates holds within it." "Never interrupt a user's running job for another job of the same user
+and rank", in whichever project it runs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from slotq_core.model import Demand, Department, Fairness, Job
 from slotq_core.policy.accounts import Account, Accounts, Chain, Deprivation
 from slotq_core.policy.better import better
 from slotq_core.policy.fit import Entitled, PoolRoom
-from slotq_core.policy.order import Rank
+from slotq_core.policy.order import Rank, is_fellow
 from slotq_core.policy.stakes import Stake
 from slotq_core.policy.victims import Eviction, Lack, Lacks, least_harm, spared
 
@@ -47,7 +48,9 @@ def may_reclaim(job: Job, mine: Chain) -> bool:
 
 def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     """Whether the gate is open from the reclaimer to this one victim, nothing else gone yet."""
-    return may_reclaim(job, mine) and _Taking(job, mine).may_take(victim.demand, theirs)
+    if is_fellow(job, victim) or not may_reclaim(job, mine):
+        return False
+    return _Taking(job, mine).may_take(victim.demand, theirs)
 
 
 class _Reclaim:
@@ -63,7 +66,15 @@ class _Reclaim:
     def givers(self) -> Mapping[str, Sequence[Stake]]:
         """By project, what of it may be stopped, in order."""
         names = self.room.may_give() & self._accounts.may_give(self._mine, self._name)
-        return {name: self.room.candidates(name) for name in names if name != self.job.project}
+        found = {name: self._candidates(name) for name in names if name != self.job.project}
+        return {name: stakes for name, stakes in found.items() if stakes}
+
+    def _candidates(self, project: str) -> Sequence[Stake]:
+        stakes = self.room.candidates(project)
+        if not self.job.submitter:
+            return stakes
+        job = self.job
+        return [each for each in stakes if not any(is_fellow(job, one) for one in each.jobs)]
 
     def most_over_served_first(self) -> tuple[Stake, ...] | None:
         """The victims by the rule, one at a time; None where the gate closes before there are
@@ -85,7 +96,7 @@ class _Reclaim:
             mine = [each for each in victims if each.project == giver]
             others = [each for each in victims if each.project != giver]
             lacks = self._lacks(_rest(self._missing, self._freed(others)))
-            found = better(mine, self.room.candidates(giver), lacks, base)
+            found = better(mine, self._candidates(giver), lacks, base)
             if found != tuple(mine) and self._counted(found).within(self._counted(mine)):
                 victims = self._takable([*others, *found]) or victims
         return victims

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from slotq_core.model import Job
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.lines import in_lines
-from slotq_core.policy.order import Position, position
+from slotq_core.policy.order import NO_YIELDS, Position, Yields, position
 
 Key = tuple[Any, ...]
 
@@ -63,14 +63,23 @@ class Ranking:
 class Turns:
     """Gives each waiting job its turn once; those behind a blocked one of their line get none."""
 
-    def __init__(self, waiting: Iterable[Job], accounts: Accounts) -> None:
+    def __init__(
+        self,
+        waiting: Iterable[Job],
+        accounts: Accounts,
+        *,
+        yields: Yields = NO_YIELDS,
+        by_user: bool = False,
+    ) -> None:
+        """`by_user`: whether lines tell users apart."""
         self._accounts = accounts
+        self._yields = yields
         self._heads: dict[str, list[Head]] = {}
         """By project, a heap: its lines, each by its first job."""
-        for line in in_lines(waiting):
+        for line in in_lines(waiting, by_user=by_user):
             behind = iter(line)
             first = next(behind)
-            head = Head(position(first), first, behind)
+            head = Head(position(first, yields), first, behind)
             self._heads.setdefault(first.project, []).append(head)
         for heads in self._heads.values():
             heapify(heads)
@@ -112,22 +121,27 @@ class Turns:
     def _move_up(self) -> None:
         """Where the job that had its turn is not blocked, the next of its line comes forward."""
         if self._given and (job := next(self._given.behind, None)):
-            heappush(self._heads[job.project], Head(position(job), job, self._given.behind))
+            place = position(job, self._yields)
+            heappush(self._heads[job.project], Head(place, job, self._given.behind))
         self._given = None
 
     def _place(self, project: str) -> Iterator[str]:
         """Rank the project anew. Yields the departments whose own place that may change."""
-        before = self._where.pop(project, None)
-        if before is not None:
+        before = self._where.get(project, "")
+        yield before
+        heads = self._heads.get(project)
+        if not heads:
             self._projects[before].drop(project)
-            yield before
-        if heads := self._heads.get(project):
-            job = heads[0].job
-            chain = self._accounts.of(job, job.pools[0])
-            key = chain[0].asking(job.demand) if chain else (self._ages[project],)
-            now = self._where[project] = chain[-1].key if chain else NO_BOOKS
-            self._projects[now].put(project, key)
+            return
+        job = heads[0].job
+        chain = self._accounts.of(job, job.pools[0])
+        now = chain[-1].key if chain else NO_BOOKS
+        if now != before:
+            self._where[project] = now
+            self._projects[before].drop(project)
             yield now
+        key = chain[0].asking(job.demand) if chain else (self._ages[project],)
+        self._projects[now].put(project, key)
 
     def _place_department(self, department: str) -> None:
         """It stands for itself by the first job of its own most deprived project."""
