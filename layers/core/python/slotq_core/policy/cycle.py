@@ -63,7 +63,7 @@ from slotq_core.policy.preempt import Preemption, outranks
 from slotq_core.policy.prospects import has_prospects
 from slotq_core.policy.reclaim import may_take, reclaim
 from slotq_core.policy.reserve import due_at, pool_to_drain
-from slotq_core.policy.retry import gives_up_at
+from slotq_core.policy.retry import backed_off, gives_up_at
 from slotq_core.policy.slices import Slices
 from slotq_core.policy.stakes import Place
 from slotq_core.policy.together import Together, whole
@@ -89,7 +89,7 @@ def plan(snapshot: Snapshot, now: int) -> Plan:
 
 def _settle(snapshot: Snapshot, now: int) -> Iterator[Decision]:
     for job in sorted(snapshot.due, key=position):
-        if job.not_before is not None and job.not_before <= now:
+        if backed_off(job, now):
             yield EndBackoff(job=job)
     yield from settled(snapshot)
     pools = {pool.name: pool for pool in snapshot.pools}
