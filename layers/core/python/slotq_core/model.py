@@ -13,6 +13,8 @@ from enum import StrEnum
 
 __all__ = [
     "ACTIVE_STATES",
+    "AUTO",
+    "AUTO_VALUE",
     "EVERYWHERE",
     "HEALTHY",
     "TERMINAL_STATES",
@@ -38,7 +40,11 @@ __all__ = [
     "StopCause",
     "StopOrder",
     "Submission",
+    "User",
+    "UserGroup",
+    "UserLimits",
     "Workload",
+    "Yielded",
 ]
 
 
@@ -211,6 +217,9 @@ class Pool:
     it."""
     count_foreign: bool = False
     """Whether training jobs outside the queue count against this pool."""
+    time_slice: int | None = None
+    """How long an attempt runs before it yields to a job of equal rank of another user who holds
+    fewer slots (ms); None: for as long as it likes."""
     state: PoolState = PoolState.ACTIVE
     health: PoolHealth = field(default_factory=lambda: HEALTHY)
     """What the queue has learned of the pool; kept apart from its configuration."""
@@ -297,6 +306,48 @@ class PriorityClass:
     """How much running time, over all attempts, a job has in this class (ms)."""
 
 
+AUTO = "AUTO"
+"""The class of a job that takes the highest class in which its user has room."""
+AUTO_VALUE = -1
+"""What a waiting AUTO job shows as its priority (HFAI's). It waits below every class all the same:
+`policy.order`."""
+
+UserLimits = Mapping[str, Mapping[str, int]]
+"""Slots that a user may hold, by pool and by class. A pool that is not there has no limit; a class
+that is missing in a pool that is there has no slots."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UserGroup:
+    """Users with limits in common: each of its members may hold that much."""
+
+    name: str
+    limits: UserLimits = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class User:
+    """Who submits jobs, and how many slots they may hold."""
+
+    name: str
+    """As in `Job.submitter`."""
+    limits: UserLimits = field(default_factory=dict)
+    """Personal limits: each beats those of the groups for that pool and class."""
+    groups: tuple[str, ...] = ()
+    """The user groups that it is in: the largest of their limits counts."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Yielded:
+    """When a user's job last yielded to a time slice: all that this user's waiting jobs of that
+    rank count as having entered just after it."""
+
+    user: str
+    workload: Workload
+    priority: int
+    at: int
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
     """Jobs submitted together: a gang, whose jobs start together, over all their pools, or not at
@@ -340,6 +391,8 @@ class StopCause(StrEnum):
     """Who wants an attempt to end."""
 
     EVICTED = "evicted"
+    YIELDED = "yielded"
+    """Evicted too: its time slice was over, and it was another user's turn."""
     CANCELLED = "cancelled"
     NO_CAPACITY = "no_capacity"
     """SageMaker looked for instances for longer than the pool's `pending_timeout`."""
@@ -412,6 +465,8 @@ class Claim:
     pool: str
     amount: Demand
     since: int
+    priority_class: str = ""
+    """The class that counts in its user's limits meanwhile; set where an AUTO job claims."""
     moved: bool = False
     """It was moved here from another pool: nobody may take the claim over."""
 
@@ -457,6 +512,13 @@ class Job:
     """The name of its priority's class; empty: a bare number."""
     ran_before_class: int = 0
     """How much of `ran` was behind it when it came into its class (ms)."""
+    admitted_class: str = ""
+    """The class that counts in its user's limits, where it has been demoted since; empty: its
+    present one."""
+    auto: bool = False
+    """Whether it is submitted as AUTO: from its admission to its eviction it is of a class."""
+    checkpoints: bool = True
+    """Whether it goes on where it was stopped. One that would lose its work yields to no slice."""
     submitter: str = ""
     """Who signed the submission."""
     attempts: int = 0
@@ -530,6 +592,7 @@ class Submission:
     priority_class: str = ""
     group: str = ""
     """The group that it is a member of; empty: none."""
+    checkpoints: bool = True
     after: tuple[str, ...] = ()
     """The jobs that have to complete before it."""
 
@@ -553,5 +616,11 @@ class Snapshot:
     """The oldest first. None: all jobs are of the one implicit project, which knows no quota."""
     departments: tuple[Department, ...] = ()
     classes: tuple[PriorityClass, ...] = ()
+    """None: HFAI's."""
     groups: tuple[Group, ...] = ()
+    users: tuple[User, ...] = ()
+    """Users with limits. Who is not among them has none."""
+    user_groups: tuple[UserGroup, ...] = ()
+    yields: tuple[Yielded, ...] = ()
+    """The last for each user and rank."""
     scheduler: SchedulerSettings | None = None

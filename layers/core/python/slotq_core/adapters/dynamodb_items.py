@@ -280,6 +280,9 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "workload": lambda value: Workload(_text(value)),
         "priority_class": _text,
         "ran_before_class": _whole,
+        "admitted_class": _text,
+        "auto": _flag,
+        "checkpoints": _flag,
         "submitter": _text,
         "attempts": _whole,
         "evictions": _whole,
@@ -319,7 +322,13 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "at": _whole,
         "sent": _flag,
     },
-    Claim: {"pool": _text, "amount": _demand, "since": _whole, "moved": _flag},
+    Claim: {
+        "pool": _text,
+        "amount": _demand,
+        "since": _whole,
+        "priority_class": _text,
+        "moved": _flag,
+    },
     Pool: {
         "name": _text,
         "instance_type": _text,
@@ -330,6 +339,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "pending_timeout": _whole,
         "consolidate": _flag,
         "count_foreign": _flag,
+        "time_slice": _whole,
         "state": lambda value: PoolState(_text(value)),
     },
     PoolHealth: {

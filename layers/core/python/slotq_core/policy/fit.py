@@ -24,7 +24,7 @@ Entitled = Callable[[Job, Job], bool]
 """Whether the first job could evict the second, if that ran where it has its claim."""
 
 
-_State = tuple[Demand, Demand, set[str], dict[str, Job], str, str]
+_State = tuple[Demand, Demand, list[Job], set[str], dict[str, Job], str, str]
 
 
 class PoolRoom:
@@ -32,6 +32,7 @@ class PoolRoom:
 
     __slots__ = (
         "_holders",
+        "awaiting",
         "both",
         "claims",
         "coming",
@@ -77,6 +78,8 @@ class PoolRoom:
         """What is free before anybody is given anything: for reasons."""
         self.claims: dict[str, Job] = {job.name: job for job in claimants}
         """Claimants of this pool that the walk has not reached."""
+        self.awaiting: list[Job] = []
+        """Those walked already that wait for slots here, free or coming."""
         for job in self.claims.values():
             self._keep_from_all(_firm(job))
         self.holder = ""
@@ -85,11 +88,10 @@ class PoolRoom:
         """The job that this pool drains for: nothing behind it is admitted here."""
         self.rests = backs_off(pool, now)
         """Backs off after a capacity error: nothing starts here, and nothing is evicted."""
-        probing = probe(pool, active, now)
-        self.probe = probing.name if probing else ""
+        self.probe, self.probed_until = _probing(pool, active, now)
         """The one job that tries whether capacity is back; nothing else starts meanwhile."""
-        self.probed_until = probes_until(probing) if probing else None
-        moments = (self.probed_until, pool.reserve_after, pool.health.not_before)
+        delays = (pool.reserve_after, pool.time_slice)
+        moments = (self.probed_until, pool.health.not_before, *delays)
         self.timed = bool(self.protections or pool.health.learned_until) or any(
             at is not None for at in moments
         )
@@ -158,6 +160,7 @@ class PoolRoom:
         )
         if taken and not self.holder:
             self.holder = job.name
+        self.awaiting.append(job)
         self.free = self.free - taken
         self.coming = self.coming - (job.demand - taken)
         self.both = self.both - job.demand
@@ -194,6 +197,7 @@ class PoolRoom:
         return (
             self.free,
             self.coming,
+            list(self.awaiting),
             set(self.placed),
             dict(self.claims),
             self.holder,
@@ -201,8 +205,8 @@ class PoolRoom:
         )
 
     def back_to(self, state: _State) -> None:
-        self.free, self.coming, placed, claims, self.holder, self.probe = state
-        self.placed, self.claims = set(placed), dict(claims)
+        self.free, self.coming, awaiting, placed, claims, self.holder, self.probe = state
+        self.awaiting, self.placed, self.claims = list(awaiting), set(placed), dict(claims)
         self.both = self.free + self.coming
 
     def _keep_from_all(self, amount: Demand) -> None:
@@ -216,6 +220,11 @@ class PoolRoom:
             if theirs and other.claim and not entitled(job, other):
                 owed = owed + other.claim.amount
         return owed
+
+
+def _probing(pool: Pool, active: Sequence[Job], now: int) -> tuple[str, int | None]:
+    job = probe(pool, active, now)
+    return (job.name, probes_until(job)) if job else ("", None)
 
 
 def _firm(job: Job) -> Demand:
