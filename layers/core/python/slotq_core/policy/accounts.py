@@ -257,10 +257,11 @@ class Accounts:
         self.take(job, job.claim.pool)
 
     def may_move(self, job: Job, pool: str) -> bool:
-        """Whether what it holds may count there. Where everything counts together it does now."""
+        """Whether what it holds may count there. Where everything counts together it does now; but
+        a user's limits are always by pool."""
         assert job.attempt is not None
         if self._scope.get(pool) == self._scope.get(job.attempt.pool):
-            return True
+            return self.users.admits_in(job, pool) is not None
         return self.limits_allow(job, pool) and self.quotas_allow(job, pool)
 
     def _stop(self, job: Job, pool: str) -> None:
