@@ -6,7 +6,7 @@ the other pool from that moment on, so it surely starts there; nothing but a job
 moves it again. Each move thus ends with one job more that has its slots, and so none goes round.
 
 Of whatever project and rank: it costs a job what it has not saved, but never its place. A gang
-stays where it is, and so does what was given its slots in this plan.
+stays where it is, and so does what has its slots but does not run yet.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from slotq_core.model import Claim, Demand, Job
+from slotq_core.model import Claim, Demand, Job, JobState
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.fit import Entitled, PoolRoom
 from slotq_core.policy.order import is_fellow
@@ -103,7 +103,8 @@ class Consolidation:
         stakes = [stake for project in room.may_give() for stake in room.candidates(project)]
         for stake in sorted(stakes, key=attrgetter("order")):
             moving = stake.jobs[0]
-            if moving.attempt and not stake.gang and not is_fellow(job, moving):
+            runs = moving.state is JobState.RUNNING
+            if runs and not stake.gang and not is_fellow(job, moving):
                 yield stake
 
     def _takes_in(self, moving: Job, other: PoolRoom) -> bool:
