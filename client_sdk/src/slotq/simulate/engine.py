@@ -201,7 +201,7 @@ class _World:
             if pool.health.errors:
                 self._pools[pool.name] = replace(pool, health=after_a_start(pool))
             attempt = replace(job.attempt, created=True, running_since=now)
-            running = move(job, JobState.RUNNING, at=now, attempt=attempt)
+            running = move(job, JobState.RUNNING, at=now, attempt=attempt, faults=0)
             self._put(job, running, now)
             self._push_end(running)
         return bool(starting)

@@ -194,6 +194,7 @@ class _Live:
                 self._enter(self._specs[name], now)
             elif due is Due.CANCEL:
                 self._cancel(name)
+        self._observe()  # A job that stops at once has stopped before the pass.
         if now < 0:
             return
         while True:

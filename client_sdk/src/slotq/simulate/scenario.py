@@ -272,4 +272,5 @@ def _pool(spec: PoolSpec) -> model.Pool:
         min_runtime=spec.min_runtime,
         max_min_runtime=spec.max_min_runtime,
         time_slice=spec.time_slice,
+        consolidate=spec.consolidate,
     )

@@ -86,6 +86,7 @@ class PoolSpec(Section):
     min_runtime: Duration = 0
     max_min_runtime: Duration = 0
     time_slice: Period | None = None
+    consolidate: Flag = False
 
 
 class DepartmentSpec(Section):

@@ -212,6 +212,9 @@ class Pool:
     """The most that a job's own `min_runtime` counts here."""
     pending_timeout: int | None = None
     """How long SageMaker may look for instances before the attempt is given up; None: for ever."""
+    consolidate: bool = False
+    """Whether what runs here may move to another pool that it accepts, for a job that starts by
+    it."""
     count_foreign: bool = False
     """Whether training jobs outside the queue count against this pool."""
     time_slice: int | None = None
@@ -456,13 +459,16 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """The slots an evicting job is owed, until it starts or stops waiting."""
+    """The slots a job is owed, until it starts or stops waiting: because others were evicted for
+    it, or because it was itself, to start again there."""
 
     pool: str
     amount: Demand
     since: int
     priority_class: str = ""
     """The class that counts in its user's limits meanwhile; set where an AUTO job claims."""
+    moved: bool = False
+    """It was moved here from another pool: nobody may take the claim over."""
 
 
 class Workload(StrEnum):
@@ -529,7 +535,7 @@ class Job:
     attempt: Attempt | None = None
     """The live attempt: there if and only if the state is active."""
     claim: Claim | None = None
-    """Only while it waits."""
+    """Only while it waits; and while it stops, to start again in another pool."""
     not_before: int | None = None
     """There if and only if the state is `backoff`."""
     changed_at: int = 0

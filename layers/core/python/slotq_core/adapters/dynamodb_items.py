@@ -322,7 +322,13 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "at": _whole,
         "sent": _flag,
     },
-    Claim: {"pool": _text, "amount": _demand, "since": _whole, "priority_class": _text},
+    Claim: {
+        "pool": _text,
+        "amount": _demand,
+        "since": _whole,
+        "priority_class": _text,
+        "moved": _flag,
+    },
     Pool: {
         "name": _text,
         "instance_type": _text,
@@ -331,6 +337,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "min_runtime": _whole,
         "max_min_runtime": _whole,
         "pending_timeout": _whole,
+        "consolidate": _flag,
         "count_foreign": _flag,
         "time_slice": _whole,
         "state": lambda value: PoolState(_text(value)),

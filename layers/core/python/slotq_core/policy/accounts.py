@@ -43,6 +43,8 @@ class Account:
     """One project or department in one scope. The amounts move as the walk decides."""
 
     name: str
+    key: str = field(init=False)
+    """A department and a project may bear one name."""
     age: int
     owner: Project | Department
     resources: tuple[str, ...]
@@ -64,10 +66,8 @@ class Account:
     known: dict[Demand, Deprivation] = field(default_factory=dict)
     """Its deprivation by the demand asked for, as long as `used` stands."""
 
-    @property
-    def key(self) -> str:
-        """A department and a project may bear one name."""
-        return f"{type(self.owner).__name__} {self.name}"
+    def __post_init__(self) -> None:
+        self.key = f"{type(self.owner).__name__} {self.name}"
 
     def over_share(self, gone: Demand = NOTHING) -> bool:
         """Over when it is in any resource."""
@@ -158,6 +158,11 @@ class Accounts:
             if amounts
         )
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
+        self._together = {
+            scope: frozenset(name for name, its in self._scope.items() if its == scope)
+            for scope in self._scope.values()
+        }
+        """By scope, the pools that count in it."""
         self._resources = _shared_resources(owners)
         self._books: dict[tuple[str, str], Chain] = {}
         self._moved: dict[str, str] = {}
@@ -172,11 +177,10 @@ class Accounts:
             assert job.attempt is not None
             if job.state is JobState.STOPPING:
                 self.users.take(job, job.attempt.pool)
-                for account in self.of(job, job.attempt.pool):
-                    account.stopping += job.demand
+                self._stop(job, job.attempt.pool)
             else:
                 self.take(job, job.attempt.pool)
-        for job in snapshot.waiting:
+        for job in (*snapshot.active, *snapshot.waiting):
             if job.claim:
                 self.take(job, job.claim.pool)
 
@@ -238,17 +242,33 @@ class Accounts:
 
     def counted(self, stake: Stake, pool: str) -> Demand:
         """What it holds in all the pools that count together with that one."""
-        scope = self._scope.get(pool)
-        if scope == pool:
-            return stake.frees(pool)
-        together = frozenset(name for name, its in self._scope.items() if its == scope)
-        return stake.frees_in(together)
+        return stake.frees_in(self._together.get(self._scope.get(pool, EVERYWHERE), frozenset()))
 
     def evict(self, victim: Job, pool: str) -> None:
         """It gives back its share at once, and counts in the limits until it has ended."""
         self._move(victim, pool, NOTHING - victim.demand)
-        for account in self.of(victim, pool):
-            account.stopping += victim.demand
+        self._stop(victim, pool)
+
+    def move(self, job: Job, pool: str) -> None:
+        """It stops there, and has its claim already."""
+        assert job.claim is not None
+        self._move(job, pool, NOTHING - job.demand)
+        self._stop(job, pool)
+        self.take(job, job.claim.pool)
+
+    def may_move(self, job: Job, pool: str) -> bool:
+        """Whether what it holds may count there. Where everything counts together it does now."""
+        assert job.attempt is not None
+        if self._scope.get(pool) == self._scope.get(job.attempt.pool):
+            return True
+        return self.limits_allow(job, pool) and self.quotas_allow(job, pool)
+
+    def _stop(self, job: Job, pool: str) -> None:
+        """It counts in the limits until it has ended; but what moves within one account, once."""
+        owed = [id(account) for account in self.of(job, job.claim.pool)] if job.claim else []
+        for account in self.of(job, pool):
+            if id(account) not in owed:
+                account.stopping += job.demand
 
     def mark(self) -> Mark:
         """This moment, for `back_to`."""
@@ -348,7 +368,9 @@ def _asked(snapshot: Snapshot, scope: str) -> dict[str, Demand]:
     for job in snapshot.active:
         assert job.attempt is not None
         here = scope in {EVERYWHERE, job.attempt.pool}
-        if here and job.state is not JobState.STOPPING:
+        if job.claim:
+            here = scope in {EVERYWHERE, job.claim.pool}
+        if here and (job.claim or job.state is not JobState.STOPPING):
             found[job.project] = found.get(job.project, NOTHING) + job.demand
     for job in wanting(snapshot):
         if scope == EVERYWHERE or scope in job.pools:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from slotq_core import names
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, Job, JobState, Pool, StopCause, StopOrder
+from slotq_core.model import Attempt, Claim, Job, JobState, Pool, StopCause, StopOrder
 from slotq_core.policy.gang import LEFT_OUT
 from slotq_core.policy.plan import (
     Decision,
@@ -18,6 +18,7 @@ from slotq_core.policy.plan import (
     Evict,
     GiveUp,
     LeaveOut,
+    Move,
     RollBack,
     Start,
     StartGang,
@@ -51,6 +52,9 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
             owed = [(each, replace(each, claim=its)) for each, its in ((job, claim), *along)]
             gone = [(each, evicted(each, job.name, now, cause=cause)) for each in victims]
             changed = [*owed, *gone]
+        case Move(beneficiary=job, moved=going, claim=claim):
+            changed = [(job, replace(job, claim=claim))]
+            changed += [(each, moved(each, its, job.name, now)) for each, its in going]
     return tuple(changed)
 
 
@@ -65,6 +69,8 @@ def pools_touched(decision: Decision) -> tuple[str, ...]:
             return tuple(dict.fromkeys(each.pool for each in starts))
         case DropClaim(job=job):
             return (job.claim.pool,) if job.claim else ()
+        case Move(moved=going, claim=claim):
+            return tuple(dict.fromkeys((claim.pool, *(its.pool for _, its in going))))
         case Evict(claim=claim, along=along):
             return tuple(dict.fromkeys((claim.pool, *(each.pool for _, each in along))))
 
@@ -103,6 +109,13 @@ def evicted(victim: Job, by: str, now: int, *, cause: StopCause = StopCause.EVIC
     order = StopOrder(cause=cause, by=by, at=now)
     stopping = _stopping(victim, order, stopped_for(order))
     return replace(stopping, evictions=victim.evictions + 1)
+
+
+def moved(job: Job, claim: Claim, by: str, now: int) -> Job:
+    """The job with the durable intent to stop it, and its room in the other pool from now on."""
+    order = StopOrder(cause=StopCause.EVICTED, by=by, at=now)
+    after = _stopping(job, order, f"moved to {claim.pool} for {by}")
+    return replace(after, claim=claim, evictions=job.evictions + 1)
 
 
 def left_out(job: Job, now: int) -> Job:

@@ -7,10 +7,11 @@
     3 walk      each job in that order, before the next one is looked at:
                   a  starts on free slots, in the first of its pools that has room -> fit.py
                   b  waits for slots that are coming free, and holds them          -> fit.py
-                  c  reclaims from projects above their share, and claims          -> reclaim.py
-                  d  preempts strictly lower rank in its project, and claims       -> preempt.py
-                  e  takes its turn where time slices are over, and claims         -> slices.py
-                  f  after `reserve_after`, makes one of its pools drain           -> reserve.py
+                  c  moves others to further pools of theirs, where allowed    -> consolidate.py
+                  d  reclaims from projects above their share, and claims          -> reclaim.py
+                  e  preempts strictly lower rank in its project, and claims       -> preempt.py
+                  f  takes its turn where time slices are over, and claims         -> slices.py
+                  g  after `reserve_after`, makes one of its pools drain           -> reserve.py
                 within its project's quota and limit, and its user's     -> accounts.py, users.py
                 in the highest class with room, where it is AUTO        -> classes.py, demote.py
                 where only so many may run at once, it may have to wait untried  -> parallel.py
@@ -37,6 +38,7 @@ from slotq_core.model import Claim, Demand, Job, Snapshot, StopCause
 from slotq_core.policy import explain
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.attempts import failed_alike, tried_in_vain
+from slotq_core.policy.consolidate import Consolidation
 from slotq_core.policy.demote import admitted_in, demoted, demotes_at
 from slotq_core.policy.fit import PoolRoom, rooms_of
 from slotq_core.policy.gang import Gang, gangs, settled
@@ -52,14 +54,16 @@ from slotq_core.policy.plan import (
     EndBackoff,
     Evict,
     GiveUp,
+    Move,
     Plan,
     Start,
     TryLater,
 )
 from slotq_core.policy.preempt import Preemption, outranks
+from slotq_core.policy.prospects import has_prospects
 from slotq_core.policy.reclaim import may_take, reclaim
 from slotq_core.policy.reserve import due_at, pool_to_drain
-from slotq_core.policy.retry import gives_up_at
+from slotq_core.policy.retry import backed_off, gives_up_at
 from slotq_core.policy.slices import Slices
 from slotq_core.policy.stakes import Place
 from slotq_core.policy.together import Together, whole
@@ -85,7 +89,7 @@ def plan(snapshot: Snapshot, now: int) -> Plan:
 
 def _settle(snapshot: Snapshot, now: int) -> Iterator[Decision]:
     for job in sorted(snapshot.due, key=position):
-        if job.not_before is not None and job.not_before <= now:
+        if backed_off(job, now):
             yield EndBackoff(job=job)
     yield from settled(snapshot)
     pools = {pool.name: pool for pool in snapshot.pools}
@@ -121,6 +125,9 @@ class _Walk:
             now=now,
         )
         self._preemption = Preemption(
+            everywhere=self._rooms, accounts=self.accounts, entitled=self._entitled
+        )
+        self._consolidation = Consolidation(
             everywhere=self._rooms, accounts=self.accounts, entitled=self._entitled
         )
         self._decisions: dict[str, Decision] = {}
@@ -177,14 +184,19 @@ class _Walk:
         rooms = self._rooms_of(job)
         able = [room for room in rooms if not room.unwell and not room.closed_to(job)]
         self._take_its_claim(job)
+        if not has_prospects(job, rooms, self.accounts):
+            return self._blocked(job, rooms, able)
         within = [room for room in able if self._within_bounds(job, room)]
+        if job.claim and job.claim.moved and self._where_it_moves(job, rooms, within):
+            return True
         return (
             self._start(job, within)
             or self._wait_for_coming(job, rooms, within)
+            or (gang is None and self._consolidate(job, within))
             or (gang is None and self._reclaim(job, within))
             or (gang is None and self._preempt(job, able))
             or (gang is None and self._take_turn(job, rooms))
-            or self._blocked(job, rooms, within)
+            or self._blocked(job, rooms, able)
         )
 
     def _visit_gang(self, gang: Gang) -> bool:
@@ -243,9 +255,9 @@ class _Walk:
 
     def _take_its_claim(self, job: Job) -> None:
         """While it is its turn, what it is owed is its own to use."""
-        for room in self._rooms_of(job):
-            room.claims.pop(job.name, None)
         if job.claim:
+            for room in self._rooms_of(job):
+                room.take_claim(job)
             self.accounts.give_back(job, job.claim.pool)
 
     def _within_bounds(self, job: Job, room: PoolRoom) -> bool:
@@ -297,6 +309,13 @@ class _Walk:
                 return True
         return False
 
+    def _where_it_moves(
+        self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]
+    ) -> bool:
+        """And nowhere else: back where it was it would take what it moved for."""
+        there = [room for room in within if job.claim and room.pool.name == job.claim.pool]
+        return self._start(job, there) or self._wait_for_coming(job, rooms, ())
+
     def _hold(self, job: Job, room: PoolRoom) -> None:
         """Everyone behind counts its slots as held."""
         self._reasons[job.name] = explain.coming(job, room)
@@ -309,6 +328,16 @@ class _Walk:
         self.accounts.take(job, room.pool.name)
         if not job.claim:
             self._parallel.take(job)
+
+    def _consolidate(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        found = self._consolidation.find(job, rooms)
+        if found is None:
+            return False
+        moved = self._consolidation.carry_out(found, self._now)
+        self._hold(job, found.room)
+        its, claim = self._waiting[job.name], self._claim_of(job.name)
+        self._decisions[job.name] = Move(beneficiary=its, moved=moved, claim=claim)
+        return True
 
     def _reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         return self._evict(job, reclaim(job, rooms, self.accounts, self._entitled))
@@ -358,7 +387,7 @@ class _Walk:
         self.accounts.evict(victim, pool)
         return True
 
-    def _blocked(self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]) -> bool:
+    def _blocked(self, job: Job, rooms: Sequence[PoolRoom], able: Sequence[PoolRoom]) -> bool:
         """Always False. Explains, and drains a pool where the job has waited long enough ("a job
         kept back by a quota or limit drains nothing")."""
         if job.claim:
@@ -367,7 +396,8 @@ class _Walk:
         self._wake(job, rooms)
         entitled = self._entitled
         entry = entered(job, self.yields)
-        drain = pool_to_drain(job, entry, (r for r in large if r in within), entitled, self._now)
+        may_drain = (r for r in large if r.timed and r in able and self._within_bounds(job, r))
+        drain = pool_to_drain(job, entry, may_drain, entitled, self._now)
         if drain:
             self._reasons[job.name] = explain.reserved(job, drain)
             drain.drains_for = job.name

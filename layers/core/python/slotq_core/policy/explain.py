@@ -223,8 +223,9 @@ def _unwell(job: Job, room: PoolRoom) -> Reason:
 
 
 def protection_ends(job: Job, room: PoolRoom) -> int | None:
-    """When the first of those that might be evicted for this job loses its protection."""
+    """When the first of those that might be evicted or moved for this job loses its protection."""
     for until, other in room.protections:
-        if other.evictable and (other.project != job.project or outranks(job, other)):
+        lower = other.project != job.project or outranks(job, other)
+        if other.evictable and (lower or room.pool.consolidate):
             return until
     return None

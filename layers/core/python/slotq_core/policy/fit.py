@@ -80,6 +80,8 @@ class PoolRoom:
         """Claimants of this pool that the walk has not reached."""
         self.awaiting: list[Job] = []
         """Those walked already that wait for slots here, free or coming."""
+        for job in self.claims.values():
+            self._keep_from_all(_firm(job))
         self.holder = ""
         """The first job that free slots are held for."""
         self.drains_for = ""
@@ -163,6 +165,23 @@ class PoolRoom:
         self.coming = self.coming - (job.demand - taken)
         self.both = self.both - job.demand
 
+    def take_claim(self, job: Job) -> None:
+        """It is its turn: what it is owed here is its own to use."""
+        if self.claims.pop(job.name, None):
+            self._keep_from_all(NOTHING - _firm(job))
+
+    def take_in(self, job: Job) -> None:
+        """A job moves here: it has its room from now on."""
+        self.claims[job.name] = job
+        self._keep_from_all(_firm(job))
+
+    def room_for_moves(self) -> Demand:
+        """What is free now, less all that is owed."""
+        others = (job.claim for job in self.claims.values() if job.claim and not job.claim.moved)
+        owed = sum((claim.amount for claim in others), NOTHING)
+        both = self.free + self.coming - owed
+        return Demand({name: min(self.free[name], both[name]) for name in {*self.free, *both}})
+
     def evict(self, victim: Job) -> None:
         """What it held is coming free; at once, where it was only given it in this plan."""
         self._holders.remove(victim, self.pool.name)
@@ -190,10 +209,15 @@ class PoolRoom:
         self.awaiting, self.placed, self.claims = list(awaiting), set(placed), dict(claims)
         self.both = self.free + self.coming
 
+    def _keep_from_all(self, amount: Demand) -> None:
+        self.free = self.free - amount
+        self.both = self.both - amount
+
     def _owed(self, job: Job, entitled: Entitled) -> Demand:
         owed = NOTHING
         for other in self.claims.values():
-            if other.name != job.name and other.claim and not entitled(job, other):
+            theirs = other.name != job.name and other.claim and not other.claim.moved
+            if theirs and other.claim and not entitled(job, other):
                 owed = owed + other.claim.amount
         return owed
 
@@ -203,6 +227,11 @@ def _probing(pool: Pool, active: Sequence[Job], now: int) -> tuple[str, int | No
     return (job.name, probes_until(job)) if job else ("", None)
 
 
+def _firm(job: Job) -> Demand:
+    """What nobody is given any more: the claim of a job that was moved here."""
+    return job.claim.amount if job.claim and job.claim.moved else NOTHING
+
+
 def rooms_of(snapshot: Snapshot, holders: Holders, now: int) -> dict[str, PoolRoom]:
     """A fresh sheet for every pool."""
     active: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
@@ -210,7 +239,8 @@ def rooms_of(snapshot: Snapshot, holders: Holders, now: int) -> dict[str, PoolRo
     for job in snapshot.active:
         if job.attempt and job.attempt.pool in active:
             active[job.attempt.pool].append(job)
-    for job in sorted((job for job in snapshot.waiting if job.claim), key=position):
+    owed = (job for job in (*snapshot.active, *snapshot.waiting) if job.claim)
+    for job in sorted(owed, key=position):
         if job.claim and job.claim.pool in claimants:
             claimants[job.claim.pool].append(job)
     return {

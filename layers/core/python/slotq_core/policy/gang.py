@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from slotq_core.model import Demand, Group, Job, JobState, Snapshot
+from slotq_core.model import Demand, Group, Job, JobState, Snapshot, StopCause
 from slotq_core.policy.order import position, rank
 from slotq_core.policy.plan import LeaveOut, RollBack
 
@@ -112,13 +112,24 @@ def gangs(snapshot: Snapshot) -> dict[str, Gang]:
     active = _by_group(snapshot.active)
     return {
         group.name: Gang(
-            group=group,
+            group=_with_cancels(group, active.get(group.name, ())),
             waiting=tuple(waiting.get(group.name, ())),
             active=tuple(active.get(group.name, ())),
         )
         for group in snapshot.groups
         if group.max_parallel is None
     }
+
+
+def _with_cancels(group: Group, active: Sequence[Job]) -> Group:
+    """A member whose user has cancelled it counts as cancelled from then on, not only once it has
+    stopped: the others need not stop for it."""
+    cancelled = {
+        job.name: JobState.CANCELLED
+        for job in active
+        if job.attempt and job.attempt.stop and job.attempt.stop.cause is StopCause.CANCELLED
+    }
+    return replace(group, ended={**cancelled, **group.ended}) if cancelled else group
 
 
 def settled(snapshot: Snapshot) -> Iterator[LeaveOut | RollBack]:

@@ -145,11 +145,12 @@ def heads_needed(
     top = max((Line.parse(line).rank for line in {*about, *owed}), default=(0, 0))
     room = {pool.name: pool.offers for pool in pools}
     everything = sum(room.values(), Demand()) if projects else Demand()
+    consolidated = {pool.name for pool in pools if pool.consolidate}
     sliced = {pool.name for pool in pools if pool.time_slice is not None}
     for job in active:
         assert job.attempt is not None
         stays = not (projects or job.group) and job.state is not JobState.STOPPING
-        stays = stays and not _may_go(job, top, sliced)
+        stays = stays and job.attempt.pool not in consolidated and not _may_go(job, top, sliced)
         if stays and job.attempt.pool in room:
             room[job.attempt.pool] -= job.demand
     gangs = {each.name: len(each.members) for each in groups if each.max_parallel is None}

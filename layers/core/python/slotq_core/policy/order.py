@@ -35,14 +35,14 @@ def rank(job: Job) -> Rank:
     return rank_of(job.workload, _BELOW_ALL if job.priority_class == AUTO else job.priority)
 
 
-def rank_of(workload: Workload, priority: int) -> Rank:
-    return (_WORKLOADS[workload], priority)
-
-
 def is_fellow(job: Job, other: Job) -> bool:
     """ "Never interrupt a user's running job for another job of the same user and rank." Jobs that
     name no user are nobody's fellow."""
     return bool(job.submitter) and job.submitter == other.submitter and rank(job) == rank(other)
+
+
+def rank_of(workload: Workload, priority: int) -> Rank:
+    return (_WORKLOADS[workload], priority)
 
 
 def last_yields(yields: Iterable[Yielded]) -> Yields:

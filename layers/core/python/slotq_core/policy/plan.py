@@ -48,6 +48,16 @@ class Evict:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Move:
+    """Stop these, each with a claim in another pool where it starts again at once, and owe the
+    beneficiary what it needs."""
+
+    beneficiary: Job
+    moved: tuple[tuple[Job, Claim], ...]
+    claim: Claim
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RollBack:
     """Stop what runs of a gang that is not whole any more: it waits, to start again as one."""
 
@@ -104,6 +114,7 @@ Decision = (
     | Start
     | StartGang
     | Evict
+    | Move
     | DropClaim
     | TryLater
 )

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from slotq_core.lifecycle import move
 from slotq_core.model import Attempt, AttemptOutcome, Job, JobState, Pool, StopCause, StopOrder
+from slotq_core.moments import FAR_OFF
 
 FIRST_BACKOFF = 30_000
 LONGEST_BACKOFF = 600_000
@@ -83,6 +84,12 @@ def gives_up_at(job: Job, pools: Mapping[str, Pool]) -> int | None:
     if pool is None or pool.pending_timeout is None:
         return None
     return attempt.pending_since + pool.pending_timeout
+
+
+def backed_off(job: Job, now: int) -> bool:
+    """Whether a back-off's time is over, or it was begun by a clock gone wrong."""
+    assert job.not_before is not None
+    return job.not_before <= now or job.changed_at > now + FAR_OFF
 
 
 def end_backoff(job: Job, now: int) -> Job:
