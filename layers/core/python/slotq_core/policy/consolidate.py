@@ -58,7 +58,10 @@ class Consolidation:
         """On the working sheets: who moves, and the claim that each has from now on."""
         moved = []
         for job, room in moves.to:
-            claim = Claim(pool=room.pool.name, amount=job.demand, since=now, moved=True)
+            its = (job.admitted_class or job.priority_class) if job.auto else ""
+            claim = Claim(
+                pool=room.pool.name, amount=job.demand, since=now, moved=True, priority_class=its
+            )
             claimant = replace(job, claim=claim)
             moves.room.evict(job)
             room.take_in(claimant)
@@ -79,6 +82,7 @@ class Consolidation:
     def _movable(self, job: Job, room: PoolRoom, target: dict[str, str]) -> Iterator[Stake]:
         """Those that find room elsewhere besides all that came before. `target`: where."""
         left: dict[str, Demand] = {}
+        bound: set[tuple[str, str]] = set()
         for stake in self._candidates(job, room):
             moving = stake.jobs[0]
             for name in moving.pools:
@@ -86,7 +90,9 @@ class Consolidation:
                 if other is None or other is room or not self._takes_in(moving, other):
                     continue
                 there = left.setdefault(name, other.room_for_moves())
-                if moving.demand.within(there):
+                limits = {(each, name) for each in self.accounts.bound_by(moving, name)}
+                if moving.demand.within(there) and not limits & bound:
+                    bound |= limits  # Of each limit, one job comes to count in it at a time.
                     left[name] = there - moving.demand
                     target[moving.name] = name
                     yield stake

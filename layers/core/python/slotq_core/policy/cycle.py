@@ -246,8 +246,8 @@ class _Walk:
 
     def _claim_of(self, name: str) -> Claim:
         job = self._waiting[name]
-        its = self.accounts.users.class_held(job) if job.auto else ""
         pool = self._held_in[name]
+        its = self.accounts.users.class_held(job, pool) if job.auto else ""
         return Claim(pool=pool, amount=job.demand, since=self._now, priority_class=its)
 
     def _rooms_of(self, job: Job) -> list[PoolRoom]:
