@@ -30,7 +30,7 @@ from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.parallel import wanting
 from slotq_core.policy.shares import Sharer, divide
 from slotq_core.policy.stakes import Stake
-from slotq_core.policy.users import Counted, UserBooks
+from slotq_core.policy.users import Counted, Place, UserBooks
 
 NOTHING = Demand()
 INFINITE = float("inf")
@@ -43,6 +43,8 @@ class Account:
     """One project or department in one scope. The amounts move as the walk decides."""
 
     name: str
+    key: str = field(init=False)
+    """A department and a project may bear one name."""
     age: int
     owner: Project | Department
     resources: tuple[str, ...]
@@ -64,10 +66,8 @@ class Account:
     known: dict[Demand, Deprivation] = field(default_factory=dict)
     """Its deprivation by the demand asked for, as long as `used` stands."""
 
-    @property
-    def key(self) -> str:
-        """A department and a project may bear one name."""
-        return f"{type(self.owner).__name__} {self.name}"
+    def __post_init__(self) -> None:
+        self.key = f"{type(self.owner).__name__} {self.name}"
 
     def over_share(self, gone: Demand = NOTHING) -> bool:
         """Over when it is in any resource."""
@@ -136,7 +136,7 @@ class Account:
         return max(parts, default=0.0)
 
 
-Mark = tuple[int, dict[str, Counted]]
+Mark = tuple[int, dict[Place, Counted]]
 
 Chain = tuple[Account, ...]
 """A project's account and then its department's, where it has one. Empty: no projects at all."""
@@ -158,8 +158,11 @@ class Accounts:
             if amounts
         )
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
-        self._together = frozenset(pools)
-        """Where everything counts over all pools together."""
+        self._together = {
+            scope: frozenset(name for name, its in self._scope.items() if its == scope)
+            for scope in self._scope.values()
+        }
+        """By scope, the pools that count in it."""
         self._resources = _shared_resources(owners)
         self._books: dict[tuple[str, str], Chain] = {}
         self._moved: dict[str, str] = {}
@@ -190,7 +193,7 @@ class Accounts:
         self._move(job, pool, job.demand)
 
     def give_back(self, job: Job, pool: str) -> None:
-        self.users.give_back(job)
+        self.users.give_back(job, pool)
         self._move(job, pool, NOTHING - job.demand)
 
     def may_give(self, mine: Chain, pool: str) -> AbstractSet[str]:
@@ -239,10 +242,7 @@ class Accounts:
 
     def counted(self, stake: Stake, pool: str) -> Demand:
         """What it holds in all the pools that count together with that one."""
-        scope = self._scope.get(pool)
-        if scope == pool:
-            return stake.frees(pool)
-        return stake.frees_in(self._together)
+        return stake.frees_in(self._together.get(self._scope.get(pool, EVERYWHERE), frozenset()))
 
     def evict(self, victim: Job, pool: str) -> None:
         """It gives back its share at once, and counts in the limits until it has ended."""
@@ -257,11 +257,20 @@ class Accounts:
         self.take(job, job.claim.pool)
 
     def may_move(self, job: Job, pool: str) -> bool:
-        """Whether what it holds may count there. Where everything counts together it does now."""
+        """Whether what it holds may count there. Where everything counts together it does now, but
+        for its user, whose limits are by pool."""
         assert job.attempt is not None
         if self._scope.get(pool) == self._scope.get(job.attempt.pool):
-            return True
+            return self.users.admits_in(job, pool) is not None
         return self.limits_allow(job, pool) and self.quotas_allow(job, pool)
+
+    def bound_by(self, job: Job, pool: str) -> set[str]:
+        """Those whose limits it comes to count in by a move there."""
+        assert job.attempt is not None
+        bound = {f"user {job.submitter}"} if self.users.limited(job.submitter, pool) else set()
+        if self._scope.get(pool) != self._scope.get(job.attempt.pool):
+            bound |= {account.key for account in self.of(job, pool) if account.limit}
+        return bound
 
     def _stop(self, job: Job, pool: str) -> None:
         """It counts in the limits until it has ended; but what moves within one account, once."""

@@ -60,6 +60,7 @@ from slotq_core.policy.plan import (
     TryLater,
 )
 from slotq_core.policy.preempt import Preemption, outranks
+from slotq_core.policy.prospects import has_prospects
 from slotq_core.policy.reclaim import may_take, reclaim
 from slotq_core.policy.reserve import due_at, pool_to_drain
 from slotq_core.policy.retry import backed_off, gives_up_at
@@ -183,6 +184,8 @@ class _Walk:
         rooms = self._rooms_of(job)
         able = [room for room in rooms if not room.unwell and not room.closed_to(job)]
         self._take_its_claim(job)
+        if not has_prospects(job, rooms, self.accounts):
+            return self._blocked(job, rooms, able)
         within = [room for room in able if self._within_bounds(job, room)]
         if job.claim and job.claim.moved and self._where_it_moves(job, rooms, within):
             return True
@@ -193,7 +196,7 @@ class _Walk:
             or (gang is None and self._reclaim(job, within))
             or (gang is None and self._preempt(job, able))
             or (gang is None and self._take_turn(job, rooms))
-            or self._blocked(job, rooms, within)
+            or self._blocked(job, rooms, able)
         )
 
     def _visit_gang(self, gang: Gang) -> bool:
@@ -243,8 +246,8 @@ class _Walk:
 
     def _claim_of(self, name: str) -> Claim:
         job = self._waiting[name]
-        its = self.accounts.users.class_held(job) if job.auto else ""
         pool = self._held_in[name]
+        its = self.accounts.users.class_held(job, pool) if job.auto else ""
         return Claim(pool=pool, amount=job.demand, since=self._now, priority_class=its)
 
     def _rooms_of(self, job: Job) -> list[PoolRoom]:
@@ -252,9 +255,9 @@ class _Walk:
 
     def _take_its_claim(self, job: Job) -> None:
         """While it is its turn, what it is owed is its own to use."""
-        for room in self._rooms_of(job):
-            room.take_claim(job)
         if job.claim:
+            for room in self._rooms_of(job):
+                room.take_claim(job)
             self.accounts.give_back(job, job.claim.pool)
 
     def _within_bounds(self, job: Job, room: PoolRoom) -> bool:
@@ -384,7 +387,7 @@ class _Walk:
         self.accounts.evict(victim, pool)
         return True
 
-    def _blocked(self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]) -> bool:
+    def _blocked(self, job: Job, rooms: Sequence[PoolRoom], able: Sequence[PoolRoom]) -> bool:
         """Always False. Explains, and drains a pool where the job has waited long enough ("a job
         kept back by a quota or limit drains nothing")."""
         if job.claim:
@@ -393,7 +396,8 @@ class _Walk:
         self._wake(job, rooms)
         entitled = self._entitled
         entry = entered(job, self.yields)
-        drain = pool_to_drain(job, entry, (r for r in large if r in within), entitled, self._now)
+        may_drain = (r for r in large if r.timed and r in able and self._within_bounds(job, r))
+        drain = pool_to_drain(job, entry, may_drain, entitled, self._now)
         if drain:
             self._reasons[job.name] = explain.reserved(job, drain)
             drain.drains_for = job.name

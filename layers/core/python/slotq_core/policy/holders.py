@@ -143,6 +143,8 @@ class Holders:
 
     def _regroup(self) -> None:
         """Only when somebody asks: members come and go one by one."""
+        if not self._stale:
+            return
         for name in sorted(self._stale):
             gang = self._gangs[name]
             if gang.stake:

@@ -147,6 +147,7 @@ class _Taking:
     mine: Chain
     victims: list[Stake] = field(default_factory=list)
     gone: dict[str, Demand] = field(default_factory=dict)
+    stretches: dict[str, float] = field(default_factory=dict)
 
     def take(self, victim: Stake, counted: Demand, theirs: Chain) -> None:
         """`counted`: what the victim holds in those accounts."""
@@ -159,8 +160,7 @@ class _Taking:
 
     def over_served(self, theirs: Chain) -> tuple[Deprivation, Deprivation]:
         """The reverse of deprivation, department before project, counting what is gone."""
-        top, own = theirs[-1], theirs[0]
-        return top.deprivation(gone=self._gone(top)), own.deprivation(gone=self._gone(own))
+        return self._deprivation(theirs[-1]), self._deprivation(theirs[0])
 
     def _is_fair(self, theirs: Chain) -> bool:
         project = theirs[0]
@@ -185,10 +185,20 @@ class _Taking:
         """The anti-flap rule: not if the reclaimer would then be above its share, and no less so
         than the one it takes from."""
         for mine, other in _siblings(self.mine, theirs):
-            ratio = mine.stretch(self.job.demand)
+            ratio = self._stretch(mine)
             if ratio > 1 and ratio >= other.stretch(gone=self._gone(other) + counted):
                 return True
         return False
+
+    def _stretch(self, mine: Account) -> float:
+        """The reclaimer's, with the job: the same before each victim."""
+        if mine.key not in self.stretches:
+            self.stretches[mine.key] = mine.stretch(self.job.demand)
+        return self.stretches[mine.key]
+
+    def _deprivation(self, account: Account) -> Deprivation:
+        gone = self._gone(account)
+        return account.deprivation(gone=gone) if gone else account.asking(NOTHING)
 
     def _gone(self, account: Account) -> Demand:
         return self.gone.get(account.key, NOTHING)

@@ -1,4 +1,4 @@
-"""Step 3e, turns: past its pool's time slice a running job yields (DESIGN 5.3).
+"""Step 3f, turns: past its pool's time slice a running job yields (DESIGN 5.3).
 
 "Past it a running job yields, in that pool and project, to an equal-rank job of another user who
 holds fewer slots of that rank there. The user whose job yielded counts, for all that user's waiting
@@ -8,7 +8,9 @@ Jobs that name no user share one user for slices."
 
 Between several that could yield: one of the user who holds most, then the one that has run longest,
 then as in any eviction. Who has just yielded lets those who run have one more slice: else, of two
-jobs whose slices end together, the one that yields would be given the other's slots at once.
+jobs whose slices end together, the one that yields would be given the other's slots at once. And a
+user holds more only by what it has held for a slice: else it would lose at once, with an older job
+of its own, the slot that it has just been given.
 """
 
 from __future__ import annotations
@@ -53,21 +55,26 @@ class Slices:
         return least_harm(found, rank(job))
 
     def ends(self, job: Job, rooms: Iterable[PoolRoom]) -> Iterator[int]:
-        """When those that run in these rooms come to yield to the job, if they do at all."""
-        for room in rooms:
-            if room.pool.time_slice is None or job.group in self.gangs:
-                continue
-            held = slots_held(room, job)
-            protected = {other.name: until for until, other in room.protections}
-            for other in room.running(job.project):
-                end = self._slice_ends(job, other, room)
-                protection = protected.get(other.name, end)
-                if self._yields(other, job) and _more(held, other, job) and end and protection:
-                    yield max(end, protection)
+        """The moments at which time alone may give the job its turn in these rooms."""
+        return (end for room in rooms for _, end in self._ends(job, room))
 
     def first_end(self, job: Job, room: PoolRoom) -> int | None:
-        """The first of these moments that is yet to come."""
-        return min((end for end in self.ends(job, [room]) if end > self.now), default=None)
+        """When the first slice is over of those that would yield to the job."""
+        ends = (end for other, end in self._ends(job, room) if self._yields(other, job))
+        return min((end for end in ends if end > self.now), default=None)
+
+    def _ends(self, job: Job, room: PoolRoom) -> Iterator[tuple[Job, int]]:
+        """Of those whose users hold more: when each is past its slice and its `min_runtime`."""
+        if room.pool.time_slice is None or job.group in self.gangs:
+            return
+        held = slots_held(room, job)
+        mine = held[job.submitter]
+        protected = {other.name: until for until, other in room.protections}
+        for other in room.running(job.project):
+            end = self._slice_ends(job, other, room)
+            protection = protected.get(other.name, end)
+            if _vies(other, job) and held[other.submitter] > mine and end and protection:
+                yield other, max(end, protection)
 
     def _in_pool(self, job: Job, room: PoolRoom, drains: Job | None) -> Eviction | None:
         name = room.pool.name
@@ -76,7 +83,9 @@ class Slices:
         options = [
             each for each in self._over(job, room) if drains is None or _is_like(drains, each)
         ]
-        held = slots_held(room, job) if options else Counter[str]()
+        if not options:
+            return None
+        mine, held = slots_held(room, job)[job.submitter], self._held_for_a_slice(job, room)
         missing = room.missing(job, self.entitled) if drains is None else job.demand
         lacks = Lacks(
             Lack(missing=missing, gives=lambda stake: stake.frees(name)),
@@ -87,7 +96,7 @@ class Slices:
         )
         chosen: list[Stake] = []
         while not lacks.met_by(chosen):
-            options = [each for each in options if _more(held, each.jobs[0], job)]
+            options = [each for each in options if held[each.jobs[0].submitter] > mine]
             if not options:
                 return None
             first = min(options, key=lambda each: _order(held, each))
@@ -106,6 +115,15 @@ class Slices:
                 found.append(stake)
         return found
 
+    def _held_for_a_slice(self, job: Job, room: PoolRoom) -> Counter[str]:
+        """By user, the slots of the job's project and rank there that are past their slice."""
+        held: Counter[str] = Counter()
+        for other in room.running(job.project):
+            end = self._slice_ends(job, other, room)
+            if rank(other) == rank(job) and end is not None and end <= self.now:
+                held[other.submitter] += other.demand.slots
+        return held
+
     def _slice_ends(self, job: Job, other: Job, room: PoolRoom) -> int | None:
         """From its start on, or from the moment at which the job's own user yielded."""
         since = other.attempt.running_since if other.attempt else None
@@ -116,10 +134,8 @@ class Slices:
 
     def _yields(self, other: Job, job: Job) -> bool:
         """Whether the running job is one that would ever yield to this one."""
-        if other.group in self.gangs or not (other.evictable and other.checkpoints):
-            return False
-        alike = other.project == job.project and rank(other) == rank(job)
-        return alike and other.submitter != job.submitter
+        able = other.evictable and other.checkpoints and other.group not in self.gangs
+        return able and _vies(other, job)
 
 
 def slots_held(room: PoolRoom, job: Job) -> Counter[str]:
@@ -159,8 +175,10 @@ def _is_like(drains: Job, stake: Stake) -> bool:
     return alike and other.submitter == drains.submitter
 
 
-def _more(held: Counter[str], other: Job, job: Job) -> bool:
-    return held[other.submitter] > held[job.submitter]
+def _vies(other: Job, job: Job) -> bool:
+    """Whether the two take turns, if slices let them."""
+    alike = other.project == job.project and rank(other) == rank(job)
+    return alike and other.submitter != job.submitter
 
 
 def _order(held: Counter[str], stake: Stake) -> tuple[object, ...]:
