@@ -95,6 +95,9 @@ def on_training_event(event: Event, context: Any) -> dict[str, Any]:
         seen = observation_of_event(event, at=clock.now())
     except NotUnderstood as error:
         return put_away(event, str(error))
+    if seen.odd:
+        logger.warning("part of this event is odd", job=seen.training_job, odd=seen.odd)
+        count("Odd")
     if ignored := manager().observe(seen):
         logger.info("this event changes nothing", job=seen.training_job, why=ignored)
         count("Ignored")

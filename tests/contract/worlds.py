@@ -175,7 +175,13 @@ attempts = st.builds(
     artifact=_texts,
     checkpoints=_texts,
 )
-claims = st.builds(Claim, pool=_names, amount=_demands, since=_moments)
+claims = st.builds(
+    Claim,
+    pool=_names,
+    amount=_demands,
+    since=_moments,
+    priority_class=_names | st.just(""),
+)
 
 
 @st.composite
@@ -202,6 +208,9 @@ def jobs(draw: st.DrawFn, state: JobState | None = None) -> Job:
         workload=draw(st.sampled_from(Workload)),
         priority_class=draw(_names | st.just("")),
         ran_before_class=draw(_counts),
+        admitted_class=draw(_names | st.just("")),
+        auto=draw(st.booleans()),
+        checkpoints=draw(st.booleans()),
         submitter=draw(_texts),
         attempts=draw(_counts),
         evictions=draw(_counts),

@@ -13,6 +13,7 @@ SlotQError
 from __future__ import annotations
 
 from slotq_core.errors import (
+    ClassNotAllowed,
     InvalidRequest,
     NameTaken,
     NeverFits,
@@ -25,6 +26,7 @@ from slotq_core.errors import (
 
 __all__ = [
     "CannotReach",
+    "ClassNotAllowed",
     "InvalidRequest",
     "NameTaken",
     "NeverFits",

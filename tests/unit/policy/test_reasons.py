@@ -21,6 +21,7 @@ from slotq_core.model import (
     Snapshot,
     StopCause,
     StopOrder,
+    User,
 )
 from slotq_core.policy.cycle import plan
 from slotq_core.wire import reason_view
@@ -73,6 +74,7 @@ class Case:
     groups: tuple[Group, ...] = ()
     job: Job = field(default_factory=lambda: waits("job"))
     scheduler: SchedulerSettings | None = None
+    users: tuple[User, ...] = ()
     reason: reasons.Reason
     text: str
     wake_at: int | None = None
@@ -260,6 +262,60 @@ CASES = [
 ]
 
 
+ANN = User(name="ann", limits={"p": {"HIGH": 2, "LOW": 1}})
+CASES += [
+    Case(
+        sentence="its user may hold no more",
+        pools=(pool(slots=8),),
+        users=(ANN,),
+        active=(runs("a", priority_class="HIGH", priority=30, submitter="ann"),),
+        job=waits("job", priority_class="HIGH", priority=30, slots=2, submitter="ann"),
+        reason=reasons.UserLimitReached(
+            pool="p", needed=2, user="ann", priority_class="HIGH", used=1, limit=2
+        ),
+        text="needs 2 slots; user ann holds 1 of its limit 2 for HIGH in pool p",
+    ),
+    Case(
+        sentence="its user has room in no class for an AUTO job",
+        pools=(pool(slots=8),),
+        users=(ANN,),
+        active=(
+            runs("a", priority_class="HIGH", submitter="ann"),
+            runs("b", priority_class="LOW", submitter="ann"),
+        ),
+        job=waits("job", priority_class="AUTO", auto=True, slots=2, submitter="ann"),
+        reason=reasons.UserLimitReached(
+            pool="p", needed=2, user="ann", priority_class="HIGH", used=1, limit=2
+        ),
+        text="needs 2 slots; user ann holds 1 of its limit 2 for HIGH in pool p",
+    ),
+    Case(
+        sentence="its user may not choose its class any more",
+        users=(ANN,),
+        job=waits("job", priority_class="NORMAL", priority=10, submitter="ann"),
+        reason=reasons.ClassNotAllowed(pool="p", user="ann", priority_class="NORMAL"),
+        text="user ann may hold no slots for NORMAL in pool p",
+    ),
+    Case(
+        sentence="its number is no class's value",
+        users=(ANN,),
+        job=waits("job", priority=7, submitter="ann"),
+        reason=reasons.ClassNotAllowed(pool="p", user="ann", priority_class=""),
+        text="user ann may hold no slots for a number that is no class's value in pool p",
+    ),
+    Case(
+        sentence="another user's time slice is not over yet",
+        pools=(pool(slots=1, time_slice=60_000),),
+        active=(runs("a", submitter="ann", since=20_000),),
+        job=waits("job", submitter="bob"),
+        reason=reasons.TurnComes(pool="p", needed=1, free=0, until=NOW + 40_000),
+        text="needs 1 slot; pool p has 0 free, and the first time slice there that ends for it "
+        "does so at 1970-01-01T00:17:20.000Z",
+        wake_at=NOW + 40_000,
+    ),
+]
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.sentence)
 def test_reason(case: Case) -> None:
     snapshot = Snapshot(
@@ -268,6 +324,7 @@ def test_reason(case: Case) -> None:
         waiting=(*case.others, case.job),
         groups=case.groups,
         scheduler=case.scheduler,
+        users=case.users,
     )
     planned = plan(snapshot, NOW)
     assert planned.reasons[case.job.name] == case.reason

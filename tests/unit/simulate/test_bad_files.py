@@ -155,6 +155,13 @@ CASES = [
     (POOL + "jobs: [{name: j, running_since: -5, pool: p, fails: [5]}]", 2, "jobs[0].fails[0]",
      "later than that"),
     (POOL + "jobs: [{name: j, submit_at: 0, retries: -1}]", 2, "jobs[0].retries", "from 0"),
+    # groups
+    (POOL + JOB + "groups: [{name: g}]", 3, "groups[0].name", "no job is a member of 'g'"),
+    (POOL + "groups: [{name: g, mandatory: [x]}]\njobs: [{name: j, submit_at: 0, group: g}]", 2,
+     "groups[0].mandatory[0]", "'x' is no member; the members are j"),
+    (POOL + "groups: [{name: g, min_members: 2}]\njobs: [{name: j, submit_at: 0, group: g}]", 2,
+     "groups[0].min_members", "1 members, fewer than 2"),
+    (POOL + "jobs: [{name: j, submit_at: 0, group: g}]", 2, "jobs[0].group", "no group 'g'"),
     # expectations
     (POOL + JOB + "expect: [{states: {j: running}}]", 3, "expect[0].at", "this key is needed"),
     (POOL + JOB + "expect: [{at: later}]", 3, "expect[0].at", "a number of seconds, or end"),

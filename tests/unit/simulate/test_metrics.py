@@ -184,6 +184,14 @@ def test_slot_seconds_are_of_slots_whatever_else_is_held():
     assert found.by_priority["0"].slot_seconds == 20
 
 
+def test_a_job_in_parts_holds_slots_in_each_of_its_pools():
+    """1 of 2 slots of p and 3 of 4 of q for 10 s."""
+    pools = [pool(2), {"name": "q", "capacity": 4}]
+    found = figures(pools=pools, jobs=[job("a", parts={"p": 1, "q": 3}, runtime=10)])
+    assert found.utilisation == round(4 / 6, 4)
+    assert found.by_priority["0"].slot_seconds == 40
+
+
 def test_by_project_and_by_priority():
     found = figures(
         pools=[pool(1)],

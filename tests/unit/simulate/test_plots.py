@@ -72,6 +72,14 @@ def test_a_page_says_what_is_in_it(tmp_path):
     assert not re.search(r"""(src|href)=["'](?!#)""", page), "it needs nothing but itself"
 
 
+def test_a_bar_says_where_its_attempt_runs(tmp_path):
+    pools = [{"name": "p", "capacity": 3}, {"name": "q", "capacity": 3}]
+    alone = {"name": "alone", "submit_at": 0, "pools": ["q"], "runtime": 9}
+    parts = {"name": "parts", "submit_at": 0, "parts": {"p": 1, "q": 2}, "runtime": 9}
+    said = texts(picture(tmp_path, {"pools": pools, "jobs": [alone, parts]}))
+    assert {"q", "p+q"} <= said
+
+
 def test_the_same_run_gives_the_same_page(tmp_path):
     assert picture(tmp_path, WORLD) == picture(tmp_path, WORLD)
 

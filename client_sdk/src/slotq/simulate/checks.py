@@ -10,7 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from slotq.simulate.faults import Fault, Loc, listed
-from slotq.simulate.sections import DepartmentSpec, ProjectSpec
+from slotq.simulate.sections import DepartmentSpec, ProjectSpec, UserGroupSpec, UserSpec
 from slotq_core import model
 from slotq_core.policy.dependencies import circle
 
@@ -19,7 +19,16 @@ if TYPE_CHECKING:
 
 Check = Callable[["Scenario"], Iterable[Fault]]
 
-NAMED = ("pools", "projects", "departments", "classes", "groups", "jobs")
+NAMED = (
+    "pools",
+    "projects",
+    "departments",
+    "classes",
+    "users",
+    "user_groups",
+    "groups",
+    "jobs",
+)
 """The sections whose entries have names, each of them once."""
 
 STATES = (*(state.value for state in model.JobState), "refused", "not submitted")
@@ -56,7 +65,9 @@ def classes_demote_downwards(scenario: Scenario) -> Iterator[Fault]:
         where = ("classes", place, "demote_to")
         if not each.demote_to:
             continue
-        if each.demote_to not in classes:
+        if model.AUTO in (each.name, each.demote_to):
+            yield Fault(where, "AUTO is settled at each admission: nothing demotes to or from it")
+        elif each.demote_to not in classes:
             yield _unknown(where, "class", each.demote_to, classes)
         elif circle := _circle(each.name, lambda name: classes[name].demote_to, classes):
             yield Fault(where, f"classes demote in a circle: {' -> '.join(circle)}")
@@ -80,7 +91,7 @@ def jobs_name_pools_that_there_are(scenario: Scenario) -> Iterator[Fault]:
 
 def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
     projects = {project.name for project in scenario.projects}
-    classes = {each.name for each in scenario.classes}
+    classes = {*scenario.known_classes, model.AUTO}
     groups = {group.name for group in scenario.groups}
     for place, job in enumerate(scenario.jobs):
         if job.project is not None and job.project not in projects:
@@ -89,6 +100,34 @@ def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
             yield _unknown(("jobs", place, "priority"), "class", job.priority, classes)
         if job.group is not None and job.group not in groups:
             yield _unknown(("jobs", place, "group"), "group", job.group, groups)
+
+
+def limits_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
+    groups = {group.name for group in scenario.user_groups}
+    for place, user in enumerate(scenario.users):
+        for index, name in enumerate(user.groups):
+            if name not in groups:
+                yield _unknown(("users", place, "groups", index), "user group", name, groups)
+    owners: dict[str, Sequence[UserSpec | UserGroupSpec]] = {
+        "users": scenario.users,
+        "user_groups": scenario.user_groups,
+    }
+    for section, entries in owners.items():
+        for place, entry in enumerate(entries):
+            where = (section, place, "limits")
+            for pool, limits in entry.limits.items():
+                if pool not in scenario.pool_names:
+                    yield _unknown((*where, pool), "pool", pool, scenario.pool_names)
+                for its in limits:
+                    if its not in scenario.known_classes:
+                        yield _unknown((*where, pool, its), "class", its, scenario.known_classes)
+
+
+def turns_come_to_an_end(scenario: Scenario) -> Iterator[Fault]:
+    """With time slices, jobs that run for ever take turns for ever."""
+    sliced = any(pool.time_slice is not None for pool in scenario.pools)
+    if sliced and scenario.until is None and any(job.runtime is None for job in scenario.jobs):
+        yield Fault((), "until is needed: with time slices, jobs without runtime never rest")
 
 
 def changes_are_of_what_there_is(scenario: Scenario) -> Iterator[Fault]:
@@ -223,6 +262,8 @@ CHECKS: tuple[Check, ...] = (
     classes_demote_downwards,
     jobs_name_pools_that_there_are,
     jobs_name_what_there_is,
+    limits_name_what_there_is,
+    turns_come_to_an_end,
     changes_are_of_what_there_is,
     groups_are_whole,
     dependencies_end,

@@ -13,14 +13,25 @@ from slotq.simulate.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.sections import JobSpec
 from slotq_core.errors import Refused
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, AttemptOutcome, Group, Job, JobState, Snapshot
-from slotq_core.policy.admission import admit, check_gang
+from slotq_core.model import (
+    Attempt,
+    AttemptOutcome,
+    Group,
+    Job,
+    JobState,
+    Snapshot,
+    Yielded,
+)
+from slotq_core.policy.admission import admit, check_gang, classed
 from slotq_core.policy.apply import cancelled, steps
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.demote import admitted_in
 from slotq_core.policy.dependencies import consequences
 from slotq_core.policy.health import after_a_start, after_capacity_error
 from slotq_core.policy.plan import Plan
 from slotq_core.policy.retry import Ending, after_end
+from slotq_core.policy.slices import after_yield
+from slotq_core.policy.users import UserBooks
 
 USER_CANCEL = "its user"
 
@@ -54,6 +65,7 @@ class _World:
         self._scenario = scenario
         self._watch = watch
         self._configuration = scenario.configuration()
+        self._rights = scenario.rights
         self._pools = {pool.name: pool for pool in self._configuration.pools}
         self._changes = list(scenario.changes())
         self._stop_time = {spec.name: spec.stop_seconds for spec in scenario.pools}
@@ -63,6 +75,7 @@ class _World:
         """Every job that has been accepted and has not ended."""
         self._groups = {group.name: group for group in self._configuration.groups}
         self._refused = refused_gangs(scenario)
+        self._yields: tuple[Yielded, ...] = ()
         self._followers = followers_of(scenario)
         self._states = {spec.name: JobState.PENDING for spec in scenario.jobs}
         """Of every job of the file, submitted yet or not, until it is refused."""
@@ -70,6 +83,7 @@ class _World:
         self.record = Record()
 
     def run(self) -> Record:
+        self._jobs.update((job.name, job) for job in running_jobs(self._scenario))
         for number, (t, pool, _) in enumerate(self._changes):
             self._push(t, Due.CHANGE, pool, number)
         for spec in self._scenario.jobs:
@@ -87,8 +101,7 @@ class _World:
 
     def _announce(self, spec: JobSpec) -> None:
         if spec.running_since is not None:
-            job = running_job(spec, self._scenario)
-            self._jobs[job.name] = job
+            job = self._jobs[spec.name]
             self.record.begin(job)
             self._push_end(job)
         elif spec.submit_at is not None:
@@ -118,6 +131,7 @@ class _World:
                 submitter=spec.user,
                 now=now,
                 states=self._states,
+                rights=self._rights,
             )
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
@@ -211,6 +225,7 @@ class _World:
             self._configuration,
             pools=tuple(self._pools.values()),
             groups=tuple(self._groups.values()),
+            yields=self._yields,
             active=tuple(job for job in jobs if job.active),
             waiting=tuple(job for job in jobs if job.waits),
             due=tuple(job for job in jobs if job.not_before is not None),
@@ -223,6 +238,7 @@ class _World:
 
     def _keep(self, before: Job | None, after: Job, now: int) -> None:
         self.record.change(before, after, now)
+        self._yields = after_yield(self._yields, before, after, now)
         self._states[after.name] = after.state
         self._jobs.pop(after.name, None)  # So that they stand in the order of their last changes.
         if after.terminal:
@@ -288,8 +304,25 @@ def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
     return found
 
 
-def running_job(spec: JobSpec, scenario: Scenario) -> Job:
-    """A job that runs already when the scenario begins."""
+def running_jobs(scenario: Scenario) -> list[Job]:
+    """What runs already when the scenario begins, in the file's order; what is AUTO, in the class
+    in which its user then had room (else in the lowest)."""
+    books = UserBooks(scenario.configuration())
+    found = []
+    for spec in scenario.jobs:
+        if spec.running_since is None or spec.at is None:
+            continue
+        job = classed(_running(spec, scenario), books)
+        if job.auto:
+            waiting = replace(job, attempt=None)
+            its = books.admits_in(waiting, spec.at) or list(books.classes)[-1]
+            job = admitted_in(job, books.classes[its], books.classes)
+        books.take(job, spec.at)
+        found.append(job)
+    return found
+
+
+def _running(spec: JobSpec, scenario: Scenario) -> Job:
     assert spec.running_since is not None and spec.at is not None
     attempt = Attempt(
         number=1,
@@ -306,7 +339,8 @@ def running_job(spec: JobSpec, scenario: Scenario) -> Job:
         name=spec.name,
         state=JobState.RUNNING,
         priority=scenario.priority_of(spec),
-        priority_class=spec.priority if isinstance(spec.priority, str) else "",
+        priority_class=scenario.class_of(spec),
+        checkpoints=spec.checkpoint,
         entry_time=entry,
         changed_at=spec.running_since,
         demand=spec.needed,

@@ -139,6 +139,19 @@ def _quota(value: object) -> int | dict[str, Any]:
     return dict(value)
 
 
+def _limits(value: object) -> dict[str, dict[str, int]]:
+    if not isinstance(value, dict):
+        raise ValueError(f"limits by pool and class are needed, not {said(value)}")
+    _each(value, lambda _: _by_class)
+    return dict(value)
+
+
+def _by_class(value: object) -> None:
+    if not isinstance(value, dict):
+        raise ValueError(f"slots by class are needed: {{HIGH: 4, …}}, not {said(value)}")
+    _each(value, lambda _: _whole(0, MOST))
+
+
 def _each(values: dict[Any, Any], check_of: Callable[[str], Callable[[object], object]]) -> None:
     """Check every value of a map by its key. A fault is told at its own key."""
     faults: list[Fault] = []
@@ -185,6 +198,8 @@ Amounts = Annotated[Demand, PlainValidator(_vector(1, 0))]
 """The new capacity of some resources."""
 Use = Annotated[Demand, PlainValidator(_vector(0, 0))]
 """What is in use of a pool."""
+Limits = Annotated[dict[str, dict[str, int]], BeforeValidator(_limits)]
+"""`{p5: {HIGH: 4}}`: slots by pool and class."""
 Quota = Annotated[int | dict[str, Any], BeforeValidator(_quota)]
 """`4` (slots over all pools together), `{slots: 4, gpus: 16}` (so too), `{p5: 4}` or
 `{p5: {slots: 4, gpus: 16}}` (pool by pool). `scenario.amounts` tells them apart."""

@@ -15,7 +15,7 @@ from slotq.local.knobs import Knobs
 from slotq.local.plane import Event, Plane
 from slotq.local.plane_client import PlaneClient
 from slotq.local.virtual import VirtualClock, VirtualRunner, Work
-from slotq.simulate.engine import USER_CANCEL, Due, refused_gangs, running_job, with_ended
+from slotq.simulate.engine import USER_CANCEL, Due, refused_gangs, running_jobs, with_ended
 from slotq.simulate.fates import SCRIPT, fate_of
 from slotq.simulate.record import Record
 from slotq.simulate.scenario import INSTANCE_TYPE, Scenario, ScenarioError
@@ -26,8 +26,10 @@ from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
-from slotq_core.model import Job, JobState, Snapshot
+from slotq_core.model import Job, JobState, Snapshot, Yielded
+from slotq_core.policy.lines import by_user
 from slotq_core.policy.retry import Ending
+from slotq_core.policy.slices import after_yield
 from slotq_core.ports import Change, Notifier, Request, Store, World
 
 
@@ -63,15 +65,17 @@ class _Recording:
     ) -> None:
         self._store, self._record, self._clock = store, record, clock
         self._configuration = scenario.configuration()
+        self._yields: tuple[Yielded, ...] = ()
         self._groups = {group.name: group for group in self._configuration.groups}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def load(self, now: int) -> World:
-        """With the scenario's projects, classes and groups, which no store keeps yet: so all that
-        waits, not only heads that were chosen without them."""
-        if self._configuration == Snapshot(pools=self._configuration.pools):
+        """With the scenario's projects, classes, users and groups, which no store keeps yet: so all
+        that waits, not only heads that were chosen without them."""
+        bare = self._configuration == Snapshot(pools=self._configuration.pools)
+        if bare and not by_user(self._configuration):
             return self._store.load(now)
         world = self._store.load_all(now)
         seen = world.snapshot
@@ -82,6 +86,7 @@ class _Recording:
             waiting=seen.waiting,
             due=seen.due,
             groups=tuple(self._groups.values()),
+            yields=self._yields,
         )
         return replace(world, snapshot=snapshot)
 
@@ -93,9 +98,10 @@ class _Recording:
     def commit(
         self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
     ) -> tuple[Job, ...]:
-        jobs = self._store.commit(changes, seen=seen)
+        jobs, now = self._store.commit(changes, seen=seen), self._clock.now()
         for change, job in zip(changes, jobs, strict=True):
-            self._record.change(change.before, job, self._clock.now())
+            self._record.change(change.before, job, now)
+            self._yields = after_yield(self._yields, change.before, job, now)
             if job.terminal:
                 self._groups.update(with_ended(self._groups, job))
         return jobs
@@ -123,6 +129,7 @@ class _Live:
         self._scenario = scenario
         self._specs = {spec.name: spec for spec in scenario.jobs}
         self._refused = refused_gangs(scenario)
+        self._running = {job.name: job for job in running_jobs(scenario)}
         self._due: list[tuple[int, Due, str, int]] = []
         moments = [spec.running_since or spec.submit_at or 0 for spec in scenario.jobs]
         self._clock = VirtualClock(min([0, *moments]))
@@ -147,6 +154,7 @@ class _Live:
             training=self._training,
             clock=self._clock,
             notifier=_Silent(),
+            rights=scenario.rights,
         )
 
     def run(self) -> Record:
@@ -215,7 +223,7 @@ class _Live:
 
     def _begin_running(self, spec: JobSpec) -> None:
         """Put a running job into the store and the plane, past the queue and the record."""
-        running = running_job(spec, self._scenario)
+        running = self._running[spec.name]
         attempt = replace(running.attempt, running_since=None) if running.attempt else None
         bare = replace(running, state=JobState.PENDING, attempt=None, attempts=0)
         pending = self._store.submit(bare, _request(spec))

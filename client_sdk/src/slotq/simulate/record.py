@@ -13,6 +13,9 @@ from slotq_core.model import Job, JobState, StopCause
 
 REFUSED = "refused"
 
+_STOPS: dict[StopCause | None, str] = {StopCause.EVICTED: "evict", StopCause.YIELDED: "yield"}
+"""The events that are evictions, by what was decided."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
@@ -20,7 +23,7 @@ class Event:
 
     t: int
     event: str
-    """submit, refuse, start, evict, stopped, complete, fail, cancel, demote."""
+    """submit, refuse, start, evict, yield, stopped, complete, fail, cancel, demote."""
     job: str
     pool: str | None = None
     reason: str = ""
@@ -88,7 +91,7 @@ class Record:
             self.events.append(Event(t=t, event=event, job=after.name, pool=pool, reason=reason))
             if event == "start":
                 self._starts[after.name].append(t)
-            elif event == "evict":
+            elif event in _STOPS.values():
                 self._evictions[after.name].append(t)
         self._follow(after, t)
 
@@ -140,8 +143,7 @@ def _events(before: Job | None, after: Job) -> list[tuple[str, str]]:
     if before is None:
         return [("submit", "")]
     if _stop_cause(after) is not _stop_cause(before) and _stop_cause(after):
-        cause = "evict" if _stop_cause(after) is StopCause.EVICTED else "cancel"
-        return [(cause, after.message)]
+        return [(_STOPS.get(_stop_cause(after), "cancel"), after.message)]
     if before.state is after.state:
         demoted = after.priority_class != before.priority_class
         return [("demote", f"now {after.priority_class}")] if demoted else []

@@ -29,9 +29,13 @@ from slotq.simulate.sections import (
     ProjectSpec,
     SchedulerSpec,
     Section,
+    UserGroupSpec,
+    UserSpec,
 )
 from slotq.simulate.trace import Trace
 from slotq_core import model
+from slotq_core.policy.classes import Classes, classes_of
+from slotq_core.policy.users import Rights
 
 __all__ = [
     "DEFAULT_PROJECT",
@@ -60,6 +64,8 @@ SECTIONS: dict[str, type[Section]] = {
     "projects": ProjectSpec,
     "departments": DepartmentSpec,
     "classes": ClassSpec,
+    "users": UserSpec,
+    "user_groups": UserGroupSpec,
     "scheduler": SchedulerSpec,
     "groups": GroupSpec,
     "jobs": JobSpec,
@@ -72,6 +78,8 @@ class Scenario(Section):
     projects: tuple[ProjectSpec, ...] = ()
     departments: tuple[DepartmentSpec, ...] = ()
     classes: tuple[ClassSpec, ...] = ()
+    users: tuple[UserSpec, ...] = ()
+    user_groups: tuple[UserGroupSpec, ...] = ()
     scheduler: SchedulerSpec = SchedulerSpec()
     groups: tuple[GroupSpec, ...] = ()
     jobs: tuple[JobSpec, ...] = ()
@@ -115,12 +123,28 @@ class Scenario(Section):
         return tuple({"slots": 0, **{name: 0 for pool in self.pools for name in pool.capacity}})
 
     @cached_property
-    def _values(self) -> dict[str, int]:
-        return {each.name: each.value for each in self.classes}
+    def known_classes(self) -> Classes:
+        """Those configured, else HFAI's; without AUTO."""
+        return classes_of(each.priority_class() for each in self.classes)
+
+    @property
+    def rights(self) -> Rights:
+        """What a submission is held against."""
+        world = self.configuration()
+        return Rights(world.classes, world.users, world.user_groups)
+
+    def class_of(self, job: JobSpec) -> str:
+        """The class that the job names, or has where it names none; empty: a number."""
+        if job.priority is None:
+            return model.AUTO if self.classes else ""
+        return job.priority if isinstance(job.priority, str) else ""
 
     def priority_of(self, job: JobSpec) -> int:
         """The number that the job's priority stands for."""
-        return job.priority if isinstance(job.priority, int) else self._values[job.priority]
+        its = self.class_of(job)
+        if not its:
+            return job.priority if isinstance(job.priority, int) else 0
+        return model.AUTO_VALUE if its == model.AUTO else self.known_classes[its].value
 
     def configuration(self) -> model.Snapshot:
         """The world before any job is in it."""
@@ -129,6 +153,8 @@ class Scenario(Section):
             projects=tuple(self._project(spec) for spec in self.projects),
             departments=tuple(self._department(spec) for spec in self.departments),
             classes=tuple(spec.priority_class() for spec in self.classes),
+            users=tuple(spec.user() for spec in self.users),
+            user_groups=tuple(spec.group() for spec in self.user_groups),
             scheduler=self.scheduler.settings(),
             groups=tuple(self._group(spec) for spec in self.groups),
         )
@@ -146,13 +172,14 @@ class Scenario(Section):
             pools=tuple(job.parts) or job.pools or self.pool_names,
             parts=tuple(job.parts.items()),
             priority=self.priority_of(job),
-            priority_class=job.priority if isinstance(job.priority, str) else "",
+            priority_class=self.class_of(job),
             preemptible=job.preemptible,
             min_runtime=job.min_runtime,
             retries=job.retries,
             workload=job.workload,
             project=job.project or "",
             group=job.group or "",
+            checkpoints=job.checkpoint,
             after=job.after,
         )
 
@@ -244,4 +271,6 @@ def _pool(spec: PoolSpec) -> model.Pool:
         reserve_after=spec.reserve_after,
         min_runtime=spec.min_runtime,
         max_min_runtime=spec.max_min_runtime,
+        time_slice=spec.time_slice,
+        consolidate=spec.consolidate,
     )

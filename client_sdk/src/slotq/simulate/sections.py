@@ -20,6 +20,7 @@ from slotq.simulate.fields import (
     Duration,
     Failure,
     Flag,
+    Limits,
     MaybeName,
     Moment,
     Name,
@@ -84,6 +85,8 @@ class PoolSpec(Section):
     reserve_after: Duration | None = None
     min_runtime: Duration = 0
     max_min_runtime: Duration = 0
+    time_slice: Period | None = None
+    consolidate: Flag = False
 
 
 class DepartmentSpec(Section):
@@ -115,6 +118,26 @@ class ClassSpec(Section):
 
     def priority_class(self) -> model.PriorityClass:
         return model.PriorityClass(**self.model_dump())
+
+
+class UserGroupSpec(Section):
+    """Users who may each hold as much."""
+
+    name: Name
+    limits: Limits = {}
+
+    def group(self) -> model.UserGroup:
+        return model.UserGroup(name=self.name, limits=self.limits)
+
+
+class UserSpec(Section):
+    name: Name
+    limits: Limits = {}
+    groups: tuple[Name, ...] = ()
+    """The user groups that it is in."""
+
+    def user(self) -> model.User:
+        return model.User(name=self.name, limits=self.limits, groups=self.groups)
 
 
 class SchedulerSpec(Section):
@@ -163,7 +186,8 @@ class JobSpec(Section):
     after: tuple[Name, ...] = ()
     """Jobs that have to complete before it."""
     workload: Annotated[model.Workload, Field(alias="class")] = model.Workload.TRAINING
-    priority: Priority = 0
+    priority: Priority | None = None
+    """None: AUTO where there are classes, else 0."""
     slots: Positive = 1
     demand: Vector | None = None
     pools: tuple[Name, ...] = ()

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from slotq_core import wire
 from slotq_core.errors import (
+    ClassNotAllowed,
     Conflict,
     InvalidRequest,
     NameTaken,
@@ -32,6 +33,7 @@ from slotq_core.ports import Finding
 STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
     InvalidRequest: HTTPStatus.BAD_REQUEST,
     NeverFits: HTTPStatus.BAD_REQUEST,
+    ClassNotAllowed: HTTPStatus.BAD_REQUEST,
     NoSuchJob: HTTPStatus.NOT_FOUND,
     NameTaken: HTTPStatus.CONFLICT,
     TooLate: HTTPStatus.CONFLICT,

@@ -4,6 +4,7 @@ SlotQError
 ├── Refused               the caller's request cannot be taken: say what to change
 │   ├── InvalidRequest    a field is malformed, unknown or out of range (HTTP 400)
 │   ├── NeverFits         no acceptable pool could hold the job even if it were empty (400)
+│   ├── ClassNotAllowed   its user may hold no slots in that priority class (400)
 │   ├── NameTaken         another job or training job has that name (409)
 │   ├── TooLate           the job has ended, or moved on while we looked (409)
 │   └── NoSuchJob         (404)
@@ -43,6 +44,10 @@ class InvalidRequest(Refused):
 
 class NeverFits(Refused):
     code = "never_fits"
+
+
+class ClassNotAllowed(Refused):
+    code = "class_not_allowed"
 
 
 class NameTaken(Refused):

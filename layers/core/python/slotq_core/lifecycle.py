@@ -22,6 +22,8 @@ from dataclasses import replace
 from slotq_core.errors import IllegalTransition
 from slotq_core.model import (
     ACTIVE_STATES,
+    AUTO,
+    AUTO_VALUE,
     TERMINAL_STATES,
     WAITING_STATES,
     Job,
@@ -72,8 +74,8 @@ def move(job: Job, state: JobState, *, at: int, **fields: object) -> Job:
     """The job in its next state, with further fields changed; the only way a state changes.
 
     What belongs to one kind of state goes with it: a claim ends when the job stops waiting, a
-    back-off's time with the back-off, the live attempt with the active states. Raises
-    IllegalTransition.
+    back-off's time with the back-off, the live attempt with the active states, and with them an
+    AUTO job's class. Raises IllegalTransition.
     """
     kept: dict[str, object] = {"state": state, "changed_at": at, "cause": ""}
     if state not in WAITING_STATES:
@@ -82,6 +84,8 @@ def move(job: Job, state: JobState, *, at: int, **fields: object) -> Job:
         kept["not_before"] = None
     if state not in ACTIVE_STATES:
         kept["attempt"] = None
+    if job.auto and state in _WAITS_AGAIN:
+        kept |= {"priority": AUTO_VALUE, "priority_class": AUTO, "admitted_class": ""}
     after: Job = replace(job, **(kept | fields))  # type: ignore[arg-type]
     check(job, after)
     return after

@@ -24,10 +24,11 @@ from slotq_core.errors import (
 from slotq_core.explaining import PoolStatus, Status
 from slotq_core.model import Job, JobState, StopCause, Submission
 from slotq_core.poison import Nowhere, Poisons
-from slotq_core.policy.admission import admit
+from slotq_core.policy.admission import NO_RIGHTS, admit
 from slotq_core.policy.apply import Step, cancelled, pools_touched, steps
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Decision
+from slotq_core.policy.users import Rights
 from slotq_core.ports import (
     Change,
     Clock,
@@ -86,7 +87,10 @@ class QueueManager:
         clock: Clock,
         notifier: Notifier,
         dead_letters: DeadLetters | None = None,
+        rights: Rights = NO_RIGHTS,
     ) -> None:
+        """`rights`: what users may hold, and the classes there are."""
+        self._rights = rights
         self._store = store
         self._training = training
         self._clock = clock
@@ -99,12 +103,12 @@ class QueueManager:
         """Keep the job; once this has returned it is not lost. A pass follows on its own.
 
         The same submission again, while the job lives, is answered with the job as it is. Raises
-        InvalidRequest, NeverFits or NameTaken; then nothing is stored.
+        InvalidRequest, NeverFits, ClassNotAllowed or NameTaken; then nothing is stored.
         """
         known = self._store.job(submission.name)
         if known is None:
             pools, now = self._store.pools(), self._clock.now()
-            job = admit(submission, pools, submitter=submitter, now=now)
+            job = admit(submission, pools, submitter=submitter, now=now, rights=self._rights)
             self._refuse_foreign(submission.name)
             try:
                 known = self._store.submit(job, request)

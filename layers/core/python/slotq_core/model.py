@@ -13,6 +13,8 @@ from enum import StrEnum
 
 __all__ = [
     "ACTIVE_STATES",
+    "AUTO",
+    "AUTO_VALUE",
     "EVERYWHERE",
     "HEALTHY",
     "TERMINAL_STATES",
@@ -38,7 +40,11 @@ __all__ = [
     "StopCause",
     "StopOrder",
     "Submission",
+    "User",
+    "UserGroup",
+    "UserLimits",
     "Workload",
+    "Yielded",
 ]
 
 
@@ -206,8 +212,14 @@ class Pool:
     """The most that a job's own `min_runtime` counts here."""
     pending_timeout: int | None = None
     """How long SageMaker may look for instances before the attempt is given up; None: for ever."""
+    consolidate: bool = False
+    """Whether what runs here may move to another pool that it accepts, for a job that starts by
+    it."""
     count_foreign: bool = False
     """Whether training jobs outside the queue count against this pool."""
+    time_slice: int | None = None
+    """How long an attempt runs before it yields to a job of equal rank of another user who holds
+    fewer slots (ms); None: for as long as it likes."""
     state: PoolState = PoolState.ACTIVE
     health: PoolHealth = field(default_factory=lambda: HEALTHY)
     """What the queue has learned of the pool; kept apart from its configuration."""
@@ -294,6 +306,48 @@ class PriorityClass:
     """How much running time, over all attempts, a job has in this class (ms)."""
 
 
+AUTO = "AUTO"
+"""The class of a job that takes the highest class in which its user has room."""
+AUTO_VALUE = -1
+"""What a waiting AUTO job shows as its priority (HFAI's). It waits below every class all the same:
+`policy.order`."""
+
+UserLimits = Mapping[str, Mapping[str, int]]
+"""Slots that a user may hold, by pool and by class. A pool that is not there has no limit; a class
+that is missing in a pool that is there has no slots."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UserGroup:
+    """Users with limits in common: each of its members may hold that much."""
+
+    name: str
+    limits: UserLimits = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class User:
+    """Who submits jobs, and how many slots they may hold."""
+
+    name: str
+    """As in `Job.submitter`."""
+    limits: UserLimits = field(default_factory=dict)
+    """Personal limits: each beats those of the groups for that pool and class."""
+    groups: tuple[str, ...] = ()
+    """The user groups that it is in: the largest of their limits counts."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Yielded:
+    """When a user's job last yielded to a time slice: all that this user's waiting jobs of that
+    rank count as having entered just after it."""
+
+    user: str
+    workload: Workload
+    priority: int
+    at: int
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
     """Jobs submitted together: a gang, whose jobs start together, over all their pools, or not at
@@ -337,6 +391,8 @@ class StopCause(StrEnum):
     """Who wants an attempt to end."""
 
     EVICTED = "evicted"
+    YIELDED = "yielded"
+    """Evicted too: its time slice was over, and it was another user's turn."""
     CANCELLED = "cancelled"
     NO_CAPACITY = "no_capacity"
     """SageMaker looked for instances for longer than the pool's `pending_timeout`."""
@@ -403,11 +459,16 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """The slots an evicting job is owed, until it starts or stops waiting."""
+    """The slots a job is owed, until it starts or stops waiting: because others were evicted for
+    it, or because it was itself, to start again there."""
 
     pool: str
     amount: Demand
     since: int
+    priority_class: str = ""
+    """The class that counts in its user's limits meanwhile; set where an AUTO job claims."""
+    moved: bool = False
+    """It was moved here from another pool: nobody may take the claim over."""
 
 
 class Workload(StrEnum):
@@ -451,6 +512,13 @@ class Job:
     """The name of its priority's class; empty: a bare number."""
     ran_before_class: int = 0
     """How much of `ran` was behind it when it came into its class (ms)."""
+    admitted_class: str = ""
+    """The class that counts in its user's limits, where it has been demoted since; empty: its
+    present one."""
+    auto: bool = False
+    """Whether it is submitted as AUTO: from its admission to its eviction it is of a class."""
+    checkpoints: bool = True
+    """Whether it goes on where it was stopped. One that would lose its work yields to no slice."""
     submitter: str = ""
     """Who signed the submission."""
     attempts: int = 0
@@ -467,7 +535,7 @@ class Job:
     attempt: Attempt | None = None
     """The live attempt: there if and only if the state is active."""
     claim: Claim | None = None
-    """Only while it waits."""
+    """Only while it waits; and while it stops, to start again in another pool."""
     not_before: int | None = None
     """There if and only if the state is `backoff`."""
     changed_at: int = 0
@@ -524,6 +592,7 @@ class Submission:
     priority_class: str = ""
     group: str = ""
     """The group that it is a member of; empty: none."""
+    checkpoints: bool = True
     after: tuple[str, ...] = ()
     """The jobs that have to complete before it."""
 
@@ -547,5 +616,11 @@ class Snapshot:
     """The oldest first. None: all jobs are of the one implicit project, which knows no quota."""
     departments: tuple[Department, ...] = ()
     classes: tuple[PriorityClass, ...] = ()
+    """None: HFAI's."""
     groups: tuple[Group, ...] = ()
+    users: tuple[User, ...] = ()
+    """Users with limits. Who is not among them has none."""
+    user_groups: tuple[UserGroup, ...] = ()
+    yields: tuple[Yielded, ...] = ()
+    """The last for each user and rank."""
     scheduler: SchedulerSettings | None = None

@@ -270,6 +270,8 @@ class Observation:
     message: str = ""
     artifact: str = ""
     checkpoints: str = ""
+    odd: str = ""
+    """What of the news is not of a known form and was passed over."""
 
 
 class TrainingService(Protocol):

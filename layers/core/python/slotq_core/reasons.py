@@ -145,6 +145,59 @@ class LimitReached(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UserLimitReached(Reason):
+    """Its user may not hold more slots of that class there."""
+
+    code: ClassVar[str] = "user_limit_reached"
+    pool: str
+    needed: int
+    user: str
+    priority_class: str
+    """Of an AUTO job: the class in which its user has the most left."""
+    used: int
+    limit: int
+
+    def sentence(self) -> str:
+        return (
+            f"needs {_slots(self.needed)}; user {self.user} holds {self.used} of its limit "
+            f"{self.limit} for {self.priority_class} in pool {self.pool}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClassNotAllowed(Reason):
+    """Its user may hold no slots of its class there any more."""
+
+    code: ClassVar[str] = "class_not_allowed"
+    pool: str
+    user: str
+    priority_class: str
+    """Empty: its priority is a number that is no class's value."""
+
+    def sentence(self) -> str:
+        its = self.priority_class or "a number that is no class's value"
+        return f"user {self.user} may hold no slots for {its} in pool {self.pool}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TurnComes(Reason):
+    """The pool is full, and a job of equal rank there yields to it when its time slice is over."""
+
+    code: ClassVar[str] = "turn_comes"
+    pool: str
+    needed: int
+    free: int
+    until: int
+    """When the first such slice is over (ms)."""
+
+    def sentence(self) -> str:
+        return (
+            f"needs {_slots(self.needed)}; pool {self.pool} has {self.free} free, and the first "
+            f"time slice there that ends for it does so at {iso(self.until)}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class QuotaForFixed(Reason):
     """What cannot be evicted has to stay within the quota."""
 

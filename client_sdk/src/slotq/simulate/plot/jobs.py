@@ -33,7 +33,7 @@ def draw_rows(
     runs: dict[str, list[Run]] = {}
     for run in record.runs:
         runs.setdefault(run.job, []).append(run)
-    several = len({run.pool for run in record.runs}) > 1
+    several = len({run.pool for run in record.runs}) > 1 or any(job.parts for job in jobs)
     for row, job in enumerate(jobs):
         for state, since, until in _intervals(record, job.name, end):
             if colour := _WAITING.get(state):
@@ -43,7 +43,7 @@ def draw_rows(
         for run in runs.get(job.name, ()):
             _attempt(axes, row, run, palette.colour(palette.group(job)), end)
             if several:
-                _pool(axes, row, run, end)
+                _name(axes, row, run, "+".join(job.held_in(run.pool)), end)
         evicted = [t / 1000 for t in record.evicted(job.name)]
         axes.plot(evicted, [row] * len(evicted), marker="x", color="black", ms=5, mew=1.3, lw=0)
         if record.states[job.name][-1:] and record.states[job.name][-1][1] == REFUSED:
@@ -103,11 +103,11 @@ def _attempt(axes: Axes, row: int, run: Run, colour: str, end: int) -> None:
     )
 
 
-def _pool(axes: Axes, row: int, run: Run, end: int) -> None:
-    """Its name in the bar, where there is room for it."""
+def _name(axes: Axes, row: int, run: Run, pools: str, end: int) -> None:
+    """Where it runs, in the bar, if there is room for it."""
     since, until = _within(run, end)
-    if until - since > _LEGIBLE * len(run.pool) * end:
-        axes.text(since / 1000, row, f" {run.pool}", va="center", fontsize=6, color="white")
+    if until - since > _LEGIBLE * len(pools) * end:
+        axes.text(since / 1000, row, f" {pools}", va="center", fontsize=6, color="white")
 
 
 def _within(run: Run, end: int) -> tuple[int, int]:

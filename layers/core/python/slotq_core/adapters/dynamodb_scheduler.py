@@ -6,8 +6,8 @@ from slotq_core.adapters import dynamodb_expressions as expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters.dynamodb_calls import TableCalls
 from slotq_core.adapters.dynamodb_errors import WrongType
-from slotq_core.adapters.snapshots import FAR_OFF
 from slotq_core.errors import Conflict
+from slotq_core.moments import FAR_OFF
 
 
 class Scheduler:

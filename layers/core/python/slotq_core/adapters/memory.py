@@ -13,7 +13,6 @@ from slotq_core.adapters import stored_request
 from slotq_core.adapters.expiry import HISTORY, expires_at
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.adapters.snapshots import (
-    FAR_OFF,
     MAX_DUE,
     as_configured,
     due_part,
@@ -21,6 +20,7 @@ from slotq_core.adapters.snapshots import (
 )
 from slotq_core.errors import Conflict, Misconfigured, NameTaken, NoSuchJob
 from slotq_core.model import HEALTHY, Attempt, Demand, Job, JobState, Pool, PoolHealth, PoolState
+from slotq_core.moments import FAR_OFF
 from slotq_core.policy.lines import Line, heads_needed, line_of
 from slotq_core.policy.order import order_key
 from slotq_core.ports import Change, Finding, Ledger, Poison, Request, Sighting, World
@@ -305,7 +305,7 @@ class MemoryStore:
         self._jobs[job.name] = job
         if job.waits:
             insort(self._lines.setdefault(line_of(job), []), (order_key(job), job.name))
-        if job.claim:
+        if job.waits and job.claim:
             self._claimants.add(job.name)
         if job.active:
             self._active.add(job.name)

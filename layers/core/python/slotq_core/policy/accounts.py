@@ -30,6 +30,7 @@ from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.parallel import wanting
 from slotq_core.policy.shares import Sharer, divide
 from slotq_core.policy.stakes import Stake
+from slotq_core.policy.users import Counted, UserBooks
 
 NOTHING = Demand()
 INFINITE = float("inf")
@@ -42,6 +43,8 @@ class Account:
     """One project or department in one scope. The amounts move as the walk decides."""
 
     name: str
+    key: str = field(init=False)
+    """A department and a project may bear one name."""
     age: int
     owner: Project | Department
     resources: tuple[str, ...]
@@ -63,10 +66,8 @@ class Account:
     known: dict[Demand, Deprivation] = field(default_factory=dict)
     """Its deprivation by the demand asked for, as long as `used` stands."""
 
-    @property
-    def key(self) -> str:
-        """A department and a project may bear one name."""
-        return f"{type(self.owner).__name__} {self.name}"
+    def __post_init__(self) -> None:
+        self.key = f"{type(self.owner).__name__} {self.name}"
 
     def over_share(self, gone: Demand = NOTHING) -> bool:
         """Over when it is in any resource."""
@@ -135,6 +136,8 @@ class Account:
         return max(parts, default=0.0)
 
 
+Mark = tuple[int, dict[str, Counted]]
+
 Chain = tuple[Account, ...]
 """A project's account and then its department's, where it has one. Empty: no projects at all."""
 
@@ -143,6 +146,7 @@ class Accounts:
     """The books of one plan."""
 
     def __init__(self, snapshot: Snapshot) -> None:
+        self.users = UserBooks(snapshot)
         self._projects = {project.name: project for project in snapshot.projects}
         self._departments = {each.name: each for each in snapshot.departments}
         pools = [pool.name for pool in snapshot.pools]
@@ -154,6 +158,11 @@ class Accounts:
             if amounts
         )
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
+        self._together = {
+            scope: frozenset(name for name, its in self._scope.items() if its == scope)
+            for scope in self._scope.values()
+        }
+        """By scope, the pools that count in it."""
         self._resources = _shared_resources(owners)
         self._books: dict[tuple[str, str], Chain] = {}
         self._moved: dict[str, str] = {}
@@ -167,11 +176,11 @@ class Accounts:
         for job in snapshot.active:
             assert job.attempt is not None
             if job.state is JobState.STOPPING:
-                for account in self.of(job, job.attempt.pool):
-                    account.stopping += job.demand
+                self.users.take(job, job.attempt.pool)
+                self._stop(job, job.attempt.pool)
             else:
                 self.take(job, job.attempt.pool)
-        for job in snapshot.waiting:
+        for job in (*snapshot.active, *snapshot.waiting):
             if job.claim:
                 self.take(job, job.claim.pool)
 
@@ -180,9 +189,11 @@ class Accounts:
 
     def take(self, job: Job, pool: str) -> None:
         """The job holds its demand in that pool, or is owed it."""
+        self.users.take(job, pool)
         self._move(job, pool, job.demand)
 
     def give_back(self, job: Job, pool: str) -> None:
+        self.users.give_back(job)
         self._move(job, pool, NOTHING - job.demand)
 
     def may_give(self, mine: Chain, pool: str) -> AbstractSet[str]:
@@ -200,8 +211,8 @@ class Accounts:
         return moved
 
     def limits_allow(self, job: Job, pool: str) -> bool:
-        """Whether the limits of its project and department have room for the job."""
-        return not self.over_limits(job, pool)
+        """Whether the limits of its user, its project and its department have room for it."""
+        return self.users.admits_in(job, pool) is not None and not self.over_limits(job, pool)
 
     def over_limits(self, job: Job, pool: str) -> Demand:
         """What others in them would have to give for the limits of its project and department to
@@ -231,25 +242,43 @@ class Accounts:
 
     def counted(self, stake: Stake, pool: str) -> Demand:
         """What it holds in all the pools that count together with that one."""
-        scope = self._scope.get(pool)
-        if scope == pool:
-            return stake.frees(pool)
-        together = frozenset(name for name, its in self._scope.items() if its == scope)
-        return stake.frees_in(together)
+        return stake.frees_in(self._together.get(self._scope.get(pool, EVERYWHERE), frozenset()))
 
     def evict(self, victim: Job, pool: str) -> None:
         """It gives back its share at once, and counts in the limits until it has ended."""
-        self.give_back(victim, pool)
-        for account in self.of(victim, pool):
-            account.stopping += victim.demand
+        self._move(victim, pool, NOTHING - victim.demand)
+        self._stop(victim, pool)
 
-    def mark(self) -> int:
+    def move(self, job: Job, pool: str) -> None:
+        """It stops there, and has its claim already."""
+        assert job.claim is not None
+        self._move(job, pool, NOTHING - job.demand)
+        self._stop(job, pool)
+        self.take(job, job.claim.pool)
+
+    def may_move(self, job: Job, pool: str) -> bool:
+        """Whether what it holds may count there. Where everything counts together it does now."""
+        assert job.attempt is not None
+        if self._scope.get(pool) == self._scope.get(job.attempt.pool):
+            return True
+        return self.limits_allow(job, pool) and self.quotas_allow(job, pool)
+
+    def _stop(self, job: Job, pool: str) -> None:
+        """It counts in the limits until it has ended; but what moves within one account, once."""
+        owed = [id(account) for account in self.of(job, job.claim.pool)] if job.claim else []
+        for account in self.of(job, pool):
+            if id(account) not in owed:
+                account.stopping += job.demand
+
+    def mark(self) -> Mark:
         """This moment, for `back_to`."""
-        return len(self._before)
+        return len(self._before), self.users.mark()
 
-    def back_to(self, mark: int) -> None:
+    def back_to(self, mark: Mark) -> None:
         """Everything as it was at that moment."""
-        while len(self._before) > mark:
+        length, users = mark
+        self.users.back_to(users)
+        while len(self._before) > length:
             job, pool, amounts = self._before.pop()
             for account, used, fixed, stopping in amounts:
                 account.used, account.fixed, account.stopping = used, fixed, stopping
@@ -339,7 +368,9 @@ def _asked(snapshot: Snapshot, scope: str) -> dict[str, Demand]:
     for job in snapshot.active:
         assert job.attempt is not None
         here = scope in {EVERYWHERE, job.attempt.pool}
-        if here and job.state is not JobState.STOPPING:
+        if job.claim:
+            here = scope in {EVERYWHERE, job.claim.pool}
+        if here and (job.claim or job.state is not JobState.STOPPING):
             found[job.project] = found.get(job.project, NOTHING) + job.demand
     for job in wanting(snapshot):
         if scope == EVERYWHERE or scope in job.pools:

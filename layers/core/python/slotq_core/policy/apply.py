@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from slotq_core import names
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, Job, JobState, Pool, StopCause, StopOrder
+from slotq_core.model import Attempt, Claim, Job, JobState, Pool, StopCause, StopOrder
 from slotq_core.policy.gang import LEFT_OUT
 from slotq_core.policy.plan import (
     Decision,
@@ -18,12 +18,13 @@ from slotq_core.policy.plan import (
     Evict,
     GiveUp,
     LeaveOut,
+    Move,
     RollBack,
     Start,
     StartGang,
     TryLater,
 )
-from slotq_core.policy.retry import end_backoff
+from slotq_core.policy.retry import end_backoff, stopped_for
 
 Step = tuple[Job, Job]
 """A job before and after."""
@@ -41,15 +42,19 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
             pass
         case RollBack(group=group, jobs=jobs):
             changed = [(job, evicted(job, group, now)) for job in jobs]
-        case Start(job=job, pool=pool):
-            changed = [(job, started(job, pools[pool], now))]
+        case Start(job=job):
+            changed = [_start(decision, pools, now)]
         case StartGang(starts=starts):
-            changed = [(each.job, started(each.job, pools[each.pool], now)) for each in starts]
+            changed = [_start(each, pools, now) for each in starts]
         case DropClaim(job=job):
             changed = [(job, replace(job, claim=None))]
-        case Evict(beneficiary=job, victims=victims, claim=claim, along=along):
+        case Evict(beneficiary=job, victims=victims, claim=claim, along=along, cause=cause):
             owed = [(each, replace(each, claim=its)) for each, its in ((job, claim), *along)]
-            changed = [*owed, *((victim, evicted(victim, job.name, now)) for victim in victims)]
+            gone = [(each, evicted(each, job.name, now, cause=cause)) for each in victims]
+            changed = [*owed, *gone]
+        case Move(beneficiary=job, moved=going, claim=claim):
+            changed = [(job, replace(job, claim=claim))]
+            changed += [(each, moved(each, its, job.name, now)) for each, its in going]
     return tuple(changed)
 
 
@@ -64,8 +69,14 @@ def pools_touched(decision: Decision) -> tuple[str, ...]:
             return tuple(dict.fromkeys(each.pool for each in starts))
         case DropClaim(job=job):
             return (job.claim.pool,) if job.claim else ()
+        case Move(moved=going, claim=claim):
+            return tuple(dict.fromkeys((claim.pool, *(its.pool for _, its in going))))
         case Evict(claim=claim, along=along):
             return tuple(dict.fromkeys((claim.pool, *(each.pool for _, each in along))))
+
+
+def _start(start: Start, pools: Mapping[str, Pool], now: int) -> Step:
+    return start.job, started(start.classed or start.job, pools[start.pool], now)
 
 
 def started(job: Job, pool: Pool, now: int) -> Job:
@@ -90,14 +101,21 @@ def started(job: Job, pool: Pool, now: int) -> Job:
     )
 
 
-def evicted(victim: Job, by: str, now: int) -> Job:
+def evicted(victim: Job, by: str, now: int, *, cause: StopCause = StopCause.EVICTED) -> Job:
     """The victim with the durable intent to stop it. It holds its slots until it has ended.
 
     `by`: the job that it makes room for, or its gang, to start again whole.
     """
+    order = StopOrder(cause=cause, by=by, at=now)
+    stopping = _stopping(victim, order, stopped_for(order))
+    return replace(stopping, evictions=victim.evictions + 1)
+
+
+def moved(job: Job, claim: Claim, by: str, now: int) -> Job:
+    """The job with the durable intent to stop it, and its room in the other pool from now on."""
     order = StopOrder(cause=StopCause.EVICTED, by=by, at=now)
-    message = f"evicted for {by}"
-    return replace(_stopping(victim, order, message), evictions=victim.evictions + 1)
+    after = _stopping(job, order, f"moved to {claim.pool} for {by}")
+    return replace(after, claim=claim, evictions=job.evictions + 1)
 
 
 def left_out(job: Job, now: int) -> Job:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from slotq_core.lifecycle import move
 from slotq_core.model import Job, JobState, SchedulerSettings, Snapshot
-from slotq_core.policy.lines import Line, heads_needed, in_lines
+from slotq_core.policy.lines import Line, by_user, heads_needed, in_lines
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import TryLater
 from slotq_core.reasons import Reason
@@ -77,11 +77,17 @@ def failed_alike(tried: Iterable[TryLater], snapshot: Snapshot, now: int) -> Ite
     has no line: its attempt is of all of it.)
     """
     singles = [(each.changed[0][0], each.why) for each in tried if len(each.changed) == 1]
-    blocked = {Line.of(job): (position(job), why) for job, why in singles}
+    apart = by_user(snapshot)
+    blocked = {Line.of(job, by_user=apart): (position(job), why) for job, why in singles}
     if not blocked or snapshot.scheduler is None:
         return
-    lines = {Line.of(line[0]): line for line in in_lines(snapshot.waiting) if not line[0].claim}
-    needed = heads_needed((line.key for line in lines), snapshot.pools, snapshot.active)
+    lines = {
+        Line.of(line[0], by_user=apart): line
+        for line in in_lines(snapshot.waiting, by_user=apart)
+        if not line[0].claim
+    }
+    keys = (line.key for line in lines)
+    needed = heads_needed(keys, snapshot.pools, snapshot.active, attempts=True)
     for line, (first, why) in blocked.items():
         for job in lines[line][: needed[line.key]]:
             if position(job) > first:

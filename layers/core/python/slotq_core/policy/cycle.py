@@ -7,10 +7,13 @@
     3 walk      each job in that order, before the next one is looked at:
                   a  starts on free slots, in the first of its pools that has room -> fit.py
                   b  waits for slots that are coming free, and holds them          -> fit.py
-                  c  reclaims from projects above their share, and claims          -> reclaim.py
-                  d  preempts strictly lower rank in its project, and claims       -> preempt.py
-                  e  after `reserve_after`, makes one of its pools drain           -> reserve.py
-                within its project's quota and limit                               -> accounts.py
+                  c  moves others to further pools of theirs, where allowed    -> consolidate.py
+                  d  reclaims from projects above their share, and claims          -> reclaim.py
+                  e  preempts strictly lower rank in its project, and claims       -> preempt.py
+                  f  takes its turn where time slices are over, and claims         -> slices.py
+                  g  after `reserve_after`, makes one of its pools drain           -> reserve.py
+                within its project's quota and limit, and its user's     -> accounts.py, users.py
+                in the highest class with room, where it is AUTO        -> classes.py, demote.py
                 where only so many may run at once, it may have to wait untried  -> parallel.py
                 with scheduler settings, a blocked job is tried again later      -> attempts.py
                 a gang: all of its members, or none          -> gang.py, together.py
@@ -21,23 +24,27 @@
 
 One look at each line is enough: when its first job is blocked, so are those behind it (lines.py).
 One way down the order is enough, too: a decision gives those ahead nothing that they could not have
-had. Only a claim that is given up does: there the walk ends, and the next plan begins anew.
+had. Only a claim that is given up does: there the walk ends, and the next plan begins anew. So it
+does at a job whose user has yielded in this plan, for its place is further down now.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from slotq_core.model import Claim, Demand, Job, Snapshot
+from slotq_core.model import Claim, Demand, Job, Snapshot, StopCause
 from slotq_core.policy import explain
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.attempts import failed_alike, tried_in_vain
-from slotq_core.policy.demote import demoted, demotes_at
+from slotq_core.policy.consolidate import Consolidation
+from slotq_core.policy.demote import admitted_in, demoted, demotes_at
 from slotq_core.policy.fit import PoolRoom, rooms_of
 from slotq_core.policy.gang import Gang, gangs, settled
 from slotq_core.policy.holders import Holders
-from slotq_core.policy.order import position
+from slotq_core.policy.lines import by_user
+from slotq_core.policy.order import Rank, entered, last_yields, position, rank
 from slotq_core.policy.parallel import Parallel
 from slotq_core.policy.parts import in_parts
 from slotq_core.policy.plan import (
@@ -47,14 +54,17 @@ from slotq_core.policy.plan import (
     EndBackoff,
     Evict,
     GiveUp,
+    Move,
     Plan,
     Start,
     TryLater,
 )
 from slotq_core.policy.preempt import Preemption, outranks
+from slotq_core.policy.prospects import has_prospects
 from slotq_core.policy.reclaim import may_take, reclaim
 from slotq_core.policy.reserve import due_at, pool_to_drain
-from slotq_core.policy.retry import gives_up_at
+from slotq_core.policy.retry import backed_off, gives_up_at
+from slotq_core.policy.slices import Slices
 from slotq_core.policy.stakes import Place
 from slotq_core.policy.together import Together, whole
 from slotq_core.policy.turns import Turns
@@ -69,8 +79,9 @@ def plan(snapshot: Snapshot, now: int) -> Plan:
     if settled:
         return Plan(decisions=settled, wake_at=now)
     walk = _Walk(snapshot, now)
-    turns = Turns(walk.takers(), walk.accounts)
-    while not walk.over and (job := turns.next()):
+    users_apart = by_user(snapshot)
+    turns = Turns(walk.takers(), walk.accounts, yields=walk.yields, by_user=users_apart)
+    while not walk.over and (job := turns.next()) and not walk.has_yielded(job):
         if not walk.visit(job):
             turns.block(job)
     return walk.plan()
@@ -78,7 +89,7 @@ def plan(snapshot: Snapshot, now: int) -> Plan:
 
 def _settle(snapshot: Snapshot, now: int) -> Iterator[Decision]:
     for job in sorted(snapshot.due, key=position):
-        if job.not_before is not None and job.not_before <= now:
+        if backed_off(job, now):
             yield EndBackoff(job=job)
     yield from settled(snapshot)
     pools = {pool.name: pool for pool in snapshot.pools}
@@ -105,7 +116,18 @@ class _Walk:
         self._holders = Holders(snapshot, now)
         self._rooms = rooms_of(snapshot, self._holders, now)
         self.accounts = Accounts(snapshot)
+        self.yields = last_yields(snapshot.yields)
+        self._slices = Slices(
+            accounts=self.accounts,
+            entitled=self._entitled,
+            gangs=self._gangs,
+            yields=self.yields,
+            now=now,
+        )
         self._preemption = Preemption(
+            everywhere=self._rooms, accounts=self.accounts, entitled=self._entitled
+        )
+        self._consolidation = Consolidation(
             everywhere=self._rooms, accounts=self.accounts, entitled=self._entitled
         )
         self._decisions: dict[str, Decision] = {}
@@ -113,6 +135,8 @@ class _Walk:
         self._reasons: dict[str, Reason] = {}
         self.over = False
         """A claim was given up: what was passed so far may fit now."""
+        self._yielded: set[tuple[str, Rank]] = set()
+        """Users, and at which rank a job of theirs has yielded in this plan."""
         self._held_in: dict[str, str] = {}
         """By job, the pool that keeps its slots from those behind it."""
         self._taken_back: list[Place] = []
@@ -144,6 +168,10 @@ class _Walk:
             wake_at=self._wake_at,
         )
 
+    def has_yielded(self, job: Job) -> bool:
+        """Whether its user's place at that rank was lost to a turn in this plan."""
+        return (job.submitter, rank(job)) in self._yielded
+
     def visit(self, job: Job) -> bool:
         """Take the job's turn. False: it is blocked, and so is all of its line behind it."""
         gang = self._gangs.get(job.group)
@@ -156,13 +184,19 @@ class _Walk:
         rooms = self._rooms_of(job)
         able = [room for room in rooms if not room.unwell and not room.closed_to(job)]
         self._take_its_claim(job)
+        if not has_prospects(job, rooms, self.accounts):
+            return self._blocked(job, rooms, able)
         within = [room for room in able if self._within_bounds(job, room)]
+        if job.claim and job.claim.moved and self._where_it_moves(job, rooms, within):
+            return True
         return (
             self._start(job, within)
             or self._wait_for_coming(job, rooms, within)
+            or (gang is None and self._consolidate(job, within))
             or (gang is None and self._reclaim(job, within))
             or (gang is None and self._preempt(job, able))
-            or self._blocked(job, rooms, within)
+            or (gang is None and self._take_turn(job, rooms))
+            or self._blocked(job, rooms, able)
         )
 
     def _visit_gang(self, gang: Gang) -> bool:
@@ -211,17 +245,19 @@ class _Walk:
         return True
 
     def _claim_of(self, name: str) -> Claim:
-        amount = self._waiting[name].demand
-        return Claim(pool=self._held_in[name], amount=amount, since=self._now)
+        job = self._waiting[name]
+        its = self.accounts.users.class_held(job) if job.auto else ""
+        pool = self._held_in[name]
+        return Claim(pool=pool, amount=job.demand, since=self._now, priority_class=its)
 
     def _rooms_of(self, job: Job) -> list[PoolRoom]:
         return [self._rooms[name] for name in job.pools if name in self._rooms]
 
     def _take_its_claim(self, job: Job) -> None:
         """While it is its turn, what it is owed is its own to use."""
-        for room in self._rooms_of(job):
-            room.claims.pop(job.name, None)
         if job.claim:
+            for room in self._rooms_of(job):
+                room.take_claim(job)
             self.accounts.give_back(job, job.claim.pool)
 
     def _within_bounds(self, job: Job, room: PoolRoom) -> bool:
@@ -242,12 +278,21 @@ class _Walk:
     def _start(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         for room in rooms:
             if room.fits_now(job, self._entitled):
-                room.give(job)
+                start = self._admission(job, room.pool.name)
+                room.give(start.classed or job)
                 self._take(job, room)
-                self._decisions[job.name] = Start(job=self._waiting[job.name], pool=room.pool.name)
+                self._decisions[job.name] = start
                 self.over = job.claim is not None and job.claim.pool != room.pool.name
                 return True
         return False
+
+    def _admission(self, job: Job, pool: str) -> Start:
+        waiting, users = self._waiting[job.name], self.accounts.users
+        its = users.admits_in(waiting, pool) if waiting.auto else None
+        if its is None:
+            return Start(job=waiting, pool=pool)
+        classed = admitted_in(waiting, users.classes[its], users.classes)
+        return Start(job=waiting, pool=pool, classed=classed)
 
     def _wait_for_coming(
         self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]
@@ -264,6 +309,13 @@ class _Walk:
                 return True
         return False
 
+    def _where_it_moves(
+        self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]
+    ) -> bool:
+        """And nowhere else: back where it was it would take what it moved for."""
+        there = [room for room in within if job.claim and room.pool.name == job.claim.pool]
+        return self._start(job, there) or self._wait_for_coming(job, rooms, ())
+
     def _hold(self, job: Job, room: PoolRoom) -> None:
         """Everyone behind counts its slots as held."""
         self._reasons[job.name] = explain.coming(job, room)
@@ -277,6 +329,16 @@ class _Walk:
         if not job.claim:
             self._parallel.take(job)
 
+    def _consolidate(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        found = self._consolidation.find(job, rooms)
+        if found is None:
+            return False
+        moved = self._consolidation.carry_out(found, self._now)
+        self._hold(job, found.room)
+        its, claim = self._waiting[job.name], self._claim_of(job.name)
+        self._decisions[job.name] = Move(beneficiary=its, moved=moved, claim=claim)
+        return True
+
     def _reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         return self._evict(job, reclaim(job, rooms, self.accounts, self._entitled))
 
@@ -284,7 +346,15 @@ class _Walk:
         rooms = [room for room in rooms if self.accounts.quotas_allow(job, room.pool.name)]
         return self._evict(job, self._preemption.find(job, rooms))
 
-    def _evict(self, job: Job, found: Eviction | None) -> bool:
+    def _take_turn(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        well = [room for room in rooms if not room.unwell]
+        rooms = [room for room in well if self.accounts.quotas_allow(job, room.pool.name)]
+        drains = {r.pool.name: self._waiting[r.drains_for] for r in rooms if r.closed_to(job)}
+        return self._evict(job, self._slices.find(job, rooms, drains), StopCause.YIELDED)
+
+    def _evict(
+        self, job: Job, found: Eviction | None, cause: StopCause = StopCause.EVICTED
+    ) -> bool:
         if found is None:
             return False
         places = [place for stake in found.victims for place in stake.places]
@@ -298,7 +368,10 @@ class _Walk:
                 beneficiary=self._waiting[job.name],
                 victims=tuple(victims),
                 claim=self._claim_of(job.name),
+                cause=cause,
             )
+            if cause is StopCause.YIELDED:
+                self._yielded |= {(victim.submitter, rank(victim)) for victim in victims}
         return True
 
     def _take_back(self, victim: Job, pool: str) -> bool:
@@ -314,7 +387,7 @@ class _Walk:
         self.accounts.evict(victim, pool)
         return True
 
-    def _blocked(self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]) -> bool:
+    def _blocked(self, job: Job, rooms: Sequence[PoolRoom], able: Sequence[PoolRoom]) -> bool:
         """Always False. Explains, and drains a pool where the job has waited long enough ("a job
         kept back by a quota or limit drains nothing")."""
         if job.claim:
@@ -322,13 +395,15 @@ class _Walk:
         large = [room for room in rooms if job.demand.within(room.size)]
         self._wake(job, rooms)
         entitled = self._entitled
-        drain = pool_to_drain(job, (r for r in large if r in within), entitled, self._now)
+        entry = entered(job, self.yields)
+        may_drain = (r for r in large if r.timed and r in able and self._within_bounds(job, r))
+        drain = pool_to_drain(job, entry, may_drain, entitled, self._now)
         if drain:
             self._reasons[job.name] = explain.reserved(job, drain)
             drain.drains_for = job.name
         elif large:
-            books = self.accounts
-            self._in_vain([job], explain.blocked(job, large, books, entitled))
+            books, turn_at = self.accounts, partial(self._slices.first_end, job)
+            self._in_vain([job], explain.blocked(job, large, books, entitled, turn_at))
         else:
             self._in_vain([job], explain.too_small(job, rooms))
         return False
@@ -342,7 +417,8 @@ class _Walk:
             rooms = self._rooms_of(job)
             self._wake(job, rooms)
             large = [r for r in rooms if job.demand.within(r.size) and self._within_bounds(job, r)]
-            drain = pool_to_drain(job, large, self._entitled, self._now)
+            entry = entered(job, self.yields)
+            drain = pool_to_drain(job, entry, large, self._entitled, self._now)
             if drain and not drain.drains_for:
                 drain.drains_for = job.name
             self._reasons[job.name] = why = explain.gang_blocked(gang, drain)
@@ -410,11 +486,12 @@ class _Walk:
         rooms = [room for room in rooms if room.timed]
         if not rooms:
             return
-        moments = [due_at(job, room) for room in rooms]
+        moments = [due_at(entered(job, self.yields), room) for room in rooms]
         moments += [room.pool.health.not_before for room in rooms]
         moments += [room.pool.health.learned_until for room in rooms]
         moments += [room.probed_until for room in rooms]
         moments += [explain.protection_ends(job, room) for room in rooms]
+        moments += self._slices.ends(job, rooms)
         self._wake_at = min(
             (at for at in [*moments, self._wake_at] if at is not None and at > self._now),
             default=None,

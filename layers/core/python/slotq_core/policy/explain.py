@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from slotq_core.model import Demand, Job, PoolState
 from slotq_core.policy.accounts import Account, Accounts
@@ -10,7 +10,9 @@ from slotq_core.policy.fit import Entitled, PoolRoom
 from slotq_core.policy.gang import Gang
 from slotq_core.policy.preempt import outranks
 from slotq_core.policy.reclaim import may_reclaim
+from slotq_core.policy.users import UserBooks
 from slotq_core.reasons import (
+    ClassNotAllowed,
     GangBlocked,
     GangIncomplete,
     HeldForOthers,
@@ -26,6 +28,8 @@ from slotq_core.reasons import (
     Reserved,
     ShareUsed,
     SlotsComing,
+    TurnComes,
+    UserLimitReached,
 )
 
 
@@ -87,8 +91,15 @@ def gang_blocked(gang: Gang, drain: PoolRoom | None) -> Reason:
     )
 
 
-def blocked(job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: Entitled) -> Reason:
-    """What keeps the job out of the pool where it is nearest to a start."""
+def blocked(
+    job: Job,
+    rooms: Sequence[PoolRoom],
+    accounts: Accounts,
+    entitled: Entitled,
+    turn_at: Callable[[PoolRoom], int | None],
+) -> Reason:
+    """What keeps the job out of the pool where it is nearest to a start. `turn_at`: when a time
+    slice there is over for it."""
     well = [room for room in rooms if not room.unwell]
     if not well:
         return _unwell(job, rooms[0])
@@ -109,6 +120,9 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: E
             free=free,
             until=protection_ends(job, room),
         )
+    until = turn_at(room)
+    if until is not None:
+        return TurnComes(pool=room.pool.name, needed=job.demand.slots, free=free, until=until)
     chain = accounts.of(job, room.pool.name)
     if chain and not may_reclaim(job, chain):
         over = _beyond(chain[0], job, chain[0].share)
@@ -134,6 +148,8 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: E
 
 def _bound(job: Job, room: PoolRoom, accounts: Accounts) -> Reason | None:
     """The limit, or the quota for what cannot be evicted, that keeps the job back."""
+    if accounts.users.admits_in(job, room.pool.name) is None:
+        return _user_bound(job, room.pool.name, accounts.users)
     for account in accounts.of(job, room.pool.name):
         if account.over_limit(job.demand):
             return _limit(job, account)
@@ -148,6 +164,25 @@ def _bound(job: Job, room: PoolRoom, accounts: Accounts) -> Reason | None:
                 resource=over,
             )
     return None
+
+
+def _user_bound(job: Job, pool: str, users: UserBooks) -> Reason:
+    """Where no class of the job's has room for it."""
+    user = job.submitter
+    totals = {its: users.total(user, its, pool) or 0 for its in users.choices(job)}
+    left = {its: total - users.held(user, its, pool) for its, total in totals.items() if total}
+    if not left:
+        asked = job.priority_class or next(iter(totals))
+        return ClassNotAllowed(pool=pool, user=user, priority_class=asked)
+    its = max(left, key=lambda each: left[each])
+    return UserLimitReached(
+        pool=pool,
+        needed=job.demand.slots,
+        user=user,
+        priority_class=its,
+        used=users.held(user, its, pool),
+        limit=totals[its],
+    )
 
 
 def _limit(job: Job, account: Account) -> Reason:
@@ -188,8 +223,9 @@ def _unwell(job: Job, room: PoolRoom) -> Reason:
 
 
 def protection_ends(job: Job, room: PoolRoom) -> int | None:
-    """When the first of those that might be evicted for this job loses its protection."""
+    """When the first of those that might be evicted or moved for this job loses its protection."""
     for until, other in room.protections:
-        if other.evictable and (other.project != job.project or outranks(job, other)):
+        lower = other.project != job.project or outranks(job, other)
+        if other.evictable and (lower or room.pool.consolidate):
             return until
     return None

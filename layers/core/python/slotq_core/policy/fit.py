@@ -24,7 +24,7 @@ Entitled = Callable[[Job, Job], bool]
 """Whether the first job could evict the second, if that ran where it has its claim."""
 
 
-_State = tuple[Demand, Demand, set[str], dict[str, Job], str, str]
+_State = tuple[Demand, Demand, list[Job], set[str], dict[str, Job], str, str]
 
 
 class PoolRoom:
@@ -32,6 +32,7 @@ class PoolRoom:
 
     __slots__ = (
         "_holders",
+        "awaiting",
         "both",
         "claims",
         "coming",
@@ -77,17 +78,20 @@ class PoolRoom:
         """What is free before anybody is given anything: for reasons."""
         self.claims: dict[str, Job] = {job.name: job for job in claimants}
         """Claimants of this pool that the walk has not reached."""
+        self.awaiting: list[Job] = []
+        """Those walked already that wait for slots here, free or coming."""
+        for job in self.claims.values():
+            self._keep_from_all(_firm(job))
         self.holder = ""
         """The first job that free slots are held for."""
         self.drains_for = ""
         """The job that this pool drains for: nothing behind it is admitted here."""
         self.rests = backs_off(pool, now)
         """Backs off after a capacity error: nothing starts here, and nothing is evicted."""
-        probing = probe(pool, active, now)
-        self.probe = probing.name if probing else ""
+        self.probe, self.probed_until = _probing(pool, active, now)
         """The one job that tries whether capacity is back; nothing else starts meanwhile."""
-        self.probed_until = probes_until(probing) if probing else None
-        moments = (self.probed_until, pool.reserve_after, pool.health.not_before)
+        delays = (pool.reserve_after, pool.time_slice)
+        moments = (self.probed_until, pool.health.not_before, *delays)
         self.timed = bool(self.protections or pool.health.learned_until) or any(
             at is not None for at in moments
         )
@@ -156,9 +160,27 @@ class PoolRoom:
         )
         if taken and not self.holder:
             self.holder = job.name
+        self.awaiting.append(job)
         self.free = self.free - taken
         self.coming = self.coming - (job.demand - taken)
         self.both = self.both - job.demand
+
+    def take_claim(self, job: Job) -> None:
+        """It is its turn: what it is owed here is its own to use."""
+        if self.claims.pop(job.name, None):
+            self._keep_from_all(NOTHING - _firm(job))
+
+    def take_in(self, job: Job) -> None:
+        """A job moves here: it has its room from now on."""
+        self.claims[job.name] = job
+        self._keep_from_all(_firm(job))
+
+    def room_for_moves(self) -> Demand:
+        """What is free now, less all that is owed."""
+        others = (job.claim for job in self.claims.values() if job.claim and not job.claim.moved)
+        owed = sum((claim.amount for claim in others), NOTHING)
+        both = self.free + self.coming - owed
+        return Demand({name: min(self.free[name], both[name]) for name in {*self.free, *both}})
 
     def evict(self, victim: Job) -> None:
         """What it held is coming free; at once, where it was only given it in this plan."""
@@ -175,6 +197,7 @@ class PoolRoom:
         return (
             self.free,
             self.coming,
+            list(self.awaiting),
             set(self.placed),
             dict(self.claims),
             self.holder,
@@ -182,16 +205,31 @@ class PoolRoom:
         )
 
     def back_to(self, state: _State) -> None:
-        self.free, self.coming, placed, claims, self.holder, self.probe = state
-        self.placed, self.claims = set(placed), dict(claims)
+        self.free, self.coming, awaiting, placed, claims, self.holder, self.probe = state
+        self.awaiting, self.placed, self.claims = list(awaiting), set(placed), dict(claims)
         self.both = self.free + self.coming
+
+    def _keep_from_all(self, amount: Demand) -> None:
+        self.free = self.free - amount
+        self.both = self.both - amount
 
     def _owed(self, job: Job, entitled: Entitled) -> Demand:
         owed = NOTHING
         for other in self.claims.values():
-            if other.name != job.name and other.claim and not entitled(job, other):
+            theirs = other.name != job.name and other.claim and not other.claim.moved
+            if theirs and other.claim and not entitled(job, other):
                 owed = owed + other.claim.amount
         return owed
+
+
+def _probing(pool: Pool, active: Sequence[Job], now: int) -> tuple[str, int | None]:
+    job = probe(pool, active, now)
+    return (job.name, probes_until(job)) if job else ("", None)
+
+
+def _firm(job: Job) -> Demand:
+    """What nobody is given any more: the claim of a job that was moved here."""
+    return job.claim.amount if job.claim and job.claim.moved else NOTHING
 
 
 def rooms_of(snapshot: Snapshot, holders: Holders, now: int) -> dict[str, PoolRoom]:
@@ -201,7 +239,8 @@ def rooms_of(snapshot: Snapshot, holders: Holders, now: int) -> dict[str, PoolRo
     for job in snapshot.active:
         if job.attempt and job.attempt.pool in active:
             active[job.attempt.pool].append(job)
-    for job in sorted((job for job in snapshot.waiting if job.claim), key=position):
+    owed = (job for job in (*snapshot.active, *snapshot.waiting) if job.claim)
+    for job in sorted(owed, key=position):
         if job.claim and job.claim.pool in claimants:
             claimants[job.claim.pool].append(job)
     return {

@@ -87,7 +87,14 @@ class Gang:
             ),
         )
         return [
-            replace(job, priority=lowest.priority, workload=lowest.workload, entry_time=last)
+            replace(
+                job,
+                priority=lowest.priority,
+                priority_class=lowest.priority_class,
+                admitted_class=job.admitted_class or job.priority_class,
+                workload=lowest.workload,
+                entry_time=last,
+            )
             for job in jobs
         ]
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slotq_core.model import HEALTHY, Job, JobState, Pool, PoolHealth
+from slotq_core.moments import FAR_OFF
 from slotq_core.policy.retry import LONGEST_BACKOFF, backoff
 
 LEARNED_FOR = 1_800_000
@@ -39,8 +40,9 @@ def after_a_start(pool: Pool) -> PoolHealth:
 
 
 def backs_off(pool: Pool, now: int) -> bool:
-    """Nothing starts there for now."""
-    return pool.health.not_before is not None and now < pool.health.not_before
+    """Nothing starts there for now. (No back-off is so long that it could end `FAR_OFF`.)"""
+    until = pool.health.not_before
+    return until is not None and now < until <= now + FAR_OFF
 
 
 def probe(pool: Pool, active: Iterable[Job], now: int) -> Job | None:

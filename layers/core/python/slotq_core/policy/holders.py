@@ -143,6 +143,8 @@ class Holders:
 
     def _regroup(self) -> None:
         """Only when somebody asks: members come and go one by one."""
+        if not self._stale:
+            return
         for name in sorted(self._stale):
             gang = self._gangs[name]
             if gang.stake:
@@ -179,7 +181,7 @@ class _Gang:
         """All of it, where all of it may be stopped."""
         if not self.places or self.ends or not self._may_be_stopped():
             return None
-        return stake_of(self.places, name, now)
+        return stake_of(self.places, name, now, gang=True)
 
     def protections(self) -> Iterable[tuple[int | None, Place]]:
         """All of it is safe until the last of its protections ends."""

@@ -94,8 +94,9 @@ def _rejoined(plan: Plan, whole: Mapping[str, Job]) -> Plan:
 def _of_the_whole(decision: Decision, jobs: Mapping[str, Job]) -> Decision:
     match decision:
         case StartGang(starts=starts) if starts[0].job.name in jobs:
-            job = jobs[starts[0].job.name]
-            return Start(job=job, pool=job.parts[0][0])
+            job, classed = jobs[starts[0].job.name], starts[0].classed
+            whole = classed and _as_whole(classed, job)
+            return Start(job=job, pool=job.parts[0][0], classed=whole)
         case EndBackoff() | GiveUp() | DropClaim() if decision.job.name in jobs:
             return replace(decision, job=jobs[decision.job.name])
         case Demote(job=job, after=after) if job.name in jobs:

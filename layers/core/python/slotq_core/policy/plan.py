@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slotq_core.model import Claim, Job
+from slotq_core.model import Claim, Job, StopCause
 from slotq_core.reasons import Reason
 
 
@@ -22,6 +22,8 @@ class Start:
 
     job: Job
     pool: str
+    classed: Job | None = None
+    """The job in the class that it is admitted in, where it waits as AUTO."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,8 +41,20 @@ class Evict:
     beneficiary: Job
     victims: tuple[Job, ...]
     claim: Claim
+    cause: StopCause = StopCause.EVICTED
+    """Evicted, or yielded to the beneficiary's turn."""
     along: tuple[tuple[Job, Claim], ...] = ()
     """The other members of its gang, and what each of them is owed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Move:
+    """Stop these, each with a claim in another pool where it starts again at once, and owe the
+    beneficiary what it needs."""
+
+    beneficiary: Job
+    moved: tuple[tuple[Job, Claim], ...]
+    claim: Claim
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,6 +114,7 @@ Decision = (
     | Start
     | StartGang
     | Evict
+    | Move
     | DropClaim
     | TryLater
 )

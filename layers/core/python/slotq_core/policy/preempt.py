@@ -1,7 +1,7 @@
 """Step 3e, preempt: stop jobs of strictly lower rank of the same project (DESIGN 5.1).
 
-"Evict only when the beneficiary then fits whole." "A job kept back by its project's limit may
-preempt lower ranks that count in the same limit", in whichever pool they run.
+"Evict only when the beneficiary then fits whole." "A job kept back by its project's limit or its
+user's may preempt lower ranks that count in the same limit", in whichever pool they run.
 """
 
 from __future__ import annotations
@@ -61,12 +61,17 @@ class Preemption:
                 missing=self.accounts.over_limits(job, name),
                 gives=lambda stake: self.accounts.counted(stake, name),
             ),
+            Lack(
+                missing=self.accounts.users.over(job, name),
+                gives=lambda stake: self.accounts.users.gives(stake.jobs, job, name),
+            ),
         )
 
     def _candidates(self, job: Job, room: PoolRoom) -> list[Stake]:
-        """In the order in which they are taken. Those in other pools help only against a limit."""
+        """In the order in which they are taken. Those in other pools help only against a limit of
+        the project's."""
         rooms = [room]
-        if not self.accounts.limits_allow(job, room.pool.name):
+        if self.accounts.over_limits(job, room.pool.name):
             rooms += self.accounts.sharing_limit(room, self.everywhere.values())
         found = dict.fromkeys(stake for each in rooms for stake in _outranked(job, each))
         return sorted(found, key=attrgetter("order"))

@@ -5,7 +5,8 @@ above its quota while the reclaimer stays within its own. The gate is asked at t
 the non-preemptible quota and the anti-flap rule at each level, counting victims as gone. In-quota
 work is safe (asked before each victim: one big victim may still take its project below its quota)."
 "Across projects the most over-served project gives first, one victim at a time; the order of
-candidates holds within it."
+candidates holds within it." "Never interrupt a user's running job for another job of the same user
+and rank", in whichever project it runs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from slotq_core.model import Demand, Department, Fairness, Job
 from slotq_core.policy.accounts import Account, Accounts, Chain, Deprivation
 from slotq_core.policy.better import better
 from slotq_core.policy.fit import Entitled, PoolRoom
-from slotq_core.policy.order import Rank
+from slotq_core.policy.order import Rank, is_fellow
 from slotq_core.policy.stakes import Stake
 from slotq_core.policy.victims import Eviction, Lack, Lacks, least_harm, spared
 
@@ -47,7 +48,9 @@ def may_reclaim(job: Job, mine: Chain) -> bool:
 
 def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     """Whether the gate is open from the reclaimer to this one victim, nothing else gone yet."""
-    return may_reclaim(job, mine) and _Taking(job, mine).may_take(victim.demand, theirs)
+    if is_fellow(job, victim) or not may_reclaim(job, mine):
+        return False
+    return _Taking(job, mine).may_take(victim.demand, theirs)
 
 
 class _Reclaim:
@@ -63,7 +66,15 @@ class _Reclaim:
     def givers(self) -> Mapping[str, Sequence[Stake]]:
         """By project, what of it may be stopped, in order."""
         names = self.room.may_give() & self._accounts.may_give(self._mine, self._name)
-        return {name: self.room.candidates(name) for name in names if name != self.job.project}
+        found = {name: self._candidates(name) for name in names if name != self.job.project}
+        return {name: stakes for name, stakes in found.items() if stakes}
+
+    def _candidates(self, project: str) -> Sequence[Stake]:
+        stakes = self.room.candidates(project)
+        if not self.job.submitter:
+            return stakes
+        job = self.job
+        return [each for each in stakes if not any(is_fellow(job, one) for one in each.jobs)]
 
     def most_over_served_first(self) -> tuple[Stake, ...] | None:
         """The victims by the rule, one at a time; None where the gate closes before there are
@@ -85,7 +96,7 @@ class _Reclaim:
             mine = [each for each in victims if each.project == giver]
             others = [each for each in victims if each.project != giver]
             lacks = self._lacks(_rest(self._missing, self._freed(others)))
-            found = better(mine, self.room.candidates(giver), lacks, base)
+            found = better(mine, self._candidates(giver), lacks, base)
             if found != tuple(mine) and self._counted(found).within(self._counted(mine)):
                 victims = self._takable([*others, *found]) or victims
         return victims
@@ -136,6 +147,7 @@ class _Taking:
     mine: Chain
     victims: list[Stake] = field(default_factory=list)
     gone: dict[str, Demand] = field(default_factory=dict)
+    stretches: dict[str, float] = field(default_factory=dict)
 
     def take(self, victim: Stake, counted: Demand, theirs: Chain) -> None:
         """`counted`: what the victim holds in those accounts."""
@@ -148,8 +160,7 @@ class _Taking:
 
     def over_served(self, theirs: Chain) -> tuple[Deprivation, Deprivation]:
         """The reverse of deprivation, department before project, counting what is gone."""
-        top, own = theirs[-1], theirs[0]
-        return top.deprivation(gone=self._gone(top)), own.deprivation(gone=self._gone(own))
+        return self._deprivation(theirs[-1]), self._deprivation(theirs[0])
 
     def _is_fair(self, theirs: Chain) -> bool:
         project = theirs[0]
@@ -174,10 +185,20 @@ class _Taking:
         """The anti-flap rule: not if the reclaimer would then be above its share, and no less so
         than the one it takes from."""
         for mine, other in _siblings(self.mine, theirs):
-            ratio = mine.stretch(self.job.demand)
+            ratio = self._stretch(mine)
             if ratio > 1 and ratio >= other.stretch(gone=self._gone(other) + counted):
                 return True
         return False
+
+    def _stretch(self, mine: Account) -> float:
+        """The reclaimer's, with the job: the same before each victim."""
+        if mine.key not in self.stretches:
+            self.stretches[mine.key] = mine.stretch(self.job.demand)
+        return self.stretches[mine.key]
+
+    def _deprivation(self, account: Account) -> Deprivation:
+        gone = self._gone(account)
+        return account.deprivation(gone=gone) if gone else account.asking(NOTHING)
 
     def _gone(self, account: Account) -> Demand:
         return self.gone.get(account.key, NOTHING)

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, AttemptOutcome, Job, JobState, Pool
+from slotq_core.model import Attempt, AttemptOutcome, Job, JobState, Pool, StopCause, StopOrder
+from slotq_core.moments import FAR_OFF
 
 FIRST_BACKOFF = 30_000
 LONGEST_BACKOFF = 600_000
@@ -67,6 +68,12 @@ def backoff(errors: int) -> int:
     return min(LONGEST_BACKOFF, FIRST_BACKOFF << min(errors - 1, 16))
 
 
+def stopped_for(stop: StopOrder) -> str:
+    """An eviction in words: also what a yielded job shows."""
+    verb = "yielded to" if stop.cause is StopCause.YIELDED else "evicted for"
+    return f"{verb} {stop.by}"
+
+
 def gives_up_at(job: Job, pools: Mapping[str, Pool]) -> int | None:
     """When a starting job that SageMaker keeps Pending is given up ("beyond the pool's
     `pending_timeout` it is stopped and goes on to its next pool"); None: never."""
@@ -77,6 +84,12 @@ def gives_up_at(job: Job, pools: Mapping[str, Pool]) -> int | None:
     if pool is None or pool.pending_timeout is None:
         return None
     return attempt.pending_since + pool.pending_timeout
+
+
+def backed_off(job: Job, now: int) -> bool:
+    """Whether a back-off's time is over, or it was begun by a clock gone wrong."""
+    assert job.not_before is not None
+    return job.not_before <= now or job.changed_at > now + FAR_OFF
 
 
 def end_backoff(job: Job, now: int) -> Job:
@@ -95,7 +108,8 @@ def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
     if ending is Ending.COMPLETED:
         return AttemptOutcome.COMPLETED
     if attempt.stop is not None:
-        return AttemptOutcome(attempt.stop.cause.value)
+        yielded = attempt.stop.cause is StopCause.YIELDED
+        return AttemptOutcome.EVICTED if yielded else AttemptOutcome(attempt.stop.cause.value)
     return {
         Ending.STOPPED: AttemptOutcome.STOPPED,
         Ending.FAILED: AttemptOutcome.FAILED,
@@ -110,9 +124,7 @@ def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message
     match outcome:
         case AttemptOutcome.EVICTED:
             assert job.attempt is not None and job.attempt.stop is not None
-            return move(
-                job, JobState.PREEMPTED, at=now, message=f"evicted for {job.attempt.stop.by}"
-            )
+            return move(job, JobState.PREEMPTED, at=now, message=stopped_for(job.attempt.stop))
         case AttemptOutcome.NO_CAPACITY:
             return move(job, _waiting_state(job), at=now, cause=outcome.value, message=message)
         case AttemptOutcome.FAULT:

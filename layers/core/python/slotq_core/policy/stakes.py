@@ -27,6 +27,7 @@ class Stake:
 
     name: str
     """The job's, or the gang's."""
+    gang: bool
     places: tuple[Place, ...]
     rank: Rank
     """ "A gang's rank is its lowest member's, its entry its last member's"."""
@@ -68,12 +69,13 @@ class Stake:
         return (self.rank, self.unsaved, -self.slots, -self.entry_time, self.name, first)
 
 
-def stake_of(places: Iterable[Place], name: str, now: int) -> Stake:
+def stake_of(places: Iterable[Place], name: str, now: int, *, gang: bool = False) -> Stake:
     """Those jobs as one candidate."""
     ordered = tuple(sorted(places, key=lambda place: (place[0].name, place[1])))
     jobs = [job for job, _ in ordered]
     return Stake(
         name=name,
+        gang=gang,
         places=ordered,
         rank=min(rank(job) for job in jobs),
         entry_time=max(job.entry_time for job in jobs),

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from slotq_core.model import Job
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.lines import in_lines
-from slotq_core.policy.order import Position, position
+from slotq_core.policy.order import NO_YIELDS, Position, Yields, position
 
 Key = tuple[Any, ...]
 
@@ -63,14 +63,23 @@ class Ranking:
 class Turns:
     """Gives each waiting job its turn once; those behind a blocked one of their line get none."""
 
-    def __init__(self, waiting: Iterable[Job], accounts: Accounts) -> None:
+    def __init__(
+        self,
+        waiting: Iterable[Job],
+        accounts: Accounts,
+        *,
+        yields: Yields = NO_YIELDS,
+        by_user: bool = False,
+    ) -> None:
+        """`by_user`: whether lines tell users apart."""
         self._accounts = accounts
+        self._yields = yields
         self._heads: dict[str, list[Head]] = {}
         """By project, a heap: its lines, each by its first job."""
-        for line in in_lines(waiting):
+        for line in in_lines(waiting, by_user=by_user):
             behind = iter(line)
             first = next(behind)
-            head = Head(position(first), first, behind)
+            head = Head(position(first, yields), first, behind)
             self._heads.setdefault(first.project, []).append(head)
         for heads in self._heads.values():
             heapify(heads)
@@ -112,7 +121,8 @@ class Turns:
     def _move_up(self) -> None:
         """Where the job that had its turn is not blocked, the next of its line comes forward."""
         if self._given and (job := next(self._given.behind, None)):
-            heappush(self._heads[job.project], Head(position(job), job, self._given.behind))
+            place = position(job, self._yields)
+            heappush(self._heads[job.project], Head(place, job, self._given.behind))
         self._given = None
 
     def _place(self, project: str) -> Iterator[str]:
