@@ -99,8 +99,8 @@ CASES = [
     (POOL + "classes: [{name: A, value: 2, demote_to: B}]", 2, "classes[0].demote_to", "no class"),
     (POOL + "classes: [{name: A, value: 2, demote_to: B}, {name: B, value: 2}]", 2,
      "classes[0].demote_to", "'B' is no lower"),
-    (POOL + "jobs: [{name: j, submit_at: 0, priority: HIGH}]", 2, "jobs[0].priority",
-     "there is no class 'HIGH'"),
+    (POOL + "jobs: [{name: j, submit_at: 0, priority: GOLD}]", 2, "jobs[0].priority",
+     "there is no class 'GOLD'"),
     (POOL + "jobs: [{name: j, submit_at: 0, priority: 2.5}]", 2, "jobs[0].priority",
      "the name of a class, or a whole number"),
     (POOL + "jobs: [{name: j, submit_at: 0, pools: [p, q]}]", 2, "jobs[0].pools[1]",
@@ -131,6 +131,13 @@ CASES = [
      "projects[1].limit", "all of one kind: that of 'a' is over all pools together"),
     (POOL + "projects:\n- {name: a, quota: {p: 1}}\n- {name: b, limit: 0}", 4,
      "projects[1].limit", "that of 'a' is by pool"),
+    # groups
+    (POOL + JOB + "groups: [{name: g}]", 3, "groups[0].name", "no job is a member of 'g'"),
+    (POOL + "groups: [{name: g, mandatory: [x]}]\njobs: [{name: j, submit_at: 0, group: g}]", 2,
+     "groups[0].mandatory[0]", "'x' is no member; the members are j"),
+    (POOL + "groups: [{name: g, min_members: 2}]\njobs: [{name: j, submit_at: 0, group: g}]", 2,
+     "groups[0].min_members", "1 members, fewer than 2"),
+    (POOL + "jobs: [{name: j, submit_at: 0, group: g}]", 2, "jobs[0].group", "no group 'g'"),
     # attempts, sweeps, jobs after jobs
     (POOL + "scheduler: {max_jobs: 0}", 2, "scheduler.max_jobs", "a whole number from 1"),
     (POOL + "scheduler: {min_schedule_interval: 0}", 2, "scheduler.min_schedule_interval",
@@ -155,13 +162,6 @@ CASES = [
     (POOL + "jobs: [{name: j, running_since: -5, pool: p, fails: [5]}]", 2, "jobs[0].fails[0]",
      "later than that"),
     (POOL + "jobs: [{name: j, submit_at: 0, retries: -1}]", 2, "jobs[0].retries", "from 0"),
-    # groups
-    (POOL + JOB + "groups: [{name: g}]", 3, "groups[0].name", "no job is a member of 'g'"),
-    (POOL + "groups: [{name: g, mandatory: [x]}]\njobs: [{name: j, submit_at: 0, group: g}]", 2,
-     "groups[0].mandatory[0]", "'x' is no member; the members are j"),
-    (POOL + "groups: [{name: g, min_members: 2}]\njobs: [{name: j, submit_at: 0, group: g}]", 2,
-     "groups[0].min_members", "1 members, fewer than 2"),
-    (POOL + "jobs: [{name: j, submit_at: 0, group: g}]", 2, "jobs[0].group", "no group 'g'"),
     # expectations
     (POOL + JOB + "expect: [{states: {j: running}}]", 3, "expect[0].at", "this key is needed"),
     (POOL + JOB + "expect: [{at: later}]", 3, "expect[0].at", "a number of seconds, or end"),
