@@ -171,7 +171,7 @@ class Accounts:
         and few ever are."""
         self._before: list[tuple[Job, str, list[tuple[Account, Demand, Demand, Demand]]]] = []
         """What the accounts were before each change, to go back to."""
-        for scope in dict.fromkeys(self._scope.values()):
+        for scope in dict.fromkeys(self._scope.values() if owners else ()):
             self._open(snapshot, scope)
         for job in snapshot.active:
             assert job.attempt is not None
@@ -295,6 +295,8 @@ class Accounts:
 
     def _move(self, job: Job, pool: str, amount: Demand) -> None:
         chain = self.of(job, pool)
+        if not chain:
+            return
         before = [(each, each.used, each.fixed, each.stopping) for each in chain]
         self._before.append((job, pool, before))
         for account in chain:
@@ -306,8 +308,6 @@ class Accounts:
     def _note(self, job: Job, pool: str) -> None:
         """The accounts of the job's project in that pool have moved."""
         chain = self.of(job, pool)
-        if not chain:
-            return
         for account in chain:
             account.known.clear()
         self._moved[job.project] = chain[-1].key
