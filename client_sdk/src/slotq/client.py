@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from slotq import refusals
 from slotq.config import Config, load
 from slotq.errors import InvalidRequest, TooLate, UnexpectedAnswer
-from slotq.submission import jsonable
+from slotq.submission import jsonable, settings_tags, with_tags
 from slotq.transport import Answer, Transport
 from slotq_core import names
 from slotq_core.wire import (
@@ -24,9 +24,10 @@ from slotq_core.wire import (
     PoolsView,
     PoolView,
     QueueView,
+    RequestView,
 )
 
-View = TypeVar("View", JobView, QueueView, PoolsView, DoctorView)
+View = TypeVar("View", JobView, QueueView, PoolsView, DoctorView, RequestView)
 
 
 class QueueClient:
@@ -97,6 +98,46 @@ class QueueClient:
                 return job
             raise
 
+    def request(self, name: str) -> dict[str, Any]:
+        """The job's CreateTrainingJob request, with the tags of today. Raises NoSuchJob."""
+        answer = self._transport.call("GET", f"{_path(name)}/request")
+        return self._read(RequestView, answer).request
+
+    def hold(self, name: str) -> JobView:
+        """The job shall not start until it is released. Raises NoSuchJob; TooLate where it holds
+        slots or has ended. Holding a held job is no error."""
+        return self._amend(name, held=True)
+
+    def release(self, name: str) -> JobView:
+        """A held job waits again, at its old entry time. Raises NoSuchJob, TooLate (it has ended).
+        Releasing a job that is not held is no error."""
+        return self._amend(name, held=False)
+
+    def set_priority(self, name: str, priority: int) -> JobView:
+        """High first. A running job's counts too: it says whom it is evicted for. Raises NoSuchJob,
+        TooLate (it has ended), InvalidRequest."""
+        return self._amend(name, tags=settings_tags(priority=priority))
+
+    def move(self, name: str, pools: str | Iterable[str]) -> JobView:
+        """It accepts these pools from now on, the most welcome first; a running attempt stays where
+        it is. Raises NoSuchJob, TooLate (it has ended), InvalidRequest, NeverFits."""
+        return self._amend(name, tags=settings_tags(pools=pools))
+
+    def add_tags(self, name: str, tags: Mapping[str, str]) -> dict[str, str]:
+        """Add tags to the job and to every attempt that it will begin; returns all that it has.
+        Queue settings are tags too. Raises NoSuchJob, TooLate (it has ended), InvalidRequest."""
+        self._amend(name, tags=tags)
+        return {tag["Key"]: tag["Value"] for tag in self.request(name).get("Tags") or ()}
+
+    def clone(self, name: str, new_name: str, *, priority: int | None = None) -> JobView:
+        """Submit a job's request once more, under another name and as its caller's. Raises
+        NoSuchJob, and what `submit` raises.
+
+        What the first writes its checkpoints to, the second finds there.
+        """
+        request = {**self.request(name), "TrainingJobName": new_name}
+        return self.submit(with_tags(request, settings_tags(priority=priority), override=True))
+
     def pools(self) -> list[PoolView]:
         """The pools in their order, with what is used of them and what was learned of them."""
         return self._read(PoolsView, self._transport.call("GET", "/pools")).pools
@@ -106,6 +147,10 @@ class QueueClient:
         where `fix` says so and where one look suffices."""
         method = "POST" if fix else "GET"
         return self._read(DoctorView, self._transport.call(method, "/doctor")).findings
+
+    def _amend(self, name: str, **changes: Any) -> JobView:
+        body = json.dumps(changes).encode()
+        return self._read(JobView, self._transport.call("PATCH", _path(name), body=body))
 
     def _read(self, view: type[View], answer: Answer) -> View:
         if not 200 <= answer.status_code < 300:

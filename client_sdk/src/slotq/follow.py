@@ -35,7 +35,7 @@ def follow(
     before: JobView | None = None
     said_at = clock()
     while True:
-        job = _patiently(fetch, say=say, clock=clock, sleep=sleep, poll=poll)
+        job = patiently(fetch, say=say, clock=clock, sleep=sleep, poll=poll)
         each(job)
         line = news(before, job)
         if line is None and clock() - said_at >= _heartbeat(job):
@@ -57,8 +57,12 @@ def news(before: JobView | None, now: JobView) -> str | None:
     """What is new since `before` (None: everything); None where nothing is."""
     if before is not None and standing(before) == standing(now):
         return None
-    evicted = before is not None and now.evictions > before.evictions
-    if evicted and now.state != S.STOPPING:
+    return news_since(now.evictions if before is None else before.evictions, now)
+
+
+def news_since(evictions: int, now: JobView) -> str:
+    """Where the job stands, and that it was evicted, if so many evictions were known before."""
+    if now.evictions > evictions and now.state != S.STOPPING:
         return f"was evicted{_for(_last_evicted(now))}; now {standing(now)}"
     return standing(now)
 
@@ -118,7 +122,7 @@ def _heartbeat(job: JobView) -> float:
     return RUNNING_HEARTBEAT if job.state == S.RUNNING else HEARTBEAT
 
 
-def _patiently(
+def patiently(
     fetch: Callable[[], JobView],
     *,
     say: Callable[[str], None],

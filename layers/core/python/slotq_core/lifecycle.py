@@ -9,6 +9,8 @@ submit ─► pending ──────► starting ──► running ──►
              └──────────── retry ─────────────────────┤
                                                       ▼
                                completed · failed · cancelled · stopped
+
+Whatever waits can be `held` by its user, and waits again when it is released.
 """
 
 from __future__ import annotations
@@ -31,9 +33,10 @@ _ENDS = frozenset(TERMINAL_STATES)
 _WAITS_AGAIN = frozenset({S.PENDING, S.PREEMPTED, S.BACKOFF})
 
 TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
-    S.PENDING: frozenset({S.STARTING, S.CANCELLED}),
-    S.PREEMPTED: frozenset({S.STARTING, S.CANCELLED}),
-    S.BACKOFF: frozenset({S.PENDING, S.PREEMPTED, S.CANCELLED}),
+    S.PENDING: frozenset({S.STARTING, S.CANCELLED, S.HELD}),
+    S.PREEMPTED: frozenset({S.STARTING, S.CANCELLED, S.HELD}),
+    S.BACKOFF: frozenset({S.PENDING, S.PREEMPTED, S.CANCELLED, S.HELD}),
+    S.HELD: frozenset({S.PENDING, S.PREEMPTED, S.CANCELLED}),
     # A start can be refused (back-off, failed), overtaken by the user, or end before it was seen
     # running.
     S.STARTING: _ENDS | _WAITS_AGAIN | {S.RUNNING, S.STOPPING},
