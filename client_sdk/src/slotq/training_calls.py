@@ -119,7 +119,7 @@ class TrainingCalls:
         job = self._waiting(params.get("ResourceArn"))
         if job is None:
             return None
-        return lambda: {"Tags": list(self._request(job.name).get("Tags") or ())}
+        return lambda: {"Tags": list(self._queue.request(job.name).get("Tags") or ())}
 
     def _add_tags(self, params: Params, _: Context) -> Callable[[], Answer] | None:
         job = self._waiting(params.get("ResourceArn"))
@@ -130,7 +130,6 @@ class TrainingCalls:
 
     def _tag(self, name: str, tags: Mapping[str, str]) -> Answer:
         now = self._queue.add_tags(name, tags)
-        self._requests.pop(name, None)
         return {"Tags": [{"Key": key, "Value": value} for key, value in now.items()]}
 
     def _waiting(self, arn: Any) -> JobView | None:
@@ -153,6 +152,7 @@ class TrainingCalls:
             return None
 
     def _request(self, name: str) -> Mapping[str, Any]:
+        """All but its tags, which alone may change."""
         if name not in self._requests:
             self._requests[name] = self._queue.request(name)
         return self._requests[name]

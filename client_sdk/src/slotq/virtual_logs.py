@@ -29,6 +29,8 @@ from slotq_core.moments import from_iso
 from slotq_core.names import LOG_GROUP
 from slotq_core.wire import AttemptView, JobView
 
+_FIRST = "algo-1"
+"""The host in whose stream is said where the job stands."""
 _STREAM = re.compile(r"(?P<job>[^/]+)/(?P<host>algo-[0-9]+)-slotq")
 
 
@@ -113,7 +115,7 @@ class VirtualLogs:
         at = Position.read(token) if token else Position()
         job = self._queue.job(name)
         events, at = self._lines(job, host, at)
-        if not events and host == "algo-1":
+        if not events and host == _FIRST:
             events, at = self._standing(job, at)
         written = at.written()
         return {"events": events, "nextForwardToken": written, "nextBackwardToken": written}
@@ -129,10 +131,15 @@ class VirtualLogs:
             at = replace(at, token=page["nextForwardToken"])
             if page["events"]:
                 return page["events"], at
-            if not read_on:
-                if at.attempt + 1 not in attempts:
-                    break
-                at = replace(at, attempt=at.attempt + 1, token="")
+            if read_on:
+                continue
+            if at.attempt + 1 not in attempts:
+                break
+            at = replace(at, attempt=at.attempt + 1, token="")
+            told = sum(each.outcome == "evicted" for each in job.attempts[: at.attempt - 1])
+            if host == _FIRST and told > at.evictions:
+                line = f"attempt {attempt.number} was evicted for {attempt.stopped_for}"
+                return [self._event(job, line)], replace(at, evictions=told)
         return [], at
 
     def _real_page(self, attempt: AttemptView, host: str, token: str) -> Mapping[str, Any]:
@@ -169,7 +176,10 @@ class VirtualLogs:
         now = zlib.crc32(standing(job).encode())
         if now == at.said:
             return [], at
-        line = f"slotq: {job.name}: {news_since(at.evictions, job)}"
-        moment = int(1000 * self._clock())
-        event = {"timestamp": moment, "ingestionTime": moment, "message": line}
+        event = self._event(job, news_since(at.evictions, job))
         return [event], replace(at, said=now, evictions=job.evictions)
+
+    def _event(self, job: JobView, line: str) -> Mapping[str, Any]:
+        moment = int(1000 * self._clock())
+        message = f"slotq: {job.name}: {line}"
+        return {"timestamp": moment, "ingestionTime": moment, "message": message}
