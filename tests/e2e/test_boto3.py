@@ -49,9 +49,9 @@ def session(aws):
 def log_of(session, name):
     """As whoever has read the log from the start until now."""
     logs = session.client("logs")
-    (stream,) = logs.describe_log_streams(
-        logGroupName=LOG_GROUP, logStreamNamePrefix=f"{name}/"
-    )["logStreams"]
+    (stream,) = logs.describe_log_streams(logGroupName=LOG_GROUP, logStreamNamePrefix=f"{name}/")[
+        "logStreams"
+    ]
     lines, token = [], {}
     while True:
         page = logs.get_log_events(
@@ -125,9 +125,9 @@ def test_a_job_that_waits_answers_to_every_call(aws, session):
 
     other.stop_training_job(TrainingJobName="second")
     assert other.describe_training_job(TrainingJobName="second")["TrainingJobStatus"] == "Stopped"
+    queue.cancel("first")
+    until(lambda: queue.job("first").state == "cancelled", "first was not cancelled")
     with pytest.raises(ClientError, match="cancelled") as raised:
-        queue.cancel("first")
-        until(lambda: queue.job("first").state == "cancelled", "first was not cancelled")
         other.add_tags(ResourceArn=arn, Tags=tags)
     assert raised.value.response["Error"]["Code"] == "ValidationException"
 
@@ -135,8 +135,8 @@ def test_a_job_that_waits_answers_to_every_call(aws, session):
 def test_a_refusal_is_an_error_of_the_call(aws, session):
     slotq.install(session)
     sagemaker = session.client("sagemaker")
+    large = {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 9, "VolumeSizeInGB": 1}
     with pytest.raises(ClientError, match="more than any of its pools"):
-        large = {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 9, "VolumeSizeInGB": 1}
         sagemaker.create_training_job(**request(aws, "large", 1, ResourceConfig=large))
     sagemaker.create_training_job(**request(aws, "twice", 1))
     with pytest.raises(sagemaker.exceptions.ResourceInUse):

@@ -57,7 +57,10 @@ def trainer(aws, said):
         }
         image = "123456789012.dkr.ecr.us-east-1.amazonaws.com/train:1"
         return ModelTrainer(
-            training_image=image, sagemaker_session=session, base_job_name=name, **(given | settings)
+            training_image=image,
+            sagemaker_session=session,
+            base_job_name=name,
+            **(given | settings),
         )
 
     return make
@@ -86,6 +89,7 @@ def test_a_train_that_waits_is_evicted_resumes_and_completes(aws, trainer, said,
     assert job.attempts[0].stopped_for == submitted("high")
     first, last = (attempt.training_job for attempt in job.attempts)
     stopped, resumed = max(evidence.steps(first)), evidence.resumed_from(last)
+    assert resumed is not None
     assert 0 < resumed <= stopped < 100
     assert evidence.steps(last) == list(range(resumed + 1, 101))
 

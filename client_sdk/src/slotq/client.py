@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from slotq import refusals
 from slotq.config import Config, load
 from slotq.errors import InvalidRequest, TooLate, UnexpectedAnswer
+from slotq.job import QueuedJob
 from slotq.submission import jsonable, settings_tags, with_tags
 from slotq.transport import Answer, Transport
 from slotq_core import names
@@ -28,6 +29,11 @@ from slotq_core.wire import (
 )
 
 View = TypeVar("View", JobView, QueueView, PoolsView, DoctorView, RequestView)
+# Named here, for `list` within the class is one of its methods.
+JobViews = list[JobView]
+PoolViews = list[PoolView]
+FindingViews = list[FindingView]
+QueuedJobs = list[QueuedJob]
 
 
 class QueueClient:
@@ -69,16 +75,14 @@ class QueueClient:
         """One job with its attempts, place and reason. Raises NoSuchJob."""
         return self._read(JobView, self._transport.call("GET", _path(name)))
 
-    def jobs(
-        self, states: Iterable[str] | None = None, *, limit: int | None = None
-    ) -> list[JobView]:
+    def jobs(self, states: Iterable[str] | None = None, *, limit: int | None = None) -> JobViews:
         """Jobs in the order of the queue: running, then waiting by place, then ended.
 
         `states` keeps only those (None: all); `limit` cuts the list.
         """
         query: dict[str, object] = {}
         if states is not None:
-            query["state"] = list(states)
+            query["state"] = [*states]
             if not query["state"]:
                 return []
         if limit is not None:
@@ -138,15 +142,23 @@ class QueueClient:
         request = {**self.request(name), "TrainingJobName": new_name}
         return self.submit(with_tags(request, settings_tags(priority=priority), override=True))
 
-    def pools(self) -> list[PoolView]:
+    def pools(self) -> PoolViews:
         """The pools in their order, with what is used of them and what was learned of them."""
         return self._read(PoolsView, self._transport.call("GET", "/pools")).pools
 
-    def doctor(self, *, fix: bool = False) -> list[FindingView]:
+    def doctor(self, *, fix: bool = False) -> FindingViews:
         """Everything that the queue keeps and that disagrees with itself or with SageMaker; mended
         where `fix` says so and where one look suffices."""
         method = "POST" if fix else "GET"
         return self._read(DoctorView, self._transport.call(method, "/doctor")).findings
+
+    def get(self, name: str) -> QueuedJob:
+        """One job as an object, to act on and to wait for. Raises NoSuchJob."""
+        return QueuedJob(self, self.job(name))
+
+    def list(self, states: Iterable[str] | None = None, *, limit: int | None = None) -> QueuedJobs:
+        """As `jobs`, as objects."""
+        return [QueuedJob(self, view) for view in self.jobs(states, limit=limit)]
 
     def _amend(self, name: str, **changes: Any) -> JobView:
         body = json.dumps(changes).encode()

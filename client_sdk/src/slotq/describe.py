@@ -69,11 +69,11 @@ def as_the_job(job: JobView, shown: Mapping[str, Any]) -> dict[str, Any]:
     goes on following the job. And it has ended when the queue says so: an attempt that was stopped
     for another job has, but its job has not. The ARN stays the attempt's.
     """
-    status, secondary = str(shown["TrainingJobStatus"]), str(shown.get("SecondaryStatus", ""))
-    return {"TrainingJobName": job.name} | _statuses(job, status, secondary)
+    status = str(shown["TrainingJobStatus"])
+    return {"TrainingJobName": job.name} | _statuses(job, status)
 
 
-def _statuses(job: JobView, status: str, secondary: str) -> dict[str, str]:
+def _statuses(job: JobView, status: str) -> dict[str, str]:
     if job.state in TERMINAL_STATES:
         word = status_of(job)
         own = {} if word == status else {"TrainingJobStatus": word, "SecondaryStatus": word}

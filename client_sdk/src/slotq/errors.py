@@ -6,6 +6,7 @@ SlotQError
 ├── NotAllowed        the API did not let the caller in: says which permission or setting to check
 ├── CannotReach       no connection to the endpoint, after several tries
 ├── Unavailable       the queue answers, but not for now, after several tries (slotq_core.errors)
+├── NotCompleted      a job whose result was asked for has ended otherwise
 └── UnexpectedAnswer  something answers at the endpoint that does not speak as the queue does
 """
 
@@ -29,6 +30,7 @@ __all__ = [
     "NeverFits",
     "NoSuchJob",
     "NotAllowed",
+    "NotCompleted",
     "NotConfigured",
     "Refused",
     "SlotQError",
@@ -52,3 +54,8 @@ class CannotReach(SlotQError):
 
 class UnexpectedAnswer(SlotQError):
     """Something answers at the endpoint, but it is not (this version of) the queue."""
+
+
+class NotCompleted(SlotQError):
+    """A job whose result was asked for has failed, was cancelled or was stopped; the message has
+    the reason."""

@@ -113,4 +113,3 @@ def _wanted(row: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
 
 def _moment(value: Any, absent: datetime) -> datetime:
     return absent if value is None else parse_to_aware_datetime(value)
-

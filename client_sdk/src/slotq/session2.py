@@ -16,6 +16,7 @@ from typing import Any
 from sagemaker.exceptions import UnexpectedStatusException
 from sagemaker.session import Session
 
+from slotq import screen
 from slotq.client import QueueClient
 from slotq.errors import InvalidRequest, NoSuchJob
 from slotq.follow import follow
@@ -27,10 +28,6 @@ from slotq_core.wire import JobView
 
 LAST_LOGS = 2.0
 """Seconds after a job's end for its last log lines to arrive."""
-
-
-def _print(line: str) -> None:
-    print(line, flush=True)  # noqa: T201 - where the SDK prints too
 
 
 class QueueTrainingJobSession(Session):  # type: ignore[misc]
@@ -54,16 +51,21 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         retries: int | None = None,
         queue: QueueClient | None = None,
         poll: float = 5.0,
-        say: Callable[[str], None] = _print,
+        say: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         **kwargs: Any,
     ) -> None:
-        """Raises NotConfigured at once when no endpoint is set, before anything is uploaded."""
+        """`poll`: seconds between two looks at the queue while waiting; `say` takes the lines that
+        are else printed. Raises NotConfigured at once when no endpoint is set, before anything is
+        uploaded.
+        """
+        shown = screen.here() if say is None else screen.Plain(say)
+        self._say, self._waiting = shown.say, shown.waiting
         self.queue, self._training = connect(
             boto_session,
             queue=queue,
-            say=say,
+            say=self._say,
             clock=clock,
             sleep=sleep,
             endpoint=endpoint,
@@ -74,7 +76,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
             min_runtime=min_runtime,
             retries=retries,
         )
-        self._poll, self._say, self._clock, self._sleep = poll, say, clock, sleep
+        self._poll, self._clock, self._sleep = poll, clock, sleep
         super().__init__(boto_session, *args, **kwargs)
 
     def _initialize(self, boto_session: Any, *args: Any, **kwargs: Any) -> None:
@@ -131,6 +133,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
                 sleep=self._sleep,
                 poll=self._poll,
                 each=tail.show if logs else lambda _: None,
+                waiting=self._waiting,
             )
         except KeyboardInterrupt:
             self._say(

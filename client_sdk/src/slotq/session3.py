@@ -7,7 +7,8 @@
 and why, then the logs, across evictions, and returns when the job has ended.
 
 This SDK makes its clients itself, out of the session's boto session, and keeps them for the whole
-process. So the hooks are put into the boto session, and into those clients that may be there already.
+process. So the hooks are put into the boto session, and into those clients that may be there
+already.
 """
 
 from __future__ import annotations
@@ -24,10 +25,7 @@ from sagemaker.core.utils.utils import SageMakerClient
 from slotq.client import QueueClient
 from slotq.hooks import honour_sts_endpoint
 from slotq.installation import Installation, connect
-
-
-def _print(line: str) -> None:
-    print(line, flush=True)  # noqa: T201 - where the SDK prints too
+from slotq.screen import print_line
 
 
 class QueueTrainingJobSession(Session):  # type: ignore[misc]
@@ -53,7 +51,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         min_runtime: int | None = None,
         retries: int | None = None,
         queue: QueueClient | None = None,
-        say: Callable[[str], None] = _print,
+        say: Callable[[str], None] = print_line,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         **kwargs: Any,

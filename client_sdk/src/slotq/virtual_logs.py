@@ -1,9 +1,10 @@
 """The logs of a job over all its attempts, as CloudWatch's own calls read them.
 
-Each attempt has log streams of its own, named after its training job. Whoever asks for the streams of a
-job of the queue is shown virtual ones, one for each host: `<job>/algo-1-slotq`. Reading such a
-stream gives the lines of the first attempt, then of the next, and in the first host's stream, between
-them, where the job stands: its place in the line and why, by what it was evicted, how it ended.
+Each attempt has log streams of its own, named after its training job. Whoever asks for the streams
+of a job of the queue is shown virtual ones, one for each host: `<job>/algo-1-slotq`. Reading such
+a stream gives the lines of the first attempt, then of the next, and in the first host's stream,
+between them, where the job stands: its place in the line and why, by what it was evicted, how it
+ended.
 
 Nothing is kept here: how far a reader is, is in the token that each page carries.
 """

@@ -177,7 +177,9 @@ def test_fit_waits_across_an_eviction_and_finds_the_last_model(session, queue, a
     assert any("was evicted for job4; now waits, place 1" in line for line in said)
     assert job.model_data.endswith("job1-qstamp-2-abcdef/output/model.tar.gz")
     shown = job.latest_training_job.describe()
-    assert shown["TrainingJobName"] == "job1"  # so that what is done with it goes on meaning the job
+    assert (
+        shown["TrainingJobName"] == "job1"
+    )  # so that what is done with it goes on meaning the job
     assert shown["TrainingJobArn"].endswith("/job1-qstamp-2-abcdef")
 
 

@@ -57,8 +57,8 @@ def with_hold(job: Job, *, held: bool, by: str, now: int) -> Job:
         return move(job, state, at=now, message=f"released by {by}")
     if job.active:
         raise TooLate(
-            f"job {job.name} is {job.state}; only a job that waits can be held. Cancel it, or lower "
-            "its priority so that others evict it",
+            f"job {job.name} is {job.state}; only a job that waits can be held. Cancel it, or "
+            "lower its priority so that others evict it",
             field="held",
         )
     return move(job, JobState.HELD, at=now, message=f"held by {by}")

@@ -200,7 +200,7 @@ def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission,
 
 
 class AmendmentBody(BaseModel):
-    """What shall be different about a job. Queue settings are changed as they are given: as tags."""
+    """What shall be different about a job. Queue settings change as they are given: as tags."""
 
     model_config = ConfigDict(extra="forbid")
     held: bool | None = Field(default=None, strict=True)

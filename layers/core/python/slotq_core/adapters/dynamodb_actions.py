@@ -38,8 +38,8 @@ def action_count(changes: Sequence[Change], seen: Mapping[str, int] | None = Non
     """How many actions a commit of these changes takes, out of MAX_ACTIONS.
 
     A start takes 5 (6 with a claim), an eviction 2, a claim 3, an end 4, a cancel of a waiting job
-    3 (4 with a claim), any other change of an active job 2, a changed request 1; and each pool whose
-    ledger is seen or changes takes 1.
+    3 (4 with a claim), any other change of an active job 2, a changed request 1; and each pool
+    whose ledger is seen or changes takes 1.
     """
     return len(commit_actions("", changes, seen))
 
