@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 SDK3 := $(VENV)/sagemaker3
 SDK3_INSTALLED := $(SDK3)/installed
+SDK3_TESTS := tests/e2e/test_sdk_v3.py tests/unit/client/test_session3.py \
+	tests/unit/client/test_client_page.py
 SAM := $(VENV)/sam/bin/sam
 SAM_INSTALLED := $(VENV)/sam/installed
 
@@ -37,7 +39,7 @@ test: $(INSTALLED) ## Every test
 	$(PYTEST) -m "not built" -n $(JOBS) --dist worksteal $(ARGS)
 
 test-sagemaker3: $(SDK3_INSTALLED) ## The tests of SageMaker's SDK version 3, in an environment of its own
-	$(SDK3)/bin/python -m pytest tests/e2e/test_sdk_v3.py tests/unit/client/test_session3.py $(ARGS)
+	$(SDK3)/bin/python -m pytest $(SDK3_TESTS) $(ARGS)
 
 test-sagemaker-oldest: $(INSTALLED) ## Both majors of the SDK at the oldest version that we support
 	.ci/oldest-sdks

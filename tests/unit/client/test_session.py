@@ -264,6 +264,18 @@ def test_attach_finds_the_latest_attempt(session, queue, aws):
     assert attached.instance_type == "ml.p5.48xlarge"
 
 
+def test_attach_takes_a_job_that_waits_and_waits_for_it(session, queue, aws, said):
+    """From another process, which has submitted nothing."""
+    estimator(session(), hyperparameters={"lr": 0.1}).fit(job_name="job1", wait=False)
+    train(aws, "job1")
+    queue.script(*[waiting(1)] * 4, running(), ended())
+    attached = Estimator.attach("job1", sagemaker_session=session())
+    assert attached.instance_type == "ml.p5.48xlarge"
+    assert attached.hyperparameters()["lr"] == "0.1"
+    assert attached.latest_training_job.name == "job1"
+    assert said[-1] == "job1: completed after 1 attempt"
+
+
 def test_stop_cancels_in_the_queue(session, queue):
     job = estimator(session())
     job.fit(job_name="job1", wait=False)
