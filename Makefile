@@ -76,7 +76,7 @@ $(INSTALLED): constraints.txt requirements-dev.txt layers/core/pyproject.toml cl
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'setuptools>=77' wheel
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 		--no-build-isolation -r requirements-dev.txt \
-		-e 'layers/core[aws]' -e 'client_sdk[local,sagemaker2]'
+		-e 'layers/core[aws]' -e 'client_sdk[local,plot,sagemaker2]'
 	@touch $@
 
 # Both majors of SageMaker's SDK are one distribution, so the tests of version 3 have their own place.

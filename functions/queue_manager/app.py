@@ -95,6 +95,9 @@ def on_training_event(event: Event, context: Any) -> dict[str, Any]:
         seen = observation_of_event(event, at=clock.now())
     except NotUnderstood as error:
         return put_away(event, str(error))
+    if seen.odd:
+        logger.warning("part of this event is odd", job=seen.training_job, odd=seen.odd)
+        count("Odd")
     if ignored := manager().observe(seen):
         logger.info("this event changes nothing", job=seen.training_job, why=ignored)
         count("Ignored")
@@ -102,7 +105,9 @@ def on_training_event(event: Event, context: Any) -> dict[str, Any]:
 
 
 def on_pass(_event: Event, context: Any) -> dict[str, Any]:
-    return told(manager().run_pass(holder=context.aws_request_id, budget=budget_of(context)))
+    """A pass that was asked for: nothing to do where another has seen to it meanwhile."""
+    holder, budget = context.aws_request_id, budget_of(context)
+    return told(manager().run_pass(holder=holder, budget=budget, only_news=True))
 
 
 def on_tick(_event: Event, context: Any) -> dict[str, Any]:

@@ -17,24 +17,9 @@ from slotq.local import moto_dynamodb
 from slotq_core.adapters.dynamodb import DynamoStore, table_definition
 from slotq_core.adapters.memory import MemoryStore
 from slotq_core.ports import Store
-from tests.contract import dynamodb_local
 from tests.faults.fake_dynamodb import FakeDynamo
 
-REQUIRED = "SLOTQ_REQUIRE_DYNAMODB_LOCAL"
-"""Set to 1 (in CI) a missing DynamoDB Local is a failure and not a skip."""
-
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def dynamodb_local_endpoint() -> Iterator[str]:
-    try:
-        with dynamodb_local.running() as endpoint:
-            yield endpoint
-    except dynamodb_local.NotHere as missing:
-        if os.environ.get(REQUIRED) == "1":
-            pytest.fail(f"DynamoDB Local: {missing}")
-        pytest.skip(f"DynamoDB Local: {missing}")
 
 
 @pytest.fixture(scope="session")

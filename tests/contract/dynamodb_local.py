@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import shutil
 import socket
 import subprocess
@@ -22,8 +23,17 @@ SHA256 = "8c788b54563a552a9b71c9ba636af5fd12c45d1894f433ae6bbc61bfac6e9890"
 CACHE = Path(__file__).parents[2] / ".cache" / "dynamodb-local-10.3.0"
 
 
+REQUIRED = "SLOTQ_REQUIRE_DYNAMODB_LOCAL"
+"""Set to 1 (in CI) a missing DynamoDB Local is a failure and not a skip."""
+
+
 class NotHere(Exception):
     """What it needs is missing; the message says what."""
+
+
+def required() -> bool:
+    """Whether a machine without it fails the tests instead of skipping some."""
+    return os.environ.get(REQUIRED) == "1"
 
 
 def fetch() -> Path:

@@ -9,7 +9,7 @@ import pytest
 
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.errors import Conflict, Misconfigured
-from slotq_core.model import Demand
+from slotq_core.model import Demand, PoolState
 from slotq_core.ports import Store
 from tests.contract.faults import before_the_next
 from tests.contract.worlds import (
@@ -34,11 +34,13 @@ def test_pools_come_back_whole_and_in_order(store: Store) -> None:
         a_pool("zeta", 2, reserve_after=0, min_runtime=5000, max_min_runtime=9000),
         a_pool("alpha", capacity=Demand(slots=1, gpus=8), pending_timeout=7, count_foreign=True),
         a_pool("empty", 0),
+        a_pool("closed", state=PoolState.PAUSED),
+        a_pool("going", state=PoolState.DRAINED),
     )
     configure(store, *pools)
     assert store.pools() == pools
     assert store.load(NOW).snapshot.pools == pools
-    assert set(store.load(NOW).ledgers) == {"zeta", "alpha", "empty"}
+    assert set(store.load(NOW).ledgers) == {pool.name for pool in pools}
 
 
 def test_the_order_may_change(store: Store) -> None:
@@ -57,6 +59,16 @@ def test_a_pool_may_grow(store: Store) -> None:
     commit(store, starting(job))
     with pytest.raises(Conflict):
         starts(store, "job3")
+
+
+def test_a_decision_made_before_a_pause_is_refused(store: Store) -> None:
+    a_queue(store, a_pool("p5", 2))
+    job = waits(store, "job1")
+    seen = {"p5": store.load(NOW).ledgers["p5"].version}
+    configure(store, a_pool("p5", 2, state=PoolState.PAUSED))
+    with pytest.raises(Conflict):
+        store.commit([starting(job)], seen=seen)
+    assert store.load(NOW).snapshot.pools[0].state is PoolState.PAUSED
 
 
 def test_a_decision_made_before_a_resize_is_refused(store: Store) -> None:

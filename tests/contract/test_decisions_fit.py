@@ -10,7 +10,8 @@ from slotq_core.adapters.dynamodb_actions import MAX_ACTIONS, action_count
 from slotq_core.manager import JOBS_PER_COMMIT, _transactions
 from slotq_core.model import Attempt, Claim, Job
 from slotq_core.policy.apply import cancelled, pools_touched, steps
-from slotq_core.policy.plan import Decision, DropClaim, EndBackoff, Evict, GiveUp, Start
+from slotq_core.policy.consolidate import MOST
+from slotq_core.policy.plan import Decision, DropClaim, EndBackoff, Evict, GiveUp, Move, Start
 from slotq_core.ports import Change
 from tests.contract.worlds import NOW, S, a_job, a_pool, an_attempt
 
@@ -37,6 +38,11 @@ LARGEST: dict[str, Decision] = {
         victims=tuple(active(f"victim{n}") for n in range(500)),
         claim=replace(OWED, pool="p5"),
     ),
+    "as many as may move for one": Move(
+        beneficiary=claimant(),
+        moved=tuple((active(f"moved{n}"), replace(OWED, moved=True)) for n in range(MOST)),
+        claim=replace(OWED, pool="p5"),
+    ),
 }
 
 
@@ -47,6 +53,12 @@ def test_every_part_of_a_decision_fits_a_transaction(decision: Decision) -> None
     parts = list(_transactions(steps(decision, POOLS, NOW + 1)))
     assert sum(len(part) for part in parts) == len(steps(decision, POOLS, NOW + 1))
     assert max(action_count(part, seen) for part in parts) <= MAX_ACTIONS
+
+
+def test_moves_are_one_transaction() -> None:
+    """All of them or none: whoever has moved has its room, and the job that it moved for too."""
+    decision = LARGEST["as many as may move for one"]
+    assert len(list(_transactions(steps(decision, POOLS, NOW + 1)))) == 1
 
 
 def test_as_many_of_the_dearest_change_as_a_commit_may_have_fit() -> None:

@@ -70,6 +70,53 @@ def test_a_lease_may_be_given_back_whatever_has_happened(store: Store) -> None:
     assert not store.end_lease("one", generation=None)
 
 
+def news(store: Store, holder: str, now: int = NOW) -> int | None:
+    return store.take_lease(holder, now=now, until=now + 40_000, only_news=True)
+
+
+def test_what_was_seen_to_is_no_news(store: Store) -> None:
+    store.bump()
+    assert store.end_lease("one", generation=news(store, "one"))
+    assert news(store, "late") is None
+    assert take(store, "tick") == 1, "time may call for a pass all the same"
+    assert store.end_lease("tick", generation=1)
+    assert news(store, "late") is None
+    store.bump()
+    assert news(store, "next") == 2
+
+
+def test_the_first_pass_ever_is_news(store: Store) -> None:
+    assert news(store, "one") == 0
+    assert store.end_lease("one", generation=0)
+    store.bump()
+    assert news(store, "one") == 1
+
+
+def test_a_bump_between_look_and_end_is_news_for_its_holder_and_for_the_next(store: Store) -> None:
+    store.bump()
+    assert news(store, "one") == 1
+    store.bump()
+    assert not store.end_lease("one", generation=1)
+    assert news(store, "one") == 2
+    assert news(store, "two", LATER) == 2, "its holder has died"
+
+
+def test_what_was_given_up_is_news(store: Store) -> None:
+    """A pass that failed, or whose budget was used up: another is asked for, without a bump."""
+    store.bump()
+    store.end_lease("one", generation=take(store, "one"))
+    assert take(store, "tick") == 1
+    assert store.end_lease("tick", generation=None)
+    assert news(store, "next") == 1
+
+
+def test_news_wait_for_the_lease_like_all_others(store: Store) -> None:
+    store.bump()
+    take(store, "one")
+    assert news(store, "two") is None
+    assert news(store, "two", LATER) == 1
+
+
 def test_the_lease_goes_to_exactly_one_of_many(racing_store: Store) -> None:
     for turn in range(5):
         now = NOW + turn * 40_000

@@ -160,14 +160,23 @@ attempts = st.builds(
     artifact=_texts,
     checkpoints=_texts,
 )
-claims = st.builds(Claim, pool=_names, amount=_demands, since=_moments)
+claims = st.builds(
+    Claim,
+    pool=_names,
+    amount=_demands,
+    since=_moments,
+    priority_class=_names | st.just(""),
+)
 
 
 @st.composite
 def jobs(draw: st.DrawFn, state: JobState | None = None) -> Job:
     """A job in any state, with what belongs to that state."""
     state = state or draw(st.sampled_from(JobState))
-    probe = Job(name="x", state=state, priority=0, entry_time=0, demand=Demand(), pools=())
+    after = tuple(draw(st.lists(_names, max_size=2, unique=True))) if state is S.PENDING else ()
+    probe = Job(
+        name="x", state=state, priority=0, entry_time=0, demand=Demand(), pools=(), after=after
+    )
     return Job(
         name=draw(_names),
         state=state,
@@ -179,12 +188,18 @@ def jobs(draw: st.DrawFn, state: JobState | None = None) -> Job:
         min_runtime=draw(_counts),
         retries=draw(_counts),
         project=draw(_names | st.just("")),
+        group=draw(_names | st.just("")),
+        after=after,
         workload=draw(st.sampled_from(Workload)),
         priority_class=draw(_names | st.just("")),
         ran_before_class=draw(_counts),
+        admitted_class=draw(_names | st.just("")),
+        auto=draw(st.booleans()),
+        checkpoints=draw(st.booleans()),
         submitter=draw(_texts),
         attempts=draw(_counts),
         evictions=draw(_counts),
+        schedule_attempts=draw(_counts),
         faults=draw(_counts),
         ran=draw(_counts),
         cause=draw(_texts),

@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from traceback import format_exc
 
+from tests.contract import dynamodb_local
 from tests.faults import chaos, crashes, interleavings, mutants
 from tests.faults.crashes import Crash
 from tests.faults.interleavings import Schedule
+from tests.faults.real_dynamodb import real_engine
 from tests.faults.scenarios import SCENARIOS, Scenario
 from tests.faults.world import World
 
@@ -29,6 +31,8 @@ class Outcome:
     """What is broken, the shortest history of it, and how to see it again."""
     killed: list[str] = field(default_factory=list)
     """Mutants that were caught, and how."""
+    real: bool = False
+    """On DynamoDB Local: too slow for finding the shortest history."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +49,34 @@ class Size:
     by_chance: int = 200
     chaos_jobs: tuple[int, ...] = (1_000,)
     mutants: int = len(mutants.MUTANTS)
+    real: int = 8
+    """On DynamoDB Local: crash runs of each scenario, schedules of each case, jobs of chaos."""
 
 
 FULL = Size()
-SHORT = Size(slices=2, stride=9, doubles=3, exhaustively=40, by_chance=10, chaos_jobs=(80,))
+SHORT = Size(slices=2, stride=9, doubles=3, exhaustively=40, by_chance=10, chaos_jobs=(80,), real=3)
+
+ON_THE_REAL_ENGINE = (
+    "submit_and_complete",
+    "cancel_while_starting",
+    "cancel_while_stopping",
+    "completes_while_stopping",
+    "fault_then_back_off",
+)
+CASES_ON_THE_REAL_ENGINE = (
+    "submit_beside_a_pass_that_ends",
+    "the_same_submit_twice",
+    "cancel_and_pass",
+    "two_passes_decide_differently",
+    "two_passes_evict",
+    "three_passes",
+)
 
 
 def tasks(size: Size, seed: int) -> list[Task]:
     """The longest first, so that no process has to wait for another at the end."""
     found: list[Task] = [("chaos", str(seed), str(jobs)) for jobs in size.chaos_jobs]
+    found += [("real", part, str(seed), str(size.real)) for part in ("crash", "race", "chaos")]
     for case in interleavings.CASES:
         found.append(("race", case.name, str(size.exhaustively)))
         found.append(("chance", case.name, str(seed), str(size.by_chance)))
@@ -109,11 +132,13 @@ def _try_all(outcome: Outcome, name: str, points: Iterator[Crash] | list[Crash])
         world = crashes.run(scenario, crash)
         _count(outcome, world, "crash_runs")
         if world.watch.broken:
-            shorter, nearer, least = crashes.shortest(scenario, crash)
+            shorter, nearer, least = (
+                (scenario, crash, world) if outcome.real else crashes.shortest(scenario, crash)
+            )
             steps = ", ".join(step.label for step in shorter.steps)
             outcome.violations.append(
                 f"scenario {name}, {crash}\nshortest: {steps}; {nearer}\n{_told(least)}\n"
-                f"again: python -m tests.faults --replay '{_of_crash(name, crash)}'"
+                f"{_again(outcome, _of_crash(name, crash))}"
             )
             return
 
@@ -135,12 +160,15 @@ def _follow(
         _count(outcome, world, counted)
         outcome.counts["interleavings"] += 1
         if world.watch.broken:
-            fewer, least, shown = interleavings.shortest(_case(name), schedule)
+            case = _case(name)
+            fewer, least, shown = (
+                (case, schedule, world) if outcome.real else interleavings.shortest(case, schedule)
+            )
             handlers = " | ".join(label for label, _ in fewer.handlers)
             choices = ",".join(map(str, schedule.taken))
             outcome.violations.append(
                 f"case {name}: {handlers}, switched {_brief(least)}\n{_told(shown)}\n"
-                f"again: python -m tests.faults --replay 'race|{name}|{choices}'"
+                f"{_again(outcome, f'race|{name}|{choices}')}"
             )
             return
 
@@ -152,12 +180,12 @@ def _chaos(outcome: Outcome, seed: str, count: str) -> None:
     for key in ("events", "events_lost", "events_doubled", "throttled", "no_answer", "killed"):
         outcome.counts[f"chaos_{key}" if "events_" not in key else key] += world.weather.count[key]
     if world.watch.broken:
-        least = chaos.fewest(int(seed), int(count))
+        least = world if outcome.real else chaos.fewest(int(seed), int(count))
         names = ",".join(least.wanted)
         outcome.violations.append(
             f"chaos, seed {seed}: {len(least.wanted)} of {count} jobs do it: "
             f"{', '.join(least.wanted[:20])}\n{_told(least)}\n"
-            f"again: python -m tests.faults --replay 'chaos|{seed}|{count}|{names}'"
+            f"{_again(outcome, f'chaos|{seed}|{count}|{names}')}"
         )
 
 
@@ -171,6 +199,40 @@ def _mutant(outcome: Outcome, name: str) -> None:
         outcome.violations.append(f"the mutant '{name}' lives: the campaign does not see it")
 
 
+def _real(outcome: Outcome, part: str, seed: str, count: str) -> None:
+    """A part of the campaign with the store on DynamoDB Local."""
+    found = Outcome(real=True)
+    try:
+        with real_engine() as engine:
+            for kind, *words in _on_the_real_engine(part, seed, int(count)):
+                _KINDS[kind](found, *words)
+    except dynamodb_local.NotHere as missing:
+        outcome.counts["local_missing"] += 1
+        if dynamodb_local.required():
+            outcome.violations.append(f"DynamoDB Local: {missing}")
+        return
+    for what in ("crash_runs", "interleavings", "chaos_jobs"):
+        outcome.counts[f"local_{what}"] += found.counts[what]
+    outcome.counts["local_calls"] += engine.calls
+    outcome.counts["local_conflicts"] += engine.conflicts
+    outcome.violations += [f"on DynamoDB Local: {each}" for each in found.violations]
+    outcome.violations += [f"DynamoDB Local: {each}" for each in engine.unlike[:3]]
+
+
+def _on_the_real_engine(part: str, seed: str, count: int) -> Iterator[Task]:
+    if part == "chaos":
+        yield "chaos", seed, str(count)
+    if part == "race":
+        for name in CASES_ON_THE_REAL_ENGINE:
+            yield "race", name, str(count // 2)
+            yield "chance", name, seed, str(count // 2)
+    if part == "crash":
+        for name in ON_THE_REAL_ENGINE:
+            points = len([*crashes.crash_points(crashes.count_calls(_scenario(name))[0])])
+            stride = points // count
+            yield "crash", name, "0/1", f"{int(seed) % stride}/{stride}"
+
+
 _KINDS: dict[str, Callable[..., None]] = {
     "crash": _crash,
     "double": _double,
@@ -178,11 +240,15 @@ _KINDS: dict[str, Callable[..., None]] = {
     "chance": _chance,
     "chaos": _chaos,
     "mutant": _mutant,
+    "real": _real,
 }
 
 
 def replay(words: str) -> World:
     """One run again, from the line that a violation ended with."""
+    if words.startswith("real|"):
+        with real_engine():
+            return replay(words.removeprefix("real|"))
     kind, name, *rest = words.split("|")
     if kind == "crash":
         how, mode, call, again = rest
@@ -192,6 +258,10 @@ def replay(words: str) -> World:
         return interleavings.run(_case(name), Schedule([int(each) for each in rest[0].split(",")]))
     count, names = rest
     return chaos.run(int(name), int(count), only=names.split(",") if names else ())
+
+
+def _again(outcome: Outcome, words: str) -> str:
+    return f"again: python -m tests.faults --replay '{'real|' * outcome.real}{words}'"
 
 
 def _of_crash(name: str, crash: Crash) -> str:

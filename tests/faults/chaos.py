@@ -53,12 +53,10 @@ S = JobState
 CLIENT_TRIES = 3
 FOR_EVER = 1_000
 HORIZON = 7 * 24 * 3_600_000
-POOLS = tuple(
-    pool(name, slots=slots, pending_timeout=300_000)
-    for name, slots in (("p", 8), ("q", 6), ("r", 4))
-)
-"""Each gives up a job that SageMaker leaves Pending: without a `pending_timeout`, one that probes a
-pool and is left Pending for ever keeps the pool closed for ever, as the policy has it."""
+POOLS = (pool("p", slots=8, pending_timeout=300_000), pool("q", slots=6), pool("r", slots=4))
+PATIENCE = 1_800
+"""Each request asks SageMaker itself to end what it has left Pending for so long (s), as one must
+where the pool has no `pending_timeout`: else the job waits for its instances for ever."""
 
 
 @dataclass(frozen=True)
@@ -210,6 +208,7 @@ class ChaosWorld(World):
         kind = fields.pop("instance_type")
         body = request(name, **fields)
         body["ResourceConfig"]["InstanceType"] = kind
+        body["StoppingCondition"]["MaxPendingTimeInSeconds"] = PATIENCE
         event = _api("POST", "/add-job", body=body)
 
         def ask(*_: Any) -> None:

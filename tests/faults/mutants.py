@@ -199,8 +199,8 @@ def _index_reads() -> Iterator[None]:
 def _lease_for_ever() -> AbstractContextManager[Any]:
     right = DynamoStore.take_lease
 
-    def wrong(self: DynamoStore, holder: str, *, now: int, until: int) -> Any:
-        return right(self, holder, now=now - 10**9, until=until)
+    def wrong(self: DynamoStore, holder: str, *, now: int, until: int, only_news: bool) -> Any:
+        return right(self, holder, now=now - 10**9, until=until, only_news=only_news)
 
     return patch.object(DynamoStore, "take_lease", wrong)
 
@@ -216,6 +216,19 @@ def _never_reconciled() -> AbstractContextManager[Any]:
 def _deaf() -> AbstractContextManager[Any]:
     """No trigger raises the generation."""
     return patch.object(DynamoStore, "bump", lambda _: None)
+
+
+def _all_is_seen_to() -> AbstractContextManager[Any]:
+    """Whoever gives the lease back has seen to all news, also to what came during the pass."""
+    right = dynamodb_expressions.end_lease
+
+    def wrong(holder: str, generation: int | None) -> dict[str, Any]:
+        built = dict(right(holder, None))
+        if generation:
+            built["UpdateExpression"] = "SET seen = generation REMOVE #holder, #until"
+        return built
+
+    return patch.object(dynamodb_expressions, "end_lease", wrong)
 
 
 def _one_transaction_less() -> AbstractContextManager[Any]:
@@ -273,5 +286,11 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("nothing is reconciled", _never_reconciled, crash("submit_and_complete", SILENT)),
     Mutant("nobody bumps", _deaf, race("submit_beside_a_pass_that_ends"), CONVERGENT),
+    Mutant(
+        "a pass takes all news for its own",
+        _all_is_seen_to,
+        race("submit_beside_a_pass_that_ends"),
+        CONVERGENT,
+    ),
     Mutant("no transaction", _one_transaction_less, crash("submit_and_complete", TOLD), LOST),
 )

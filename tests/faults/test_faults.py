@@ -3,11 +3,16 @@ chaos. What it leaves out is chosen by the stride, so that each kind of fault is
 
 from __future__ import annotations
 
-import pytest
+from collections import Counter
 
-from tests.faults import chaos, crashes, interleavings
+import pytest
+from botocore.exceptions import ClientError
+
+from slotq_core.adapters.dynamodb_table import table_definition
+from tests.faults import campaign, chaos, crashes, interleavings
 from tests.faults.interleavings import CASES
 from tests.faults.mutants import MUTANTS, caught
+from tests.faults.real_dynamodb import real_engine
 from tests.faults.scenarios import SCENARIOS
 
 STRIDE = 61
@@ -50,6 +55,50 @@ def test_chaos():
 def test_the_campaign_catches(name):
     """Each safeguard, broken on purpose. All of them are hunted by `make faults`."""
     assert caught(next(mutant for mutant in MUTANTS if mutant.name == name)) is not None
+
+
+def test_the_campaign_on_the_real_engine(dynamodb_local_endpoint):
+    """A few of each on DynamoDB Local; `make faults` runs more."""
+    found = Counter()
+    for part in ("crash", "race", "chaos"):
+        outcome = campaign.perform(("real", part, "1", "2"))
+        assert outcome.violations == []
+        found += outcome.counts
+    assert found["local_crash_runs"] >= 2 * len(campaign.ON_THE_REAL_ENGINE)
+    assert found["local_interleavings"] == 2 * len(campaign.CASES_ON_THE_REAL_ENGINE)
+    assert found["local_chaos_jobs"] == 2
+
+
+def test_overlapping_transactions_collide_on_the_real_engine_too(dynamodb_local_endpoint):
+    with real_engine() as engine:
+        dynamo = engine.make()
+        dynamo.create_table(**table_definition("queue"))
+        item = {"pk": {"S": "p"}, "sk": {"S": "s"}}
+        put = {"TableName": "queue", "Item": item}
+        met: list[str] = []
+
+        def meanwhile() -> None:
+            for write in (
+                lambda: dynamo.put_item(**put),
+                lambda: dynamo.transact_write_items(TransactItems=[{"Put": put}]),
+            ):
+                with pytest.raises(ClientError) as refused:
+                    write()
+                met.append(str(refused.value))
+
+        dynamo.transact_write_items(TransactItems=[{"Put": put}], during=meanwhile)
+        assert len(met) == 4, "before it took effect, and before it was answered"
+        assert all("TransactionConflict" in text for text in met)
+        assert dynamo.tables["queue"].items == {("p", "s"): item}
+    assert engine.conflicts == 2
+    assert engine.unlike == []
+
+
+def test_a_broken_safeguard_is_seen_on_the_real_engine_too(dynamodb_local_endpoint):
+    mutant = next(each for each in MUTANTS if each.name == "no transaction")
+    with real_engine() as engine:
+        assert caught(mutant) is not None
+    assert engine.unlike == []
 
 
 def test_the_same_seed_gives_the_same_run():

@@ -91,6 +91,9 @@ class Gate:
         return call.do()
 
 
+make_dynamo: Callable[[], FakeDynamo] = FakeDynamo
+"""Of each new world; `real_dynamodb` puts the real engine here."""
+
 EventPolicy = Callable[[Mapping[str, Any]], Iterable[int]]
 """After how many milliseconds an event is delivered: none, one or several times."""
 
@@ -148,7 +151,7 @@ class World:
             emit=self._emit,
             knobs=knobs,
         )
-        self.dynamo = FakeDynamo()
+        self.dynamo = make_dynamo()
         self.dynamo.create_table(**table_definition(TABLE))
         self.dynamo.on_write = self.watch.wrote
         self.dynamo.now, self.dynamo.lag = self.clock.now, LAG
@@ -211,6 +214,10 @@ class World:
             if "expiresAt" in item and int(item["expiresAt"]["N"]) <= now:
                 self.table.put(key, None)
                 self.watch.swept(key)
+
+    def bump(self) -> None:
+        """As if there were news: the next pass is not spared."""
+        DynamoStore(self.dynamo, TABLE).bump()
 
     def run_pass(self) -> None:
         self._asynchronous("pass", on_pass)
@@ -348,7 +355,7 @@ class World:
 
 
 def on_pass(manager: QueueManager, invocation: Invocation) -> None:
-    manager.run_pass(holder=f"invocation-{invocation.number}")
+    manager.run_pass(holder=f"invocation-{invocation.number}", only_news=True)
 
 
 def on_tick(manager: QueueManager, invocation: Invocation) -> None:
@@ -387,9 +394,11 @@ class _Plane(PlaneClient):
 
 
 class _Leaseless(DynamoStore):
-    """A lease is over at once."""
+    """A lease is over at once, and no pass is spared."""
 
-    def take_lease(self, holder: str, *, now: int, until: int) -> int | None:
+    def take_lease(
+        self, holder: str, *, now: int, until: int, only_news: bool = False
+    ) -> int | None:
         return super().take_lease(holder, now=now, until=now)
 
 

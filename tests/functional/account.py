@@ -79,7 +79,8 @@ def dynamodb_client() -> Any:
 class Account:
     """An AWS account with a queue in it: what tests do to it and see of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, dynamodb: Any = None) -> None:
+        """`dynamodb`: another engine's client than moto's."""
         self.clock = VirtualClock(NOW)
         self.emitted: list[dict[str, Any]] = []
         self.plane = Plane(
@@ -89,7 +90,7 @@ class Account:
         )
         self.lambda_ = FakeLambda()
         self.letters = FakeSqs()
-        self.dynamodb = dynamodb_client()
+        self.dynamodb = dynamodb or dynamodb_client()
         self.dynamodb.create_table(**table_definition(TABLE))
 
     def client(self, service: str) -> Any:

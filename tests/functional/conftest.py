@@ -14,19 +14,23 @@ from tests.functional.account import LETTERS, TABLE, Account, forget
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
+    moto_dynamodb.install()
+    with mock_aws():
+        yield from in_use(Account(), monkeypatch)
+
+
+def in_use(made: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
+    """The function's module in this account, as after a cold start."""
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "slotq-queue-manager")
     monkeypatch.setenv("SLOTQ_TABLE", TABLE)
     monkeypatch.setenv("SLOTQ_DEAD_LETTERS", LETTERS)
     monkeypatch.setenv("SLOTQ_POOLS", "main=2@ml.p4d.24xlarge")
     monkeypatch.delenv("SLOTQ_INLINE_PASS", raising=False)
     forget()
-    moto_dynamodb.install()
-    with mock_aws():
-        made = Account()
-        monkeypatch.setattr(app, "client", made.client)
-        monkeypatch.setattr(app, "clock", made.clock)
-        monkeypatch.setattr(app, "sagemaker_client", lambda: PlaneClient(made.plane))
-        yield made
+    monkeypatch.setattr(app, "client", made.client)
+    monkeypatch.setattr(app, "clock", made.clock)
+    monkeypatch.setattr(app, "sagemaker_client", lambda: PlaneClient(made.plane))
+    yield made
     forget()
 
 

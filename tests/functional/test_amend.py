@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.account import Account, add_job, sample
+from tests.functional.account import Account, sample
 
 
 def amend(body: Any, name: str = "job1") -> dict[str, Any]:

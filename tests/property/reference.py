@@ -5,6 +5,8 @@ Written from the text and not from the policy's code, to be compared with it.
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from slotq_core.model import Job, JobState, Pool, Snapshot
 
 Decided = tuple[set[tuple[str, str]], dict[str, tuple[str, set[str]]]]
@@ -46,7 +48,8 @@ class _World:
         return pool.size(self.now).slots - used
 
     def unwell(self, pool: Pool) -> bool:
-        """Backs off, or one job is trying it: "one probe at a time"."""
+        """Backs off, or one job has been trying it for less than ten minutes: "one probe at a
+        time"."""
         if not pool.health.errors:
             return False
         probes = [
@@ -73,7 +76,8 @@ class _World:
         span = max(pool.min_runtime, min(job.min_runtime, pool.max_min_runtime))
         return span > 0 and (begun is None or self.now < begun + span)
 
-    def victims(self, job: Job, pool: Pool, left: int) -> list[Job] | None:
+    def options(self, job: Job, pool: Pool) -> list[Job]:
+        """Who may be stopped for the job in that pool, in the order in which they are taken."""
         options = [
             other
             for other in self.running.values()
@@ -81,16 +85,31 @@ class _World:
             and other.priority < job.priority
             and not self.safe(other, pool)
         ]
-        options.sort(key=lambda v: (v.priority, self.lost(v), -size(v), -v.entry_time, v.name))
-        chosen: list[Job] = []
-        while left + sum(map(size, chosen)) < size(job):
-            if not options:
-                return None
-            chosen.append(options.pop(0))
+        return sorted(
+            options, key=lambda v: (v.priority, self.lost(v), -size(v), -v.entry_time, v.name)
+        )
+
+    def victims(self, options: list[Job], missing: int, base: int) -> list[Job] | None:
+        """One by one; then the best set there is, if it is better."""
+        chosen = []
+        for victim in options:
+            if sum(map(size, chosen)) < missing:
+                chosen.append(victim)
+        if sum(map(size, chosen)) < missing:
+            return None
         for victim in reversed(list(chosen)):
-            if left + sum(map(size, chosen)) - size(victim) >= size(job):
+            if sum(map(size, chosen)) - size(victim) >= missing:
                 chosen.remove(victim)
-        return chosen
+        best = min(
+            (
+                [options[place] for place in places]
+                for count in range(1, len(options) + 1)
+                for places in combinations(range(len(options)), count)
+                if sum(size(options[place]) for place in places) >= missing
+            ),
+            key=lambda each: (self.harm(each, base), sorted(map(options.index, each))[::-1]),
+        )
+        return best if self.harm(best, base) < self.harm(chosen, base) else chosen
 
     def start(self, job: Job, pool: Pool) -> None:
         self.starts.add((job.name, pool.name))
@@ -104,8 +123,10 @@ class _World:
             self.stopping[victim.name] = self.running.pop(victim.name)
         self.claims[job.name] = pool.name
 
-    def harm(self, victims: list[Job]) -> tuple[object, ...]:
-        ranks = sorted((victim.priority for victim in victims), reverse=True)
+    def harm(self, victims: list[Job], base: int) -> tuple[object, ...]:
+        """`base`: the lowest rank that could be stopped at all; "higher" is what is above it."""
+        above = (victim.priority for victim in victims if victim.priority > base)
+        ranks = sorted(above, reverse=True)
         return ranks, sum(size(v) * self.lost(v) for v in victims), len(victims)
 
 
@@ -158,10 +179,15 @@ class _Walk:
             self.hold(job, pool)
             return False
         well = [pool for pool in pools if not self.world.unwell(pool)]
-        offers = [(p, self.world.victims(job, p, self.left(job, p))) for p in well]
+        options = {pool.name: self.world.options(job, pool) for pool in well}
+        base = min((v.priority for each in options.values() for v in each), default=0)
+        offers = [
+            (p, self.world.victims(options[p.name], size(job) - self.left(job, p), base))
+            for p in well
+        ]
         possible = [(p, victims) for p, victims in offers if victims is not None]
         if possible:
-            pool, victims = min(possible, key=lambda offer: self.world.harm(offer[1]))
+            pool, victims = min(possible, key=lambda offer: self.world.harm(offer[1], base))
             self.world.evict(job, pool, victims)
             return True
         if claimed:

@@ -113,6 +113,26 @@ def test_planning_again_at_once_decides_nothing(scenario: Scenario) -> None:
     assert last and not last[-1].decisions
 
 
+def decides_nothing_before_its_time(scenario: Scenario) -> None:
+    """Where nothing is left to decide, twenty passes more decide nothing, until the moment at which
+    the plan says that time may change something."""
+
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        if not planned.decisions and all(job.attempt.created for job in snapshot.active):
+            until = now + 2_000_000 if planned.wake_at is None else planned.wake_at
+            step = max(1, (until - now) // 20)
+            for later in range(now, until, step):
+                assert not plan(snapshot, later).decisions
+
+    simulate(scenario, watch)
+
+
+@given(scenarios())
+def test_twenty_passes_more_decide_nothing(scenario: Scenario) -> None:
+    """Promise 9: a settled world gives no further action."""
+    decides_nothing_before_its_time(scenario)
+
+
 @given(scenarios())
 def test_no_two_jobs_evict_each_other(scenario: Scenario) -> None:
     """Promise 9: eviction goes strictly down the ranks, so it cannot go round."""

@@ -134,7 +134,7 @@ def scenarios(draw: st.DrawFn, *, settled: bool = False) -> Scenario:
 
 def _fitting(specs: list[PoolSpec], jobs: list[JobSpec]) -> list[JobSpec]:
     """Those that run at the start must fit; the others may not."""
-    room = {spec.name: spec.capacity for spec in specs}
+    room = {spec.name: spec.capacity.slots for spec in specs}
     kept = []
     for job in jobs:
         if job.pool is not None:

@@ -6,11 +6,23 @@ from pathlib import Path
 
 import pytest
 
+from slotq.errors import ScenarioError
 from slotq.simulate import load, simulate
 from slotq.simulate.live import live_record
 from slotq.simulate.report import differences, unequal
 
 FILES = sorted(Path(__file__).parent.glob("*.yaml"))
+
+_AFTER = "jobs that come after others"
+_PARTS = "jobs over several pools at once"
+NOT_LIVE_YET = {
+    "after": _AFTER,
+    "after_a_failure": _AFTER,
+    "after_asks_for_no_share": _AFTER,
+    "parts_over_two_pools": _PARTS,
+    "parts_that_never_fit": _PARTS,
+}
+"""What the manager and the store do not carry yet, by scenario. Everything else runs both ways."""
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -23,6 +35,10 @@ def test_it_holds(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_queue_itself_does_the_same(path: Path) -> None:
     scenario = load(path)
+    if missing := NOT_LIVE_YET.get(path.stem):
+        with pytest.raises(ScenarioError, match=missing):
+            live_record(scenario)
+        return
     live = live_record(scenario)
     assert unequal(simulate(scenario), live) == []
     assert differences(scenario, live) == []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from slotq_core.amending import Amendment
+from slotq_core.amending import Amendment, Revision
 from slotq_core.errors import InvalidRequest, NeverFits, NoSuchJob, TooLate, Unavailable
 from slotq_core.model import JobState
+from slotq_core.ports import Change
 from slotq_core.wire import parse_submission, retagged
 from tests.queue_world import QueueWorld, evicting, pool
 
@@ -15,8 +18,18 @@ def retag(world, name, **tags):
     """As PATCH with tags does."""
     given = {key.replace("_", "-"): value for key, value in tags.items()}
     settings = {key if key == "priority" else f"slotq:{key}": v for key, v in given.items()}
-    revise = Amendment(revise=lambda request: parse_submission(retagged(request, settings)))
-    return world.manager.amend(name, revise, by="ann")
+    return world.manager.amend(name, Amendment(revise=revising(settings)), by="ann")
+
+
+def revising(tags):
+    """As the API's: the request's own tags are read too."""
+
+    def revise(request):
+        before, _ = parse_submission(request)
+        after, revised = parse_submission(retagged(request, tags))
+        return Revision(request=revised, before=before, after=after)
+
+    return revise
 
 
 def hold(world, name, *, held=True):
@@ -180,8 +193,7 @@ def test_a_claim_in_a_pool_that_is_left_is_given_up():
 def test_tags_reach_the_next_training_job():
     world = QueueWorld()
     world.submit("job1")
-    revise = Amendment(revise=lambda it: parse_submission(retagged(it, {"team": "vision"})))
-    world.manager.amend("job1", revise, by="ann")
+    world.manager.amend("job1", Amendment(revise=revising({"team": "vision"})), by="ann")
     world.deliver()
     arn = world.client.describe_training_job(TrainingJobName="job1")["TrainingJobArn"]
     tags = world.plane.handle("ListTags", {"ResourceArn": arn})["Tags"]
@@ -204,6 +216,17 @@ def test_what_a_submission_may_not_say_changes_nothing(tags, kind, said):
     with pytest.raises(kind, match=said):
         retag(world, "job1", **tags)
     assert (world.job("job1"), world.manager.request("job1")) == (before, request)
+
+
+def test_a_tag_that_is_no_setting_gives_back_nothing_that_was_used():
+    world = QueueWorld()
+    world.submit("job1", priority=1, retries="2")
+    job = world.job("job1")
+    world.store.commit([Change(before=job, after=replace(job, retries=1, priority=0))])
+    world.manager.amend("job1", Amendment(revise=revising({"team": "vision"})), by="ann")
+    assert (world.job("job1").retries, world.job("job1").priority) == (1, 0)
+    retag(world, "job1", retries="5")
+    assert (world.job("job1").retries, world.job("job1").priority) == (5, 0)
 
 
 def test_the_same_submission_is_still_the_same_after_a_change():

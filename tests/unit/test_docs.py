@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import fields
 from pathlib import Path
 
 import click
@@ -12,6 +13,12 @@ import pytest
 from slotq.cli.exits import MEANINGS
 from slotq.cli.main import COMMANDS, cli
 from slotq.config import SETTINGS, load
+from slotq.simulate import load as load_scenario
+from slotq.simulate import simulate
+from slotq.simulate.metrics import Figures, Metrics
+from slotq.simulate.report import differences
+from slotq.simulate.scenario import SECTIONS
+from slotq.simulate.sections import ChangeSpec
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -115,6 +122,40 @@ def test_config_files_in_the_docs_load(text, tmp_path):
 @pytest.mark.parametrize("text", blocks("python"))
 def test_python_in_the_docs_compiles(text):
     compile(text, "docs", "exec")
+
+
+@pytest.mark.parametrize("text", blocks("yaml"))
+def test_scenarios_in_the_docs_hold(text, tmp_path):
+    (tmp_path / "scenario.yaml").write_text(text)
+    scenario = load_scenario(tmp_path / "scenario.yaml")
+    assert scenario.expect
+    assert differences(scenario, simulate(scenario)) == []
+
+
+@pytest.mark.parametrize("text", blocks("csv"))
+def test_traces_in_the_docs_load(text, tmp_path):
+    world = "pools: [{name: p, capacity: 4}]\nprojects: [{name: vision}, {name: nlp}]\n"
+    (tmp_path / "world.yaml").write_text(world)
+    (tmp_path / "jobs.csv").write_text(text)
+    assert load_scenario(tmp_path / "world.yaml", tmp_path / "jobs.csv").jobs
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_key_of_a_scenario_is_in_the_docs_and_no_other(section):
+    text = (ROOT / "docs" / "simulate.md").read_text()
+    body = re.split(r"\n##", text.partition(f"\n### {section}\n")[2])[0]
+    first, *nested = body.split("Each of the `changes`")
+    assert re.findall(r"^\| `(\w+)` \|", first, re.MULTILINE) == list(SECTIONS[section].keys())
+    for part in nested:
+        assert re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE) == list(ChangeSpec.keys())
+
+
+def test_every_figure_of_a_run_is_in_the_docs():
+    text = (ROOT / "docs" / "simulate.md").read_text()
+    for field in fields(Metrics):
+        assert f"| `{field.name}` |" in text
+    for field in fields(Figures):
+        assert f"`{field.name}`" in text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -177,6 +177,20 @@ def test_after_a_back_off_one_job_at_a_time_probes_the_pool_the_highest_first():
     assert world.states() == {"high": "running", "low": "starting", "middle": "starting"}
 
 
+def test_a_probe_that_is_left_pending_keeps_its_pool_closed_for_ten_minutes_only():
+    world = QueueWorld(pool(slots=3))
+    world.plane.knobs.refuse_creates = 1
+    world.submit("first", priority=1)
+    world.deliver()
+    world.submit("second")
+    world.plane.knobs.stick_pending = 1
+    world.later(30)
+    assert world.states() == {"first": "starting", "second": "pending"}
+    assert world.manager.run_pass().wake_at == world.clock.now() + 600_000
+    world.later(600)
+    assert world.states() == {"first": "starting", "second": "running"}
+
+
 def test_a_fault_of_sagemakers_backs_the_job_off():
     world = QueueWorld()
     world.submit("job1", retries="0")
@@ -338,6 +352,39 @@ def test_a_burst_of_submissions_is_one_handlers_work():
     assert world.store.take_lease("one", now=world.clock.now(), until=world.clock.now() + 1) == 50
     busy = world.manager.run_pass(holder="two")
     assert (busy.busy, busy.decisions) == (True, ())
+
+
+def test_of_the_passes_that_a_burst_asks_for_those_that_come_late_find_nothing_to_do(monkeypatch):
+    world = QueueWorld(pool(slots=100))
+    for n in range(50):
+        world.submit(f"job{n:02d}")
+    looks, load = [], world.store.load
+
+    def looking(now):
+        looks.append(now)
+        return load(now)
+
+    monkeypatch.setattr(world.store, "load", looking)
+    results = [world.manager.run_pass(holder=f"pass{n}", only_news=True) for n in range(50)]
+    assert [result.busy for result in results] == [False] + [True] * 49
+    assert len(looks) == 2, "one before the decisions and one after them"
+    world.submit("more")
+    assert world.manager.run_pass(holder="next", only_news=True).decisions
+
+
+def test_a_pass_that_failed_or_was_cut_short_is_asked_for_again_without_news():
+    world = QueueWorld()
+    world.submit("job1")
+    assert world.manager.run_pass(holder="short", budget=0, only_news=True).unfinished
+    load, world.store.load = world.store.load, refuse
+    with pytest.raises(Unavailable):
+        world.manager.run_pass(holder="fails", only_news=True)
+    world.store.load = load
+    assert world.manager.run_pass(holder="again", only_news=True).decisions
+
+
+def refuse(_now):
+    raise Unavailable("throttled")
 
 
 def test_what_comes_while_a_pass_runs_is_done_by_its_holder():

@@ -397,6 +397,22 @@ def test_a_throttled_listing_changes_nothing_and_comes_again_ever_later():
     assert time_to_next(world, reconciler) == RECONCILE_EVERY
 
 
+def test_a_throttled_table_does_not_make_the_listing_rarer(monkeypatch: pytest.MonkeyPatch):
+    world = QueueWorld(runtime=ALL_DAY)
+    reconciler = world.another_reconciler()
+
+    def throttled(_now: int) -> None:
+        raise Unavailable("DynamoDB throttles")
+
+    for _ in range(3):
+        with monkeypatch.context() as patched:
+            patched.setattr(world.store, "load", throttled)
+            with pytest.raises(Unavailable, match="DynamoDB"):
+                reconciler.run_if_due(world.clock.now())
+        assert time_to_next(world, reconciler) == RECONCILE_EVERY
+        world.clock.set(world.clock.now() + RECONCILE_EVERY)
+
+
 def test_of_many_ticks_one_reconciles():
     world = QueueWorld(runtime=ALL_DAY)
     managers = [world.another_manager() for _ in range(3)]

@@ -5,6 +5,7 @@ SlotQError
 ├── NotConfigured     a setting is missing or malformed: names the setting and where to put it
 ├── NotAllowed        the API did not let the caller in: says which permission or setting to check
 ├── CannotReach       no connection to the endpoint, after several tries
+├── ScenarioError     a scenario or trace file cannot be taken: says where, and what would be right
 ├── Unavailable       the queue answers, but not for now, after several tries (slotq_core.errors)
 ├── NotCompleted      a job whose result was asked for has ended otherwise
 └── UnexpectedAnswer  something answers at the endpoint that does not speak as the queue does
@@ -13,6 +14,7 @@ SlotQError
 from __future__ import annotations
 
 from slotq_core.errors import (
+    ClassNotAllowed,
     InvalidRequest,
     NameTaken,
     NeverFits,
@@ -25,6 +27,7 @@ from slotq_core.errors import (
 
 __all__ = [
     "CannotReach",
+    "ClassNotAllowed",
     "InvalidRequest",
     "NameTaken",
     "NeverFits",
@@ -33,6 +36,7 @@ __all__ = [
     "NotCompleted",
     "NotConfigured",
     "Refused",
+    "ScenarioError",
     "SlotQError",
     "TooLate",
     "Unavailable",
@@ -50,6 +54,11 @@ class NotAllowed(SlotQError):
 
 class CannotReach(SlotQError):
     """No connection to the endpoint; the message names the endpoint and what to check."""
+
+
+class ScenarioError(SlotQError):
+    """A scenario or trace file cannot be taken; the message names file, line and key of each fault
+    and what would be right."""
 
 
 class UnexpectedAnswer(SlotQError):

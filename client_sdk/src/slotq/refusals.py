@@ -7,6 +7,7 @@ from typing import Any
 
 from slotq.config import Config
 from slotq.errors import (
+    ClassNotAllowed,
     InvalidRequest,
     NameTaken,
     NeverFits,
@@ -21,7 +22,8 @@ from slotq.errors import (
 from slotq.transport import TRIES, Answer
 
 BY_CODE: dict[str, type[Refused]] = {
-    kind.code: kind for kind in (InvalidRequest, NeverFits, NameTaken, TooLate, NoSuchJob)
+    kind.code: kind
+    for kind in (InvalidRequest, NeverFits, ClassNotAllowed, NameTaken, TooLate, NoSuchJob)
 }
 """The tree of refusals, by the stable code that an answer carries."""
 

@@ -1,4 +1,4 @@
-"""The Python of docs/client.md, run as it stands, in its order, against a queue at a real address."""
+"""The Python of docs/client.md, run as it stands, in order, against a queue that is served."""
 
 from __future__ import annotations
 

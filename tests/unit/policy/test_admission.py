@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from slotq_core.errors import InvalidRequest, NeverFits
-from slotq_core.model import Demand, Pool, Submission
+from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
+from slotq_core.model import AUTO_VALUE, Demand, Pool, Submission, User, UserGroup
 from slotq_core.policy.admission import MAX_POOLS_PER_JOB, admit
+from slotq_core.policy.users import Rights
 
 
 def pool(name: str, kind: str, slots: int) -> Pool:
@@ -17,7 +20,7 @@ POOLS = [pool("a", "ml.p5", 2), pool("b", "ml.p5", 8), pool("c", "ml.p4d", 4)]
 
 
 def asked(kind: str = "ml.p5", slots: int = 1, *pools: str) -> Submission:
-    return Submission(name="job", instance_type=kind, slots=slots, pools=pools)
+    return Submission(name="job", instance_type=kind, demand=Demand(slots=slots), pools=pools)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +36,7 @@ def asked(kind: str = "ml.p5", slots: int = 1, *pools: str) -> Submission:
 def test_the_pools_of_its_instance_type_or_those_it_names_in_its_order(submission, pools):
     job = admit(submission, POOLS, submitter="ann", now=7)
     assert job.pools == pools
-    assert (job.submitter, job.entry_time, job.demand) == ("ann", 7, Demand(slots=submission.slots))
+    assert (job.submitter, job.entry_time, job.demand) == ("ann", 7, submission.demand)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +58,64 @@ def test_a_job_names_a_bounded_number_of_pools():
     many = [pool(f"p{i}", "ml.p5", 1) for i in range(MAX_POOLS_PER_JOB + 1)]
     with pytest.raises(InvalidRequest, match="at most 16 pools"):
         admit(asked(), many, submitter="ann", now=7)
+
+
+RIGHTS = Rights(
+    users=[
+        User(name="ann", limits={"a": {"HIGH": 2}, "b": {"HIGH": 3, "LOW": 1}}),
+        User(name="cyd", groups=("staff",), limits={"a": {"LOW": 1}}),
+    ],
+    groups=[UserGroup(name="staff", limits={"a": {"LOW": 2, "HIGH": 1}, "b": {}})],
+)
+
+
+def classed(its: str | int, slots: int = 1, *pools: str) -> Submission:
+    named = its if isinstance(its, str) else ""
+    return replace(
+        asked("ml.p5", slots, *pools),
+        priority_class=named,
+        priority=0 if isinstance(its, str) else its,
+    )
+
+
+@pytest.mark.parametrize(
+    ("submission", "its", "priority"),
+    [
+        (classed("HIGH"), "HIGH", 30),
+        (classed("AUTO"), "AUTO", AUTO_VALUE),
+        (classed(0), "LOW", 0),
+        (classed("HIGH", 3), "HIGH", 30),
+        (classed("AUTO", 3), "AUTO", AUTO_VALUE),
+        (classed("LOW", 1, "b"), "LOW", 0),
+        (classed("NORMAL", 1, "c"), "NORMAL", 10),
+        (classed(7, 1, "c"), "", 7),
+    ],
+)
+def test_the_class_of_a_job_of_a_user_with_limits(submission, its, priority):
+    job = admit(submission, POOLS, submitter="ann", now=7, rights=RIGHTS)
+    assert (job.priority_class, job.priority, job.auto) == (its, priority, its == "AUTO")
+
+
+@pytest.mark.parametrize(
+    ("submission", "user", "error", "message"),
+    [
+        (classed("HIGH", 4), "ann", NeverFits, "more than user ann may hold in class HIGH"),
+        (classed("LOW", 2, "b"), "ann", NeverFits, "1 in pool b"),
+        (classed("AUTO", 4), "ann", NeverFits, "3 in pool b"),
+        (classed("NORMAL"), "ann", ClassNotAllowed, "2 of HIGH in pool a, 3 of HIGH in pool b"),
+        (classed("LOW", 1, "a"), "ann", ClassNotAllowed, "no slots in class LOW"),
+        (classed(7), "ann", ClassNotAllowed, "no slots in priority 7"),
+        (classed("GOLD"), "bob", InvalidRequest, "names no class: 'GOLD'; there are EXTREME_HIGH"),
+        (classed("LOW", 2, "a"), "cyd", NeverFits, "1 in pool a"),
+        (classed("HIGH", 1, "b"), "cyd", ClassNotAllowed, "there are none at all"),
+    ],
+)
+def test_refused_by_the_users_limits(submission, user, error, message):
+    with pytest.raises(error, match=message):
+        admit(submission, POOLS, submitter=user, now=7, rights=RIGHTS)
+
+
+def test_without_classes_and_users_a_number_stays_a_number():
+    job = admit(classed(30), POOLS, submitter="ann", now=7)
+    assert (job.priority_class, job.priority, job.auto) == ("", 30, False)
+    assert admit(classed(-1), POOLS, submitter="ann", now=7, rights=Rights()).auto is False

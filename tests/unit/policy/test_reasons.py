@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -11,14 +12,19 @@ from slotq_core.model import (
     Attempt,
     Claim,
     Demand,
+    Group,
     Job,
     JobState,
     Pool,
+    PoolState,
+    SchedulerSettings,
     Snapshot,
     StopCause,
     StopOrder,
+    User,
 )
 from slotq_core.policy.cycle import plan
+from slotq_core.wire import reason_view
 
 NOW = 1_000_000
 
@@ -65,7 +71,10 @@ class Case:
     pools: tuple[Pool, ...] = (pool(),)
     active: tuple[Job, ...] = ()
     others: tuple[Job, ...] = ()
+    groups: tuple[Group, ...] = ()
     job: Job = field(default_factory=lambda: waits("job"))
+    scheduler: SchedulerSettings | None = None
+    users: tuple[User, ...] = ()
     reason: reasons.Reason
     text: str
     wake_at: int | None = None
@@ -165,6 +174,35 @@ CASES = [
         wake_at=NOW + 10_000,
     ),
     Case(
+        sentence="slots are free, but another resource is not",
+        pools=(replace(pool(slots=4), capacity=Demand(slots=4, gpus=8)),),
+        active=(replace(runs("a"), demand=Demand(slots=1, gpus=6)),),
+        job=replace(waits("job"), demand=Demand(slots=1, gpus=4)),
+        reason=reasons.NoFreeSlots(
+            pool="p", needed=4, free=2, capacity=8, lower_ranked=0, resource="gpus"
+        ),
+        text="needs 4 gpus; pool p has 2 free of 8, and nothing that runs there has a lower "
+        "priority",
+    ),
+    Case(
+        sentence="its pool has less of another resource than it needs",
+        job=replace(waits("job"), demand=Demand(slots=1, licences=1)),
+        reason=reasons.PoolsTooSmall(needed=1, largest=0, resource="licences"),
+        text="needs 1 licence, but the largest of its pools now has 0 in all",
+    ),
+    Case(
+        sentence="its pool is paused",
+        pools=(pool(state=PoolState.PAUSED),),
+        reason=reasons.PoolClosed(pool="p", state="paused"),
+        text="pool p is paused: nothing starts there",
+    ),
+    Case(
+        sentence="its pool is drained",
+        pools=(pool(state=PoolState.DRAINED),),
+        reason=reasons.PoolClosed(pool="p", state="drained"),
+        text="pool p is drained: nothing starts there",
+    ),
+    Case(
         sentence="its pool shrank",
         pools=(pool(slots=1),),
         job=waits("job", slots=2),
@@ -177,16 +215,123 @@ CASES = [
         reason=reasons.PoolsTooSmall(needed=1, largest=0),
         text="needs 1 slot, but the largest of its pools now has 0 in all",
     ),
+    Case(
+        sentence="its gang is not all there",
+        others=(waits("hand", group="g"),),
+        groups=(Group(name="g", members=("job", "hand", "chief"), mandatory=("chief",)),),
+        job=waits("job", group="g"),
+        reason=reasons.GangIncomplete(group="g", needed=3, waiting=2, missing=("chief",)),
+        text="gang g starts with 3 jobs at once; 2 wait, without chief",
+    ),
+    Case(
+        sentence="there is room for a part of its gang",
+        active=(runs("a"),),
+        others=(waits("mate", group="g"),),
+        groups=(Group(name="g", members=("job", "mate")),),
+        job=waits("job", group="g"),
+        reason=reasons.GangBlocked(group="g", needed=2, drains=""),
+        text="gang g needs room for 2 of its jobs at once",
+    ),
+    Case(
+        sentence="a pool drains for its gang",
+        pools=(pool(reserve_after=60_000),),
+        active=(runs("a"),),
+        others=(waits("mate", group="g", since=70_000),),
+        groups=(Group(name="g", members=("job", "mate")),),
+        job=waits("job", group="g", since=70_000),
+        reason=reasons.GangBlocked(group="g", needed=2, drains="p"),
+        text="gang g needs room for 2 of its jobs at once; pool p is kept free for it",
+    ),
+    Case(
+        sentence="as many of its sweep as may hold slots already",
+        active=(runs("a", group="s"),),
+        groups=(Group(name="s", members=("a", "job"), max_parallel=1),),
+        job=waits("job", group="s", priority=5),
+        reason=reasons.SweepLimit(group="s", active=1, limit=1),
+        text="at most 1 job of sweep s may hold slots at once; 1 hold them or are owed them",
+    ),
+    Case(
+        sentence="as many as may hold slots in all, one of them by a claim",
+        active=(runs("a"),),
+        others=(waits("owed", claim=Claim(pool="p", amount=Demand(slots=1), since=0)),),
+        job=waits("job", priority=5),
+        scheduler=SchedulerSettings(max_jobs=2),
+        reason=reasons.JobLimitReached(active=2, limit=2),
+        text="at most 2 jobs may hold slots at once; 2 hold them or are owed them",
+    ),
+]
+
+
+ANN = User(name="ann", limits={"p": {"HIGH": 2, "LOW": 1}})
+CASES += [
+    Case(
+        sentence="its user may hold no more",
+        pools=(pool(slots=8),),
+        users=(ANN,),
+        active=(runs("a", priority_class="HIGH", priority=30, submitter="ann"),),
+        job=waits("job", priority_class="HIGH", priority=30, slots=2, submitter="ann"),
+        reason=reasons.UserLimitReached(
+            pool="p", needed=2, user="ann", priority_class="HIGH", used=1, limit=2
+        ),
+        text="needs 2 slots; user ann holds 1 of its limit 2 for HIGH in pool p",
+    ),
+    Case(
+        sentence="its user has room in no class for an AUTO job",
+        pools=(pool(slots=8),),
+        users=(ANN,),
+        active=(
+            runs("a", priority_class="HIGH", submitter="ann"),
+            runs("b", priority_class="LOW", submitter="ann"),
+        ),
+        job=waits("job", priority_class="AUTO", auto=True, slots=2, submitter="ann"),
+        reason=reasons.UserLimitReached(
+            pool="p", needed=2, user="ann", priority_class="HIGH", used=1, limit=2
+        ),
+        text="needs 2 slots; user ann holds 1 of its limit 2 for HIGH in pool p",
+    ),
+    Case(
+        sentence="its user may not choose its class any more",
+        users=(ANN,),
+        job=waits("job", priority_class="NORMAL", priority=10, submitter="ann"),
+        reason=reasons.ClassNotAllowed(pool="p", user="ann", priority_class="NORMAL"),
+        text="user ann may hold no slots for NORMAL in pool p",
+    ),
+    Case(
+        sentence="its number is no class's value",
+        users=(ANN,),
+        job=waits("job", priority=7, submitter="ann"),
+        reason=reasons.ClassNotAllowed(pool="p", user="ann", priority_class=""),
+        text="user ann may hold no slots for a number that is no class's value in pool p",
+    ),
+    Case(
+        sentence="another user's time slice is not over yet",
+        pools=(pool(slots=1, time_slice=60_000),),
+        active=(runs("a", submitter="ann", since=20_000),),
+        job=waits("job", submitter="bob"),
+        reason=reasons.TurnComes(pool="p", needed=1, free=0, until=NOW + 40_000),
+        text="needs 1 slot; pool p has 0 free, and the first time slice there that ends for it "
+        "does so at 1970-01-01T00:17:20.000Z",
+        wake_at=NOW + 40_000,
+    ),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.sentence)
 def test_reason(case: Case) -> None:
-    snapshot = Snapshot(pools=case.pools, active=case.active, waiting=(*case.others, case.job))
+    snapshot = Snapshot(
+        pools=case.pools,
+        active=case.active,
+        waiting=(*case.others, case.job),
+        groups=case.groups,
+        scheduler=case.scheduler,
+        users=case.users,
+    )
     planned = plan(snapshot, NOW)
     assert planned.reasons[case.job.name] == case.reason
     assert case.reason.sentence() == case.text
     assert planned.wake_at == case.wake_at
+    view = reason_view(case.reason)
+    assert json.loads(view.model_dump_json())["numbers"].keys() == case.reason.numbers().keys()
 
 
 def test_the_codes_are_all_different_and_carry_their_numbers() -> None:

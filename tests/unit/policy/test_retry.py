@@ -9,7 +9,14 @@ import pytest
 from slotq_core.errors import IllegalTransition
 from slotq_core.lifecycle import TRANSITIONS, move
 from slotq_core.model import AttemptOutcome, JobState, StopCause, StopOrder
-from slotq_core.policy.retry import LONGEST_BACKOFF, Ending, after_end, backoff, end_backoff
+from slotq_core.policy.retry import (
+    LONGEST_BACKOFF,
+    LONGEST_MESSAGE,
+    Ending,
+    after_end,
+    backoff,
+    end_backoff,
+)
 from tests.unit.policy.test_reasons import NOW, runs, stops, waits
 
 EVICTED, CANCELLED, BY_ITSELF = StopCause.EVICTED, StopCause.CANCELLED, None
@@ -55,6 +62,22 @@ def test_after_an_end(ending, cause, retries, state, outcome):
     assert ended.job.not_before == (NOW + 1 + backoff(1) if backed_off else None)
     used = ending is Ending.FAILED and cause is None and retries > 0
     assert ended.job.retries == retries - used
+
+
+@pytest.mark.parametrize("ending", [Ending.REJECTED, Ending.FAILED, Ending.NO_CAPACITY])
+def test_of_a_long_message_the_head_is_kept(ending):
+    """SageMaker's ValidationException lists every value that it would have taken."""
+    reason = "ValidationException: 1 validation error detected: Value 'ml.m5.nano' is not one of: "
+    ended = after_end(runs("a"), ending, at=NOW, now=NOW, message=reason + "ml.m5.large, " * 400)
+    assert ended.job.message == ended.attempt.message
+    assert len(ended.job.message) == LONGEST_MESSAGE == 1024
+    assert ended.job.message.startswith(reason)
+    assert ended.job.message.endswith(" …")
+
+
+def test_a_message_that_fits_is_kept_whole():
+    ended = after_end(runs("a"), Ending.FAILED, at=NOW, now=NOW, message="x" * LONGEST_MESSAGE)
+    assert ended.job.message == "x" * LONGEST_MESSAGE
 
 
 def test_backing_off_doubles_to_a_limit():

@@ -9,6 +9,7 @@ from slotq.errors import (
     NotAllowed,
     NotConfigured,
     Refused,
+    ScenarioError,
     SlotQError,
     Unavailable,
     UnexpectedAnswer,
@@ -38,6 +39,7 @@ MEANINGS = {
 _OF_ERROR: tuple[tuple[type[SlotQError], Exit], ...] = (
     (Refused, Exit.NO),
     (NotConfigured, Exit.USAGE),
+    (ScenarioError, Exit.USAGE),
     (NotAllowed, Exit.NOT_ALLOWED),
     (CannotReach, Exit.UNREACHABLE),
     (Unavailable, Exit.UNREACHABLE),

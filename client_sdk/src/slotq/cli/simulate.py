@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.table import Table
 
-from slotq.simulate import Record, Scenario, ScenarioError, load, simulate
-from slotq.simulate.report import Metrics, differences, metrics, unequal
+from slotq.cli.app import App
+from slotq.cli.exits import Exit
+from slotq.errors import NotConfigured
+from slotq.simulate import Record, Scenario, load, simulate
+from slotq.simulate.metrics import Metrics, metrics
+from slotq.simulate.report import Difference, differences, expectations, unequal
+
+PICTURES = (".html", ".png")
+
+SHOWN = 200
+"""Events that people are shown; programs get all of them."""
+
+_FILE = click.Path(path_type=Path)
+
+
+def _picture(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    """Told before a long run, not after it."""
+    if path is not None and path.suffix not in PICTURES:
+        raise click.BadParameter(f"a name that ends in {' or '.join(PICTURES)} is needed")
+    return path
 
 
 @click.command("simulate")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=_FILE)
+@click.option("--trace", type=_FILE, help="Jobs as a table (CSV), for the file's world.")
 @click.option(
     "--check", is_flag=True, help="Exit with 1 where the file's expectations do not hold."
 )
@@ -24,64 +43,161 @@ from slotq.simulate.report import Metrics, differences, metrics, unequal
     is_flag=True,
     help="Run through manager, store and training plane as well; the events must be equal.",
 )
+@click.option("--plot", type=_FILE, callback=_picture, help="Draw the run: a .html or .png file.")
 @click.option("--json", "as_json", is_flag=True, help="Print events, jobs and metrics as JSON.")
-def simulate_command(file: Path, check: bool, live: bool, as_json: bool) -> None:
+@click.pass_context
+def simulate_command(
+    ctx: click.Context,
+    *,
+    file: Path,
+    trace: Path | None,
+    check: bool,
+    live: bool,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
     r"""Run the scenario FILE through the queue's policy, in no time.
 
     \b
     slotq simulate scenario.yaml --check
     slotq simulate scenario.yaml --live --json
+    slotq simulate world.yaml --trace jobs.csv --plot run.png
     """
-    try:
-        scenario = load(file)
-    except ScenarioError as error:
-        raise click.UsageError(str(error)) from None
+    app = ctx.ensure_object(App)
+    scenario = load(file, trace)
     record = simulate(scenario)
-    failures = differences(scenario, record) if check else []
-    if live:
-        from slotq.simulate.live import live_record
-
-        failures += unequal(record, live_record(scenario))
+    wrong = differences(scenario, record) if check else []
+    wrong += _live(scenario, record) if live else []
     figures = metrics(scenario, record)
-    if as_json:
-        click.echo(json.dumps(_as_json(record, figures, failures), indent=2))
+    if plot:
+        _draw(
+            plot,
+            scenario,
+            record,
+            title=f"{file.name}, jobs of {trace.name}" if trace else file.name,
+        )
+    if as_json or app.json:
+        click.echo(
+            json.dumps(_as_json(record, figures, wrong if check or live else None), indent=2)
+        )
     else:
-        _print(scenario, record, figures)
-    for line in failures:
-        click.echo(f"{file}: {line}", err=True)
-    if failures:
-        raise SystemExit(1)
+        _show(app, scenario, record, figures)
+        _judge(file, scenario, wrong, check=check, live=live)
+    if wrong:
+        raise SystemExit(Exit.NO)
 
 
-def _as_json(record: Record, figures: Metrics, failures: list[str]) -> dict[str, object]:
-    jobs = {
-        name: {
-            "state": states[-1][1],
-            "states": [{"t": t / 1000, "state": state} for t, state in states],
-            "started": [t / 1000 for t in record.started(name)],
-            "evictions": record.evictions(name),
-        }
-        for name, states in record.states.items()
-    }
-    return {
+def _live(scenario: Scenario, record: Record) -> list[Difference]:
+    from slotq.simulate.live import live_record
+
+    return unequal(record, live_record(scenario))
+
+
+def _draw(path: Path, scenario: Scenario, record: Record, *, title: str) -> None:
+    try:
+        from slotq.simulate.plot import save
+    except ModuleNotFoundError as error:
+        raise NotConfigured(
+            f"--plot needs {error.name}, which is not installed: pip install 'slotq[plot]'"
+        ) from None
+    try:
+        save(path, scenario, record, title=title)
+    except OSError as error:
+        raise click.BadParameter(
+            f"{path}: {error.strerror or error}", param_hint="--plot"
+        ) from None
+
+
+def _as_json(
+    record: Record, figures: Metrics, wrong: Sequence[Difference] | None
+) -> dict[str, object]:
+    answer: dict[str, object] = {
         "events": [event.as_json() for event in record.events],
-        "jobs": jobs,
+        "jobs": {
+            name: {
+                "state": states[-1][1],
+                "states": [{"t": t / 1000, "state": state} for t, state in states],
+                "started": [t / 1000 for t in record.started(name)],
+                "evictions": record.evictions(name),
+            }
+            for name, states in record.states.items()
+        },
         "metrics": asdict(figures),
-        "differences": failures,
     }
+    if wrong is not None:
+        answer["differences"] = [each.as_json() for each in wrong]
+    return answer
 
 
-def _print(scenario: Scenario, record: Record, figures: Metrics) -> None:
-    console = Console()
+def _show(app: App, scenario: Scenario, record: Record, figures: Metrics) -> None:
+    console = app.console()
     events = Table("t (s)", "event", "job", "pool", "reason", box=None, pad_edge=False)
-    for event in record.events:
+    for event in record.events[:SHOWN]:
         events.add_row(
             f"{event.t / 1000:g}", event.event, event.job, event.pool or "", event.reason
         )
     console.print(events)
+    if len(record.events) > SHOWN:
+        click.echo(f"and {len(record.events) - SHOWN:,} more events; --json prints all of them")
     click.echo(
-        f"\n{len(scenario.jobs)} jobs, {record.end / 1000:g} s: "
+        f"\n{len(scenario.jobs):,} jobs, {record.end / 1000:g} s: "
         f"utilisation {figures.utilisation:.1%}, waited {figures.wait_mean:g} s on average "
         f"(95 % at most {figures.wait_p95:g} s), {figures.evictions} evictions, "
         f"{figures.slot_seconds_lost:g} slot-seconds of work lost"
     )
+    if scenario.projects:
+        console.print(_projects(figures))
+
+
+def _projects(figures: Metrics) -> Table:
+    table = Table(
+        "project", "jobs", "waited (s)", "95 % (s)", "evictions", "slot-hours",
+        box=None, pad_edge=False,
+    )  # fmt: skip
+    for name, each in figures.by_project.items():
+        table.add_row(
+            name, f"{each.jobs:,}", f"{each.wait_mean:g}", f"{each.wait_p95:g}",
+            str(each.evictions), f"{each.slot_seconds / 3600:,.1f}",
+        )  # fmt: skip
+    return table
+
+
+def _judge(
+    file: Path,
+    scenario: Scenario,
+    wrong: Sequence[Difference],
+    *,
+    check: bool,
+    live: bool,
+) -> None:
+    """What holds goes to people on stdout; what does not, on stderr."""
+    asked = expectations(scenario) if check else 0
+    failed = sum(each.what != "live" for each in wrong)
+    if check and not asked:
+        click.echo("the file expects nothing: there is nothing to check")
+    elif check and not failed:
+        click.echo(f"all {asked} expectations hold")
+    elif check:
+        click.echo(f"{file}: {failed} of {asked} expectations do not hold", err=True)
+    if live and failed == len(wrong):
+        click.echo("the queue itself does the same, event by event")
+    for each in wrong:
+        click.echo(_difference(each), err=True)
+
+
+def _difference(each: Difference) -> str:
+    """Two lines under each other, so that the eye finds what differs."""
+    what = "live run, first difference" if each.what == "live" else each.what
+    return (
+        f"at {each.at / 1000:g} s, {what} of {each.of}:\n"
+        f"  expected  {_said(each.expected)}\n"
+        f"  seen      {_said(each.seen)}"
+    )
+
+
+def _said(value: object) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, list):
+        return "[" + ", ".join(f"{each:g}" for each in value) + "]"
+    return json.dumps(value) if isinstance(value, dict) else str(value)

@@ -1,13 +1,14 @@
 """Makes moto's DynamoDB exact enough for the queue: one call at a time, and quick transactions.
 
 As it comes, moto runs the calls of several threads at once on shared dictionaries (updates get
-lost, a failed transaction undoes what others wrote meanwhile), and copies the whole table for each
-transaction.
+lost, a failed transaction undoes what others wrote meanwhile), copies the whole table for each
+transaction, and looks through the whole table for each query.
 """
 
 from __future__ import annotations
 
 import copy
+import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ def install() -> None:
         setattr(DynamoDBBackend, _INSTALLED, True)
         _replace(DynamoHandler, "call_action", _one_at_a_time)
         _replace(DynamoDBBackend, "transact_write_items", _undoable)
+        _replace(Table, "query", _in_one_partition)
 
 
 def _replace(owner: type, method: str, wrap: Callable[[Callable[..., Any]], Any]) -> None:
@@ -68,6 +70,24 @@ def _tables_uncopied() -> Iterator[None]:
         yield
     finally:
         del kind.__deepcopy__
+
+
+def _in_one_partition(query: Callable[..., Any]) -> Callable[..., Any]:
+    """The query sees the items of its partition only. (Of an index every item may be a part.)"""
+    signature = inspect.signature(query)
+
+    def quick(self: Table, hash_key: DynamoType | None, *args: Any, **kwargs: Any) -> Any:
+        asked = signature.bind(self, hash_key, *args, **kwargs).arguments
+        if asked.get("index_name") is not None or hash_key is None:
+            return query(self, hash_key, *args, **kwargs)
+        whole = self.items
+        self.items = {hash_key: whole[hash_key]} if hash_key in whole else {}
+        try:
+            return query(self, hash_key, *args, **kwargs)
+        finally:
+            self.items = whole
+
+    return quick
 
 
 def _saved(backend: DynamoDBBackend, action: Mapping[str, Any]) -> Saved:

@@ -31,11 +31,11 @@ Event = dict[str, Any]
 _OTHERS = 100
 """Instances that the rest of the account uses when `refuse_creates` says that there are none."""
 _NOT_FOUND = "Requested resource not found."
-_CAPACITY = (
+CAPACITY = (
     "CapacityError: Unable to provision requested ML compute capacity. Please retry using a "
     "different ML instance type or after some time."
 )
-_INTERNAL = "InternalServerError: We encountered an internal error. Please try again."
+INTERNAL = "InternalServerError: We encountered an internal error. Please try again."
 
 
 class Plane:
@@ -220,9 +220,9 @@ class Plane:
 
     def _provision(self, job: TrainingJob) -> None:
         if self.knobs.take("fail_provisioning", job.name):
-            self._end(job, "Failed", "Failed", reason=_CAPACITY)
+            self._end(job, "Failed", "Failed", reason=CAPACITY)
         elif self.knobs.take("fail_internally", job.name):
-            self._end(job, "Failed", "Failed", reason=_INTERNAL)
+            self._end(job, "Failed", "Failed", reason=INTERNAL)
         elif self.knobs.take("stick_pending", job.name):
             job.due = job.pending_until
             self._enter(job, "InProgress", "Pending")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from slotq.local.runner import Exit, Report, Step
@@ -38,6 +38,11 @@ class Work:
     """Whether what is done is kept over a stop."""
     exit_code: int = 0
     """What it ends with when all is done."""
+    fails_after: int | None = None
+    """How long this attempt runs before it fails, if its work is not done by then; None: it does
+    not fail."""
+    failure: Exit = field(default_factory=lambda: Exit(code=1))
+    """How it fails."""
 
 
 @dataclass(kw_only=True)
@@ -49,8 +54,12 @@ class _Run:
     stops: int | None = None
 
     @property
+    def fails(self) -> int | None:
+        return None if self.work.fails_after is None else self.began + self.work.fails_after
+
+    @property
     def due(self) -> int | None:
-        dues = [due for due in (self.ends, self.stops) if due is not None]
+        dues = [due for due in (self.ends, self.stops, self.fails) if due is not None]
         return min(dues) if dues else None
 
 
@@ -108,11 +117,14 @@ class VirtualRunner:
     def _end(self, training_job: str) -> Sequence[Report]:
         run = self._runs.pop(training_job)
         due = run.due or 0
-        # Work that is done at the very moment of the stop is done.
+        # Work that is done at the very moment of the stop is done; and what fails then, fails.
         completed = run.ends is not None and run.ends <= due
+        failed = run.fails is not None and run.fails <= due
         if run.work.checkpoint:
             self.done[run.job] = self.done.get(run.job, 0) + due - run.began
         ended = Exit(code=run.work.exit_code if completed else -15)
+        if failed and not completed:
+            ended = run.work.failure
         return [
             Report(training_job=training_job, step=Step.EXITED, exit=ended),
             Report(training_job=training_job, step=Step.FINISHED),

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import IntEnum
 
-from slotq.simulate.record import Record
-from slotq.simulate.scenario import INSTANCE_TYPE, JobSpec, Scenario
+from slotq.simulate.fates import Fate, fate_of
+from slotq.simulate.record import REFUSED, Record
+from slotq.simulate.scenario import INSTANCE_TYPE, Scenario
+from slotq.simulate.sections import JobSpec
 from slotq_core.errors import Refused
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, Demand, Job, JobState, Snapshot
-from slotq_core.policy.admission import admit
+from slotq_core.model import (
+    Attempt,
+    AttemptOutcome,
+    Group,
+    Job,
+    JobState,
+    Snapshot,
+    Yielded,
+)
+from slotq_core.policy.admission import admit, check_gang, classed
 from slotq_core.policy.apply import cancelled, steps
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.demote import admitted_in
+from slotq_core.policy.dependencies import consequences
+from slotq_core.policy.health import after_a_start, after_capacity_error
 from slotq_core.policy.plan import Plan
 from slotq_core.policy.retry import Ending, after_end
+from slotq_core.policy.slices import after_yield
+from slotq_core.policy.users import UserBooks
 
 USER_CANCEL = "its user"
 
@@ -27,9 +42,11 @@ class Due(IntEnum):
     END = 0
     """Work that ends at the moment it is stopped has ended: completed always wins."""
     STOPPED = 1
-    SUBMIT = 2
-    CANCEL = 3
-    PASS = 4
+    CHANGE = 2
+    """Of a pool: whoever comes at that moment finds it as it is from then on."""
+    SUBMIT = 3
+    CANCEL = 4
+    PASS = 5
 
 
 Watcher = Callable[[Snapshot, Plan, int], None]
@@ -47,19 +64,28 @@ class _World:
     def __init__(self, scenario: Scenario, watch: Watcher) -> None:
         self._scenario = scenario
         self._watch = watch
-        self._projects = tuple(spec.project() for spec in scenario.projects)
-        self._departments = tuple(spec.department() for spec in scenario.departments)
-        self._classes = tuple(spec.priority_class() for spec in scenario.classes)
-        self._pools = {spec.name: spec.pool() for spec in scenario.pools}
+        self._configuration = scenario.configuration()
+        self._rights = scenario.rights
+        self._pools = {pool.name: pool for pool in self._configuration.pools}
+        self._changes = list(scenario.changes())
         self._stop_time = {spec.name: spec.stop_seconds for spec in scenario.pools}
         self._specs = {spec.name: spec for spec in scenario.jobs}
         self._left = {spec.name: spec.runtime for spec in scenario.jobs}
         self._jobs: dict[str, Job] = {}
         """Every job that has been accepted and has not ended."""
+        self._groups = {group.name: group for group in self._configuration.groups}
+        self._refused = refused_gangs(scenario)
+        self._yields: tuple[Yielded, ...] = ()
+        self._followers = followers_of(scenario)
+        self._states = {spec.name: JobState.PENDING for spec in scenario.jobs}
+        """Of every job of the file, submitted yet or not, until it is refused."""
         self._due: list[tuple[int, Due, str, int]] = []
         self.record = Record()
 
     def run(self) -> Record:
+        self._jobs.update((job.name, job) for job in running_jobs(self._scenario))
+        for number, (t, pool, _) in enumerate(self._changes):
+            self._push(t, Due.CHANGE, pool, number)
         for spec in self._scenario.jobs:
             self._announce(spec)
         self._push(0, Due.PASS, "")
@@ -75,30 +101,42 @@ class _World:
 
     def _announce(self, spec: JobSpec) -> None:
         if spec.running_since is not None:
-            job = running_job(spec, self._scenario)
-            self._jobs[job.name] = job
-            self.record.states[job.name].append((0, job.state.value))
+            job = self._jobs[spec.name]
+            self.record.begin(job)
             self._push_end(job)
         elif spec.submit_at is not None:
             self._push(spec.submit_at, Due.SUBMIT, spec.name)
         if spec.cancel_at is not None:
             self._push(max(0, spec.cancel_at), Due.CANCEL, spec.name)
 
-    def _take_in(self, now: int, due: Due, name: str, attempt: int) -> None:
+    def _take_in(self, now: int, due: Due, name: str, number: int) -> None:
         match due:
+            case Due.CHANGE:
+                self._pools[name] = self._changes[number][2].applied(self._pools[name])
             case Due.END | Due.STOPPED:
-                self._attempt_over(self._jobs.get(name), due, attempt, now)
+                self._attempt_over(self._jobs.get(name), due, number, now)
             case Due.SUBMIT:
                 self._submit(self._specs[name], now)
             case Due.CANCEL if name in self._jobs:
                 self._cancel(self._jobs[name], now)
 
     def _submit(self, spec: JobSpec, now: int) -> None:
-        submission = spec.submission(self._scenario)
+        submission = self._scenario.submission(spec)
         try:
-            job = admit(submission, list(self._pools.values()), submitter=spec.user, now=now)
+            if submission.group in self._refused:
+                raise self._refused[submission.group]
+            job = admit(
+                submission,
+                list(self._pools.values()),
+                submitter=spec.user,
+                now=now,
+                states=self._states,
+                rights=self._rights,
+            )
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
+            del self._states[spec.name]
+            self._tell_followers(spec.name, REFUSED, now)
         else:
             self._put(None, job, now)
 
@@ -111,9 +149,19 @@ class _World:
     def _attempt_over(self, job: Job | None, due: Due, attempt: int, now: int) -> None:
         if job is None or job.attempt is None or job.attempt.number != attempt:
             return
-        ending = Ending.COMPLETED if due is Due.END else Ending.STOPPED
+        ending, message = Ending.STOPPED, ""
+        if due is Due.END:
+            fate = self._fate_in_time(job)
+            ending, message = (fate.ending, fate.message) if fate else (Ending.COMPLETED, "")
         self._left[job.name] = self._work_left(job, now)
-        self._put(job, after_end(job, ending, at=now, now=now).job, now)
+        self._put(job, after_end(job, ending, at=now, now=now, message=message).job, now)
+
+    def _fate_in_time(self, job: Job) -> Fate | None:
+        """How it fails before its work is done."""
+        fate, left = self._fate(job), self._left[job.name]
+        if fate is None or fate.after is None:
+            return None
+        return fate if left is None or fate.after < left else None
 
     def _work_left(self, job: Job, now: int) -> int | None:
         spec, left = self._specs[job.name], self._left[job.name]
@@ -140,57 +188,147 @@ class _World:
             self._push(planned.wake_at, Due.PASS, "")
 
     def _run_started(self, now: int) -> bool:
-        """Training begins at once here. Whether any did."""
+        """Training begins at once here, or fails, one after the other as they were started. Whether
+        any did."""
         starting = [job for job in self._jobs.values() if job.state is JobState.STARTING]
         for job in starting:
             assert job.attempt is not None
+            fate = self._fate(job)
+            if fate and fate.after is None:
+                self._fail_to_start(job, fate, now)
+                continue
+            pool = self._pools[job.attempt.pool]
+            if pool.health.errors:
+                self._pools[pool.name] = replace(pool, health=after_a_start(pool))
             attempt = replace(job.attempt, created=True, running_since=now)
-            running = move(job, JobState.RUNNING, at=now, attempt=attempt)
+            running = move(job, JobState.RUNNING, at=now, attempt=attempt, faults=0)
             self._put(job, running, now)
             self._push_end(running)
         return bool(starting)
 
+    def _fail_to_start(self, job: Job, fate: Fate, now: int) -> None:
+        ended = after_end(job, fate.ending, at=now, now=now, message=fate.message)
+        self._put(job, ended.job, now)
+        if ended.attempt.outcome is AttemptOutcome.NO_CAPACITY:
+            pool = self._pools[ended.attempt.pool]
+            health = after_capacity_error(pool, now=now, message=fate.message)
+            self._pools[pool.name] = replace(pool, health=health)
+
+    def _fate(self, job: Job) -> Fate | None:
+        """How the job's live attempt fails; None where it does not by itself."""
+        assert job.attempt is not None
+        return fate_of(self._specs[job.name].fails, job.attempt.number)
+
     def _snapshot(self) -> Snapshot:
         jobs = self._jobs.values()
-        return Snapshot(
+        return replace(
+            self._configuration,
             pools=tuple(self._pools.values()),
+            groups=tuple(self._groups.values()),
+            yields=self._yields,
             active=tuple(job for job in jobs if job.active),
             waiting=tuple(job for job in jobs if job.waits),
-            projects=self._projects,
-            departments=self._departments,
-            classes=self._classes,
+            due=tuple(job for job in jobs if job.not_before is not None),
         )
 
     def _put(self, before: Job | None, after: Job, now: int) -> None:
-        self.record.change(before, after, now)
+        self._keep(before, after, now)
         if after.terminal:
-            del self._jobs[after.name]
+            self._tell_followers(after.name, after.state, now)
+
+    def _keep(self, before: Job | None, after: Job, now: int) -> None:
+        self.record.change(before, after, now)
+        self._yields = after_yield(self._yields, before, after, now)
+        self._states[after.name] = after.state
+        self._jobs.pop(after.name, None)  # So that they stand in the order of their last changes.
+        if after.terminal:
+            self._groups.update(with_ended(self._groups, after))
         else:
             self._jobs[after.name] = after
 
+    def _tell_followers(self, name: str, end: str, now: int) -> None:
+        """Those that come after a job which has ended: freed, or cancelled."""
+
+        def waiting(name: str) -> list[Job]:
+            names = self._followers.get(name, ())
+            return [self._jobs[each] for each in names if each in self._jobs]
+
+        for before, after in consequences(name, end, waiting, now):
+            self._keep(before, after, now)
+
     def _push_end(self, job: Job) -> None:
-        left = self._left[job.name]
+        fate = self._fate_in_time(job)
+        left = fate.after if fate else self._left[job.name]
         if left is not None and job.attempt and job.attempt.running_since is not None:
             end = max(0, job.attempt.running_since + left)
             self._push(end, Due.END, job.name, job.attempt.number)
 
     def _push_stop(self, job: Job, now: int) -> None:
         assert job.attempt is not None
-        stop_time = self._stop_time[job.attempt.pool]
+        held_in = self._specs[job.name].held_in(job.attempt.pool)
+        stop_time = max(self._stop_time[pool] for pool in held_in)
         self._push(now + stop_time, Due.STOPPED, job.name, job.attempt.number)
 
-    def _push(self, t: int, due: Due, name: str, attempt: int = 0) -> None:
-        heapq.heappush(self._due, (t, due, name, attempt))
+    def _push(self, t: int, due: Due, name: str, number: int = 0) -> None:
+        """`number`: of the attempt, or of the change."""
+        heapq.heappush(self._due, (t, due, name, number))
 
 
-def running_job(spec: JobSpec, scenario: Scenario) -> Job:
-    """A job that runs already when the scenario begins."""
-    assert spec.running_since is not None and spec.pool is not None
+def followers_of(scenario: Scenario) -> dict[str, list[str]]:
+    """By job: those that come after it."""
+    found: dict[str, list[str]] = {}
+    for spec in scenario.jobs:
+        for name in spec.after:
+            found.setdefault(name, []).append(spec.name)
+    return found
+
+
+def with_ended(groups: Mapping[str, Group], job: Job) -> dict[str, Group]:
+    """The group of a job that has ended, which keeps that; empty where it is of none."""
+    if job.group not in groups:
+        return {}
+    group = groups[job.group]
+    return {group.name: replace(group, ended={**group.ended, job.name: job.state})}
+
+
+def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
+    """Those that even empty pools could not hold, whose jobs are all refused at the door."""
+    found: dict[str, Refused] = {}
+    configuration = scenario.configuration()
+    for group in (each for each in configuration.groups if each.max_parallel is None):
+        members = [scenario.submission(job) for job in scenario.jobs if job.group == group.name]
+        try:
+            check_gang(group, members, configuration.pools)
+        except Refused as error:
+            found[group.name] = error
+    return found
+
+
+def running_jobs(scenario: Scenario) -> list[Job]:
+    """What runs already when the scenario begins, in the file's order; what is AUTO, in the class
+    in which its user then had room (else in the lowest)."""
+    books = UserBooks(scenario.configuration())
+    found = []
+    for spec in scenario.jobs:
+        if spec.running_since is None or spec.at is None:
+            continue
+        job = classed(_running(spec, scenario), books)
+        if job.auto:
+            waiting = replace(job, attempt=None)
+            its = books.admits_in(waiting, spec.at) or list(books.classes)[-1]
+            job = admitted_in(job, books.classes[its], books.classes)
+        books.take(job, spec.at)
+        found.append(job)
+    return found
+
+
+def _running(spec: JobSpec, scenario: Scenario) -> Job:
+    assert spec.running_since is not None and spec.at is not None
     attempt = Attempt(
         number=1,
         training_job=spec.name,
         token="",
-        pool=spec.pool,
+        pool=spec.at,
         instance_type=INSTANCE_TYPE,
         admitted_at=spec.running_since,
         created=True,
@@ -201,15 +339,18 @@ def running_job(spec: JobSpec, scenario: Scenario) -> Job:
         name=spec.name,
         state=JobState.RUNNING,
         priority=scenario.priority_of(spec),
-        priority_class=spec.priority if isinstance(spec.priority, str) else "",
+        priority_class=scenario.class_of(spec),
+        checkpoints=spec.checkpoint,
         entry_time=entry,
         changed_at=spec.running_since,
-        demand=Demand(slots=spec.needed),
-        pools=spec.pools or scenario.pool_names,
+        demand=spec.needed,
+        pools=tuple(spec.parts) or spec.pools or scenario.pool_names,
+        parts=tuple(spec.parts.items()),
         preemptible=spec.preemptible,
         min_runtime=spec.min_runtime,
         workload=spec.workload,
         project=spec.project or "",
+        group=spec.group or "",
         submitter=spec.user,
         attempts=1,
         attempt=attempt,

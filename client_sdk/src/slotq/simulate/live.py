@@ -6,30 +6,47 @@ Nothing here decides: what the policy did and what the queue did are then two re
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
+from slotq.local.knobs import Knobs
 from slotq.local.plane import Event, Plane
 from slotq.local.plane_client import PlaneClient
 from slotq.local.virtual import VirtualClock, VirtualRunner, Work
-from slotq.simulate.engine import USER_CANCEL, Due, running_job
+from slotq.simulate.engine import USER_CANCEL, Due, refused_gangs, running_jobs, with_ended
+from slotq.simulate.fates import SCRIPT, fate_of
 from slotq.simulate.record import Record
-from slotq.simulate.scenario import INSTANCE_TYPE, JobSpec, Scenario
+from slotq.simulate.scenario import INSTANCE_TYPE, Scenario, ScenarioError
+from slotq.simulate.sections import JobSpec
 from slotq_core.adapters.memory import MemoryStore
 from slotq_core.adapters.sagemaker import SageMakerTraining
 from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
-from slotq_core.model import Job, JobState
+from slotq_core.model import Job, JobState, Snapshot, Yielded
+from slotq_core.policy.lines import by_user
+from slotq_core.policy.retry import Ending
+from slotq_core.policy.slices import after_yield
 from slotq_core.ports import Change, Notifier, Request, Store, World
+
+
+def not_carried(scenario: Scenario) -> str:
+    """What of the scenario the manager and the store do not carry yet; empty: nothing."""
+    if any(spec.after for spec in scenario.jobs):
+        return "jobs that come after others: at a job's end the manager frees none"
+    if any(spec.parts for spec in scenario.jobs):
+        return "jobs over several pools at once: a store counts a job in one pool's ledger"
+    return ""
 
 
 def live_record(scenario: Scenario, store: Store | None = None) -> Record:
     """Run the scenario to its end through the queue itself. `store`: a fresh one, by default in
-    memory."""
+    memory. Raises ScenarioError where `not_carried` says something."""
+    if missing := not_carried(scenario):
+        raise ScenarioError(f"--live does not run this yet: {missing}")
     return _Live(scenario, store or MemoryStore()).run()
 
 
@@ -47,24 +64,29 @@ class _Recording:
         self, store: Store, record: Record, clock: VirtualClock, scenario: Scenario
     ) -> None:
         self._store, self._record, self._clock = store, record, clock
-        self._projects = tuple(spec.project() for spec in scenario.projects)
-        self._departments = tuple(spec.department() for spec in scenario.departments)
-        self._classes = tuple(spec.priority_class() for spec in scenario.classes)
+        self._configuration = scenario.configuration()
+        self._yields: tuple[Yielded, ...] = ()
+        self._groups = {group.name: group for group in self._configuration.groups}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def load(self, now: int) -> World:
-        """With the scenario's projects and classes, which no store keeps yet: so all that waits,
-        not only heads that were chosen without them."""
-        if not (self._projects or self._classes):
+        """With the scenario's projects, classes, users and groups, which no store keeps yet: so all
+        that waits, not only heads that were chosen without them."""
+        bare = self._configuration == Snapshot(pools=self._configuration.pools)
+        if bare and not by_user(self._configuration):
             return self._store.load(now)
         world = self._store.load_all(now)
+        seen = world.snapshot
         snapshot = replace(
-            world.snapshot,
-            projects=self._projects,
-            departments=self._departments,
-            classes=self._classes,
+            self._configuration,
+            pools=seen.pools,
+            active=seen.active,
+            waiting=seen.waiting,
+            due=seen.due,
+            groups=tuple(self._groups.values()),
+            yields=self._yields,
         )
         return replace(world, snapshot=snapshot)
 
@@ -76,17 +98,39 @@ class _Recording:
     def commit(
         self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
     ) -> tuple[Job, ...]:
-        jobs = self._store.commit(changes, seen=seen)
+        jobs, now = self._store.commit(changes, seen=seen), self._clock.now()
         for change, job in zip(changes, jobs, strict=True):
-            self._record.change(change.before, job, self._clock.now())
+            self._record.change(change.before, job, now)
+            self._yields = after_yield(self._yields, change.before, job, now)
+            if job.terminal:
+                self._groups.update(with_ended(self._groups, job))
         return jobs
+
+
+class _Fates(Knobs):
+    """Knobs that the scenario turns: an attempt that is to fail at its start does."""
+
+    _ENDINGS: ClassVar = {
+        "fail_provisioning": Ending.NO_CAPACITY,
+        "fail_internally": Ending.FAULT,
+    }
+
+    def __init__(self, fails: Callable[[str], Ending | None]) -> None:
+        super().__init__()
+        self._fails = fails
+
+    def take(self, knob: str, training_job: str = "") -> bool:
+        wanted = self._ENDINGS.get(knob)
+        return wanted is not None and self._fails(training_job) is wanted
 
 
 class _Live:
     def __init__(self, scenario: Scenario, store: Store) -> None:
         self._scenario = scenario
         self._specs = {spec.name: spec for spec in scenario.jobs}
-        self._due: list[tuple[int, Due, str]] = []
+        self._refused = refused_gangs(scenario)
+        self._running = {job.name: job for job in running_jobs(scenario)}
+        self._due: list[tuple[int, Due, str, int]] = []
         moments = [spec.running_since or spec.submit_at or 0 for spec in scenario.jobs]
         self._clock = VirtualClock(min([0, *moments]))
         self._events: list[Event] = []
@@ -94,11 +138,14 @@ class _Live:
             clock=self._clock,
             runner=VirtualRunner(clock=self._clock, work_of=self._work),
             emit=self._events.append,
+            knobs=_Fates(self._fails_to_start),
             max_runtime_counts=False,
         )
         self.record = Record()
         self._store = store
-        store.configure([p.pool() for p in scenario.pools], who="scenario", now=self._clock.now())
+        self._pools = {pool.name: pool for pool in scenario.configuration().pools}
+        self._changes = list(scenario.changes())
+        self._configure()
         self._training = SageMakerTraining(
             queue="simulation", clock=self._clock, make_client=lambda: PlaneClient(self._plane)
         )
@@ -107,9 +154,12 @@ class _Live:
             training=self._training,
             clock=self._clock,
             notifier=_Silent(),
+            rights=scenario.rights,
         )
 
     def run(self) -> Record:
+        for number, (t, pool, _) in enumerate(self._changes):
+            self._push(t, Due.CHANGE, pool, number)
         for spec in self._scenario.jobs:
             self._push(spec.submit_at, Due.SUBMIT, spec.name)
             self._push(spec.running_since, Due.SUBMIT, spec.name)
@@ -122,6 +172,11 @@ class _Live:
             self.record.end = max(self.record.end, now)
         return self.record
 
+    def _configure(self) -> None:
+        self._store.configure([*self._pools.values()], who="scenario", now=self._clock.now())
+        for pool in self._pools.values():
+            self._store.set_foreign(pool.name, pool.foreign)
+
     def _next(self) -> int | None:
         moments = [self._due[0][0]] if self._due else []
         plane = self._plane.next_due()
@@ -131,11 +186,15 @@ class _Live:
         """All that is due at one moment, then its pass, until nothing more comes of that."""
         self._observe()
         while self._due and self._due[0][0] == now:
-            _, due, name = heapq.heappop(self._due)
-            if due is Due.SUBMIT:
+            _, due, name, number = heapq.heappop(self._due)
+            if due is Due.CHANGE:
+                self._pools[name] = self._changes[number][2].applied(self._pools[name])
+                self._configure()
+            elif due is Due.SUBMIT:
                 self._enter(self._specs[name], now)
             elif due is Due.CANCEL:
                 self._cancel(name)
+        self._observe()  # A job that stops at once has stopped before the pass.
         if now < 0:
             return
         while True:
@@ -154,15 +213,17 @@ class _Live:
         if spec.running_since is not None:
             self._begin_running(spec)
             return
-        submission = spec.submission(self._scenario)
+        submission = self._scenario.submission(spec)
         try:
+            if submission.group in self._refused:
+                raise self._refused[submission.group]
             self._manager.submit(submission, _request(spec), submitter=spec.user)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
 
     def _begin_running(self, spec: JobSpec) -> None:
         """Put a running job into the store and the plane, past the queue and the record."""
-        running = running_job(spec, self._scenario)
+        running = self._running[spec.name]
         attempt = replace(running.attempt, running_since=None) if running.attempt else None
         bare = replace(running, state=JobState.PENDING, attempt=None, attempts=0)
         pending = self._store.submit(bare, _request(spec))
@@ -172,7 +233,7 @@ class _Live:
         (job,) = self._store.commit([Change(before=pending, after=starting)])
         assert job.attempt is not None
         self._training.create(_request(spec), job, job.attempt)
-        self.record.states[spec.name].append((0, JobState.RUNNING.value))
+        self.record.begin(running)
 
     def _cancel(self, name: str) -> None:
         with suppress(NoSuchJob, TooLate):  # It was refused, or has ended.
@@ -183,11 +244,26 @@ class _Live:
         assert kept is not None and kept.attempt is not None
         (stop,) = (p.stop_seconds for p in self._scenario.pools if p.name == kept.attempt.pool)
         spec = self._specs[job]
-        return Work(runtime=spec.runtime, stop=stop, checkpoint=spec.checkpoint)
+        fate = fate_of(spec.fails, kept.attempt.number)
+        return Work(
+            runtime=spec.runtime,
+            stop=stop,
+            checkpoint=spec.checkpoint,
+            fails_after=fate.after if fate else None,
+            failure=SCRIPT,
+        )
 
-    def _push(self, t: int | None, due: Due, name: str) -> None:
+    def _fails_to_start(self, training_job: str) -> Ending | None:
+        """What keeps a training job from ever running."""
+        job = self._store.job(self._store.job_of(training_job) or "")
+        if job is None or job.attempt is None:
+            return None
+        fate = fate_of(self._specs[job.name].fails, job.attempt.number)
+        return fate.ending if fate and fate.after is None else None
+
+    def _push(self, t: int | None, due: Due, name: str, number: int = 0) -> None:
         if t is not None:
-            heapq.heappush(self._due, (t, due, name))
+            heapq.heappush(self._due, (t, due, name, number))
 
 
 def _request(spec: JobSpec) -> Request:
@@ -199,7 +275,7 @@ def _request(spec: JobSpec) -> Request:
         "OutputDataConfig": {"S3OutputPath": "s3://bucket/out"},
         "ResourceConfig": {
             "InstanceType": INSTANCE_TYPE,
-            "InstanceCount": spec.needed,
+            "InstanceCount": spec.needed.slots,
             "VolumeSizeInGB": 1,
         },
         "StoppingCondition": {"MaxRuntimeInSeconds": 86400},

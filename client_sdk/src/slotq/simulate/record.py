@@ -7,11 +7,14 @@ their records can be compared.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from slotq_core.model import Job, JobState, StopCause
 
 REFUSED = "refused"
+
+_STOPS: dict[StopCause | None, str] = {StopCause.EVICTED: "evict", StopCause.YIELDED: "yield"}
+"""The events that are evictions, by what was decided."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,7 +23,7 @@ class Event:
 
     t: int
     event: str
-    """submit, refuse, start, evict, stopped, complete, fail, cancel, demote."""
+    """submit, refuse, start, evict, yield, stopped, complete, fail, cancel, demote."""
     job: str
     pool: str | None = None
     reason: str = ""
@@ -35,6 +38,22 @@ class Event:
         }
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """One attempt, for as long as it held its slots. Times in milliseconds of the scenario."""
+
+    job: str
+    pool: str
+    since: int
+    """Before 0 where it ran at the start already."""
+    stopping: int | None = None
+    """When its stop was decided."""
+    until: int | None = None
+    """None: it held them at the end of the run."""
+    outcome: str = ""
+    """What the job was after it; `preempted`: an eviction ended it."""
+
+
 @dataclass(kw_only=True, slots=True)
 class Record:
     """The history of one run."""
@@ -42,8 +61,20 @@ class Record:
     events: list[Event] = field(default_factory=list)
     states: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
     """By job: its states and since when, in order."""
+    runs: list[Run] = field(default_factory=list)
+    """In the order of their starts."""
     end: int = 0
     """The last moment at which anything was due."""
+    _starts: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _evictions: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _live: dict[str, int] = field(default_factory=dict)
+    """By job: the place of its live attempt among the runs."""
+
+    def begin(self, job: Job) -> None:
+        """The job runs already when the scenario begins."""
+        self.states[job.name].append((0, job.state.value))
+        if job.attempt and job.attempt.running_since is not None:
+            self._hold(job.name, job.attempt.pool, job.attempt.running_since)
 
     def refuse(self, name: str, t: int, reason: str) -> None:
         self.states[name].append((t, REFUSED))
@@ -58,6 +89,29 @@ class Record:
             holder = after if after.attempt else before
             pool = holder.attempt.pool if holder and holder.attempt else None
             self.events.append(Event(t=t, event=event, job=after.name, pool=pool, reason=reason))
+            if event == "start":
+                self._starts[after.name].append(t)
+            elif event in _STOPS.values():
+                self._evictions[after.name].append(t)
+        self._follow(after, t)
+
+    def _follow(self, after: Job, t: int) -> None:
+        """Keep the runs up to date."""
+        if after.attempt and after.name not in self._live:
+            self._hold(after.name, after.attempt.pool, t)
+        if after.name not in self._live:
+            return
+        place = self._live[after.name]
+        run = self.runs[place]
+        if after.attempt is None:
+            del self._live[after.name]
+            self.runs[place] = replace(run, until=t, outcome=after.state.value)
+        elif after.attempt.stop and run.stopping is None:
+            self.runs[place] = replace(run, stopping=t)
+
+    def _hold(self, name: str, pool: str, since: int) -> None:
+        self._live[name] = len(self.runs)
+        self.runs.append(Run(job=name, pool=pool, since=since))
 
     def state_at(self, name: str, t: int) -> str:
         """The job's state after everything due at `t`; 'not submitted' before it was."""
@@ -68,10 +122,20 @@ class Record:
         return state
 
     def started(self, name: str) -> list[int]:
-        return [event.t for event in self.events if (event.job, event.event) == (name, "start")]
+        """When it started, in order."""
+        return list(self._starts.get(name, ()))
+
+    def evicted(self, name: str) -> list[int]:
+        """When its evictions were decided, in order."""
+        return list(self._evictions.get(name, ()))
 
     def evictions(self, name: str) -> int:
-        return sum((event.job, event.event) == (name, "evict") for event in self.events)
+        return len(self._evictions.get(name, ()))
+
+    @property
+    def last(self) -> int:
+        """The moment of the last event."""
+        return self.events[-1].t if self.events else 0
 
 
 def _events(before: Job | None, after: Job) -> list[tuple[str, str]]:
@@ -79,8 +143,7 @@ def _events(before: Job | None, after: Job) -> list[tuple[str, str]]:
     if before is None:
         return [("submit", "")]
     if _stop_cause(after) is not _stop_cause(before) and _stop_cause(after):
-        cause = "evict" if _stop_cause(after) is StopCause.EVICTED else "cancel"
-        return [(cause, after.message)]
+        return [(_STOPS.get(_stop_cause(after), "cancel"), after.message)]
     if before.state is after.state:
         demoted = after.priority_class != before.priority_class
         return [("demote", f"now {after.priority_class}")] if demoted else []

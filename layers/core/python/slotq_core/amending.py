@@ -13,9 +13,26 @@ from slotq_core.lifecycle import move
 from slotq_core.model import Job, JobState, Submission
 from slotq_core.ports import Request
 
-SETTINGS = ("priority", "pools", "preemptible", "min_runtime", "retries")
-"""What of a job is set by its submission's tags. Each can be changed while the job lives; what a
-running attempt was promised (its pool) stays until the next."""
+_SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (("priority", "priority_class"), ("priority", "priority_class", "auto")),
+    (("pools",), ("pools",)),
+    (("preemptible",), ("preemptible",)),
+    (("min_runtime",), ("min_runtime",)),
+    (("retries",), ("retries",)),
+)
+"""What can be changed while a job lives: fields of its submission, and what they decide of the job.
+What a running attempt was promised (its pool) stays until the next."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Revision:
+    """A request with other tags."""
+
+    request: Request
+    before: Submission
+    """What was asked for."""
+    after: Submission
+    """What is asked for now."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,9 +41,9 @@ class Amendment:
 
     held: bool | None = None
     """True: it shall not start; False: it may again; None: as it is."""
-    revise: Callable[[Request], tuple[Submission, Request]] | None = None
-    """The request as it shall be, and what it asks for, from the request as it is; None: no change.
-    May raise InvalidRequest."""
+    revise: Callable[[Request], Revision] | None = None
+    """The request as it shall be, from the request as it is; None: no change. May raise
+    InvalidRequest."""
 
 
 def alive(job: Job) -> Job:
@@ -36,10 +53,17 @@ def alive(job: Job) -> Job:
     return job
 
 
-def settled(job: Job, admitted: Job) -> Job:
-    """The job with the settings of a submission as it would be admitted now. It keeps its place's
-    entry time; a claim in a pool that it no longer accepts is given up."""
-    after = replace(job, **{name: getattr(admitted, name) for name in SETTINGS})
+def settled(job: Job, revision: Revision, admitted: Job) -> Job:
+    """The job with the settings that the revision changes, as it would be admitted with now. What
+    has come of the others since (a class that was demoted, retries that were used) stays. It keeps
+    its entry time; a claim in a pool that it no longer accepts is given up."""
+    changed = {
+        name: getattr(admitted, name)
+        for asked, decided in _SETTINGS
+        if any(getattr(revision.before, f) != getattr(revision.after, f) for f in asked)
+        for name in decided
+    }
+    after: Job = replace(job, **changed)
     if after.claim and after.claim.pool not in after.pools:
         after = replace(after, claim=None)
     return after

@@ -14,8 +14,9 @@ from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
 from pydantic import BaseModel
 
 from slotq_core import wire
-from slotq_core.amending import Amendment
+from slotq_core.amending import Amendment, Revision
 from slotq_core.errors import (
+    ClassNotAllowed,
     Conflict,
     InvalidRequest,
     NameTaken,
@@ -27,12 +28,13 @@ from slotq_core.errors import (
 )
 from slotq_core.explaining import Status
 from slotq_core.manager import QueueManager
-from slotq_core.model import JobState, Submission
+from slotq_core.model import JobState
 from slotq_core.ports import Finding, Request
 
 STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
     InvalidRequest: HTTPStatus.BAD_REQUEST,
     NeverFits: HTTPStatus.BAD_REQUEST,
+    ClassNotAllowed: HTTPStatus.BAD_REQUEST,
     NoSuchJob: HTTPStatus.NOT_FOUND,
     NameTaken: HTTPStatus.CONFLICT,
     TooLate: HTTPStatus.CONFLICT,
@@ -181,8 +183,10 @@ def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | Non
 def _amendment(body: wire.AmendmentBody) -> Amendment:
     """Its tags are read as a submission's are, together with the tags that it leaves."""
 
-    def revise(request: Request) -> tuple[Submission, Request]:
-        return wire.parse_submission(wire.retagged(request, body.tags))
+    def revise(request: Request) -> Revision:
+        before, _ = wire.parse_submission(request)
+        after, revised = wire.parse_submission(wire.retagged(request, body.tags))
+        return Revision(request=revised, before=before, after=after)
 
     return Amendment(held=body.held, revise=revise if body.tags else None)
 

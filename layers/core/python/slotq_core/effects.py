@@ -14,6 +14,7 @@ from dataclasses import replace
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.lifecycle import move
 from slotq_core.model import Attempt, AttemptOutcome, Job, JobState
+from slotq_core.moments import FAR_OFF
 from slotq_core.policy.health import after_a_start, after_capacity_error
 from slotq_core.policy.retry import Ending, after_end
 from slotq_core.ports import (
@@ -52,9 +53,7 @@ class Effects:
     def stale(self, jobs: Iterable[Job]) -> list[Job]:
         """Those with an intent whose handler is dead."""
         now = self._clock.now()
-        return [
-            job for job in jobs if _unfinished(job) and now - _intent_at(job) >= HANDLER_LIFETIME
-        ]
+        return [job for job in jobs if _unfinished(job) and _is_dead(_intent_at(job), now)]
 
     def carry_out(self, job: Job) -> None:
         """Do what the job's live attempt still lacks; nothing where it lacks nothing."""
@@ -119,7 +118,7 @@ class Effects:
         )
 
     def _stop(self, job: Job, attempt: Attempt) -> None:
-        stale = self._clock.now() - _intent_at(job) >= HANDLER_LIFETIME
+        stale = _is_dead(_intent_at(job), self._clock.now())
         if not attempt.created and not stale:
             return  # Its create is under way; who confirms that will stop it.
         if not attempt.created and not self._is_there(attempt):
@@ -252,7 +251,9 @@ def _ending(seen: Observation) -> Ending:
 
 def _begins_to_run(change: Change) -> bool:
     before, after = change.before.attempt, change.after.attempt
-    return bool(before and after and after.running_since and not before.running_since)
+    if before is None or after is None:
+        return False
+    return before.running_since is None and after.running_since is not None
 
 
 def _unfinished(job: Job) -> bool:
@@ -260,6 +261,11 @@ def _unfinished(job: Job) -> bool:
     if job.attempt.stop is not None:
         return not job.attempt.stop.sent
     return not job.attempt.created
+
+
+def _is_dead(intent_at: int, now: int) -> bool:
+    """Whether the handler that decided it then has ended; or its clock had gone wrong."""
+    return not now - HANDLER_LIFETIME < intent_at <= now + FAR_OFF
 
 
 def _intent_at(job: Job) -> int:

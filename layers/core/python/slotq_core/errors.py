@@ -4,11 +4,13 @@ SlotQError
 ├── Refused               the caller's request cannot be taken: say what to change
 │   ├── InvalidRequest    a field is malformed, unknown or out of range (HTTP 400)
 │   ├── NeverFits         no acceptable pool could hold the job even if it were empty (400)
+│   ├── ClassNotAllowed   its user may hold no slots in that priority class (400)
 │   ├── NameTaken         another job or training job has that name (409)
 │   ├── TooLate           the job has ended, or moved on while we looked (409)
 │   └── NoSuchJob         (404)
 ├── Conflict              someone else changed what this commit was conditioned on: load again
 ├── Unavailable           AWS did not answer or throttles: the next trigger tries again
+│   └── NotListed         SageMaker does not list its training jobs now: ask more rarely
 ├── NotUnderstood         an event or something kept cannot be read: poison
 ├── Misconfigured         a setting or the table is not what it must be
 └── IllegalTransition     a bug: a state change that `lifecycle` does not allow
@@ -44,6 +46,10 @@ class NeverFits(Refused):
     code = "never_fits"
 
 
+class ClassNotAllowed(Refused):
+    code = "class_not_allowed"
+
+
 class NameTaken(Refused):
     code = "name_taken"
 
@@ -62,6 +68,10 @@ class Conflict(SlotQError):
 
 class Unavailable(SlotQError):
     """A service did not answer or throttles; whether the call took effect is unknown."""
+
+
+class NotListed(Unavailable):
+    """SageMaker throttles its listing, of which there are few a second for the whole account."""
 
 
 class NotUnderstood(SlotQError):

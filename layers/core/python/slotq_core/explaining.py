@@ -6,11 +6,28 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from slotq_core.model import Attempt, Demand, Job, JobState, Pool, Snapshot
+from slotq_core.model import (
+    WAITING_STATES,
+    Attempt,
+    Demand,
+    Job,
+    JobState,
+    Pool,
+    Snapshot,
+    Yielded,
+)
+from slotq_core.policy.attempts import NOT_SCHEDULED
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.order import position
+from slotq_core.policy.order import Position, last_yields, position
 from slotq_core.policy.plan import Plan, Start
-from slotq_core.reasons import BackingOff, BehindInLine, NextPass, Reason
+from slotq_core.reasons import (
+    BackingOff,
+    BehindInLine,
+    NextPass,
+    Reason,
+    TriesAgain,
+    WaitsForJobs,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +54,12 @@ class PoolStatus:
 def why(job: Job, planned: Plan, place: int | None) -> Reason | None:
     """Why the job waits; None if it does not. `planned`: a plan that could look at it."""
     if job.state is JobState.BACKOFF and job.not_before is not None:
+        if job.cause == NOT_SCHEDULED:
+            tried = job.schedule_attempts
+            return TriesAgain(until=job.not_before, attempts=tried, cause=job.message)
         return BackingOff(until=job.not_before, cause=job.message)
+    if job.state in WAITING_STATES and job.after:
+        return WaitsForJobs(jobs=job.after)
     if not job.waits:
         return None
     if job.name in planned.reasons:
@@ -48,11 +70,12 @@ def why(job: Job, planned: Plan, place: int | None) -> Reason | None:
     return BehindInLine(ahead=(place or 1) - 1)
 
 
-def places(waiting: Iterable[Job]) -> Mapping[str, int]:
+def places(waiting: Iterable[Job], yields: Iterable[Yielded] = ()) -> Mapping[str, int]:
     """The place of each waiting job, by name."""
     ahead: Counter[tuple[str, ...]] = Counter()
     found = {}
-    for job in sorted(waiting, key=position):
+    last = last_yields(yields)
+    for job in sorted(waiting, key=lambda job: position(job, last)):
         mine = set(job.pools)
         found[job.name] = 1 + sum(n for pools, n in ahead.items() if mine.intersection(pools))
         ahead[job.pools] += 1
@@ -63,7 +86,7 @@ def statuses(jobs: Iterable[Job], everything: Snapshot, now: int) -> list[Status
     """These jobs in the order of the queue: what holds slots, what waits by its order, what waits
     for a time, what has ended, the latest first."""
     planned = plan(everything, now)
-    place = places(everything.waiting)
+    place = places(everything.waiting, everything.yields)
     shown = [
         Status(job=job, place=place.get(job.name), reason=why(job, planned, place.get(job.name)))
         for job in jobs
@@ -71,7 +94,7 @@ def statuses(jobs: Iterable[Job], everything: Snapshot, now: int) -> list[Status
     return sorted(shown, key=_as_listed)
 
 
-def _as_listed(status: Status) -> tuple[int, tuple[int, int, int, str]]:
+def _as_listed(status: Status) -> tuple[int, Position]:
     job = status.job
     if job.active:
         return 0, position(job)
@@ -79,4 +102,4 @@ def _as_listed(status: Status) -> tuple[int, tuple[int, int, int, str]]:
         return 1, position(job)
     if not job.terminal:
         return 2, position(job)
-    return 3, (-job.changed_at, 0, 0, job.name)
+    return 3, (-job.changed_at, 0, 0, False, 0, job.name)

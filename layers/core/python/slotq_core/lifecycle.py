@@ -10,6 +10,9 @@ submit ─► pending ──────► starting ──► running ──►
                                                       ▼
                                completed · failed · cancelled · stopped
 
+Whatever has not ended may be cancelled. Where there are scheduler settings, a job that waits also
+backs off between attempts to start it, and fails after the last.
+
 Whatever waits can be `held` by its user, and waits again when it is released.
 """
 
@@ -21,6 +24,8 @@ from dataclasses import replace
 from slotq_core.errors import IllegalTransition
 from slotq_core.model import (
     ACTIVE_STATES,
+    AUTO,
+    AUTO_VALUE,
     TERMINAL_STATES,
     WAITING_STATES,
     Job,
@@ -33,8 +38,9 @@ _ENDS = frozenset(TERMINAL_STATES)
 _WAITS_AGAIN = frozenset({S.PENDING, S.PREEMPTED, S.BACKOFF})
 
 TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
-    S.PENDING: frozenset({S.STARTING, S.CANCELLED, S.HELD}),
-    S.PREEMPTED: frozenset({S.STARTING, S.CANCELLED, S.HELD}),
+    # With scheduler settings a job backs off between attempts to start it, and is given up at last.
+    S.PENDING: frozenset({S.STARTING, S.BACKOFF, S.FAILED, S.CANCELLED, S.HELD}),
+    S.PREEMPTED: frozenset({S.STARTING, S.BACKOFF, S.FAILED, S.CANCELLED, S.HELD}),
     S.BACKOFF: frozenset({S.PENDING, S.PREEMPTED, S.CANCELLED, S.HELD}),
     S.HELD: frozenset({S.PENDING, S.PREEMPTED, S.CANCELLED}),
     # A start can be refused (back-off, failed), overtaken by the user, or end before it was seen
@@ -71,8 +77,8 @@ def move(job: Job, state: JobState, *, at: int, **fields: object) -> Job:
     """The job in its next state, with further fields changed; the only way a state changes.
 
     What belongs to one kind of state goes with it: a claim ends when the job stops waiting, a
-    back-off's time with the back-off, the live attempt with the active states. Raises
-    IllegalTransition.
+    back-off's time with the back-off, the live attempt with the active states, and with them an
+    AUTO job's class. Raises IllegalTransition.
     """
     kept: dict[str, object] = {"state": state, "changed_at": at, "cause": ""}
     if state not in WAITING_STATES:
@@ -81,6 +87,8 @@ def move(job: Job, state: JobState, *, at: int, **fields: object) -> Job:
         kept["not_before"] = None
     if state not in ACTIVE_STATES:
         kept["attempt"] = None
+    if job.auto and state in _WAITS_AGAIN:
+        kept |= {"priority": AUTO_VALUE, "priority_class": AUTO, "admitted_class": ""}
     after: Job = replace(job, **(kept | fields))  # type: ignore[arg-type]
     check(job, after)
     return after

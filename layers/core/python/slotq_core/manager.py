@@ -24,10 +24,11 @@ from slotq_core.errors import (
 from slotq_core.explaining import PoolStatus, Status
 from slotq_core.model import Job, JobState, StopCause, Submission
 from slotq_core.poison import Nowhere, Poisons
-from slotq_core.policy.admission import admit
+from slotq_core.policy.admission import NO_RIGHTS, admit
 from slotq_core.policy.apply import Step, cancelled, pools_touched, steps
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Decision
+from slotq_core.policy.users import Rights
 from slotq_core.ports import (
     Change,
     Clock,
@@ -70,7 +71,7 @@ class PassResult:
     unfinished: bool = False
     """The budget was used up; another pass has been asked for."""
     busy: bool = False
-    """Another handler holds the lease, and does what this one came for."""
+    """Another handler does, or has done, what this one came for."""
     findings: tuple[Finding, ...] = ()
     """What a reconciliation found, where this was its tick."""
 
@@ -86,7 +87,10 @@ class QueueManager:
         clock: Clock,
         notifier: Notifier,
         dead_letters: DeadLetters | None = None,
+        rights: Rights = NO_RIGHTS,
     ) -> None:
+        """`rights`: what users may hold, and the classes there are."""
+        self._rights = rights
         self._store = store
         self._training = training
         self._clock = clock
@@ -99,12 +103,12 @@ class QueueManager:
         """Keep the job; once this has returned it is not lost. A pass follows on its own.
 
         The same submission again, while the job lives, is answered with the job as it is. Raises
-        InvalidRequest, NeverFits or NameTaken; then nothing is stored.
+        InvalidRequest, NeverFits, ClassNotAllowed or NameTaken; then nothing is stored.
         """
         known = self._store.job(submission.name)
         if known is None:
             pools, now = self._store.pools(), self._clock.now()
-            job = admit(submission, pools, submitter=submitter, now=now)
+            job = admit(submission, pools, submitter=submitter, now=now, rights=self._rights)
             self._refuse_foreign(submission.name)
             try:
                 known = self._store.submit(job, request)
@@ -157,10 +161,16 @@ class QueueManager:
         after, request, now = job, None, self._clock.now()
         if wanted.revise is not None:
             before = self._store.request(job.name)
-            submission, revised = wanted.revise(before)
-            request = revised if revised != before else None
-            admitted = admit(submission, self._store.pools(), submitter=job.submitter, now=now)
-            after = settled(job, admitted)
+            revision = wanted.revise(before)
+            request = revision.request if revision.request != before else None
+            admitted = admit(
+                revision.after,
+                self._store.pools(),
+                submitter=job.submitter,
+                now=now,
+                rights=self._rights,
+            )
+            after = settled(job, revision, admitted)
         if wanted.held is not None:
             after = with_hold(after, held=wanted.held, by=by, now=now)
         return after, request
@@ -212,15 +222,19 @@ class QueueManager:
             self._wake()
         return found
 
-    def run_pass(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:
+    def run_pass(
+        self, *, holder: str = "here", budget: int = PASS_BUDGET, only_news: bool = False
+    ) -> PassResult:
         """Decide and act until nothing is left to decide, or the budget (ms) is used up.
 
         Only the holder of the lease does; the rest return at once, and the holder sees what they
-        came for in the wake's generation. `holder` names this handler's invocation.
+        came for in the wake's generation. `holder` names this handler's invocation. With
+        `only_news` also what comes when everything has been seen to returns at once: of the passes
+        that a burst asks for, most come late. What only time calls for is left to the tick.
         """
         until = self._clock.now() + min(budget, PASS_BUDGET)
         result = PassResult()
-        while (generation := self._take_lease(holder, until)) is not None:
+        while (generation := self._take_lease(holder, until, only_news=only_news)) is not None:
             try:
                 result = self._decide(result, until)
             except SlotQError:
@@ -234,9 +248,10 @@ class QueueManager:
                 return result
         return replace(result, busy=True)
 
-    def _take_lease(self, holder: str, until: int) -> int | None:
-        lease = max(until, self._clock.now()) + LEASE_MARGIN
-        return self._store.take_lease(holder, now=self._clock.now(), until=lease)
+    def _take_lease(self, holder: str, until: int, *, only_news: bool) -> int | None:
+        now = self._clock.now()
+        lease = max(until, now) + LEASE_MARGIN
+        return self._store.take_lease(holder, now=now, until=lease, only_news=only_news)
 
     def _decide(self, before: PassResult, until: int) -> PassResult:
         done, troubles = list(before.decisions), list(before.troubles)

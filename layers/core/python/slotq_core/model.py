@@ -7,12 +7,14 @@ Seconds and ISO 8601 exist only at the edges (`wire`, the adapters, the scenario
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 __all__ = [
     "ACTIVE_STATES",
+    "AUTO",
+    "AUTO_VALUE",
     "EVERYWHERE",
     "HEALTHY",
     "TERMINAL_STATES",
@@ -24,17 +26,25 @@ __all__ = [
     "Demand",
     "Department",
     "Fairness",
+    "Group",
     "Job",
     "JobState",
+    "Limits",
     "Pool",
     "PoolHealth",
+    "PoolState",
     "PriorityClass",
     "Project",
+    "SchedulerSettings",
     "Snapshot",
     "StopCause",
     "StopOrder",
     "Submission",
+    "User",
+    "UserGroup",
+    "UserLimits",
     "Workload",
+    "Yielded",
 ]
 
 
@@ -104,6 +114,9 @@ class Demand(Mapping[str, int]):
     def __len__(self) -> int:
         return len(self._amounts)
 
+    def items(self) -> ItemsView[str, int]:
+        return self._amounts.items()
+
     def __hash__(self) -> int:
         return hash(tuple(self._amounts.items()))
 
@@ -111,14 +124,37 @@ class Demand(Mapping[str, int]):
         return isinstance(other, Demand) and self._amounts == other._amounts
 
     def __add__(self, other: Demand) -> Demand:
-        return Demand({name: self[name] + other[name] for name in {*self, *other}})
+        found = self._amounts.copy()
+        for name, amount in other._amounts.items():
+            found[name] = found.get(name, 0) + amount
+        return Demand._of(found)
 
     def __sub__(self, other: Demand) -> Demand:
-        return Demand({name: self[name] - other[name] for name in {*self, *other}})
+        found = self._amounts.copy()
+        for name, amount in other._amounts.items():
+            found[name] = found.get(name, 0) - amount
+        return Demand._of(found)
+
+    def __mul__(self, times: int) -> Demand:
+        return Demand({name: times * amount for name, amount in self._amounts.items()})
 
     def within(self, room: Demand) -> bool:
         """Whether every amount asked for here is there in `room`."""
-        return all(amount <= room[name] for name, amount in self._amounts.items())
+        there = room._amounts
+        for name, amount in self._amounts.items():  # noqa: SIM110 `all` would take twice as long
+            if amount > there.get(name, 0):
+                return False
+        return True
+
+    @classmethod
+    def _of(cls, amounts: dict[str, int]) -> Demand:
+        """`Demand(amounts)`, quicker: a plan adds very often, and nearly always there is but one
+        name, so nothing to sort."""
+        if len(amounts) > 1 or 0 in amounts.values():
+            return cls(amounts)
+        made = cls.__new__(cls)
+        object.__setattr__(made, "_amounts", amounts)
+        return made
 
     def __repr__(self) -> str:
         return "Demand(" + ", ".join(f"{k}={v}" for k, v in self._amounts.items()) + ")"
@@ -148,6 +184,16 @@ class PoolHealth:
 HEALTHY = PoolHealth()
 
 
+class PoolState(StrEnum):
+    """What an operator has decided for a pool. Nothing is evicted for it: what runs goes on."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    """Nothing starts for now. The pool counts as it did: in shares, and for claims in it."""
+    DRAINED = "drained"
+    """Nothing starts, and the pool counts as gone: it adds nothing to anybody's share."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
     """Capacity that jobs can run on: one kind of instance in one region and account."""
@@ -168,19 +214,32 @@ class Pool:
     """The most that a job's own `min_runtime` counts here."""
     pending_timeout: int | None = None
     """How long SageMaker may look for instances before the attempt is given up; None: for ever."""
+    consolidate: bool = False
+    """Whether what runs here may move to another pool that it accepts, for a job that starts by
+    it."""
     count_foreign: bool = False
     """Whether training jobs outside the queue count against this pool."""
+    time_slice: int | None = None
+    """How long an attempt runs before it yields to a job of equal rank of another user who holds
+    fewer slots (ms); None: for as long as it likes."""
+    state: PoolState = PoolState.ACTIVE
     health: PoolHealth = field(default_factory=lambda: HEALTHY)
     """What the queue has learned of the pool; kept apart from its configuration."""
 
+    @property
+    def offers(self) -> Demand:
+        """What the queue may count on in all, whatever the account allows for now."""
+        return Demand() if self.state is PoolState.DRAINED else self.capacity - self.foreign
+
     def size(self, now: int) -> Demand:
-        """What the queue may use in all: the capacity, less while the account allows less, and
-        without what others occupy."""
-        slots = self.capacity.slots
+        """What the queue may use in all: what the pool offers, and less of it while the account
+        allows less."""
         learned = self.health.learned
-        if learned is not None and now < (self.health.learned_until or 0):
-            slots = min(slots, learned)
-        return Demand({**self.capacity, "slots": slots}) - self.foreign
+        if learned is None or now >= (self.health.learned_until or 0):
+            return self.offers
+        if self.state is PoolState.DRAINED:
+            return self.offers
+        return self.offers - Demand(slots=max(0, self.capacity.slots - learned))
 
 
 EVERYWHERE = ""
@@ -188,6 +247,9 @@ EVERYWHERE = ""
 
 Amounts = Mapping[str, Demand]
 """Amounts by scope. Either everything counts over all pools together, or pool by pool."""
+
+Limits = Mapping[str, Mapping[str, int]]
+"""Limits by scope, then by resource: what is not named has none, and 0 is one."""
 
 
 class Fairness(StrEnum):
@@ -208,8 +270,8 @@ class Department:
     """What it deserves; None: the sum of its projects' quotas."""
     weight: int | None = None
     """Its part of the surplus; None: its quota."""
-    limit: Amounts = field(default_factory=dict)
-    """What it may never exceed; a scope that is not there has no limit."""
+    limit: Limits = field(default_factory=dict)
+    """What it may never exceed."""
     priority: int = 0
     over_quota: bool = True
     """False: its quota is its limit."""
@@ -226,7 +288,7 @@ class Project:
     """Its department's name; empty: none."""
     quota: Amounts = field(default_factory=dict)
     weight: int | None = None
-    limit: Amounts = field(default_factory=dict)
+    limit: Limits = field(default_factory=dict)
     priority: int = 0
     over_quota: bool = True
     min_runtime: int = 0
@@ -246,10 +308,93 @@ class PriorityClass:
     """How much running time, over all attempts, a job has in this class (ms)."""
 
 
+AUTO = "AUTO"
+"""The class of a job that takes the highest class in which its user has room."""
+AUTO_VALUE = -1
+"""What a waiting AUTO job shows as its priority (HFAI's). It waits below every class all the same:
+`policy.order`."""
+
+UserLimits = Mapping[str, Mapping[str, int]]
+"""Slots that a user may hold, by pool and by class. A pool that is not there has no limit; a class
+that is missing in a pool that is there has no slots."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UserGroup:
+    """Users with limits in common: each of its members may hold that much."""
+
+    name: str
+    limits: UserLimits = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class User:
+    """Who submits jobs, and how many slots they may hold."""
+
+    name: str
+    """As in `Job.submitter`."""
+    limits: UserLimits = field(default_factory=dict)
+    """Personal limits: each beats those of the groups for that pool and class."""
+    groups: tuple[str, ...] = ()
+    """The user groups that it is in: the largest of their limits counts."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Yielded:
+    """When a user's job last yielded to a time slice: all that this user's waiting jobs of that
+    rank count as having entered just after it."""
+
+    user: str
+    workload: Workload
+    priority: int
+    at: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """Jobs submitted together: a gang, whose jobs start together, over all their pools, or not at
+    all, and are of one project; or a sweep, whose jobs are independent."""
+
+    name: str
+    members: tuple[str, ...]
+    """The names of all its jobs, submitted yet or not."""
+    min_members: int | None = None
+    """How many must run at once, those that have completed counted; None: all that have not been
+    cancelled."""
+    mandatory: tuple[str, ...] = ()
+    """Members without which it does not start."""
+    same_pool: bool = False
+    """All of it in one pool."""
+    max_parallel: int | None = None
+    """It is a sweep, and at most so many of its members hold slots at once; None: it is a gang."""
+    ended: Mapping[str, JobState] = field(default_factory=dict)
+    """How those of its members ended that have."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SchedulerSettings:
+    """How often it is tried to start a job, and how long apart: NVIDIA FLARE's scheduler.
+
+    Without any, a job is tried whenever something changes, and never given up.
+    """
+
+    max_jobs: int | None = None
+    """How many jobs may hold slots at once, a gang counted as one; None: as many as fit."""
+    max_schedule_count: int = 10
+    """After so many attempts in vain the job is given up."""
+    min_schedule_interval: int = 10_000
+    """From the first attempt to the second (ms, above 0); each further interval is twice the one
+    before."""
+    max_schedule_interval: int = 600_000
+    """No interval is longer (ms)."""
+
+
 class StopCause(StrEnum):
     """Who wants an attempt to end."""
 
     EVICTED = "evicted"
+    YIELDED = "yielded"
+    """Evicted too: its time slice was over, and it was another user's turn."""
     CANCELLED = "cancelled"
     NO_CAPACITY = "no_capacity"
     """SageMaker looked for instances for longer than the pool's `pending_timeout`."""
@@ -316,11 +461,16 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """The slots an evicting job is owed, until it starts or stops waiting."""
+    """The slots a job is owed, until it starts or stops waiting: because others were evicted for
+    it, or because it was itself, to start again there."""
 
     pool: str
     amount: Demand
     since: int
+    priority_class: str = ""
+    """The class that counts in its user's limits meanwhile; set where an AUTO job claims."""
+    moved: bool = False
+    """It was moved here from another pool: nobody may take the claim over."""
 
 
 class Workload(StrEnum):
@@ -345,6 +495,9 @@ class Job:
     demand: Demand
     pools: tuple[str, ...]
     """Names of the pools it accepts, the most welcome first. Never empty."""
+    parts: tuple[tuple[str, Demand], ...] = ()
+    """What it needs in each of several pools at once: then `pools` are all of these, and `demand`
+    is the sum. Empty: all of its demand in one pool."""
     preemptible: bool = True
     min_runtime: int = 0
     """Asked-for safety from eviction after each start, capped by the pool's `max_min_runtime`."""
@@ -352,17 +505,31 @@ class Job:
     """How many more times it may run after a failure of its own."""
     project: str = ""
     """The one implicit project is the empty name."""
+    group: str = ""
+    """The name of the group that it is a member of; empty: none."""
+    after: tuple[str, ...] = ()
+    """The jobs that it still waits for: they have to complete before it waits for slots."""
     workload: Workload = Workload.TRAINING
     priority_class: str = ""
     """The name of its priority's class; empty: a bare number."""
     ran_before_class: int = 0
     """How much of `ran` was behind it when it came into its class (ms)."""
+    admitted_class: str = ""
+    """The class that counts in its user's limits, where it has been demoted since; empty: its
+    present one."""
+    auto: bool = False
+    """Whether it is submitted as AUTO: from its admission to its eviction it is of a class."""
+    checkpoints: bool = True
+    """Whether it goes on where it was stopped. One that would lose its work yields to no slice."""
     submitter: str = ""
     """Who signed the submission."""
     attempts: int = 0
     """How many attempts have begun."""
     evictions: int = 0
     """How many evictions were decided against it."""
+    schedule_attempts: int = 0
+    """How many attempts to start it were in vain since it last held slots. Counted only where there
+    are `SchedulerSettings`."""
     faults: int = 0
     """SageMaker's own faults in a row; sets the length of the next back-off."""
     ran: int = 0
@@ -370,14 +537,15 @@ class Job:
     attempt: Attempt | None = None
     """The live attempt: there if and only if the state is active."""
     claim: Claim | None = None
-    """Only while it waits."""
+    """Only while it waits; and while it stops, to start again in another pool."""
     not_before: int | None = None
     """There if and only if the state is `backoff`."""
     changed_at: int = 0
     """When it came into its present state."""
     cause: str = ""
     """Why it is in its present state, for programs, where the state alone does not say:
-    `max_runtime`, `rejected`, `name_taken` …"""
+    `max_runtime`, `rejected`, `name_taken`, `not_scheduled`, `cannot_schedule`,
+    `dependency` …"""
     message: str = ""
     """The same for people."""
     digest: str = ""
@@ -392,8 +560,9 @@ class Job:
 
     @property
     def waits(self) -> bool:
-        """Waits for slots (a job in back-off waits for a time instead)."""
-        return self.state in WAITING_STATES
+        """Waits for slots (a job in back-off waits for a time instead, one that comes `after`
+        others for these)."""
+        return self.state in WAITING_STATES and not self.after
 
     @property
     def active(self) -> bool:
@@ -410,9 +579,11 @@ class Submission:
 
     name: str
     instance_type: str
-    slots: int
+    demand: Demand
     pools: tuple[str, ...] = ()
     """Pools asked for by name, the most welcome first; empty: every pool of that instance type."""
+    parts: tuple[tuple[str, Demand], ...] = ()
+    """Where it runs over several pools at once: what it needs in each."""
     priority: int = 0
     preemptible: bool = True
     min_runtime: int = 0
@@ -421,6 +592,11 @@ class Submission:
     workload: Workload = Workload.TRAINING
     project: str = ""
     priority_class: str = ""
+    group: str = ""
+    """The group that it is a member of; empty: none."""
+    checkpoints: bool = True
+    after: tuple[str, ...] = ()
+    """The jobs that have to complete before it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -442,3 +618,11 @@ class Snapshot:
     """The oldest first. None: all jobs are of the one implicit project, which knows no quota."""
     departments: tuple[Department, ...] = ()
     classes: tuple[PriorityClass, ...] = ()
+    """None: HFAI's."""
+    groups: tuple[Group, ...] = ()
+    users: tuple[User, ...] = ()
+    """Users with limits. Who is not among them has none."""
+    user_groups: tuple[UserGroup, ...] = ()
+    yields: tuple[Yielded, ...] = ()
+    """The last for each user and rank."""
+    scheduler: SchedulerSettings | None = None

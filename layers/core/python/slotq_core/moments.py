@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+FAR_OFF = 3_600_000
+"""A moment so much further ahead (ms) than any that would be set now was set by a clock gone wrong,
+and binds nobody."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -112,16 +112,20 @@ class Store(Protocol):
     def bump(self) -> None:
         """There is something to decide: raise the wake's generation."""
 
-    def take_lease(self, holder: str, *, now: int, until: int) -> int | None:
+    def take_lease(
+        self, holder: str, *, now: int, until: int, only_news: bool = False
+    ) -> int | None:
         """Become, or stay, the one that runs passes until then. Returns the generation at that
-        moment; None while another holds the lease and its time is not over.
+        moment; None while another holds the lease and its time is not over, and with `only_news`
+        also where nobody has bumped since the last pass that came to its end.
 
         The lease saves work and decides nothing: two holders at once do no harm.
         """
 
     def end_lease(self, holder: str, *, generation: int | None) -> bool:
-        """Give the lease back, if nobody has bumped since that generation (None: whatever has
-        happened). False: somebody has, or it is another's by now."""
+        """Give the lease back, if nobody has bumped since that generation, which is then seen to;
+        or whatever has happened (None), and then nothing is. False: somebody has bumped, or the
+        lease is another's by now."""
 
     def take_turn(self, task: str, *, now: int, next_at: int) -> bool:
         """Whether a task done now and then is due; if so its next turn is at `next_at`, and nobody
@@ -268,6 +272,8 @@ class Observation:
     message: str = ""
     artifact: str = ""
     checkpoints: str = ""
+    odd: str = ""
+    """What of the news is not of a known form and was passed over."""
 
 
 class TrainingService(Protocol):

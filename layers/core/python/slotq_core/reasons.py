@@ -11,6 +11,9 @@ from typing import ClassVar
 
 from slotq_core.moments import iso
 
+Number = str | int | tuple[str, ...] | None
+"""What a reason says of itself, by field."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reason:
@@ -22,7 +25,7 @@ class Reason:
         """One sentence for people, with the numbers in it."""
         raise NotImplementedError
 
-    def numbers(self) -> dict[str, str | int | None]:
+    def numbers(self) -> dict[str, Number]:
         """The fields by name, for JSON."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
@@ -38,10 +41,13 @@ class NoFreeSlots(Reason):
     capacity: int
     lower_ranked: int
     """Slots of the pool held by jobs of lower rank, evictable or not."""
+    resource: str = "slots"
+    """What the numbers count."""
 
     def sentence(self) -> str:
         lead = (
-            f"needs {_slots(self.needed)}; pool {self.pool} has {self.free} free of {self.capacity}"
+            f"needs {_units(self.needed, self.resource)}; pool {self.pool} has {self.free} free of "
+            f"{self.capacity}"
         )
         if not self.lower_ranked:
             return f"{lead}, and nothing that runs there has a lower priority"
@@ -128,10 +134,66 @@ class LimitReached(Reason):
     needed: int
     used: int
     limit: int
+    resource: str = "slots"
+    """What the numbers count."""
 
     def sentence(self) -> str:
         return (
-            f"needs {_slots(self.needed)}; {self.owner} holds {self.used} of its limit {self.limit}"
+            f"needs {_units(self.needed, self.resource)}; {self.owner} holds {self.used} of its "
+            f"limit {self.limit}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UserLimitReached(Reason):
+    """Its user may not hold more slots of that class there."""
+
+    code: ClassVar[str] = "user_limit_reached"
+    pool: str
+    needed: int
+    user: str
+    priority_class: str
+    """Of an AUTO job: the class in which its user has the most left."""
+    used: int
+    limit: int
+
+    def sentence(self) -> str:
+        return (
+            f"needs {_slots(self.needed)}; user {self.user} holds {self.used} of its limit "
+            f"{self.limit} for {self.priority_class} in pool {self.pool}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClassNotAllowed(Reason):
+    """Its user may hold no slots of its class there any more."""
+
+    code: ClassVar[str] = "class_not_allowed"
+    pool: str
+    user: str
+    priority_class: str
+    """Empty: its priority is a number that is no class's value."""
+
+    def sentence(self) -> str:
+        its = self.priority_class or "a number that is no class's value"
+        return f"user {self.user} may hold no slots for {its} in pool {self.pool}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TurnComes(Reason):
+    """The pool is full, and a job of equal rank there yields to it when its time slice is over."""
+
+    code: ClassVar[str] = "turn_comes"
+    pool: str
+    needed: int
+    free: int
+    until: int
+    """When the first such slice is over (ms)."""
+
+    def sentence(self) -> str:
+        return (
+            f"needs {_slots(self.needed)}; pool {self.pool} has {self.free} free, and the first "
+            f"time slice there that ends for it does so at {iso(self.until)}"
         )
 
 
@@ -144,11 +206,13 @@ class QuotaForFixed(Reason):
     needed: int
     used: int
     quota: int
+    resource: str = "slots"
+    """What the numbers count."""
 
     def sentence(self) -> str:
         return (
-            f"needs {_slots(self.needed)} that cannot be evicted, which {self.owner} has within "
-            f"its quota only: {self.used} of {self.quota} used"
+            f"needs {_units(self.needed, self.resource)} that cannot be evicted, which "
+            f"{self.owner} has within its quota only: {self.used} of {self.quota} used"
         )
 
 
@@ -163,11 +227,45 @@ class ShareUsed(Reason):
     used: int
     share: int
     quota: int
+    resource: str = "slots"
+    """What the numbers count."""
 
     def sentence(self) -> str:
         return (
-            f"needs {_slots(self.needed)}; pool {self.pool} is full, and project {self.project} "
-            f"uses {_slots(self.used)} of its fair share {self.share} (quota {self.quota})"
+            f"needs {_units(self.needed, self.resource)}; pool {self.pool} is full, and project "
+            f"{self.project} uses {_units(self.used, self.resource)} of its fair share "
+            f"{self.share} (quota {self.quota})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobLimitReached(Reason):
+    """The scheduler's `max_jobs` hold slots already: nothing more is tried."""
+
+    code: ClassVar[str] = "job_limit_reached"
+    active: int
+    limit: int
+
+    def sentence(self) -> str:
+        return (
+            f"at most {_jobs(self.limit)} may hold slots at once; {self.active} hold them or are "
+            "owed them"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SweepLimit(Reason):
+    """As many jobs of its sweep as may hold slots already."""
+
+    code: ClassVar[str] = "sweep_limit"
+    group: str
+    active: int
+    limit: int
+
+    def sentence(self) -> str:
+        return (
+            f"at most {_jobs(self.limit)} of sweep {self.group} may hold slots at once; "
+            f"{self.active} hold them or are owed them"
         )
 
 
@@ -202,6 +300,19 @@ class PoolIsProbed(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PoolClosed(Reason):
+    """An operator has paused or drained the pool."""
+
+    code: ClassVar[str] = "pool_closed"
+    pool: str
+    state: str
+    """`paused` or `drained`."""
+
+    def sentence(self) -> str:
+        return f"pool {self.pool} is {self.state}: nothing starts there"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BehindInLine(Reason):
     """Blocked alike by what blocks the first job of its line."""
 
@@ -226,16 +337,92 @@ class BackingOff(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WaitsForJobs(Reason):
+    """Comes after other jobs, which have not completed yet."""
+
+    code: ClassVar[str] = "waits_for_jobs"
+    jobs: tuple[str, ...]
+
+    def sentence(self) -> str:
+        one = len(self.jobs) == 1
+        return f"comes after {', '.join(self.jobs)}, which {'has' if one else 'have'} to complete"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TriesAgain(Reason):
+    """Waits for the next attempt to start it, as the scheduler settings have it."""
+
+    code: ClassVar[str] = "tries_again"
+    until: int
+    attempts: int
+    """How many were in vain so far."""
+    cause: str
+    """What was in the way at the last one."""
+
+    def sentence(self) -> str:
+        return f"is tried again at {iso(self.until)}: {self.cause}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PoolsTooSmall(Reason):
     """None of its pools is large enough any more, or it has none left."""
 
     code: ClassVar[str] = "pools_too_small"
     needed: int
     largest: int
+    resource: str = "slots"
+    """What the numbers count."""
 
     def sentence(self) -> str:
-        needs = f"needs {_slots(self.needed)}"
+        needs = f"needs {_units(self.needed, self.resource)}"
         return f"{needs}, but the largest of its pools now has {self.largest} in all"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GangIncomplete(Reason):
+    """Too few members of its gang wait: others are being stopped, back off, or are yet to come."""
+
+    code: ClassVar[str] = "gang_incomplete"
+    group: str
+    needed: int
+    waiting: int
+    missing: tuple[str, ...]
+    """Mandatory members that are not among them."""
+
+    def sentence(self) -> str:
+        text = f"gang {self.group} starts with {self.needed} jobs at once; {self.waiting} wait"
+        return f"{text}, without {', '.join(self.missing)}" if self.missing else text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GangBlocked(Reason):
+    """Its pools have no room for enough of its gang at once."""
+
+    code: ClassVar[str] = "gang_blocked"
+    group: str
+    needed: int
+    drains: str
+    """The pool that is kept free for this job; empty: none."""
+
+    def sentence(self) -> str:
+        text = f"gang {self.group} needs room for {self.needed} of its jobs at once"
+        return f"{text}; pool {self.drains} is kept free for it" if self.drains else text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NeedsSeveralPools(Reason):
+    """The pools that it runs over have no room for all of its parts at once."""
+
+    code: ClassVar[str] = "needs_several_pools"
+    needed: tuple[tuple[str, int], ...]
+    """Slots by pool."""
+    drains: str
+    """A pool that is kept free for it; empty: none."""
+
+    def sentence(self) -> str:
+        parts = " and ".join(f"{_slots(slots)} in pool {pool}" for pool, slots in self.needed)
+        kept = f"; pool {self.drains} is kept free for it" if self.drains else ""
+        return f"needs {parts} at the same time{kept}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -250,4 +437,12 @@ class NextPass(Reason):
 
 
 def _slots(n: int) -> str:
-    return f"{n} slot" if n == 1 else f"{n} slots"
+    return _units(n, "slots")
+
+
+def _jobs(n: int) -> str:
+    return _units(n, "jobs")
+
+
+def _units(n: int, resource: str) -> str:
+    return f"{n} {resource.removesuffix('s') if n == 1 else resource}"

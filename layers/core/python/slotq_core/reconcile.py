@@ -20,7 +20,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from slotq_core.effects import HANDLER_LIFETIME, Effects
-from slotq_core.errors import SlotQError, Unavailable
+from slotq_core.errors import NotListed, SlotQError, Unavailable
 from slotq_core.model import Demand, Job, JobState, Pool
 from slotq_core.ports import (
     Clock,
@@ -57,12 +57,13 @@ class Reconciler:
 
     def run_if_due(self, now: int, *, until: int | None = None) -> list[Finding]:
         """Reconcile if it is time and nobody else does. After a listing that failed the interval
-        doubles, up to `LONGEST_INTERVAL`. Raises Unavailable."""
+        doubles, up to `LONGEST_INTERVAL`; what fails of the store's changes nothing about it.
+        Raises Unavailable."""
         if not self._store.take_turn(TASK, now=now, next_at=now + RECONCILE_EVERY):
             return []
         try:
             found = self.reconcile(until=until)
-        except Unavailable:
+        except NotListed:
             self._interval = min(2 * self._interval, LONGEST_INTERVAL)
             self._store.postpone(TASK, next_at=now + self._interval)
             raise
@@ -73,13 +74,13 @@ class Reconciler:
         """Everything that disagrees with SageMaker, mended unless told otherwise.
 
         What goes wrong with one thing is a finding and stops none of the others. What is not looked
-        at by `until` is left to the next time. Raises Unavailable where SageMaker does not list;
-        then nothing has changed.
+        at by `until` is left to the next time. Raises NotListed where SageMaker does not list, or
+        Unavailable; then nothing has changed.
         """
         # Loaded first: what is known as created here was there before the listing began.
         began = self._clock.now()
         snapshot = self._store.load(began).snapshot
-        listed = frozenset(self._training.live())
+        listed = self._listed()
         run = _Run(
             store=self._store,
             training=self._training,
@@ -94,6 +95,12 @@ class Reconciler:
         foreign: list[Sighting] = []
         found += run.unexpected(listed - expected, foreign)
         return [*found, *run.foreign(snapshot.pools, foreign)]
+
+    def _listed(self) -> frozenset[str]:
+        try:
+            return frozenset(self._training.live())
+        except Unavailable as error:
+            raise NotListed(str(error)) from error
 
 
 @dataclass(frozen=True, kw_only=True)

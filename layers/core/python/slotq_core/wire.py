@@ -17,7 +17,7 @@ from slotq_core import names
 from slotq_core.errors import InvalidRequest
 from slotq_core.model import Attempt, Demand, Job, Pool, Submission
 from slotq_core.moments import iso, seconds
-from slotq_core.reasons import Reason
+from slotq_core.reasons import Number, Reason
 
 VERSION = 1
 PRIORITY_LIMIT = 1_000_000
@@ -188,7 +188,7 @@ def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission,
     submission = Submission(
         name=read.TrainingJobName,
         instance_type=read.ResourceConfig.instance_type,
-        slots=read.ResourceConfig.instances,
+        demand=Demand(slots=read.ResourceConfig.instances),
         pools=read.pools,
         priority=read.priority,
         preemptible=read.preemptible,
@@ -256,7 +256,7 @@ class ReasonView(BaseModel):
 
     code: str
     text: str
-    numbers: dict[str, str | int | None]
+    numbers: dict[str, Number]
 
 
 class AttemptView(BaseModel):

@@ -91,8 +91,10 @@ class DynamoStore:
     def bump(self) -> None:
         self._scheduler.bump()
 
-    def take_lease(self, holder: str, *, now: int, until: int) -> int | None:
-        return self._scheduler.take_lease(holder, now, until)
+    def take_lease(
+        self, holder: str, *, now: int, until: int, only_news: bool = False
+    ) -> int | None:
+        return self._scheduler.take_lease(holder, now, until, only_news=only_news)
 
     def end_lease(self, holder: str, *, generation: int | None) -> bool:
         return self._scheduler.end_lease(holder, generation)

@@ -79,7 +79,7 @@ class Configuration:
             yield put(self._calls.table, table.pool_key(pool.name), definition)
             if was is None:
                 yield self._ledger(pool, self._open(pool))
-            elif pool.capacity != was[1].capacity:
+            elif (pool.capacity, pool.state) != (was[1].capacity, was[1].state):
                 gained = pool.capacity - was[1].capacity
                 yield self._ledger(pool, expressions.resize_pool(gained))
         for _, pool in old.values():

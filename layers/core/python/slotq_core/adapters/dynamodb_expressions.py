@@ -215,15 +215,18 @@ def new_generation() -> Expression:
     }
 
 
-def take_lease(holder: str, *, now: int, until: int, never: int) -> Expression:
+def take_lease(holder: str, *, now: int, until: int, never: int, only_news: bool) -> Expression:
     """Nobody holds the lease, or we do, or its holder's time is over; or it never would be: an end
-    that is no number, or beyond `never`, was written by a clock gone wrong."""
+    that is no number, or beyond `never`, was written by a clock gone wrong. With `only_news`:
+    and the generation is not the one that was seen to last."""
+    free = (
+        "attribute_not_exists(#holder) OR #holder = :holder"
+        " OR NOT attribute_type(#until, :number) OR #until <= :now OR #until > :never"
+    )
+    news = "(attribute_not_exists(seen) OR seen <> generation)"
     return {
         "UpdateExpression": "SET #holder = :holder, #until = :until",
-        "ConditionExpression": (
-            "attribute_not_exists(#holder) OR #holder = :holder"
-            " OR NOT attribute_type(#until, :number) OR #until <= :now OR #until > :never"
-        ),
+        "ConditionExpression": f"{news} AND ({free})" if only_news else free,
         "ExpressionAttributeNames": {"#holder": "holder", "#until": "until"},
         "ExpressionAttributeValues": {
             ":holder": _text(holder),
@@ -236,16 +239,20 @@ def take_lease(holder: str, *, now: int, until: int, never: int) -> Expression:
 
 
 def end_lease(holder: str, generation: int | None) -> Expression:
-    """It is still ours; and nobody has bumped since that generation (None: whether or not)."""
+    """It is still ours; and nobody has bumped since that generation, which is seen to (None:
+    whether or not, and nothing is)."""
     condition, values = "#holder = :holder", {":holder": _text(holder)}
+    change = "SET seen = :seen REMOVE #holder, #until"
     if generation is not None:
         values[":seen"] = _number(generation)
         condition += " AND generation = :seen"
         if not generation:
             condition = "#holder = :holder AND attribute_not_exists(generation)"
             del values[":seen"]
+    if ":seen" not in values:
+        change = "REMOVE #holder, #until, seen"
     return {
-        "UpdateExpression": "REMOVE #holder, #until",
+        "UpdateExpression": change,
         "ConditionExpression": condition,
         "ExpressionAttributeNames": {"#holder": "holder", "#until": "until"},
         "ExpressionAttributeValues": values,

@@ -6,8 +6,8 @@ from slotq_core.adapters import dynamodb_expressions as expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters.dynamodb_calls import TableCalls
 from slotq_core.adapters.dynamodb_errors import WrongType
-from slotq_core.adapters.snapshots import FAR_OFF
 from slotq_core.errors import Conflict
+from slotq_core.moments import FAR_OFF
 
 
 class Scheduler:
@@ -20,8 +20,11 @@ class Scheduler:
         except WrongType:
             self._calls.update(table.wake_key(), expressions.new_generation())
 
-    def take_lease(self, holder: str, now: int, until: int) -> int | None:
-        expression = expressions.take_lease(holder, now=now, until=until, never=until + FAR_OFF)
+    def take_lease(self, holder: str, now: int, until: int, *, only_news: bool) -> int | None:
+        never = until + FAR_OFF
+        expression = expressions.take_lease(
+            holder, now=now, until=until, never=never, only_news=only_news
+        )
         try:
             wake = self._calls.updated(table.wake_key(), expression)
         except Conflict:
@@ -30,7 +33,7 @@ class Scheduler:
         if "N" in generation:
             return int(generation["N"])
         self.bump()
-        return self.take_lease(holder, now, until)
+        return self.take_lease(holder, now, until, only_news=only_news)
 
     def end_lease(self, holder: str, generation: int | None) -> bool:
         return self._holds(table.wake_key(), expressions.end_lease(holder, generation))

@@ -17,7 +17,7 @@
     CONFIG              POOL#<pool>               a pool's definition and its position
     CONFIG              REVISION                  raised with each change of the configuration
     CONFIG              CHANGE#<moment>#<number>  who changed what, when: before and after
-    SCHEDULER           WAKE                      generation; the lease: holder, until
+    SCHEDULER           WAKE                      generation, seen; the lease: holder, until
     SCHEDULER           <task>                    when a task done now and then is due next
     SEEN                <training job>            one that runs and that nobody expects
     POISON              <key>                     an item that could not be understood, as it was

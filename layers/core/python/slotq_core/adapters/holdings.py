@@ -42,6 +42,9 @@ def pool_changes(
         for pool in {hold[0] for hold in (before, after) if hold}:
             if gained := _amount(after, pool) - _amount(before, pool):
                 pools[pool] = _add(pools.get(pool, PoolChange()), gained)
+        if change.after.waits and change.after.claim and not change.before.waits:
+            pool = change.after.claim.pool  # It moves: its claim is there from now on.
+            pools[pool] = replace(pools.get(pool, PoolChange()), used=True)
     return pools
 
 

@@ -13,14 +13,14 @@ from slotq_core.adapters import stored_request
 from slotq_core.adapters.expiry import HISTORY, expires_at
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.adapters.snapshots import (
-    FAR_OFF,
     MAX_DUE,
     as_configured,
     due_part,
     snapshot_of,
 )
 from slotq_core.errors import Conflict, Misconfigured, NameTaken, NoSuchJob
-from slotq_core.model import HEALTHY, Attempt, Demand, Job, JobState, Pool, PoolHealth
+from slotq_core.model import HEALTHY, Attempt, Demand, Job, JobState, Pool, PoolHealth, PoolState
+from slotq_core.moments import FAR_OFF
 from slotq_core.policy.lines import Line, heads_needed, line_of
 from slotq_core.policy.order import order_key
 from slotq_core.ports import Change, Finding, Ledger, Poison, Request, Sighting, World
@@ -68,6 +68,7 @@ class MemoryStore:
         self._generation = 0
         self._holder = ""
         self._lease_until = 0
+        self._seen_to: int | None = None
 
     @_one_at_a_time
     def pools(self) -> tuple[Pool, ...]:
@@ -86,7 +87,7 @@ class MemoryStore:
         for name in gone:
             self._foreign.pop(name, None)
         for name in before.keys() | after.keys():
-            if _capacity(before.get(name)) != _capacity(after.get(name)):
+            if _room(before.get(name)) != _room(after.get(name)):
                 self._raise_version(name, Demand())
         self._pools = as_configured(pools)
 
@@ -110,7 +111,11 @@ class MemoryStore:
         self._generation += 1
 
     @_one_at_a_time
-    def take_lease(self, holder: str, *, now: int, until: int) -> int | None:
+    def take_lease(
+        self, holder: str, *, now: int, until: int, only_news: bool = False
+    ) -> int | None:
+        if only_news and self._seen_to == self._generation:
+            return None
         if self._holder not in {"", holder} and now < self._lease_until <= until + FAR_OFF:
             return None
         self._holder, self._lease_until = holder, until
@@ -120,7 +125,7 @@ class MemoryStore:
     def end_lease(self, holder: str, *, generation: int | None) -> bool:
         if self._holder != holder or generation not in {None, self._generation}:
             return False
-        self._holder = ""
+        self._holder, self._seen_to = "", generation or None
         return True
 
     @_one_at_a_time
@@ -302,7 +307,7 @@ class MemoryStore:
         self._jobs[job.name] = job
         if job.waits:
             insort(self._lines.setdefault(line_of(job), []), (order_key(job), job.name))
-        if job.claim:
+        if job.waits and job.claim:
             self._claimants.add(job.name)
         if job.active:
             self._active.add(job.name)
@@ -322,9 +327,9 @@ class MemoryStore:
             _take(self._due, (job.not_before, job.name))
 
 
-def _capacity(pool: Pool | None) -> Demand | None:
-    """None where there is no such pool."""
-    return pool.capacity if pool else None
+def _room(pool: Pool | None) -> tuple[Demand, PoolState] | None:
+    """What decides about admission; None where there is no such pool."""
+    return (pool.capacity, pool.state) if pool else None
 
 
 def _take(ordered: list[tuple[R, str]], place: tuple[R, str]) -> None:

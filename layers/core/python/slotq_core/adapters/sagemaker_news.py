@@ -6,7 +6,7 @@ numbers or strings, and what is not understood says so (NotUnderstood) instead o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from slotq_core.adapters.sagemaker_errors import (
     service_limit,
 )
 from slotq_core.errors import NotUnderstood
+from slotq_core.moments import FAR_OFF
 from slotq_core.ports import Observation, Phase, Verdict
 
 TOKEN_TAG = "slotq:token"  # noqa: S105 - the name of a tag, not a secret
@@ -65,7 +66,31 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
         token=_token(detail),
         pending=status == "InProgress" and secondary == "Pending",
         limit=service_limit(reason),
+        odd="; ".join(_odd(detail, secondary, at)),
     )
+
+
+_SECONDARY = frozenset(
+    {
+        *("Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"),
+        *("Downloading", "DownloadingTrainingImage", "Training", "Interrupted", "Uploading"),
+        *("Updating", "Restarting", "Stopping", "Stopped", "Completed", "Failed", "Deleting"),
+        *("MaxRuntimeExceeded", "MaxWaitTimeExceeded"),
+    }
+)
+_TIMES = ("CreationTime", "TrainingStartTime", "TrainingEndTime", "LastModifiedTime")
+
+
+def _odd(detail: Mapping[str, Any], secondary: str, at: int) -> Iterator[str]:
+    """What of it nobody knew when this was written, and what it lacks. It is none the less news."""
+    if secondary and secondary not in _SECONDARY:
+        yield f"SecondaryStatus '{secondary[:40]}' is not known here"
+    times = {key: _milliseconds(detail[key]) for key in _TIMES if detail.get(key) is not None}
+    yield from (f"{key} is no time" for key, time in times.items() if time is None)
+    if not times:
+        yield "it says no time: that of its arrival counts"
+    if any(time is not None and time > at + FAR_OFF for time in times.values()):
+        yield "its time is far ahead of the queue's clock"
 
 
 def outcome_in(detail: Mapping[str, Any]) -> OutcomeRow | None:

@@ -6,13 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from slotq_core.model import HEALTHY, Demand, Job, Pool, Snapshot
+from slotq_core.policy.retry import backed_off
 
 MAX_DUE = 100
 """Back-offs that one load looks at."""
-
-FAR_OFF = 3_600_000
-"""A lease or turn that lies so much further ahead (ms) than one that begins now was written by a
-clock gone wrong, and binds nobody."""
 
 
 def as_configured(pools: Iterable[Pool]) -> tuple[Pool, ...]:
@@ -23,11 +20,13 @@ def as_configured(pools: Iterable[Pool]) -> tuple[Pool, ...]:
 def due_part(earliest_first: Iterable[Job], now: int) -> list[Job]:
     """The back-offs whose time has come, and the next one: so that a plan knows when to wake."""
     due: list[Job] = []
+    next_one: list[Job] = []
     for job in earliest_first:
-        due.append(job)
-        if job.not_before is not None and job.not_before > now:
-            break
-    return due
+        if backed_off(job, now):
+            due.append(job)
+        elif not next_one:
+            next_one.append(job)
+    return [*due, *next_one]
 
 
 def snapshot_of(

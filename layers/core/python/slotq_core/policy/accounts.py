@@ -3,18 +3,37 @@
 With numeric quotas everything counts over all pools together; with quotas by pool, pool by pool
 (DESIGN 5.2). "Limits count what is stopping; fairness does not." What a job is owed by its claim
 counts as held by both: it will be.
+
+Of several resources, those take part in shares that a quota names (where none does: slots); the
+others only have to be there. "Over when any is over, under when all are." A limit binds whatever
+it names.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from slotq_core.model import EVERYWHERE, Demand, Department, Job, JobState, Project, Snapshot
+from slotq_core.model import (
+    EVERYWHERE,
+    Demand,
+    Department,
+    Fairness,
+    Job,
+    JobState,
+    Project,
+    Snapshot,
+)
 from slotq_core.policy.fit import PoolRoom
+from slotq_core.policy.parallel import wanting
 from slotq_core.policy.shares import Sharer, divide
+from slotq_core.policy.stakes import Stake
+from slotq_core.policy.users import Counted, UserBooks
 
 NOTHING = Demand()
+INFINITE = float("inf")
 
 Deprivation = tuple[bool, bool, int, float, int, str]
 
@@ -24,13 +43,19 @@ class Account:
     """One project or department in one scope. The amounts move as the walk decides."""
 
     name: str
+    key: str = field(init=False)
+    """A department and a project may bear one name."""
     age: int
     owner: Project | Department
+    resources: tuple[str, ...]
+    """Those that shares are made of."""
     quota: Demand
-    limit: Demand | None
-    """None: none."""
+    limit: Mapping[str, int]
+    """By resource; one that is not there has none."""
     share: Demand = field(default_factory=Demand)
     """Its fair share, fixed for the plan."""
+    deserved: Demand = field(default_factory=Demand)
+    """What "dominant share" is a part of: the larger of quota and share, up to the limit."""
     used: Demand = field(default_factory=Demand)
     """Held, in fairness' eyes."""
     fixed: Demand = field(default_factory=Demand)
@@ -38,39 +63,44 @@ class Account:
     stopping: Demand = field(default_factory=Demand)
     asked: Demand = field(default_factory=Demand)
     """What it holds and waits for in all."""
-    moves: int = 0
-    """How often `used` has changed: what was made of it before is stale."""
+    known: dict[Demand, Deprivation] = field(default_factory=dict)
+    """Its deprivation by the demand asked for, as long as `used` stands."""
 
-    @property
-    def key(self) -> str:
-        """A department and a project may bear one name."""
-        return f"{type(self.owner).__name__} {self.name}"
+    def __post_init__(self) -> None:
+        self.key = f"{type(self.owner).__name__} {self.name}"
 
     def over_share(self, gone: Demand = NOTHING) -> bool:
         """Over when it is in any resource."""
-        return not (self.used - gone).within(self.share)
+        return any(self.used[name] - gone[name] > self.share[name] for name in self.resources)
 
     def over_quota(self, gone: Demand = NOTHING) -> bool:
-        return not (self.used - gone).within(self.quota)
+        return any(self.used[name] - gone[name] > self.quota[name] for name in self.resources)
 
-    def room(self, demand: Demand, gone: Demand = NOTHING) -> bool:
-        """Whether its limit has room for the demand, with what is gone given back."""
-        if self.limit is None:
-            return True
-        held = self.used + self.stopping - gone + demand
-        return all(held[name] <= self.limit[name] for name in demand)
+    def in_share(self, demand: Demand) -> bool:
+        """Whether it stays within its fair share, in all resources, with the demand."""
+        return self._within(self.share, demand)
 
-    def dominant(self, demand: Demand = NOTHING) -> float:
-        """The largest part that it has of what it deserves, in any resource, with the demand."""
-        deserved = Demand(
-            {name: max(self.quota[name], self.share[name]) for name in {*self.quota, *self.share}}
-        )
-        if self.limit is not None:
-            names = {*deserved}
-            deserved = Demand({name: min(self.limit[name], deserved[name]) for name in names})
-        held = self.used + demand
-        parts = (_ratio(amount, deserved[name]) for name, amount in held.items())
-        return max(parts, default=0.0)
+    def in_quota(self, demand: Demand) -> bool:
+        return self._within(self.quota, demand)
+
+    def fixed_in_quota(self, demand: Demand) -> bool:
+        """Whether what cannot be evicted stays within the quota, with the demand."""
+        held = self.fixed + demand
+        return all(held[name] <= self.quota[name] for name in self.resources)
+
+    def over_limit(self, demand: Demand) -> Demand:
+        """How much too much it would hold with the demand."""
+        if not self.limit:
+            return NOTHING
+        held = self.used + self.stopping + demand
+        return Demand({n: max(0, held[n] - most) for n, most in self.limit.items() if n in demand})
+
+    def asking(self, demand: Demand) -> Deprivation:
+        """`deprivation` with the demand, made once for each until the account moves."""
+        known = self.known.get(demand)
+        if known is None:
+            known = self.known[demand] = self.deprivation(demand)
+        return known
 
     def deprivation(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> Deprivation:
         """Who is served first between projects, and between departments: smaller is more deprived.
@@ -78,11 +108,12 @@ class Account:
         "Not over its fair share; within quota after this job; project priority; lower dominant
         share with this job counted; older; name."
         """
+        after = (self.used - gone if gone else self.used) + demand
         return (
             self.over_share(gone),
-            self.over_quota(gone - demand),
+            any(after[name] > self.quota[name] for name in self.resources),
             -self.owner.priority,
-            self.dominant(demand - gone),
+            self._largest_part(after, self.deserved),
             self.age,
             self.name,
         )
@@ -90,8 +121,22 @@ class Account:
     def stretch(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> float:
         """What it holds over its fair share, as a ratio: above 1 it has more than it deserves."""
         held = self.used - gone + demand
-        return max((_ratio(n, self.share[name]) for name, n in held.items()), default=0.0)
+        return self._largest_part(held, self.share)
 
+    def _within(self, bound: Demand, demand: Demand) -> bool:
+        return all(self.used[name] + demand[name] <= bound[name] for name in self.resources)
+
+    def _largest_part(self, held: Demand, base: Demand) -> float:
+        """The largest part that is held of the base, in any resource."""
+        parts = [
+            held[name] / base[name] if base[name] > 0 else INFINITE
+            for name in self.resources
+            if held[name] > 0
+        ]
+        return max(parts, default=0.0)
+
+
+Mark = tuple[int, dict[str, Counted]]
 
 Chain = tuple[Account, ...]
 """A project's account and then its department's, where it has one. Empty: no projects at all."""
@@ -101,6 +146,7 @@ class Accounts:
     """The books of one plan."""
 
     def __init__(self, snapshot: Snapshot) -> None:
+        self.users = UserBooks(snapshot)
         self._projects = {project.name: project for project in snapshot.projects}
         self._departments = {each.name: each for each in snapshot.departments}
         pools = [pool.name for pool in snapshot.pools]
@@ -112,17 +158,29 @@ class Accounts:
             if amounts
         )
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
+        self._together = {
+            scope: frozenset(name for name, its in self._scope.items() if its == scope)
+            for scope in self._scope.values()
+        }
+        """By scope, the pools that count in it."""
+        self._resources = _shared_resources(owners)
         self._books: dict[tuple[str, str], Chain] = {}
+        self._moved: dict[str, str] = {}
+        self._over: dict[str, set[str]] = defaultdict(set)
+        """By scope, the projects over their quota or share. Kept, for each reclaim asks for them
+        and few ever are."""
+        self._before: list[tuple[Job, str, list[tuple[Account, Demand, Demand, Demand]]]] = []
+        """What the accounts were before each change, to go back to."""
         for scope in dict.fromkeys(self._scope.values()):
             self._open(snapshot, scope)
         for job in snapshot.active:
             assert job.attempt is not None
             if job.state is JobState.STOPPING:
-                for account in self.of(job, job.attempt.pool):
-                    account.stopping += job.demand
+                self.users.take(job, job.attempt.pool)
+                self._stop(job, job.attempt.pool)
             else:
                 self.take(job, job.attempt.pool)
-        for job in snapshot.waiting:
+        for job in (*snapshot.active, *snapshot.waiting):
             if job.claim:
                 self.take(job, job.claim.pool)
 
@@ -131,20 +189,46 @@ class Accounts:
 
     def take(self, job: Job, pool: str) -> None:
         """The job holds its demand in that pool, or is owed it."""
+        self.users.take(job, pool)
         self._move(job, pool, job.demand)
 
     def give_back(self, job: Job, pool: str) -> None:
+        self.users.give_back(job)
         self._move(job, pool, NOTHING - job.demand)
 
-    def limits_allow(self, job: Job, pool: str, *, gone: Demand = NOTHING) -> bool:
-        """Whether the limits of its project and department have room for the job."""
-        return all(account.room(job.demand, gone) for account in self.of(job, pool))
+    def may_give(self, mine: Chain, pool: str) -> AbstractSet[str]:
+        """The projects outside of which nobody has anything that the first of the chain could
+        reclaim: those over their quota or share, or everyone where in-quota work may be taken."""
+        top = mine[-1].owner
+        if isinstance(top, Department) and top.fairness is Fairness.FULL:
+            return self._projects.keys()
+        return self._over[self._scope[pool]]
+
+    def moved(self) -> dict[str, str]:
+        """The projects whose accounts have moved since this was last asked, each with the key of
+        the last account of its chain."""
+        moved, self._moved = self._moved, {}
+        return moved
+
+    def limits_allow(self, job: Job, pool: str) -> bool:
+        """Whether the limits of its user, its project and its department have room for it."""
+        return self.users.admits_in(job, pool) is not None and not self.over_limits(job, pool)
+
+    def over_limits(self, job: Job, pool: str) -> Demand:
+        """What others in them would have to give for the limits of its project and department to
+        have room for the job."""
+        over = NOTHING
+        for account in self.of(job, pool):
+            if account.limit:
+                more = account.over_limit(job.demand)
+                over = Demand({name: max(over[name], more[name]) for name in {*over, *more}})
+        return over
 
     def quotas_allow(self, job: Job, pool: str) -> bool:
         """ "Any non-preemptible job, whatever its class, is bound by quota": with it admitted, what
         cannot be evicted stays within the quota, at each level."""
         return job.evictable or all(
-            (account.fixed + job.demand).within(account.quota) for account in self.of(job, pool)
+            account.fixed_in_quota(job.demand) for account in self.of(job, pool)
         )
 
     def sharing_limit(self, room: PoolRoom, rooms: Iterable[PoolRoom]) -> list[PoolRoom]:
@@ -156,18 +240,73 @@ class Accounts:
             if other is not room and self._scope.get(other.pool.name) == scope == EVERYWHERE
         ]
 
+    def counted(self, stake: Stake, pool: str) -> Demand:
+        """What it holds in all the pools that count together with that one."""
+        return stake.frees_in(self._together.get(self._scope.get(pool, EVERYWHERE), frozenset()))
+
     def evict(self, victim: Job, pool: str) -> None:
         """It gives back its share at once, and counts in the limits until it has ended."""
-        self.give_back(victim, pool)
-        for account in self.of(victim, pool):
-            account.stopping += victim.demand
+        self._move(victim, pool, NOTHING - victim.demand)
+        self._stop(victim, pool)
+
+    def move(self, job: Job, pool: str) -> None:
+        """It stops there, and has its claim already."""
+        assert job.claim is not None
+        self._move(job, pool, NOTHING - job.demand)
+        self._stop(job, pool)
+        self.take(job, job.claim.pool)
+
+    def may_move(self, job: Job, pool: str) -> bool:
+        """Whether what it holds may count there. Where everything counts together it does now."""
+        assert job.attempt is not None
+        if self._scope.get(pool) == self._scope.get(job.attempt.pool):
+            return True
+        return self.limits_allow(job, pool) and self.quotas_allow(job, pool)
+
+    def _stop(self, job: Job, pool: str) -> None:
+        """It counts in the limits until it has ended; but what moves within one account, once."""
+        owed = [id(account) for account in self.of(job, job.claim.pool)] if job.claim else []
+        for account in self.of(job, pool):
+            if id(account) not in owed:
+                account.stopping += job.demand
+
+    def mark(self) -> Mark:
+        """This moment, for `back_to`."""
+        return len(self._before), self.users.mark()
+
+    def back_to(self, mark: Mark) -> None:
+        """Everything as it was at that moment."""
+        length, users = mark
+        self.users.back_to(users)
+        while len(self._before) > length:
+            job, pool, amounts = self._before.pop()
+            for account, used, fixed, stopping in amounts:
+                account.used, account.fixed, account.stopping = used, fixed, stopping
+            self._note(job, pool)
 
     def _move(self, job: Job, pool: str, amount: Demand) -> None:
-        for account in self.of(job, pool):
+        chain = self.of(job, pool)
+        before = [(each, each.used, each.fixed, each.stopping) for each in chain]
+        self._before.append((job, pool, before))
+        for account in chain:
             account.used += amount
-            account.moves += 1
             if not job.evictable:
                 account.fixed += amount
+        self._note(job, pool)
+
+    def _note(self, job: Job, pool: str) -> None:
+        """The accounts of the job's project in that pool have moved."""
+        chain = self.of(job, pool)
+        if not chain:
+            return
+        for account in chain:
+            account.known.clear()
+        self._moved[job.project] = chain[-1].key
+        over = self._over[self._scope.get(pool, EVERYWHERE)]
+        if chain[0].over_share() or chain[0].over_quota():
+            over.add(job.project)
+        else:
+            over.discard(job.project)
 
     def _open(self, snapshot: Snapshot, scope: str) -> None:
         """The accounts of one scope, with their fair shares.
@@ -176,14 +315,14 @@ class Accounts:
         """
         asked = _asked(snapshot, scope)
         total = sum(
-            (pool.capacity - pool.foreign for pool in snapshot.pools if scope in {"", pool.name}),
+            (pool.offers for pool in snapshot.pools if scope in {EVERYWHERE, pool.name}),
             NOTHING,
         )
         members: dict[str, list[Account]] = {name: [] for name in self._departments}
         tops: list[Account] = []
         for age, project in enumerate(self._projects.values()):
             quota = project.quota.get(scope, NOTHING)
-            account = _account(project, age, quota, scope)
+            account = self._account(project, age, quota, scope)
             account.asked = _capped(asked.get(project.name, NOTHING), total)
             members.get(project.department, tops).append(account)
         departments = {}
@@ -191,7 +330,7 @@ class Accounts:
             quota = sum((each.quota for each in members[name]), NOTHING)
             if department.quota is not None:
                 quota = department.quota.get(scope, NOTHING)
-            account = _account(department, age, quota, scope)
+            account = self._account(department, age, quota, scope)
             account.asked = sum((_wish(each) for each in members[name]), NOTHING)
             departments[name] = account
         _share_out(total, [*departments.values(), *tops])
@@ -202,12 +341,25 @@ class Accounts:
             chain = (account, above) if above else (account,)
             self._books[account.name, scope] = chain
 
+    def _account(self, owner: Project | Department, age: int, quota: Demand, scope: str) -> Account:
+        limit = dict(owner.limit.get(scope, {}))
+        if not owner.over_quota:
+            for name in self._resources:
+                limit[name] = min(quota[name], limit.get(name, quota[name]))
+        return Account(
+            name=owner.name,
+            age=age,
+            owner=owner,
+            resources=self._resources,
+            quota=quota,
+            limit=limit,
+        )
 
-def _account(owner: Project | Department, age: int, quota: Demand, scope: str) -> Account:
-    limit = owner.limit.get(scope)
-    if not owner.over_quota:
-        limit = quota if limit is None else _smaller(quota, limit)
-    return Account(name=owner.name, age=age, owner=owner, quota=quota, limit=limit)
+
+def _shared_resources(owners: Iterable[Project | Department]) -> tuple[str, ...]:
+    """Those that somebody has a quota of; slots, where nobody has any."""
+    named = {name for owner in owners for quota in (owner.quota or {}).values() for name in quota}
+    return tuple(sorted(named)) or ("slots",)
 
 
 def _asked(snapshot: Snapshot, scope: str) -> dict[str, Demand]:
@@ -216,9 +368,11 @@ def _asked(snapshot: Snapshot, scope: str) -> dict[str, Demand]:
     for job in snapshot.active:
         assert job.attempt is not None
         here = scope in {EVERYWHERE, job.attempt.pool}
-        if here and job.state is not JobState.STOPPING:
+        if job.claim:
+            here = scope in {EVERYWHERE, job.claim.pool}
+        if here and (job.claim or job.state is not JobState.STOPPING):
             found[job.project] = found.get(job.project, NOTHING) + job.demand
-    for job in snapshot.waiting:
+    for job in wanting(snapshot):
         if scope == EVERYWHERE or scope in job.pools:
             found[job.project] = found.get(job.project, NOTHING) + job.demand
     return found
@@ -226,7 +380,8 @@ def _asked(snapshot: Snapshot, scope: str) -> dict[str, Demand]:
 
 def _wish(account: Account) -> Demand:
     """What it asks for, up to its limit."""
-    return account.asked if account.limit is None else _smaller(account.asked, account.limit)
+    asked = account.asked
+    return Demand({name: min(asked[name], account.limit.get(name, asked[name])) for name in asked})
 
 
 def _capped(asked: Demand, total: Demand) -> Demand:
@@ -240,13 +395,13 @@ def _smaller(one: Demand, other: Demand) -> Demand:
 
 def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
     everyone = list(accounts)
-    for resource in total:
+    for resource in everyone[0].resources if everyone else ():
         sharers = [
             Sharer(
                 name=each.key,
                 age=each.age,
                 quota=each.quota[resource],
-                limit=None if each.limit is None else each.limit[resource],
+                limit=each.limit.get(resource),
                 request=each.asked[resource],
                 weight=each.owner.weight,
                 priority=each.owner.priority,
@@ -256,9 +411,8 @@ def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
         shares: Mapping[str, int] = divide(total[resource], sharers)
         for each in everyone:
             each.share += Demand({resource: shares[each.key]})
-
-
-def _ratio(amount: int, base: int) -> float:
-    if amount <= 0:
-        return 0.0
-    return amount / base if base > 0 else float("inf")
+    for each in everyone:
+        larger = {name: max(each.quota[name], each.share[name]) for name in each.resources}
+        each.deserved = Demand(
+            {name: min(most, each.limit.get(name, most)) for name, most in larger.items()}
+        )

@@ -3,14 +3,28 @@ simulator's world are the same thing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from slotq_core import names
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, Job, JobState, Pool, StopCause, StopOrder
-from slotq_core.policy.plan import Decision, Demote, DropClaim, EndBackoff, Evict, GiveUp, Start
-from slotq_core.policy.retry import end_backoff
+from slotq_core.model import Attempt, Claim, Job, JobState, Pool, StopCause, StopOrder
+from slotq_core.policy.gang import LEFT_OUT
+from slotq_core.policy.plan import (
+    Decision,
+    Demote,
+    DropClaim,
+    EndBackoff,
+    Evict,
+    GiveUp,
+    LeaveOut,
+    Move,
+    RollBack,
+    Start,
+    StartGang,
+    TryLater,
+)
+from slotq_core.policy.retry import end_backoff, stopped_for
 
 Step = tuple[Job, Job]
 """A job before and after."""
@@ -18,33 +32,51 @@ Step = tuple[Job, Job]
 
 def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step, ...]:
     """What changes, an eviction's beneficiary first."""
+    changed: Iterable[Step]
     match decision:
-        case EndBackoff(job=job):
-            return ((job, end_backoff(job, now)),)
-        case GiveUp(job=job):
-            return ((job, given_up(job, now)),)
+        case EndBackoff(job=job) | GiveUp(job=job) | LeaveOut(job=job):
+            changed = [(job, _ALONE[type(decision)](job, now))]
         case Demote(job=job, after=after):
-            return ((job, after),)
-        case Start(job=job, pool=pool):
-            return ((job, started(job, pools[pool], now)),)
+            changed = [(job, after)]
+        case TryLater(changed=changed):
+            pass
+        case RollBack(group=group, jobs=jobs):
+            changed = [(job, evicted(job, group, now)) for job in jobs]
+        case Start(job=job):
+            changed = [_start(decision, pools, now)]
+        case StartGang(starts=starts):
+            changed = [_start(each, pools, now) for each in starts]
         case DropClaim(job=job):
-            return ((job, replace(job, claim=None)),)
-        case Evict(beneficiary=job, victims=victims, claim=claim):
-            owed = (job, replace(job, claim=claim))
-            return (owed, *((victim, evicted(victim, job, now)) for victim in victims))
+            changed = [(job, replace(job, claim=None))]
+        case Evict(beneficiary=job, victims=victims, claim=claim, along=along, cause=cause):
+            owed = [(each, replace(each, claim=its)) for each, its in ((job, claim), *along)]
+            gone = [(each, evicted(each, job.name, now, cause=cause)) for each in victims]
+            changed = [*owed, *gone]
+        case Move(beneficiary=job, moved=going, claim=claim):
+            changed = [(job, replace(job, claim=claim))]
+            changed += [(each, moved(each, its, job.name, now)) for each, its in going]
+    return tuple(changed)
 
 
 def pools_touched(decision: Decision) -> tuple[str, ...]:
     """The pools whose state the decision rests on: its commit is conditioned on their ledgers."""
     match decision:
-        case EndBackoff() | GiveUp() | Demote():
+        case EndBackoff() | GiveUp() | Demote() | LeaveOut() | RollBack() | TryLater():
             return ()
         case Start(pool=pool):
             return (pool,)
+        case StartGang(starts=starts):
+            return tuple(dict.fromkeys(each.pool for each in starts))
         case DropClaim(job=job):
             return (job.claim.pool,) if job.claim else ()
-        case Evict(claim=claim):
-            return (claim.pool,)
+        case Move(moved=going, claim=claim):
+            return tuple(dict.fromkeys((claim.pool, *(its.pool for _, its in going))))
+        case Evict(claim=claim, along=along):
+            return tuple(dict.fromkeys((claim.pool, *(each.pool for _, each in along))))
+
+
+def _start(start: Start, pools: Mapping[str, Pool], now: int) -> Step:
+    return start.job, started(start.classed or start.job, pools[start.pool], now)
 
 
 def started(job: Job, pool: Pool, now: int) -> Job:
@@ -58,14 +90,38 @@ def started(job: Job, pool: Pool, now: int) -> Job:
         instance_type=pool.instance_type,
         admitted_at=now,
     )
-    return move(job, JobState.STARTING, at=now, attempts=number, attempt=attempt, message="")
+    return move(
+        job,
+        JobState.STARTING,
+        at=now,
+        attempts=number,
+        attempt=attempt,
+        schedule_attempts=0,
+        message="",
+    )
 
 
-def evicted(victim: Job, beneficiary: Job, now: int) -> Job:
-    """The victim with the durable intent to stop it. It holds its slots until it has ended."""
-    order = StopOrder(cause=StopCause.EVICTED, by=beneficiary.name, at=now)
-    message = f"evicted for {beneficiary.name}"
-    return replace(_stopping(victim, order, message), evictions=victim.evictions + 1)
+def evicted(victim: Job, by: str, now: int, *, cause: StopCause = StopCause.EVICTED) -> Job:
+    """The victim with the durable intent to stop it. It holds its slots until it has ended.
+
+    `by`: the job that it makes room for, or its gang, to start again whole.
+    """
+    order = StopOrder(cause=cause, by=by, at=now)
+    stopping = _stopping(victim, order, stopped_for(order))
+    return replace(stopping, evictions=victim.evictions + 1)
+
+
+def moved(job: Job, claim: Claim, by: str, now: int) -> Job:
+    """The job with the durable intent to stop it, and its room in the other pool from now on."""
+    order = StopOrder(cause=StopCause.EVICTED, by=by, at=now)
+    after = _stopping(job, order, f"moved to {claim.pool} for {by}")
+    return replace(after, claim=claim, evictions=job.evictions + 1)
+
+
+def left_out(job: Job, now: int) -> Job:
+    """The member that its gang ended without."""
+    message = f"its gang {job.group} ended without it"
+    return move(job, JobState.CANCELLED, at=now, cause=LEFT_OUT, message=message)
 
 
 def given_up(job: Job, now: int) -> Job:
@@ -89,3 +145,11 @@ def _stopping(job: Job, order: StopOrder, message: str) -> Job:
     assert job.attempt is not None
     attempt = replace(job.attempt, stop=order)
     return move(job, JobState.STOPPING, at=order.at, attempt=attempt, message=message)
+
+
+_ALONE: Mapping[type, Callable[[Job, int], Job]] = {
+    EndBackoff: end_backoff,
+    GiveUp: given_up,
+    LeaveOut: left_out,
+}
+"""Decisions of which the job and the moment say everything."""

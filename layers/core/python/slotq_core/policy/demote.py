@@ -1,7 +1,8 @@
 """Step 1, demotions: a job that has had its time in a class comes into a lower one (DESIGN 5.3).
 
 "A class may demote: after 30 minutes of running time at ABOVE_NORMAL a job counts as NORMAL.
-Running time adds up over attempts, so a resumed job does not win its class back."
+Running time adds up over attempts, so a resumed job does not win its class back (no thrashing).
+Demotion changes rank only; limits count the class it was admitted in."
 """
 
 from __future__ import annotations
@@ -31,5 +32,19 @@ def demoted(job: Job, classes: Mapping[str, PriorityClass]) -> Job:
         job,
         priority=lower.value,
         priority_class=lower.name,
+        admitted_class=job.admitted_class or job.priority_class,
         ran_before_class=job.ran_before_class + its.demote_after,
     )
+
+
+def admitted_in(job: Job, its: PriorityClass, classes: Mapping[str, PriorityClass]) -> Job:
+    """An AUTO job in the class that it is admitted in, demoted as far as it has run already."""
+    job = replace(job, priority=its.value, priority_class=its.name, ran_before_class=0)
+    while _has_had_its_time(job, classes):
+        job = demoted(job, classes)
+    return job
+
+
+def _has_had_its_time(job: Job, classes: Mapping[str, PriorityClass]) -> bool:
+    its = classes[job.priority_class]
+    return its.demote_to in classes and job.ran - job.ran_before_class >= its.demote_after

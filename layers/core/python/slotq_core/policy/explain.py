@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from slotq_core.model import Job
-from slotq_core.policy.accounts import Accounts
+from slotq_core.model import Demand, Job, PoolState
+from slotq_core.policy.accounts import Account, Accounts
 from slotq_core.policy.fit import Entitled, PoolRoom
+from slotq_core.policy.gang import Gang
 from slotq_core.policy.preempt import outranks
 from slotq_core.policy.reclaim import may_reclaim
-from slotq_core.policy.victims import freed
+from slotq_core.policy.users import UserBooks
 from slotq_core.reasons import (
+    ClassNotAllowed,
+    GangBlocked,
+    GangIncomplete,
     HeldForOthers,
     LimitReached,
     LowerRankedProtected,
     NoFreeSlots,
     PoolBacksOff,
+    PoolClosed,
     PoolIsProbed,
     PoolsTooSmall,
     QuotaForFixed,
@@ -23,6 +28,8 @@ from slotq_core.reasons import (
     Reserved,
     ShareUsed,
     SlotsComing,
+    TurnComes,
+    UserLimitReached,
 )
 
 
@@ -37,7 +44,7 @@ def coming(job: Job, room: PoolRoom) -> Reason:
         pool=room.pool.name,
         needed=job.demand.slots,
         free=max(0, room.free.slots),
-        coming=room.coming.slots,
+        coming=max(0, room.coming.slots),
     )
 
 
@@ -46,8 +53,13 @@ def reserved(job: Job, room: PoolRoom) -> Reason:
 
 
 def too_small(job: Job, rooms: Iterable[PoolRoom]) -> Reason:
-    sizes = (room.size.slots for room in rooms)
-    return PoolsTooSmall(needed=job.demand.slots, largest=max(sizes, default=0))
+    every = list(rooms)
+    drained = [room for room in every if room.pool.state is PoolState.DRAINED]
+    if drained:
+        return _unwell(job, drained[0])
+    resource = next((_short(job, room.size) for room in every), "slots")
+    largest = max((room.size[resource] for room in every), default=0)
+    return PoolsTooSmall(needed=job.demand[resource], largest=largest, resource=resource)
 
 
 def taken_back(job: Job, room: PoolRoom) -> Reason:
@@ -60,8 +72,34 @@ def taken_back(job: Job, room: PoolRoom) -> Reason:
     )
 
 
-def blocked(job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: Entitled) -> Reason:
-    """What keeps the job out of the pool where it is nearest to a start."""
+def incomplete(gang: Gang) -> Reason:
+    """Too few of its members wait for it to start."""
+    here = {job.name for job in gang.waiting}
+    return GangIncomplete(
+        group=gang.group.name,
+        needed=gang.needed,
+        waiting=len(here),
+        missing=tuple(sorted(gang.mandatory - here)),
+    )
+
+
+def gang_blocked(gang: Gang, drain: PoolRoom | None) -> Reason:
+    return GangBlocked(
+        group=gang.group.name,
+        needed=gang.needed,
+        drains=drain.pool.name if drain else "",
+    )
+
+
+def blocked(
+    job: Job,
+    rooms: Sequence[PoolRoom],
+    accounts: Accounts,
+    entitled: Entitled,
+    turn_at: Callable[[PoolRoom], int | None],
+) -> Reason:
+    """What keeps the job out of the pool where it is nearest to a start. `turn_at`: when a time
+    slice there is over for it."""
     well = [room for room in rooms if not room.unwell]
     if not well:
         return _unwell(job, rooms[0])
@@ -73,68 +111,121 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: E
     holder = room.drains_for or room.holder or next(iter(room.claims), "")
     if job.demand.within(room.free_now) and holder:
         return HeldForOthers(pool=room.pool.name, needed=job.demand.slots, free=free, holder=holder)
-    lower = [other for other in room.running if outranks(job, other)]
-    held = freed(lower)
+    lower = [other for other in room.running(job.project) if outranks(job, other)]
+    held = sum((other.demand for other in lower), Demand())
     if lower and job.demand.within(room.left(job, entitled) + held):
         return LowerRankedProtected(
             pool=room.pool.name,
             needed=job.demand.slots,
             free=free,
-            until=min(_protections(job, room), default=None),
+            until=protection_ends(job, room),
         )
+    until = turn_at(room)
+    if until is not None:
+        return TurnComes(pool=room.pool.name, needed=job.demand.slots, free=free, until=until)
     chain = accounts.of(job, room.pool.name)
     if chain and not may_reclaim(job, chain):
+        over = _beyond(chain[0], job, chain[0].share)
         return ShareUsed(
             pool=room.pool.name,
-            needed=job.demand.slots,
+            needed=job.demand[over],
             project=chain[0].name,
-            used=chain[0].used.slots,
-            share=chain[0].share.slots,
-            quota=chain[0].quota.slots,
+            used=chain[0].used[over],
+            share=chain[0].share[over],
+            quota=chain[0].quota[over],
+            resource=over,
         )
+    missing = _short(job, room.free_now)
     return NoFreeSlots(
         pool=room.pool.name,
-        needed=job.demand.slots,
-        free=free,
-        capacity=room.size.slots,
-        lower_ranked=held.slots,
+        needed=job.demand[missing],
+        free=max(0, room.free_now[missing]),
+        capacity=room.size[missing],
+        lower_ranked=held[missing],
+        resource=missing,
     )
 
 
 def _bound(job: Job, room: PoolRoom, accounts: Accounts) -> Reason | None:
     """The limit, or the quota for what cannot be evicted, that keeps the job back."""
+    if accounts.users.admits_in(job, room.pool.name) is None:
+        return _user_bound(job, room.pool.name, accounts.users)
     for account in accounts.of(job, room.pool.name):
-        if not account.room(job.demand):
-            limit = account.limit.slots if account.limit else 0
-            held = (account.used + account.stopping).slots
-            return LimitReached(owner=account.name, needed=job.demand.slots, used=held, limit=limit)
-        if not job.evictable and not (account.fixed + job.demand).within(account.quota):
+        if account.over_limit(job.demand):
+            return _limit(job, account)
+        if not job.evictable and not account.fixed_in_quota(job.demand):
+            held = account.fixed + job.demand
+            over = next(name for name in account.resources if held[name] > account.quota[name])
             return QuotaForFixed(
                 owner=account.name,
-                needed=job.demand.slots,
-                used=account.fixed.slots,
-                quota=account.quota.slots,
+                needed=job.demand[over],
+                used=account.fixed[over],
+                quota=account.quota[over],
+                resource=over,
             )
     return None
 
 
+def _user_bound(job: Job, pool: str, users: UserBooks) -> Reason:
+    """Where no class of the job's has room for it."""
+    user = job.submitter
+    totals = {its: users.total(user, its, pool) or 0 for its in users.choices(job)}
+    left = {its: total - users.held(user, its, pool) for its, total in totals.items() if total}
+    if not left:
+        asked = job.priority_class or next(iter(totals))
+        return ClassNotAllowed(pool=pool, user=user, priority_class=asked)
+    its = max(left, key=lambda each: left[each])
+    return UserLimitReached(
+        pool=pool,
+        needed=job.demand.slots,
+        user=user,
+        priority_class=its,
+        used=users.held(user, its, pool),
+        limit=totals[its],
+    )
+
+
+def _limit(job: Job, account: Account) -> Reason:
+    held = account.used + account.stopping
+    over = next(
+        name
+        for name, most in account.limit.items()
+        if name in job.demand and held[name] + job.demand[name] > most
+    )
+    return LimitReached(
+        owner=account.name,
+        needed=job.demand[over],
+        used=held[over],
+        limit=account.limit[over],
+        resource=over,
+    )
+
+
+def _short(job: Job, room: Demand) -> str:
+    """The resource that is missing, slots before others."""
+    missing = [name for name, amount in job.demand.items() if amount > room[name]]
+    return "slots" if "slots" in missing or not missing else missing[0]
+
+
+def _beyond(account: Account, job: Job, bound: Demand) -> str:
+    """The resource of which the account would have more than the bound."""
+    held = account.used + job.demand
+    return next((name for name in account.resources if held[name] > bound[name]), "slots")
+
+
 def _unwell(job: Job, room: PoolRoom) -> Reason:
+    if room.pool.state is not PoolState.ACTIVE:
+        return PoolClosed(pool=room.pool.name, state=room.pool.state)
     health = room.pool.health
     if room.rests:
         return PoolBacksOff(pool=room.pool.name, until=health.not_before or 0, cause=health.message)
     return PoolIsProbed(pool=room.pool.name, needed=job.demand.slots, probe=room.probe)
 
 
-def protections_end(job: Job, rooms: Iterable[PoolRoom]) -> Iterable[int]:
-    """The moments at which a job that might be evicted for this one loses its protection."""
-    for room in rooms:
-        if room.protected:
-            yield from _protections(job, room)
-
-
-def _protections(job: Job, room: PoolRoom) -> Iterable[int]:
-    for other in (each for each in room.running if each.name in room.protected):
-        candidate = other.evictable and (other.project != job.project or outranks(job, other))
-        until = room.protected[other.name]
-        if candidate and until is not None:
-            yield until
+def protection_ends(job: Job, room: PoolRoom) -> int | None:
+    """When the first of those that might be evicted or moved for this job loses its protection."""
+    for until, other in room.protections:
+        lower = other.project != job.project or outranks(job, other)
+        if other.evictable and (lower or room.pool.consolidate):
+            return until
+    return None

@@ -10,11 +10,13 @@ out what those ahead were given, so that whoever comes next sees what is left fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, KeysView, Sequence
 
-from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
-from slotq_core.policy.health import backs_off, probe
-from slotq_core.policy.stakes import by_order, is_protected, is_settled, protected_until
+from slotq_core.model import Demand, Job, JobState, Pool, PoolState, Snapshot
+from slotq_core.policy.health import backs_off, probe, probes_until
+from slotq_core.policy.holders import Holders, Protection
+from slotq_core.policy.order import position
+from slotq_core.policy.stakes import Stake
 
 NOTHING = Demand()
 
@@ -22,12 +24,16 @@ Entitled = Callable[[Job, Job], bool]
 """Whether the first job could evict the second, if that ran where it has its claim."""
 
 
+_State = tuple[Demand, Demand, list[Job], set[str], dict[str, Job], str, str]
+
+
 class PoolRoom:
     """One pool during one plan. Amounts of the jobs already walked are gone from it."""
 
     __slots__ = (
-        "_candidates",
-        "_now",
+        "_holders",
+        "awaiting",
+        "both",
         "claims",
         "coming",
         "drains_for",
@@ -37,10 +43,10 @@ class PoolRoom:
         "placed",
         "pool",
         "probe",
-        "protected",
+        "probed_until",
         "rests",
-        "running",
         "size",
+        "timed",
     )
 
     def __init__(
@@ -49,57 +55,64 @@ class PoolRoom:
         *,
         active: Sequence[Job],
         claimants: Iterable[Job],
-        min_runtimes: Mapping[str, int],
+        holders: Holders,
         now: int,
     ) -> None:
-        """`min_runtimes`: by project, how long its attempts are safe from eviction (ms)."""
+        """`active` and `claimants`: of this pool. `holders`: of all pools."""
         used = stopping = NOTHING
-        self.running: list[Job] = []
-        """Starting and running jobs, and those given slots in this plan."""
         for job in active:
             used = used + job.demand
             if job.state is JobState.STOPPING:
                 stopping = stopping + job.demand
-            else:
-                self.running.append(job)
+        self._holders = holders
         self.pool = pool
         self.placed: set[str] = set()
         """Those given slots in this plan: to take these back evicts nobody."""
-        self.protected = {
-            job.name: protected_until(job, pool, min_runtimes.get(job.project, 0))
-            for job in self.running
-            if is_protected(job, pool, min_runtimes.get(job.project, 0), now)
-        }
-        """Those inside a `min_runtime`, and until when; None: from a start that is yet to come."""
         self.size = pool.size(now)
         self.free = self.size - used
         """What nobody ahead has been given; negative where the pool shrank below its use."""
         self.coming = stopping
+        self.both = self.free + self.coming
+        """Kept, because most who ask are told at once that it is too little."""
         self.free_now = self.free
         """What is free before anybody is given anything: for reasons."""
         self.claims: dict[str, Job] = {job.name: job for job in claimants}
         """Claimants of this pool that the walk has not reached."""
+        self.awaiting: list[Job] = []
+        """Those walked already that wait for slots here, free or coming."""
+        for job in self.claims.values():
+            self._keep_from_all(_firm(job))
         self.holder = ""
         """The first job that free slots are held for."""
         self.drains_for = ""
         """The job that this pool drains for: nothing behind it is admitted here."""
         self.rests = backs_off(pool, now)
         """Backs off after a capacity error: nothing starts here, and nothing is evicted."""
-        self.probe = probe(pool, active)
+        self.probe, self.probed_until = _probing(pool, active, now)
         """The one job that tries whether capacity is back; nothing else starts meanwhile."""
-        self._now = now
-        self._candidates: list[Job] | None = None
+        delays = (pool.reserve_after, pool.time_slice)
+        moments = (self.probed_until, pool.health.not_before, *delays)
+        self.timed = bool(self.protections or pool.health.learned_until) or any(
+            at is not None for at in moments
+        )
+        """Whether time alone may change anything here."""
 
-    def candidates(self) -> list[Job]:
-        """Those that may be stopped, in the order in which they are taken."""
-        if self._candidates is None:
-            stoppable = (
-                job
-                for job in self.running
-                if job.evictable and is_settled(job) and job.name not in self.protected
-            )
-            self._candidates = sorted(stoppable, key=lambda job: by_order(job, self._now))
-        return self._candidates
+    def running(self, project: str) -> Iterable[Job]:
+        """The project's starting and running jobs, and those given slots in this plan."""
+        return self._holders.running(self.pool.name, project)
+
+    def candidates(self, project: str) -> Sequence[Stake]:
+        """What of the project may be stopped here, in the order in which it is taken."""
+        return self._holders.candidates(self.pool.name, project)
+
+    def may_give(self) -> KeysView[str]:
+        """The projects that have candidates here."""
+        return self._holders.may_give(self.pool.name)
+
+    @property
+    def protections(self) -> Sequence[Protection]:
+        """Those inside a `min_runtime`, and until when, the first to end first."""
+        return self._holders.protections(self.pool.name)
 
     def left(self, job: Job, entitled: Entitled) -> Demand:
         """Free and coming together, less what is owed to others.
@@ -107,16 +120,21 @@ class PoolRoom:
         A claim counts for everyone but a job entitled to evict its holder, and claimants ahead of
         it ("claims are served in the policy's order").
         """
-        if job.claim and job.claim.pool == self.pool.name:
-            return self.free + self.coming
-        return self.free + self.coming - self._owed(job, entitled)
+        if not self.claims or (job.claim and job.claim.pool == self.pool.name):
+            return self.both
+        return self.both - self._owed(job, entitled)
 
     def fits_now(self, job: Job, entitled: Entitled) -> bool:
         return job.demand.within(self.free) and job.demand.within(self.left(job, entitled))
 
     def fits_soon(self, job: Job, entitled: Entitled) -> bool:
         """Whether the job fits with what is coming free, without any further eviction."""
-        return job.demand.within(self.left(job, entitled))
+        return job.demand.within(self.both) and job.demand.within(self.left(job, entitled))
+
+    def missing(self, job: Job, entitled: Entitled) -> Demand:
+        """What others would have to give for the job to fit."""
+        left = self.left(job, entitled)
+        return Demand({name: max(0, amount - left[name]) for name, amount in job.demand.items()})
 
     def closed_to(self, job: Job) -> bool:
         """Drains for a job ahead of this one; an earlier claim is served all the same."""
@@ -124,14 +142,14 @@ class PoolRoom:
 
     @property
     def unwell(self) -> bool:
-        return self.rests or bool(self.probe)
+        return self.rests or bool(self.probe) or self.pool.state is not PoolState.ACTIVE
 
     def give(self, job: Job) -> None:
         """A job starts: its slots are used up for those behind."""
         self.free = self.free - job.demand
-        self.running.append(job)
+        self.both = self.both - job.demand
         self.placed.add(job.name)
-        self._candidates = None
+        self._holders.add(job, self.pool.name)
         if self.pool.health.errors:
             self.probe = job.name
 
@@ -142,44 +160,95 @@ class PoolRoom:
         )
         if taken and not self.holder:
             self.holder = job.name
+        self.awaiting.append(job)
         self.free = self.free - taken
         self.coming = self.coming - (job.demand - taken)
+        self.both = self.both - job.demand
+
+    def take_claim(self, job: Job) -> None:
+        """It is its turn: what it is owed here is its own to use."""
+        if self.claims.pop(job.name, None):
+            self._keep_from_all(NOTHING - _firm(job))
+
+    def take_in(self, job: Job) -> None:
+        """A job moves here: it has its room from now on."""
+        self.claims[job.name] = job
+        self._keep_from_all(_firm(job))
+
+    def room_for_moves(self) -> Demand:
+        """What is free now, less all that is owed."""
+        others = (job.claim for job in self.claims.values() if job.claim and not job.claim.moved)
+        owed = sum((claim.amount for claim in others), NOTHING)
+        both = self.free + self.coming - owed
+        return Demand({name: min(self.free[name], both[name]) for name in {*self.free, *both}})
 
     def evict(self, victim: Job) -> None:
         """What it held is coming free; at once, where it was only given it in this plan."""
-        self.running.remove(victim)
-        self._candidates = None
+        self._holders.remove(victim, self.pool.name)
         if victim.name in self.placed:
             self.placed.remove(victim.name)
             self.free = self.free + victim.demand
         else:
             self.coming = self.coming + victim.demand
+        self.both = self.both + victim.demand
+
+    def state(self) -> _State:
+        """What the walk has changed, to go back to, but for who runs here (holders.py)."""
+        return (
+            self.free,
+            self.coming,
+            list(self.awaiting),
+            set(self.placed),
+            dict(self.claims),
+            self.holder,
+            self.probe,
+        )
+
+    def back_to(self, state: _State) -> None:
+        self.free, self.coming, awaiting, placed, claims, self.holder, self.probe = state
+        self.awaiting, self.placed, self.claims = list(awaiting), set(placed), dict(claims)
+        self.both = self.free + self.coming
+
+    def _keep_from_all(self, amount: Demand) -> None:
+        self.free = self.free - amount
+        self.both = self.both - amount
 
     def _owed(self, job: Job, entitled: Entitled) -> Demand:
         owed = NOTHING
         for other in self.claims.values():
-            if other.name != job.name and other.claim and not entitled(job, other):
+            theirs = other.name != job.name and other.claim and not other.claim.moved
+            if theirs and other.claim and not entitled(job, other):
                 owed = owed + other.claim.amount
         return owed
 
 
-def rooms_of(snapshot: Snapshot, ordered: Iterable[Job], now: int) -> dict[str, PoolRoom]:
-    """A fresh sheet for every pool. `ordered`: what waits, in the policy's order."""
+def _probing(pool: Pool, active: Sequence[Job], now: int) -> tuple[str, int | None]:
+    job = probe(pool, active, now)
+    return (job.name, probes_until(job)) if job else ("", None)
+
+
+def _firm(job: Job) -> Demand:
+    """What nobody is given any more: the claim of a job that was moved here."""
+    return job.claim.amount if job.claim and job.claim.moved else NOTHING
+
+
+def rooms_of(snapshot: Snapshot, holders: Holders, now: int) -> dict[str, PoolRoom]:
+    """A fresh sheet for every pool."""
     active: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     claimants: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     for job in snapshot.active:
         if job.attempt and job.attempt.pool in active:
             active[job.attempt.pool].append(job)
-    for job in ordered:
+    owed = (job for job in (*snapshot.active, *snapshot.waiting) if job.claim)
+    for job in sorted(owed, key=position):
         if job.claim and job.claim.pool in claimants:
             claimants[job.claim.pool].append(job)
-    minima = {each.name: each.min_runtime for each in snapshot.projects if each.min_runtime}
     return {
         pool.name: PoolRoom(
             pool,
             active=active[pool.name],
             claimants=claimants[pool.name],
-            min_runtimes=minima,
+            holders=holders,
             now=now,
         )
         for pool in snapshot.pools

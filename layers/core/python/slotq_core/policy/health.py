@@ -10,10 +10,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slotq_core.model import HEALTHY, Job, JobState, Pool, PoolHealth
-from slotq_core.policy.retry import backoff
+from slotq_core.moments import FAR_OFF
+from slotq_core.policy.retry import LONGEST_BACKOFF, backoff
 
 LEARNED_FOR = 1_800_000
 """How long a learned limit counts before the configured capacity is tried again (ms)."""
+
+PROBE_FOR = LONGEST_BACKOFF
+"""How long a start may keep its pool closed while SageMaker says nothing of it (ms). It may stay
+Pending for ever where the pool has no `pending_timeout`; then another may try."""
 
 
 def after_capacity_error(
@@ -35,13 +40,21 @@ def after_a_start(pool: Pool) -> PoolHealth:
 
 
 def backs_off(pool: Pool, now: int) -> bool:
-    """Nothing starts there for now."""
-    return pool.health.not_before is not None and now < pool.health.not_before
+    """Nothing starts there for now. (No back-off is so long that it could end `FAR_OFF`.)"""
+    until = pool.health.not_before
+    return until is not None and now < until <= now + FAR_OFF
 
 
-def probe(pool: Pool, active: Iterable[Job]) -> str:
-    """The job that probes the pool, empty where none does: until it has its instances, or has
-    ended, nothing else starts there."""
+def probe(pool: Pool, active: Iterable[Job], now: int) -> Job | None:
+    """The job that probes the pool: until it has its instances or has ended, but for no longer than
+    `PROBE_FOR`, nothing else starts there."""
     if not pool.health.errors:
-        return ""
-    return min((job.name for job in active if job.state is JobState.STARTING), default="")
+        return None
+    probes = (job for job in active if job.state is JobState.STARTING and now < probes_until(job))
+    return min(probes, key=lambda job: job.name, default=None)
+
+
+def probes_until(job: Job) -> int:
+    """When a start no longer keeps its pool closed (ms)."""
+    assert job.attempt is not None
+    return job.attempt.admitted_at + PROBE_FOR

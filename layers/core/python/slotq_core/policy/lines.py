@@ -1,7 +1,8 @@
 """Lines: waiting jobs that are blocked alike, so that only the first few of each need a look.
 
 Jobs of one line differ in nothing that the walk asks about but their place: when one of them is
-blocked, so is every one behind it. The cost of a pass then grows with lines and slots, never with
+blocked, so is every one behind it. Where users matter (`by_user`) they are of one user and, for its
+limits, of one class. The cost of a pass then grows with lines and slots, never with
 jobs. (A claimant stands outside: it has a claim that the others have not.)
 """
 
@@ -9,34 +10,46 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import NamedTuple
 
-from slotq_core.model import Demand, Job, JobState, Pool, Workload
+from slotq_core.model import Demand, Group, Job, JobState, Pool, Snapshot, Workload
 from slotq_core.policy.order import Rank, rank, rank_of
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """What the jobs of a line have in common. The priority is among it: with it the first of a line
-    is also the one that has waited longest, which `reserve_after` asks for."""
+    is also the one that has waited longest, which `reserve_after` asks for.
+
+    A tuple, because a plan makes and compares one for each job that waits.
+    """
 
     workload: Workload
     priority: int
     project: str
+    group: str
     demand: Demand
     pools: tuple[str, ...]
+    parts: tuple[tuple[str, Demand], ...]
     preemptible: bool
+    user: str = ""
+    limited_as: str = ""
+    """The class that counts in the user's limits."""
 
     @classmethod
-    def of(cls, job: Job) -> Line:
+    def of(cls, job: Job, *, by_user: bool = False) -> Line:
         return cls(
             workload=job.workload,
-            priority=job.priority,
+            priority=rank(job)[1],
             project=job.project,
+            group=job.group,
             demand=job.demand,
             pools=job.pools,
+            parts=job.parts,
             preemptible=job.preemptible,
+            user=job.submitter if by_user else "",
+            limited_as=(job.admitted_class or job.priority_class) if by_user else "",
         )
 
     @property
@@ -45,33 +58,68 @@ class Line:
         return rank_of(self.workload, self.priority)
 
     @property
+    def of_a_user(self) -> bool:
+        """Whether users are told apart here."""
+        return bool(self.user or self.limited_as)
+
+    @property
     def key(self) -> str:
         """The line as a string for the store; `parse` reads it back."""
         parts = [
             self.workload,
             self.priority,
             self.project,
+            self.group,
             dict(self.demand),
             self.pools,
+            [(pool, dict(amounts)) for pool, amounts in self.parts],
             self.preemptible,
+            *((self.user, self.limited_as) if self.of_a_user else ()),
         ]
         return json.dumps(parts, separators=(",", ":"))
 
     @classmethod
     def parse(cls, key: str) -> Line:
-        workload, priority, project, demand, pools, preemptible = json.loads(key)
+        first, whose = (parsed := json.loads(key))[:8], parsed[8:]
+        workload, priority, project, group, demand, pools, parts, preemptible = first
+        user, limited_as = whose or ("", "")
         return cls(
             workload=Workload(workload),
             priority=priority,
             project=project,
+            group=group,
             demand=Demand(demand),
             pools=tuple(pools),
+            parts=tuple((pool, Demand(amounts)) for pool, amounts in parts),
             preemptible=preemptible,
+            user=user,
+            limited_as=limited_as,
         )
 
 
-def line_of(job: Job) -> str:
-    return Line.of(job).key
+def by_user(snapshot: Snapshot) -> bool:
+    """Whether lines tell users apart: where user limits or time slices exist, and where a project
+    may reclaim, for a user's job is never interrupted for another of the same user and rank."""
+    sliced = any(pool.time_slice is not None for pool in snapshot.pools)
+    return bool(snapshot.users) or sliced or len(snapshot.projects) > 1
+
+
+def line_of(job: Job, *, by_user: bool = False) -> str:
+    return Line.of(job, by_user=by_user).key
+
+
+def in_lines(waiting: Iterable[Job], *, by_user: bool = False) -> list[list[Job]]:
+    """These jobs line by line, each line in the policy's order. A claimant is a line of its own."""
+    lines: dict[Line, list[Job]] = {}
+    alone = []
+    for job in waiting:
+        if job.claim is None:
+            lines.setdefault(Line.of(job, by_user=by_user), []).append(job)
+        else:
+            alone.append([job])
+    for line in lines.values():
+        line.sort(key=attrgetter("entry_time", "name"))  # `position`, as the rank is the line's
+    return [*lines.values(), *alone]
 
 
 def heads_needed(
@@ -81,29 +129,55 @@ def heads_needed(
     claimants: Iterable[Job] = (),
     *,
     projects: bool = False,
+    groups: Iterable[Group] = (),
 ) -> dict[str, int]:
     """How many jobs of each line, from its first, a plan cannot tell apart from all of them.
 
     As many as could start now, or later on slots that come free or are evicted for anybody; and one
     more, the first that is blocked, which stands for the rest. Claimants are loaded besides and may
     be among the first, so they count extra. Where there are `projects`, what each asks for decides
-    about shares, up to all that there is; and anything may be reclaimed.
+    about shares, up to all that there is of each resource; and anything may be reclaimed. Of a gang
+    all is needed.
     """
     about = {line: Line.parse(line) for line in lines}
-    owed = Counter(line_of(job) for job in claimants)
+    whose = any(line.of_a_user for line in about.values())
+    owed = Counter(line_of(job, by_user=whose) for job in claimants)
     top = max((Line.parse(line).rank for line in {*about, *owed}), default=(0, 0))
-    room = {pool.name: pool.capacity - pool.foreign for pool in pools}
+    room = {pool.name: pool.offers for pool in pools}
+    everything = sum(room.values(), Demand()) if projects else Demand()
+    consolidated = {pool.name for pool in pools if pool.consolidate}
+    sliced = {pool.name for pool in pools if pool.time_slice is not None}
     for job in active:
         assert job.attempt is not None
-        stays = not projects and job.state is not JobState.STOPPING and rank(job) >= top
+        stays = not (projects or job.group) and job.state is not JobState.STOPPING
+        stays = stays and job.attempt.pool not in consolidated and not _may_go(job, top, sliced)
         if stays and job.attempt.pool in room:
             room[job.attempt.pool] -= job.demand
-    return {
-        line: sum(_times(each.demand, room[name]) for name in each.pools if name in room)
-        + 1
-        + owed[line]
-        for line, each in about.items()
-    }
+    gangs = {each.name: len(each.members) for each in groups if each.max_parallel is None}
+    heads = {}
+    for line, each in about.items():
+        looked_at = max(_could_run(each, room), _asking_for_all(each.demand, everything))
+        heads[line] = gangs.get(each.group) or looked_at + 1 + owed[line]
+    return heads
+
+
+def _may_go(job: Job, top: Rank, sliced: Collection[str]) -> bool:
+    """Whether it may be stopped for a job of the highest rank that waits: one of equal rank yields
+    to a time slice."""
+    assert job.attempt is not None
+    return rank(job) < top or (rank(job) == top and job.attempt.pool in sliced)
+
+
+def _asking_for_all(demand: Demand, everything: Demand) -> int:
+    """How many such demands ask for all that there is of each resource that they name."""
+    return max((-(-everything[name] // amount) for name, amount in demand.items()), default=0)
+
+
+def _could_run(line: Line, room: Mapping[str, Demand]) -> int:
+    """How many jobs of the line fit into the rooms of its pools, each room taken for itself."""
+    if line.parts:
+        return max(_times(demand, room.get(name, Demand())) for name, demand in line.parts)
+    return sum(_times(line.demand, room[name]) for name in line.pools if name in room)
 
 
 def _times(demand: Demand, room: Demand) -> int:

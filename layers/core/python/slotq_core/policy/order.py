@@ -1,41 +1,75 @@
 """Step 2, the order within a project, and what "lower rank" means.
 
 "Rank (workload class, then effective priority, high first), then entry time (old first), then
-name." Between projects the most deprived comes first: turns.py.
+name." Between projects the most deprived comes first: turns.py. A waiting AUTO job is below every
+class, and so below every number.
 """
 
 from __future__ import annotations
 
-from slotq_core.model import Job, Workload
+from collections.abc import Iterable, Mapping
+
+from slotq_core.model import AUTO, Job, Workload, Yielded
 from slotq_core.moments import iso
 
 _TOP = 1_000_000
 """The highest priority there is: its jobs' keys begin with zeros."""
 
+_BELOW_ALL = -_TOP - 1
+"""Where AUTO waits."""
+
 _WORKLOADS = {Workload.INFERENCE: 2, Workload.INTERACTIVE: 1, Workload.TRAINING: 0}
 """Interactive and inference jobs come before training."""
 
 Rank = tuple[int, int]
+Position = tuple[int, int, int, bool, int, str]
+
+Yields = Mapping[tuple[str, Rank], int]
+"""When each user's job of each rank last yielded to a time slice (ms)."""
+
+NO_YIELDS: Yields = {}
 
 
 def rank(job: Job) -> Rank:
     """What decides who may evict whom in a project: strictly higher evicts strictly lower."""
-    return rank_of(job.workload, job.priority)
+    return rank_of(job.workload, _BELOW_ALL if job.priority_class == AUTO else job.priority)
+
+
+def is_fellow(job: Job, other: Job) -> bool:
+    """ "Never interrupt a user's running job for another job of the same user and rank." Jobs that
+    name no user are nobody's fellow."""
+    return bool(job.submitter) and job.submitter == other.submitter and rank(job) == rank(other)
 
 
 def rank_of(workload: Workload, priority: int) -> Rank:
     return (_WORKLOADS[workload], priority)
 
 
-def position(job: Job) -> tuple[int, int, int, str]:
+def last_yields(yields: Iterable[Yielded]) -> Yields:
+    return {(each.user, rank_of(each.workload, each.priority)): each.at for each in yields}
+
+
+def entered(job: Job, yields: Yields) -> int:
+    """When the job counts as having entered: "the user whose job yielded counts, for all that
+    user's waiting jobs of that rank, as having entered just after that moment"."""
+    if not yields:
+        return job.entry_time
+    return max(job.entry_time, yields.get((job.submitter, rank(job)), job.entry_time))
+
+
+def position(job: Job, yields: Yields = NO_YIELDS) -> Position:
     """The order within a project as a list of keys, the first the strongest; ends in the name, so
     never a tie."""
     workload, priority = rank(job)
-    return (-workload, -priority, job.entry_time, job.name)
+    entry = job.entry_time
+    yielded = entry - 1
+    if yields:
+        yielded = yields.get((job.submitter, (workload, priority)), yielded)
+    return (-workload, -priority, max(entry, yielded), yielded >= entry, entry, job.name)
 
 
 def order_key(job: Job) -> str:
-    """`position` as a string: sorts alike, so that the store's sort key is the policy's order."""
-    return (
-        f"{2 - _WORKLOADS[job.workload]}{_TOP - job.priority:07d}#{iso(job.entry_time)}#{job.name}"
-    )
+    """`position` as a string: within a line it sorts alike, so that the store's sort key is the
+    policy's order. (A slice that was yielded moves a line as a whole.)"""
+    workload, priority = rank(job)
+    return f"{2 - workload}{_TOP - priority:07d}#{iso(job.entry_time)}#{job.name}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slotq_core.model import Claim, Job
+from slotq_core.model import Claim, Job, StopCause
 from slotq_core.reasons import Reason
 
 
@@ -22,6 +22,16 @@ class Start:
 
     job: Job
     pool: str
+    classed: Job | None = None
+    """The job in the class that it is admitted in, where it waits as AUTO."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StartGang:
+    """Give all of them their slots, or none."""
+
+    group: str
+    starts: tuple[Start, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +41,35 @@ class Evict:
     beneficiary: Job
     victims: tuple[Job, ...]
     claim: Claim
+    cause: StopCause = StopCause.EVICTED
+    """Evicted, or yielded to the beneficiary's turn."""
+    along: tuple[tuple[Job, Claim], ...] = ()
+    """The other members of its gang, and what each of them is owed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Move:
+    """Stop these, each with a claim in another pool where it starts again at once, and owe the
+    beneficiary what it needs."""
+
+    beneficiary: Job
+    moved: tuple[tuple[Job, Claim], ...]
+    claim: Claim
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RollBack:
+    """Stop what runs of a gang that is not whole any more: it waits, to start again as one."""
+
+    group: str
+    jobs: tuple[Job, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeaveOut:
+    """Its gang is over, or can never be whole again: the job ends without having run."""
+
+    job: Job
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +95,29 @@ class Demote:
     after: Job
 
 
-Decision = EndBackoff | GiveUp | Demote | Start | Evict | DropClaim
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TryLater:
+    """An attempt to start the job has failed: it backs off until the next, or has had its last."""
+
+    changed: tuple[tuple[Job, Job], ...]
+    """The job before and after; all members of a gang that wait, for its attempt is one."""
+    why: Reason
+    """What blocked it."""
+
+
+Decision = (
+    EndBackoff
+    | GiveUp
+    | Demote
+    | LeaveOut
+    | RollBack
+    | Start
+    | StartGang
+    | Evict
+    | Move
+    | DropClaim
+    | TryLater
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,20 +1,22 @@
 """Step 3e, preempt: stop jobs of strictly lower rank of the same project (DESIGN 5.1).
 
-"Evict only when the beneficiary then fits whole." "A job kept back by its project's limit may
-preempt lower ranks that count in the same limit", in whichever pool they run.
+"Evict only when the beneficiary then fits whole." "A job kept back by its project's limit or its
+user's may preempt lower ranks that count in the same limit", in whichever pool they run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from slotq_core.model import Job
 from slotq_core.policy.accounts import Accounts
+from slotq_core.policy.better import better
 from slotq_core.policy.fit import Entitled, PoolRoom
-from slotq_core.policy.order import rank
-from slotq_core.policy.stakes import by_order
-from slotq_core.policy.victims import Eviction, freed, least_harm, spared
+from slotq_core.policy.order import Rank, rank
+from slotq_core.policy.stakes import Stake
+from slotq_core.policy.victims import Eviction, Lack, Lacks, least_harm, one_by_one
 
 
 def outranks(job: Job, holder: Job) -> bool:
@@ -24,53 +26,59 @@ def outranks(job: Job, holder: Job) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preemption:
-    """What a preemption looks at: every pool, the books, who may take whose claim, the moment."""
+    """What a preemption looks at: every pool, the books, who may take whose claim."""
 
     everywhere: Mapping[str, PoolRoom]
     accounts: Accounts
     entitled: Entitled
-    now: int
 
     def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Eviction | None:
         """The least harmful preemption that lets the job start in one of these rooms."""
-        found = [self._in_pool(job, room) for room in rooms]
-        return least_harm([eviction for eviction in found if eviction], self.now)
+        options = [(room, self._candidates(job, room)) for room in rooms]
+        base = min((candidates[0].rank for _, candidates in options if candidates), default=(0, 0))
+        found = [self._in_pool(job, room, candidates, base) for room, candidates in options]
+        return least_harm(found, base)
 
-    def _in_pool(self, job: Job, room: PoolRoom) -> Eviction | None:
-        here = _outranked(job, [room])
-        limited = not self.accounts.limits_allow(job, room.pool.name)
-        elsewhere = self._in_the_same_limit(job, room) if limited else []
-        if not (here or elsewhere):
+    def _in_pool(
+        self, job: Job, room: PoolRoom, candidates: Sequence[Stake], base: Rank
+    ) -> Eviction | None:
+        if not candidates:
             return None
-        left = room.left(job, self.entitled)
-
-        def fits(victims: Sequence[Job]) -> bool:
-            return job.demand.within(left + freed([each for each in victims if each in here]))
-
-        def allowed(victims: Sequence[Job]) -> bool:
-            return self.accounts.limits_allow(job, room.pool.name, gone=freed(victims))
-
-        chosen: list[Job] = []
-        for victim in sorted([*here, *elsewhere], key=lambda each: by_order(each, self.now)):
-            if fits(chosen) and allowed(chosen):
-                break
-            if victim in here or not allowed(chosen):
-                chosen.append(victim)
-        if not (fits(chosen) and allowed(chosen)):
+        lacks = self._lacks(job, room)
+        chosen = one_by_one(candidates, lacks)
+        if chosen is None:
             return None
-        needed = spared(chosen, lambda rest: fits(rest) and allowed(rest))
-        return Eviction(room=room, victims=needed)
+        return Eviction(room=room, victims=better(chosen, candidates, lacks, base))
 
-    def _in_the_same_limit(self, job: Job, room: PoolRoom) -> list[Job]:
-        return _outranked(job, self.accounts.sharing_limit(room, self.everywhere.values()))
+    def _lacks(self, job: Job, room: PoolRoom) -> Lacks:
+        name = room.pool.name
+        return Lacks(
+            Lack(
+                missing=room.missing(job, self.entitled),
+                gives=lambda stake: stake.frees(name),
+            ),
+            Lack(
+                missing=self.accounts.over_limits(job, name),
+                gives=lambda stake: self.accounts.counted(stake, name),
+            ),
+            Lack(
+                missing=self.accounts.users.over(job, name),
+                gives=lambda stake: self.accounts.users.gives(stake.jobs, job, name),
+            ),
+        )
+
+    def _candidates(self, job: Job, room: PoolRoom) -> list[Stake]:
+        """In the order in which they are taken. Those in other pools help only against a limit of
+        the project's."""
+        rooms = [room]
+        if self.accounts.over_limits(job, room.pool.name):
+            rooms += self.accounts.sharing_limit(room, self.everywhere.values())
+        found = dict.fromkeys(stake for each in rooms for stake in _outranked(job, each))
+        return sorted(found, key=attrgetter("order"))
 
 
-def _outranked(job: Job, rooms: Iterable[PoolRoom]) -> list[Job]:
-    found: list[Job] = []
-    for room in rooms:
-        for other in room.candidates():
-            if rank(other) >= rank(job):
-                break  # They come in the order of their ranks.
-            if other.project == job.project:
-                found.append(other)
-    return found
+def _outranked(job: Job, room: PoolRoom) -> Iterable[Stake]:
+    for other in room.candidates(job.project):
+        if other.rank >= rank(job):
+            return  # They come in the order of their ranks.
+        yield other

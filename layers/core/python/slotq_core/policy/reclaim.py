@@ -5,65 +5,138 @@ above its quota while the reclaimer stays within its own. The gate is asked at t
 the non-preemptible quota and the anti-flap rule at each level, counting victims as gone. In-quota
 work is safe (asked before each victim: one big victim may still take its project below its quota)."
 "Across projects the most over-served project gives first, one victim at a time; the order of
-candidates holds within it."
+candidates holds within it." "Never interrupt a user's running job for another job of the same user
+and rank", in whichever project it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from slotq_core.model import Demand, Department, Fairness, Job
 from slotq_core.policy.accounts import Account, Accounts, Chain, Deprivation
+from slotq_core.policy.better import better
 from slotq_core.policy.fit import Entitled, PoolRoom
-from slotq_core.policy.victims import Eviction, freed, least_harm, spared
+from slotq_core.policy.order import Rank, is_fellow
+from slotq_core.policy.stakes import Stake
+from slotq_core.policy.victims import Eviction, Lack, Lacks, least_harm, spared
 
 NOTHING = Demand()
 
 
 def reclaim(
-    job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: Entitled, now: int
+    job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: Entitled
 ) -> Eviction | None:
     """The least harmful reclaim that lets the job start in one of these rooms."""
-    found = [_in_pool(job, room, accounts, entitled) for room in rooms]
-    return least_harm([eviction for eviction in found if eviction], now)
+    reclaims = [_Reclaim(job, room, accounts, entitled) for room in rooms]
+    found = [(each, victims) for each in reclaims if (victims := each.most_over_served_first())]
+    if not found:
+        return None
+    base = min(stakes[0].rank for each, _ in found for stakes in each.givers().values())
+    return least_harm(
+        [Eviction(room=each.room, victims=each.better(victims, base)) for each, victims in found],
+        base,
+    )
 
 
 def may_reclaim(job: Job, mine: Chain) -> bool:
     """The reclaimer's side of the gate: within its fair share with this job counted."""
-    return bool(mine) and _within(mine[0].used, job.demand, mine[0].share)
+    return bool(mine) and mine[0].in_share(job.demand)
 
 
 def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     """Whether the gate is open from the reclaimer to this one victim, nothing else gone yet."""
-    return may_reclaim(job, mine) and _Taking(job, mine).may_take(victim, theirs)
+    if is_fellow(job, victim) or not may_reclaim(job, mine):
+        return False
+    return _Taking(job, mine).may_take(victim.demand, theirs)
 
 
-def _in_pool(job: Job, room: PoolRoom, accounts: Accounts, entitled: Entitled) -> Eviction | None:
-    mine = accounts.of(job, room.pool.name)
-    if not may_reclaim(job, mine):
-        return None
-    left = room.left(job, entitled)
-    by_project: dict[str, list[Job]] = {}
-    for other in room.candidates():
-        if other.project != job.project:
-            by_project.setdefault(other.project, []).append(other)
-    taking = _Taking(job, mine)
-    while not job.demand.within(left + freed(taking.victims)):
-        open_to_us = [
-            (accounts.of(waiting[0], room.pool.name), waiting)
-            for waiting in by_project.values()
-            if waiting
-        ]
-        open_to_us = [
-            (chain, each) for chain, each in open_to_us if taking.may_take(each[0], chain)
-        ]
-        if not open_to_us:
+class _Reclaim:
+    """What one job may reclaim in one pool."""
+
+    def __init__(self, job: Job, room: PoolRoom, accounts: Accounts, entitled: Entitled) -> None:
+        self.job, self.room, self._accounts = job, room, accounts
+        self._name = room.pool.name
+        self._mine = accounts.of(job, self._name)
+        self._entitled = entitled
+        self._missing = NOTHING
+
+    def givers(self) -> Mapping[str, Sequence[Stake]]:
+        """By project, what of it may be stopped, in order."""
+        names = self.room.may_give() & self._accounts.may_give(self._mine, self._name)
+        found = {name: self._candidates(name) for name in names if name != self.job.project}
+        return {name: stakes for name, stakes in found.items() if stakes}
+
+    def _candidates(self, project: str) -> Sequence[Stake]:
+        stakes = self.room.candidates(project)
+        if not self.job.submitter:
+            return stakes
+        job = self.job
+        return [each for each in stakes if not any(is_fellow(job, one) for one in each.jobs)]
+
+    def most_over_served_first(self) -> tuple[Stake, ...] | None:
+        """The victims by the rule, one at a time; None where the gate closes before there are
+        enough."""
+        if not may_reclaim(self.job, self._mine):
             return None
-        chain, first = max(open_to_us, key=lambda option: taking.over_served(option[0]))
-        taking.take(first.pop(0), chain)
-    victims = spared(taking.victims, lambda rest: job.demand.within(left + freed(rest)))
-    return Eviction(room=room, victims=victims)
+        givers = self.givers()
+        if not givers:
+            return None  # What fits without an eviction has been served before.
+        self._missing = self.room.missing(self.job, self._entitled)
+        lacks = self._lacks(self._missing)
+        taken = self._take(givers, lacks.met_by)
+        return None if taken is None else spared(taken, lacks)
+
+    def better(self, victims: tuple[Stake, ...], base: Rank) -> tuple[Stake, ...]:
+        """Which projects give, and how much, is decided; of the jobs of each it may be others: no
+        more of it in all, and so that the gate is open before each of them."""
+        for giver in sorted({victim.project for victim in victims}):
+            mine = [each for each in victims if each.project == giver]
+            others = [each for each in victims if each.project != giver]
+            lacks = self._lacks(_rest(self._missing, self._freed(others)))
+            found = better(mine, self._candidates(giver), lacks, base)
+            if found != tuple(mine) and self._counted(found).within(self._counted(mine)):
+                victims = self._takable([*others, *found]) or victims
+        return victims
+
+    def _takable(self, victims: Sequence[Stake]) -> tuple[Stake, ...] | None:
+        """All of these in the order in which they are taken, if the gate lets them."""
+        by_project: dict[str, list[Stake]] = {}
+        for victim in sorted(victims, key=attrgetter("order")):
+            by_project.setdefault(victim.project, []).append(victim)
+        return self._take(by_project, lambda taken: len(taken) == len(victims))
+
+    def _take(
+        self, givers: Mapping[str, Sequence[Stake]], enough: Callable[[Sequence[Stake]], bool]
+    ) -> tuple[Stake, ...] | None:
+        """ "The most over-served project gives first, one victim at a time." """
+        taking = _Taking(self.job, self._mine)
+        left = [list(stakes) for stakes in givers.values()]
+        while not enough(taking.victims):
+            heads = [(stakes, self._accounts.of(stakes[0].jobs[0], self._name)) for stakes in left]
+            may_give = [
+                (stakes, chain)
+                for stakes, chain in heads
+                if taking.may_take(self._accounts.counted(stakes[0], self._name), chain)
+            ]
+            if not may_give:
+                return None
+            stakes, chain = max(may_give, key=lambda option: taking.over_served(option[1]))
+            first = stakes.pop(0)
+            taking.take(first, self._accounts.counted(first, self._name), chain)
+            left = [each for each in left if each]
+        return tuple(taking.victims)
+
+    def _lacks(self, missing: Demand) -> Lacks:
+        return Lacks(Lack(missing=missing, gives=lambda stake: stake.frees(self._name)))
+
+    def _freed(self, victims: Iterable[Stake]) -> Demand:
+        return sum((victim.frees(self._name) for victim in victims), NOTHING)
+
+    def _counted(self, victims: Iterable[Stake]) -> Demand:
+        return sum((self._accounts.counted(victim, self._name) for victim in victims), NOTHING)
 
 
 @dataclass(slots=True)
@@ -72,28 +145,28 @@ class _Taking:
 
     job: Job
     mine: Chain
-    victims: list[Job] = field(default_factory=list)
+    victims: list[Stake] = field(default_factory=list)
     gone: dict[str, Demand] = field(default_factory=dict)
+    stretches: dict[str, float] = field(default_factory=dict)
 
-    def take(self, victim: Job, theirs: Chain) -> None:
+    def take(self, victim: Stake, counted: Demand, theirs: Chain) -> None:
+        """`counted`: what the victim holds in those accounts."""
         self.victims.append(victim)
         for account in theirs:
-            self.gone[account.key] = self._gone(account) + victim.demand
+            self.gone[account.key] = self._gone(account) + counted
 
-    def may_take(self, victim: Job, theirs: Chain) -> bool:
-        return bool(theirs) and self._is_fair(theirs) and not self._flaps(victim, theirs)
+    def may_take(self, counted: Demand, theirs: Chain) -> bool:
+        return bool(theirs) and self._is_fair(theirs) and not self._flaps(counted, theirs)
 
     def over_served(self, theirs: Chain) -> tuple[Deprivation, Deprivation]:
         """The reverse of deprivation, department before project, counting what is gone."""
-        top, own = theirs[-1], theirs[0]
-        return top.deprivation(gone=self._gone(top)), own.deprivation(gone=self._gone(own))
+        return self._deprivation(theirs[-1]), self._deprivation(theirs[0])
 
     def _is_fair(self, theirs: Chain) -> bool:
         project = theirs[0]
         if project.over_share(self._gone(project)):
             return True
-        stays_in_quota = _within(self.mine[0].used, self.job.demand, self.mine[0].quota)
-        if stays_in_quota and project.over_quota(self._gone(project)):
+        if self.mine[0].in_quota(self.job.demand) and project.over_quota(self._gone(project)):
             return True
         return self._may_take_in_quota(theirs)
 
@@ -106,17 +179,26 @@ class _Taking:
             return False
         if mine is other or not isinstance(other.owner, Department):
             return False
-        below = _within(mine.used, self.job.demand, mine.share)
-        return below and other.over_share(self._gone(other))
+        return mine.in_share(self.job.demand) and other.over_share(self._gone(other))
 
-    def _flaps(self, victim: Job, theirs: Chain) -> bool:
+    def _flaps(self, counted: Demand, theirs: Chain) -> bool:
         """The anti-flap rule: not if the reclaimer would then be above its share, and no less so
         than the one it takes from."""
         for mine, other in _siblings(self.mine, theirs):
-            ratio = mine.stretch(self.job.demand)
-            if ratio > 1 and ratio >= other.stretch(gone=self._gone(other) + victim.demand):
+            ratio = self._stretch(mine)
+            if ratio > 1 and ratio >= other.stretch(gone=self._gone(other) + counted):
                 return True
         return False
+
+    def _stretch(self, mine: Account) -> float:
+        """The reclaimer's, with the job: the same before each victim."""
+        if mine.key not in self.stretches:
+            self.stretches[mine.key] = mine.stretch(self.job.demand)
+        return self.stretches[mine.key]
+
+    def _deprivation(self, account: Account) -> Deprivation:
+        gone = self._gone(account)
+        return account.deprivation(gone=gone) if gone else account.asking(NOTHING)
 
     def _gone(self, account: Account) -> Demand:
         return self.gone.get(account.key, NOTHING)
@@ -129,6 +211,6 @@ def _siblings(mine: Chain, theirs: Chain) -> list[tuple[Account, Account]]:
     return [(mine[-1], theirs[-1])]
 
 
-def _within(used: Demand, demand: Demand, bound: Demand) -> bool:
-    """Whether what is used stays within the bound with the demand, where the demand adds to it."""
-    return all(used[name] + amount <= bound[name] for name, amount in demand.items())
+def _rest(missing: Demand, given: Demand) -> Demand:
+    """What of it is still missing."""
+    return Demand({name: max(0, amount - given[name]) for name, amount in missing.items()})

@@ -13,10 +13,17 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, AttemptOutcome, Job, JobState, Pool
+from slotq_core.model import Attempt, AttemptOutcome, Job, JobState, Pool, StopCause, StopOrder
+from slotq_core.moments import FAR_OFF
 
 FIRST_BACKOFF = 30_000
 LONGEST_BACKOFF = 600_000
+
+LONGEST_MESSAGE = 1024
+"""Characters that a job keeps of what SageMaker says: as many as a FailureReason may have. An error
+answer may have thousands, its reason comes first, and a job's message is in every copy of it."""
+
+_CUT = " …"
 
 
 class Ending(StrEnum):
@@ -42,8 +49,13 @@ class Ended:
 
 
 def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "") -> Ended:
-    """Settle a job whose live attempt ended at `at`. `now` is when the queue learned of it."""
+    """Settle a job whose live attempt ended at `at`. `now` is when the queue learned of it.
+
+    Of `message` the head is kept (`LONGEST_MESSAGE`): every text of SageMaker's that a job bears
+    comes through here.
+    """
     assert job.attempt is not None
+    message = _head(message)
     outcome = _outcome(ending, job.attempt)
     attempt = replace(job.attempt, ended_at=at, outcome=outcome, message=message)
     since = attempt.running_since
@@ -54,6 +66,12 @@ def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "")
 def backoff(errors: int) -> int:
     """How long to wait after so many capacity errors or faults in a row: doubling, to a limit."""
     return min(LONGEST_BACKOFF, FIRST_BACKOFF << min(errors - 1, 16))
+
+
+def stopped_for(stop: StopOrder) -> str:
+    """An eviction in words: also what a yielded job shows."""
+    verb = "yielded to" if stop.cause is StopCause.YIELDED else "evicted for"
+    return f"{verb} {stop.by}"
 
 
 def gives_up_at(job: Job, pools: Mapping[str, Pool]) -> int | None:
@@ -68,9 +86,20 @@ def gives_up_at(job: Job, pools: Mapping[str, Pool]) -> int | None:
     return attempt.pending_since + pool.pending_timeout
 
 
+def backed_off(job: Job, now: int) -> bool:
+    """Whether a back-off's time is over, or it was begun by a clock gone wrong."""
+    assert job.not_before is not None
+    return job.not_before <= now or job.changed_at > now + FAR_OFF
+
+
 def end_backoff(job: Job, now: int) -> Job:
     """Its time is over: it waits for slots again, at its old place."""
     return move(job, _waiting_state(job), at=now, message="")
+
+
+def _head(message: str) -> str:
+    cut = message[: LONGEST_MESSAGE - len(_CUT)]
+    return message if len(message) <= LONGEST_MESSAGE else cut + _CUT
 
 
 def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
@@ -79,7 +108,8 @@ def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
     if ending is Ending.COMPLETED:
         return AttemptOutcome.COMPLETED
     if attempt.stop is not None:
-        return AttemptOutcome(attempt.stop.cause.value)
+        yielded = attempt.stop.cause is StopCause.YIELDED
+        return AttemptOutcome.EVICTED if yielded else AttemptOutcome(attempt.stop.cause.value)
     return {
         Ending.STOPPED: AttemptOutcome.STOPPED,
         Ending.FAILED: AttemptOutcome.FAILED,
@@ -94,9 +124,7 @@ def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message
     match outcome:
         case AttemptOutcome.EVICTED:
             assert job.attempt is not None and job.attempt.stop is not None
-            return move(
-                job, JobState.PREEMPTED, at=now, message=f"evicted for {job.attempt.stop.by}"
-            )
+            return move(job, JobState.PREEMPTED, at=now, message=stopped_for(job.attempt.stop))
         case AttemptOutcome.NO_CAPACITY:
             return move(job, _waiting_state(job), at=now, cause=outcome.value, message=message)
         case AttemptOutcome.FAULT:

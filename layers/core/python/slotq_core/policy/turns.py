@@ -1,85 +1,154 @@
 """Whose turn it is: the most deprived department's most deprived project's first job.
 
 The order between projects is asked anew after each decision, for every admission changes who is
-deprived. Within a project it stands.
+deprived. Within a project it stands. The cost of a turn grows with the logarithm of what waits,
+never with the number of projects: keys are made anew only where a decision moved something.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple
 
 from slotq_core.model import Job
-from slotq_core.policy.accounts import Accounts, Deprivation
-from slotq_core.policy.lines import Line
-from slotq_core.policy.order import position
+from slotq_core.policy.accounts import Accounts
+from slotq_core.policy.lines import in_lines
+from slotq_core.policy.order import NO_YIELDS, Position, Yields, position
+
+Key = tuple[Any, ...]
+
+NO_BOOKS = ""
+"""Stands for the department of projects that have no account: they come before all others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """How deprived one owner is: smaller is more."""
+class Head(NamedTuple):
+    """The first job of a line. Heads sort by their places, no two of which are equal."""
 
-    owner: str
-    key: Deprivation
+    place: Position
+    job: Job
+    behind: Iterator[Job]
+    """The rest of the line."""
+
+
+class Ranking:
+    """Who of several comes first, while their keys change: the smallest key, then the name.
+
+    A heap in which a changed key stands a second time; what is out of date is thrown away when it
+    comes to the top.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Key, str]] = []
+        self._keys: dict[str, Key] = {}
+
+    def put(self, name: str, key: Key) -> None:
+        if self._keys.get(name) != key:
+            self._keys[name] = key
+            heappush(self._heap, (key, name))
+
+    def drop(self, name: str) -> None:
+        self._keys.pop(name, None)
+
+    def first(self) -> str | None:
+        while self._heap:
+            key, name = self._heap[0]
+            if self._keys.get(name) == key:
+                return name
+            heappop(self._heap)
+        return None
 
 
 class Turns:
     """Gives each waiting job its turn once; those behind a blocked one of their line get none."""
 
-    def __init__(self, waiting: Iterable[Job], accounts: Accounts) -> None:
+    def __init__(
+        self,
+        waiting: Iterable[Job],
+        accounts: Accounts,
+        *,
+        yields: Yields = NO_YIELDS,
+        by_user: bool = False,
+    ) -> None:
+        """`by_user`: whether lines tell users apart."""
         self._accounts = accounts
-        self._queues: dict[str, deque[Job]] = {}
-        self._blocked: set[Line] = set()
-        self._known: dict[str, tuple[Job, int, tuple[Key, Key]]] = {}
-        for job in sorted(waiting, key=position):
-            self._queues.setdefault(job.project, deque()).append(job)
+        self._yields = yields
+        self._heads: dict[str, list[Head]] = {}
+        """By project, a heap: its lines, each by its first job."""
+        for line in in_lines(waiting, by_user=by_user):
+            behind = iter(line)
+            first = next(behind)
+            head = Head(position(first, yields), first, behind)
+            self._heads.setdefault(first.project, []).append(head)
+        for heads in self._heads.values():
+            heapify(heads)
+        by_first = sorted(self._heads, key=lambda name: self._heads[name][0].place)
+        self._ages = {name: age for age, name in enumerate(by_first)}
+        self._departments = Ranking()
+        """By the name of its account; a project without a department stands for itself."""
+        self._projects: dict[str, Ranking] = defaultdict(Ranking)
+        """By department."""
+        self._where: dict[str, str] = {}
+        """The department that each project is ranked in."""
+        self._given: Head | None = None
+        """Whose turn it was last; those behind it have no head until it is known to have passed."""
+        self._stale = set(self._heads)
+        """Projects whose keys may have changed."""
 
     def next(self) -> Job | None:
         """The job whose turn it is; None when all have had theirs."""
-        heads = [job for queue in self._queues.values() if (job := self._head(queue))]
-        if not heads:
+        self._move_up()
+        moved = self._accounts.moved()
+        departments = {*moved.values()}
+        for project in self._stale.union(moved):
+            departments.update(self._place(project))
+        for department in departments:
+            self._place_department(department)
+        self._stale.clear()
+        first = self._departments.first()
+        if first is None:
             return None
-        job = heads[0] if len(heads) == 1 else self._most_deprived(heads)
-        self._queues[job.project].popleft()
-        return job
+        self._given = heappop(self._heads[self._projects[first].first() or ""])
+        self._stale.add(self._given.job.project)
+        return self._given.job
 
     def block(self, job: Job) -> None:
-        """It is blocked, and so are those behind it in its line. A claimant stands outside."""
-        if job.claim is None:
-            self._blocked.add(Line.of(job))
+        """The job whose turn it was is blocked, and so are those behind it in its line."""
+        assert self._given is not None and self._given.job is job
+        self._given = None
 
-    def _head(self, queue: deque[Job]) -> Job | None:
-        while queue:
-            if queue[0].claim is not None or Line.of(queue[0]) not in self._blocked:
-                return queue[0]
-            queue.popleft()
-        return None
+    def _move_up(self) -> None:
+        """Where the job that had its turn is not blocked, the next of its line comes forward."""
+        if self._given and (job := next(self._given.behind, None)):
+            place = position(job, self._yields)
+            heappush(self._heads[job.project], Head(place, job, self._given.behind))
+        self._given = None
 
-    def _most_deprived(self, heads: list[Job]) -> Job:
-        """Each department stands for itself by its own most deprived project."""
-        best: dict[str, tuple[Key, Key, Job]] = {}
-        for job in heads:
-            keys = self._keys(job)
-            if keys is None:
-                return job
-            top, own = keys
-            if top.owner not in best or own.key < best[top.owner][1].key:
-                best[top.owner] = (top, own, job)
-        return min(best.values(), key=lambda each: each[0].key)[2]
-
-    def _keys(self, job: Job) -> tuple[Key, Key] | None:
-        """How deprived its department and its project are, with this job: made anew only when
-        something has moved there."""
+    def _place(self, project: str) -> Iterator[str]:
+        """Rank the project anew. Yields the departments whose own place that may change."""
+        before = self._where.get(project, "")
+        yield before
+        heads = self._heads.get(project)
+        if not heads:
+            self._projects[before].drop(project)
+            return
+        job = heads[0].job
         chain = self._accounts.of(job, job.pools[0])
-        if not chain:
-            return None
-        known = self._known.get(job.project)
-        moves = chain[-1].moves + chain[0].moves
-        if known is None or known[0] is not job or known[1] != moves:
-            made = tuple(
-                Key(owner=each.key, key=each.deprivation(job.demand))
-                for each in (chain[-1], chain[0])
-            )
-            known = self._known[job.project] = (job, moves, (made[0], made[1]))
-        return known[2]
+        now = chain[-1].key if chain else NO_BOOKS
+        if now != before:
+            self._where[project] = now
+            self._projects[before].drop(project)
+            yield now
+        key = chain[0].asking(job.demand) if chain else (self._ages[project],)
+        self._projects[now].put(project, key)
+
+    def _place_department(self, department: str) -> None:
+        """It stands for itself by the first job of its own most deprived project."""
+        project = self._projects[department].first()
+        if project is None:
+            self._departments.drop(department)
+            return
+        job = self._heads[project][0].job
+        chain = self._accounts.of(job, job.pools[0])
+        self._departments.put(department, chain[-1].asking(job.demand) if chain else ())

@@ -1,0 +1,135 @@
+"""Worlds of any size to plan in: the same size gives the same world, on every machine."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slotq_core.model import (
+    EVERYWHERE,
+    Attempt,
+    Demand,
+    Department,
+    Job,
+    JobState,
+    Pool,
+    Project,
+    Snapshot,
+)
+
+NOW = 1_000_000_000
+"""The moment at which these worlds are planned (ms)."""
+
+POOLS = 20
+KINDS = 80
+"""How many kinds of job there are, by priority, slots and pools: in each project, which has all of
+them, a kind is a line of its own."""
+
+_SLOTS = (1, 1, 1, 2, 2, 4, 8)
+_DAY = 86_400_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Size:
+    waiting: int
+    active: int = 2_000
+    projects: int = 50
+    """0: no projects at all."""
+    departments: int = 0
+    varied: bool = False
+    """Every job of its own kind, so that hardly any two share a line."""
+
+
+def world(size: Size) -> Snapshot:
+    """A busy queue: what is active fills the pools but for a few slots."""
+    rng = random.Random(f"{size}")  # noqa: S311 the same world each time is the point
+    pools = [f"pool-{i:02d}" for i in range(POOLS)]
+    projects = [f"project-{i:04d}" for i in range(size.projects)] or [""]
+    active = [_active(rng, i, rng.choice(projects), rng.choice(pools)) for i in range(size.active)]
+    kinds = [_kind(rng, pools) for _ in range(KINDS)]
+    waiting = []
+    for i in range(size.waiting):
+        project = rng.choice(projects)
+        kind = _kind(rng, pools) if size.varied else rng.choice(kinds)
+        waiting.append(_waiting(rng, f"job-{i:06d}", project, kind))
+    used = dict.fromkeys(pools, 0)
+    for job in active:
+        assert job.attempt is not None
+        used[job.attempt.pool] += job.demand.slots
+    capacity = sum(used.values())
+    return Snapshot(
+        pools=tuple(_pool(name, used[name] + rng.randrange(8)) for name in pools),
+        active=tuple(active),
+        waiting=tuple(waiting),
+        projects=tuple(_project(rng, i, size, capacity) for i in range(size.projects)),
+        departments=tuple(Department(name=_department(i)) for i in range(size.departments)),
+    )
+
+
+Kind = tuple[int, int, tuple[str, ...], bool]
+"""Priority, slots, pools and whether it may be evicted."""
+
+
+def _kind(rng: random.Random, pools: Sequence[str]) -> Kind:
+    accepted = tuple(rng.sample(pools, rng.randint(1, 3)))
+    return rng.randrange(6), rng.choice(_SLOTS), accepted, rng.random() < 0.9
+
+
+def _waiting(rng: random.Random, name: str, project: str, kind: Kind) -> Job:
+    priority, slots, pools, preemptible = kind
+    return Job(
+        name=name,
+        state=JobState.PENDING,
+        priority=priority,
+        entry_time=NOW - rng.randrange(_DAY),
+        demand=Demand(slots=slots),
+        pools=pools,
+        preemptible=preemptible,
+        project=project,
+    )
+
+
+def _active(rng: random.Random, i: int, project: str, pool: str) -> Job:
+    name, since = f"run-{i:05d}", NOW - rng.randrange(_DAY)
+    return Job(
+        name=name,
+        state=JobState.STOPPING if rng.random() < 0.02 else JobState.RUNNING,
+        priority=rng.randrange(6),
+        entry_time=since,
+        demand=Demand(slots=rng.choice(_SLOTS)),
+        pools=(pool,),
+        preemptible=rng.random() < 0.9,
+        project=project,
+        attempts=1,
+        attempt=Attempt(
+            number=1,
+            training_job=name,
+            token="",
+            pool=pool,
+            instance_type="ml.p5.48xlarge",
+            admitted_at=since,
+            created=True,
+            running_since=since,
+        ),
+    )
+
+
+def _pool(name: str, capacity: int) -> Pool:
+    return Pool(name=name, instance_type="ml.p5.48xlarge", capacity=Demand(slots=capacity))
+
+
+def _project(rng: random.Random, i: int, size: Size, capacity: int) -> Project:
+    """Quotas that add up to about what there is."""
+    quota = rng.randrange(2 * capacity // size.projects + 1)
+    return Project(
+        name=f"project-{i:04d}",
+        department=_department(i % size.departments) if size.departments else "",
+        quota={EVERYWHERE: Demand(slots=quota)},
+        weight=rng.choice((None, None, 1, 3)),
+        priority=rng.choice((0, 0, 0, 1)),
+    )
+
+
+def _department(i: int) -> str:
+    return f"department-{i:02d}"

@@ -1,0 +1,42 @@
+"""Amounts over time as points to draw: exact where there are few changes, else means over equal
+spans of time, so that a picture of a year is no larger than one of an hour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float64]
+Steps = Sequence[tuple[int, int]]
+"""Moments, each with what is added then."""
+
+MOST_POINTS = 600
+"""Changes that can be told apart beside each other."""
+MEANS = 240
+"""Means that are drawn where there are more."""
+
+
+def grid(end: int, every: Sequence[Steps]) -> tuple[Numbers, float]:
+    """The edges between which all curves are drawn, and over how many seconds each point is a mean;
+    0: they are exact."""
+    moments = sorted({0, end, *(t for steps in every for t, _ in steps if 0 <= t <= end)})
+    if len(moments) <= MOST_POINTS:
+        return np.array(moments, dtype=float), 0
+    return np.linspace(0, end, MEANS + 1), end / 1000 / MEANS
+
+
+def levels(steps: Steps, edges: Numbers) -> Numbers:
+    """The mean amount between each edge and the next."""
+    if not steps or len(edges) < 2:
+        return np.zeros(max(0, len(edges) - 1))
+    ordered = sorted(steps)
+    times = np.array([t for t, _ in ordered], dtype=float)
+    amounts = np.cumsum([amount for _, amount in ordered]).astype(float)
+    # The area below the curve up to each change, and from there up to each edge.
+    area = np.concatenate([[0.0], np.cumsum(amounts[:-1] * np.diff(times))])
+    place = np.searchsorted(times, edges, side="right") - 1
+    inside = np.maximum(place, 0)
+    upto = np.where(place < 0, 0.0, area[inside] + amounts[inside] * (edges - times[inside]))
+    return np.diff(upto) / np.diff(edges)

@@ -1,0 +1,200 @@
+"""Who holds slots, and what of it may be stopped together, during one plan.
+
+Kept by pool and project, because whoever evicts asks for these; and one for all pools, because a
+gang that holds slots in several is evicted from all of them: it is one candidate in each.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Iterable, KeysView, Sequence
+from operator import attrgetter
+
+from slotq_core.model import Job, JobState, Pool, Snapshot
+from slotq_core.policy.stakes import (
+    Place,
+    Stake,
+    is_protected,
+    may_be_stopped,
+    protected_until,
+    stake_of,
+)
+
+Protection = tuple[int | None, Job]
+"""A job inside a `min_runtime`, and until when; None: from a start that is yet to come."""
+
+_order = attrgetter("order")
+
+
+class Holders:
+    """What is starting or running, or was given slots in this plan. What is stopping holds slots
+    too, but is nobody's to evict."""
+
+    def __init__(self, snapshot: Snapshot, now: int) -> None:
+        self._now = now
+        names = [pool.name for pool in snapshot.pools]
+        self._running: dict[str, dict[str, dict[str, Job]]] = {name: {} for name in names}
+        self._stakes: dict[str, dict[str, list[Stake]]] = {name: {} for name in names}
+        self._protections: dict[str, list[Protection]] = {name: [] for name in names}
+        self._alone: dict[str, Stake] = {}
+        """The candidates that are single jobs, by its name."""
+        self._gangs = {
+            group.name: _Gang() for group in snapshot.groups if group.max_parallel is None
+        }
+        self._done: list[tuple[Callable[[Job, str], None], Place]] = []
+        """What undoes each change, to go back."""
+        self._stale: set[str] = set()
+        """Gangs of which something has moved."""
+        self._begin(snapshot)
+        for gang in self._gangs.values():
+            for until, (job, pool) in gang.protections():
+                self._protections[pool].append((until, job))
+        for protections in self._protections.values():
+            protections.sort(key=_first_to_end)
+
+    def running(self, pool: str, project: str) -> Iterable[Job]:
+        """The project's jobs there."""
+        return self._running[pool].get(project, {}).values()
+
+    def candidates(self, pool: str, project: str) -> Sequence[Stake]:
+        """What of the project may be stopped there, in the order in which it is taken."""
+        self._regroup()
+        return self._stakes[pool].get(project, ())
+
+    def may_give(self, pool: str) -> KeysView[str]:
+        """The projects that have candidates there."""
+        self._regroup()
+        return self._stakes[pool].keys()
+
+    def protections(self, pool: str) -> Sequence[Protection]:
+        """The first to end first. A gang is protected as long as any of its jobs is."""
+        return self._protections[pool]
+
+    def add(self, job: Job, pool: str) -> None:
+        """It is given slots there in this plan."""
+        self._done.append((self._remove, (job, pool)))
+        self._add(job, pool)
+
+    def remove(self, job: Job, pool: str) -> None:
+        """It is to be stopped, or was given its slots in this plan and is not any more."""
+        self._done.append((self._add, (job, pool)))
+        self._remove(job, pool)
+
+    def mark(self) -> int:
+        """This moment, for `back_to`."""
+        return len(self._done)
+
+    def back_to(self, mark: int) -> None:
+        """Everything as it was at that moment."""
+        while len(self._done) > mark:
+            undo, place = self._done.pop()
+            undo(*place)
+
+    def _add(self, job: Job, pool: str) -> None:
+        self._hold(job, pool)
+        if job.group in self._gangs:
+            self._stale.add(job.group)
+        elif job.evictable:
+            self._offer(self._single(job, pool))
+
+    def _remove(self, job: Job, pool: str) -> None:
+        del self._running[pool][job.project][job.name]
+        if job.group in self._gangs:
+            self._gangs[job.group].places.remove((job, pool))
+            self._stale.add(job.group)
+        elif job.name in self._alone:
+            self._withdraw(self._alone.pop(job.name))
+
+    def _begin(self, snapshot: Snapshot) -> None:
+        pools = {pool.name: pool for pool in snapshot.pools}
+        minima = {each.name: each.min_runtime for each in snapshot.projects if each.min_runtime}
+        for job in snapshot.active:
+            if job.attempt is None or job.state is JobState.STOPPING:
+                continue
+            pool = pools.get(job.attempt.pool)
+            if pool is not None:
+                self._take_in(job, pool, minima.get(job.project, 0))
+        for projects in self._stakes.values():
+            for stakes in projects.values():
+                stakes.sort(key=_order)
+
+    def _take_in(self, job: Job, pool: Pool, project_min: int) -> None:
+        self._hold(job, pool.name)
+        protected = is_protected(job, pool, project_min, self._now)
+        until = protected_until(job, pool, project_min) if protected else None
+        if job.group in self._gangs:
+            self._stale.add(job.group)
+            if protected:
+                self._gangs[job.group].ends.append(until)
+        elif protected:
+            self._protections[pool.name].append((until, job))
+        elif may_be_stopped(job):
+            stakes = self._stakes[pool.name].setdefault(job.project, [])
+            stakes.append(self._single(job, pool.name))
+
+    def _single(self, job: Job, pool: str) -> Stake:
+        self._alone[job.name] = stake_of([(job, pool)], job.name, self._now)
+        return self._alone[job.name]
+
+    def _hold(self, job: Job, pool: str) -> None:
+        self._running[pool].setdefault(job.project, {})[job.name] = job
+        if job.group in self._gangs:
+            self._gangs[job.group].places.append((job, pool))
+
+    def _regroup(self) -> None:
+        """Only when somebody asks: members come and go one by one."""
+        if not self._stale:
+            return
+        for name in sorted(self._stale):
+            gang = self._gangs[name]
+            if gang.stake:
+                self._withdraw(gang.stake)
+            gang.stake = gang.as_one(name, self._now)
+            if gang.stake:
+                self._offer(gang.stake)
+        self._stale.clear()
+
+    def _offer(self, stake: Stake) -> None:
+        for pool in stake.pools:
+            insort(self._stakes[pool].setdefault(stake.project, []), stake, key=_order)
+
+    def _withdraw(self, stake: Stake) -> None:
+        for pool in stake.pools:
+            others = [each for each in self._stakes[pool][stake.project] if each is not stake]
+            if others:
+                self._stakes[pool][stake.project] = others
+            else:
+                del self._stakes[pool][stake.project]
+
+
+class _Gang:
+    """What runs of a gang."""
+
+    def __init__(self) -> None:
+        self.places: list[Place] = []
+        self.ends: list[int | None] = []
+        """When the protections of its members end."""
+        self.stake: Stake | None = None
+        """The candidate that it is."""
+
+    def as_one(self, name: str, now: int) -> Stake | None:
+        """All of it, where all of it may be stopped."""
+        if not self.places or self.ends or not self._may_be_stopped():
+            return None
+        return stake_of(self.places, name, now, gang=True)
+
+    def protections(self) -> Iterable[tuple[int | None, Place]]:
+        """All of it is safe until the last of its protections ends."""
+        if self.ends and self._may_be_stopped():
+            known = [end for end in self.ends if end is not None]
+            until = max(known) if len(known) == len(self.ends) else None
+            for place in self.places:
+                yield until, place
+
+    def _may_be_stopped(self) -> bool:
+        return all(may_be_stopped(job) for job, _ in self.places)
+
+
+def _first_to_end(protection: Protection) -> tuple[bool, int, str]:
+    until, job = protection
+    return (until is None, until or 0, job.name)

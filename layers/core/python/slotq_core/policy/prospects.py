@@ -1,0 +1,30 @@
+"""Whether a turn can bring a job anything at all: told quickly, because most turns in a long queue
+bring nothing.
+
+No rule, only a bound: where a job has no prospects, none of the steps of its turn would find
+anything (tests/property/test_prospects.py). Where it has some they may still find nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slotq_core.model import Job
+from slotq_core.policy.accounts import Accounts
+from slotq_core.policy.fit import PoolRoom
+from slotq_core.policy.order import rank
+from slotq_core.policy.reclaim import may_reclaim
+
+
+def has_prospects(job: Job, rooms: Iterable[PoolRoom], accounts: Accounts) -> bool:
+    """In one of these rooms there is enough free or coming, or somebody who could be evicted."""
+    for room in rooms:
+        if job.demand.within(room.both) or room.pool.consolidate:
+            return True
+        own = room.candidates(job.project)
+        if own and (own[0].rank < rank(job) or room.pool.time_slice is not None):
+            return True
+        mine = accounts.of(job, room.pool.name)
+        if may_reclaim(job, mine) and room.may_give() & accounts.may_give(mine, room.pool.name):
+            return True
+    return False

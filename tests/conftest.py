@@ -1,0 +1,21 @@
+"""What several folders of tests need: the real engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.contract import dynamodb_local
+
+
+@pytest.fixture(scope="session")
+def dynamodb_local_endpoint() -> Iterator[str]:
+    """Where DynamoDB Local listens, for this process's tests. Skips where it cannot be started."""
+    try:
+        with dynamodb_local.running() as endpoint:
+            yield endpoint
+    except dynamodb_local.NotHere as missing:
+        if dynamodb_local.required():
+            pytest.fail(f"DynamoDB Local: {missing}")
+        pytest.skip(f"DynamoDB Local: {missing}")

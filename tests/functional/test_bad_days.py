@@ -1,0 +1,235 @@
+"""Bad days: news that come too late, say too little or say what nobody knew; items of a newer
+release; a clock that jumps. Each is logged once with the job's name and counted as a metric, and
+nothing is lost. (What cannot be understood at all is in test_poison.)"""
+
+import json
+from typing import Any
+
+import pytest
+
+import app
+from slotq_core.adapters.dynamodb_table import active_key, job_key, name_key
+from tests.functional.account import HOUR, TABLE, Account, add_job, forget, sample
+
+YEAR = 365 * 24 * HOUR
+DAY = 24 * HOUR
+
+
+def lines(written: str, *words: str) -> list[dict[str, Any]]:
+    """The log's lines that bear all of these words; the metrics are apart."""
+    said = [json.loads(line) for line in written.splitlines() if line.startswith("{")]
+    return [each for each in said if "_aws" not in each and all(w in str(each) for w in words)]
+
+
+def counted(written: str, metric: str) -> float:
+    said = [json.loads(line) for line in written.splitlines() if line.startswith("{")]
+    return sum(sum(each.get(metric, ())) for each in said if "_aws" in each)
+
+
+def event(name: str, **detail: Any) -> dict[str, Any]:
+    found = sample(name)
+    found["detail"] |= detail
+    return found
+
+
+def jobs_kept(account: Account) -> list[dict[str, Any]]:
+    return [item for item in account.items() if item["pk"]["S"].startswith(("JOB#", "POOL#"))]
+
+
+def started(account: Account) -> None:
+    account.call("add-job")
+    account.settle()
+
+
+def test_an_event_for_an_unknown_job(account: Account, output):
+    started(account)
+    before = jobs_kept(account)
+    account.clock.set(account.clock.now() + HOUR)
+    account.send(event("training-completed", TrainingJobName="nobodys"))
+    (line,) = lines(output(), "nobodys")
+    assert line["job"] == "nobodys"
+    assert counted(output(), "Ignored") == 1
+    assert jobs_kept(account) == before
+    assert account.letters.read == []
+
+
+def test_an_event_for_an_older_attempt(account: Account, output):
+    started(account)
+    account.call("add-job-urgent")
+    account.settle()
+    account.clock.set(account.clock.now() + HOUR)
+    account.settle()
+    assert account.state("job1") == "running", "its second attempt"
+    before, quiet = jobs_kept(account), output()
+    account.send("training-completed")
+    new = output().removeprefix(quiet)
+    (line,) = lines(new, "changes nothing")
+    assert (line["job"], line["why"]) == ("job1", "that attempt of job1 is over")
+    assert counted(new, "Ignored") == 1
+    assert jobs_kept(account) == before
+
+
+NO_TIMES = {"TrainingEndTime": None, "LastModifiedTime": None, "CreationTime": None}
+NO_TIMES["TrainingStartTime"] = None
+ODD = {
+    "null times": (NO_TIMES, "it says no time"),
+    "a time in words": ({"TrainingEndTime": "half past ten"}, "TrainingEndTime is no time"),
+    "a time that is a list": ({"LastModifiedTime": [1]}, "LastModifiedTime is no time"),
+    "a time that is no number": ({"TrainingEndTime": float("nan")}, "TrainingEndTime is no time"),
+    "a time without end": ({"TrainingEndTime": "inf"}, "TrainingEndTime is no time"),
+    "a time next year": ({"TrainingEndTime": 1_850_000_000_000}, "far ahead"),
+    "a secondary status nobody knew": ({"SecondaryStatus": "Pondering"}, "'Pondering'"),
+}
+
+
+@pytest.mark.parametrize(("detail", "words"), ODD.values(), ids=ODD.keys())
+def test_an_event_that_is_odd_in_part_counts_all_the_same(account, output, detail, words):
+    started(account)
+    account.clock.set(account.clock.now() + HOUR)
+    account.plane.advance()
+    account.emitted.clear()
+    account.send(event("training-completed", **detail))
+    (line,) = lines(output(), words)
+    assert line["job"] == "job1"
+    assert counted(output(), "Odd") == 1
+    assert account.state("job1") == "completed"
+    (attempt,) = account.call("get-job")[1]["attempts"]
+    assert "2026-11-20T10:30" <= attempt["ended_at"] <= "2026-11-20T11:31"
+
+
+def test_times_as_strings_of_a_number_are_times(account: Account, output):
+    started(account)
+    account.clock.set(account.clock.now() + HOUR)
+    times = {key: str(sample("training-completed")["detail"][key]) for key in NO_TIMES}
+    account.send(event("training-completed", **times))
+    assert lines(output(), "odd") == []
+    assert account.state("job1") == "completed"
+
+
+def test_a_running_job_in_a_secondary_status_nobody_knew_goes_on(account: Account, output):
+    account.call("add-job")
+    account.send("pass")
+    account.send(event("training-in-progress", SecondaryStatus="Pondering"))
+    (line,) = lines(output(), "Pondering")
+    assert line["job"] == "job1"
+    assert account.state("job1") == "running"
+
+
+def rewrite(account: Account, key: tuple[str, str], **attributes: Any) -> None:
+    found = [it for it in account.items() if (it["pk"]["S"], it["sk"]["S"]) == key]
+    for item in found:
+        bearer = item["job"]["M"] if "job" in item else item
+        bearer.update(attributes)
+        account.dynamodb.put_item(TableName=TABLE, Item=item)
+
+
+def test_items_of_a_newer_release_that_this_one_can_read(account: Account):
+    started(account)
+    for key in (job_key("job1"), active_key("main", "job1"), name_key("job1")):
+        rewrite(account, key, moonPhase={"S": "full"})
+    account.clock.set(account.clock.now() + HOUR)
+    account.settle()
+    assert account.state("job1") == "completed"
+    assert account.letters.read == []
+
+
+def test_a_job_in_a_state_of_a_newer_release(account: Account, output):
+    """It can be neither moved nor counted out: its slot stays held, and people are told, once."""
+    started(account)
+    for key in (job_key("job1"), active_key("main", "job1")):
+        rewrite(account, key, jobState={"S": "pondering"})
+    account.call(add_job(TrainingJobName="other"))
+    account.settle()
+    for _ in range(3):
+        account.clock.set(account.clock.now() + 60_000)
+        account.send("tick")
+    assert account.state("other") == "running"
+    written = output()
+    (line,) = lines(written, "left to the next pass", "ACTIVE#job1")
+    assert "pondering" in line["trouble"]
+    assert counted(written, "Trouble") == 1
+    (letter,) = account.letters.read
+    assert "job1" in letter["subject"]
+    assert account.plane.calls["StopTrainingJob"] == 0
+    kept = [it for it in account.items() if (it["pk"]["S"], it["sk"]["S"]) == job_key("job1")]
+    assert [item["jobState"]["S"] for item in kept] == ["pondering"]
+
+
+class Skewed:
+    """The queue's clock, which may be anywhere; SageMaker's is right."""
+
+    def __init__(self, account: Account) -> None:
+        self._right, self.skew = account.clock, 0
+
+    def now(self) -> int:
+        return self._right.now() + self.skew
+
+
+@pytest.fixture
+def skewed(account: Account, monkeypatch: pytest.MonkeyPatch) -> Skewed:
+    clock = Skewed(account)
+    monkeypatch.setattr(app, "clock", clock)
+    forget()
+    return clock
+
+
+def later(account: Account, milliseconds: int) -> None:
+    account.clock.set(account.clock.now() + milliseconds)
+    account.send("tick")
+    account.settle()
+
+
+@pytest.mark.parametrize("jumps", [(YEAR, 0), (-YEAR, 0), (YEAR, -YEAR, 0), (DAY, -DAY, DAY, 0)])
+def test_a_clock_that_jumps_both_ways(account: Account, skewed: Skewed, jumps):
+    """Two slots. At each jump two jobs more are submitted; all come to their end, each once."""
+    names = ["before-0", "before-1"]
+    for name in names:
+        account.call(add_job(TrainingJobName=name))
+    account.settle()
+    for number, jump in enumerate(jumps):
+        skewed.skew = jump
+        for name in (f"job-{number}-a", f"job-{number}-b"):
+            assert account.call(add_job(TrainingJobName=name))[0] == 202
+            names.append(name)
+        for _ in range(4):
+            later(account, 20 * 60_000)
+    for _ in range(12):
+        later(account, 20 * 60_000)
+    states = {name: account.state(name) for name in names}
+    assert states == dict.fromkeys(names, "completed")
+    assert account.plane.calls["CreateTrainingJob"] == len(names)
+    assert account.plane.calls["StopTrainingJob"] == 0
+
+
+@pytest.mark.parametrize("knob", ["fail_internally", "refuse_creates"])
+def test_a_back_off_begun_by_a_clock_gone_wrong_ends(account: Account, skewed: Skewed, knob: str):
+    """Of the job (after a fault) and of the pool (after a capacity error)."""
+    skewed.skew = YEAR
+    setattr(account.plane.knobs, knob, 1)
+    started(account)
+    assert account.state("job1") in {"backoff", "pending"}
+    skewed.skew = 0
+    later(account, 60_000)
+    assert account.state("job1") == "running"
+
+
+def test_an_intent_of_a_clock_gone_wrong_is_finished(account: Account, skewed: Skewed):
+    skewed.skew = YEAR
+    account.plane.knobs.throttle = 100
+    started(account)
+    assert account.state("job1") == "starting"
+    account.plane.knobs.throttle = 0
+    skewed.skew = 0
+    later(account, 60_000)
+    assert account.state("job1") == "running"
+
+
+def test_an_event_from_a_clock_that_is_ahead_of_the_queues_is_told(account, skewed, output):
+    started(account)
+    skewed.skew = -DAY
+    account.clock.set(account.clock.now() + HOUR)
+    account.settle()
+    assert account.state("job1") == "completed"
+    told = lines(output(), "far ahead of the queue's clock")
+    assert {line["job"] for line in told} == {"job1"}
+    assert counted(output(), "Odd") == len(told) > 0

@@ -1,0 +1,217 @@
+"""Five hundred submissions at once, to the real handler: all are accepted, none waits for a pass.
+
+Every invocation is a thread of its own, those that a submission asks for too, as Lambda has it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+import app
+from slotq_core.adapters.dynamodb_items import keyed
+from slotq_core.adapters.dynamodb_table import DUE, wake_key
+from tests.functional.account import TABLE, Account, add_job, sample
+from tests.functional.conftest import in_use
+
+SUBMISSIONS = 500
+MOST_PASSES = 25
+MINUTE = 60_000
+SAFE = 240.0
+"""What should have happened by now never will (s)."""
+
+
+class Watched:
+    """The DynamoDB client, telling what passes cost: a pass begins when the lease is granted, and
+    looks at the world each time before it decides."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.passes = 0
+        self.looks = 0
+        self._lock = threading.Lock()
+
+    def __getattr__(self, method: str) -> Any:
+        return getattr(self._client, method)
+
+    def update_item(self, **request: Any) -> Any:
+        answer = self._client.update_item(**request)
+        took = "#holder = :holder" in request["UpdateExpression"]
+        if took and request["Key"] == keyed(wake_key()):
+            with self._lock:
+                self.passes += 1
+        return answer
+
+    def query(self, **request: Any) -> Any:
+        values = request["ExpressionAttributeValues"]
+        if threading.current_thread().name == "pass" and {"S": DUE} in values.values():
+            with self._lock:
+                self.looks += 1
+        return self._client.query(**request)
+
+
+class ConcurrentLambda:
+    """Each asynchronous invocation begins at once, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
+        self.failures: list[BaseException] = []
+        self.answers: list[dict[str, Any]] = []
+
+    def invoke(self, **request: Any) -> dict[str, Any]:
+        event, number = json.loads(request["Payload"]), len(self.threads)
+        thread = threading.Thread(target=self._run, args=(event, number), name="pass")
+        self.threads.append(thread)
+        thread.start()
+        return {"StatusCode": 202}
+
+    def _run(self, event: dict[str, Any], number: int) -> None:
+        try:
+            self.answers.append(app.handler(event, context(f"pass-{number}")))
+        except BaseException as error:  # noqa: BLE001 - told to the test
+            self.failures.append(error)
+
+    def join(self) -> None:
+        for thread in self.threads:  # It may grow meanwhile: a pass may ask for the next.
+            thread.join(SAFE)
+            assert not thread.is_alive()
+        assert self.failures == []
+
+
+def context(request_id: str) -> SimpleNamespace:
+    return SimpleNamespace(aws_request_id=request_id, get_remaining_time_in_millis=lambda: MINUTE)
+
+
+def invocations(account: Account) -> ConcurrentLambda:
+    assert isinstance(account.lambda_, ConcurrentLambda)
+    return account.lambda_
+
+
+@pytest.fixture(params=["moto", "dynamodb-local"])
+def burst(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
+    """An account in which invocations are concurrent and passes are counted."""
+    if request.param == "moto":
+        found: Iterator[Account] = iter([request.getfixturevalue("account")])
+    else:
+        endpoint = request.getfixturevalue("dynamodb_local_endpoint")
+        found = in_use(Account(client_of(endpoint)), monkeypatch)
+    account = next(found)
+    account.dynamodb = Watched(account.dynamodb)
+    account.lambda_ = ConcurrentLambda()  # type: ignore[assignment]
+    one_at_a_time(monkeypatch)
+    account.send("tick")  # The pools are taken in.
+    account.dynamodb.passes = account.dynamodb.looks = 0
+    yield account
+    account.dynamodb.delete_table(TableName=TABLE)
+    next(found, None)
+
+
+def client_of(endpoint: str) -> Any:
+    return boto3.client(
+        "dynamodb",
+        region_name="us-east-1",
+        endpoint_url=endpoint,
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+        config=Config(max_pool_connections=64),
+    )
+
+
+def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The counters of metrics are the process's, and Lambda runs one invocation in a process."""
+    lock = threading.RLock()
+
+    def locked(method: Any) -> Any:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with lock:
+                return method(*args, **kwargs)
+
+        return run
+
+    provider = app.metrics.provider
+    for name in ("add_metric", "flush_metrics"):
+        monkeypatch.setattr(provider, name, locked(getattr(provider, name)))
+
+
+def names() -> list[str]:
+    return [f"job-{number:03d}" for number in range(SUBMISSIONS)]
+
+
+def submit_all() -> Counter[int]:
+    """All at once; how often each status was answered."""
+    ready, statuses = threading.Barrier(SUBMISSIONS), []
+
+    def submit(name: str) -> None:
+        event = add_job(TrainingJobName=name)
+        ready.wait(SAFE)
+        statuses.append(app.handler(event, context(f"submit-{name}"))["statusCode"])
+
+    threads = [threading.Thread(target=submit, args=(name,)) for name in names()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SAFE)
+    assert not any(thread.is_alive() for thread in threads)
+    return Counter(statuses)
+
+
+def kept(account: Account) -> dict[str, str]:
+    event = {**sample("list-jobs"), "multiValueQueryStringParameters": {"limit": ["1000"]}}
+    return {job["name"]: job["state"] for job in account.call(event)[1]["jobs"]}
+
+
+def accepted(account: Account, *more: str) -> None:
+    """Each job is there, and as many hold slots as there are."""
+    states = kept(account)
+    assert sorted(states) == sorted([*names(), *more])
+    assert Counter(states.values()) == {"starting": 2, "pending": len(states) - 2}
+
+
+@pytest.mark.parametrize("burst", ["dynamodb-local"], indirect=True)
+def test_a_burst_of_submissions_costs_a_few_passes(burst: Account):
+    """(moto is slow; what it can show of this, the test below shows too.)"""
+    assert submit_all() == {202: SUBMISSIONS}
+    invocations(burst).join()
+    accepted(burst)
+    few_passes(burst)
+
+
+def few_passes(account: Account) -> None:
+    assert 1 <= account.dynamodb.passes <= MOST_PASSES
+    assert account.dynamodb.passes <= account.dynamodb.looks <= 2 * MOST_PASSES
+
+
+def test_none_of_a_burst_waits_for_a_pass_that_takes_a_minute(burst: Account, monkeypatch):
+    """SageMaker does not answer the first pass until everybody else has been answered."""
+    held, released = threading.Event(), threading.Event()
+    handle = burst.plane.handle
+
+    def slow(operation: str, body: Any) -> Any:
+        if operation == "CreateTrainingJob" and not held.is_set():
+            held.set()
+            assert released.wait(SAFE)
+        return handle(operation, body)
+
+    monkeypatch.setattr(burst.plane, "handle", slow)
+    assert burst.call(add_job(TrainingJobName="first"))[0] == 202
+    assert held.wait(SAFE)
+    assert submit_all() == {202: SUBMISSIONS}
+    (slow_pass, *others) = invocations(burst).threads
+    for thread in others:
+        thread.join(SAFE)
+    assert slow_pass.is_alive()
+    assert {answer["busy"] for answer in invocations(burst).answers} == {True}
+    assert burst.dynamodb.passes == 1
+    burst.clock.set(burst.clock.now() + MINUTE)
+    released.set()
+    invocations(burst).join()
+    accepted(burst, "first")
+    few_passes(burst)

@@ -1,0 +1,166 @@
+"""The promises where running jobs may move to another pool for one that starts by it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slotq.simulate import simulate
+from slotq.simulate.live import live_record
+from slotq.simulate.report import unequal
+from slotq.simulate.scenario import Scenario
+from slotq_core.model import Demand, JobState, Snapshot
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.plan import Move, Plan
+from tests.property.test_plan import heads_of, settle
+from tests.property.test_runs import decides_nothing_before_its_time
+from tests.property.worlds import NOW, snapshots
+
+
+@st.composite
+def crowded(draw: st.DrawFn, *, cancels: bool = True) -> Scenario:
+    """Small jobs that run and accept several pools; wide ones that wait and accept one or two."""
+    names = ("p", "q", "r")[: draw(st.integers(2, 3))]
+    pools: list[dict] = [
+        {
+            "name": name,
+            "capacity": draw(st.integers(2, 4)),
+            "stop_seconds": draw(st.sampled_from([0, 3, 20])),
+            "min_runtime": draw(st.sampled_from([0, 0, 30])),
+            "consolidate": draw(st.sampled_from([True, True, True, False])),
+        }
+        for name in names
+    ]
+    jobs: list[dict] = []
+    room = {pool["name"]: pool["capacity"] for pool in pools}
+    for number in range(draw(st.integers(1, 6))):
+        accepts = draw(st.permutations(names))
+        slots = draw(st.sampled_from([1, 1, 2]))
+        if slots <= room[accepts[0]]:
+            room[accepts[0]] -= slots
+            jobs.append(
+                {
+                    **_job(draw, f"small{number}", slots),
+                    "running_since": -draw(st.sampled_from([10, 50])),
+                    "pool": accepts[0],
+                    "pools": accepts,
+                    "runtime": 150,
+                    "preemptible": draw(st.sampled_from([True, True, True, False])),
+                }
+            )
+    jobs += [
+        {
+            **_job(draw, f"wide{number}", draw(st.integers(1, 4))),
+            "submit_at": draw(st.sampled_from([0, 0, 2, 25])),
+            "pools": draw(st.permutations(names))[: draw(st.sampled_from([1, 1, 2]))],
+            "runtime": draw(st.sampled_from([5, 40])),
+            "cancel_at": draw(st.sampled_from([None, None, 4])) if cancels else None,
+        }
+        for number in range(draw(st.integers(1, 4)))
+    ]
+    return Scenario.model_validate({"pools": pools, "jobs": jobs})
+
+
+def _job(draw: st.DrawFn, name: str, slots: int) -> dict:
+    return {"name": name, "slots": slots, "priority": draw(st.integers(0, 2))}
+
+
+worlds = crowded()
+still_worlds = crowded(cancels=False)
+
+
+def moving(snapshot: Snapshot) -> Snapshot:
+    return replace(
+        snapshot, pools=tuple(replace(pool, consolidate=True) for pool in snapshot.pools)
+    )
+
+
+@given(worlds)
+def test_every_run_ends_and_every_job_with_it(scenario: Scenario) -> None:
+    """Promises 1 and 9: no two jobs move each other in turn."""
+    record = simulate(scenario)
+    assert len(record.events) < 1_000
+    for spec in scenario.jobs:
+        assert record.states[spec.name][-1][1] in {"completed", "cancelled", "refused"}
+
+
+@given(worlds)
+def test_no_pool_is_over_its_capacity_with_those_that_move_there(scenario: Scenario) -> None:
+    """Promise 2; and whoever moves has its room from that moment on."""
+
+    def watch(snapshot: Snapshot, _planned: Plan, now: int) -> None:
+        for pool in snapshot.pools:
+            held = [job.demand for job in snapshot.active if job.attempt.pool == pool.name]
+            jobs = (*snapshot.active, *snapshot.waiting)
+            held += [
+                job.claim.amount
+                for job in jobs
+                if job.claim and job.claim.moved and job.claim.pool == pool.name
+            ]
+            assert sum(held, Demand()).within(pool.capacity), (pool.name, now)
+
+    simulate(scenario, watch)
+
+
+@given(worlds)
+def test_whoever_moves_starts_where_it_moves_to(scenario: Scenario) -> None:
+    """Its place is not lost: it starts there in the pass in which it has stopped."""
+    record = simulate(scenario)
+    goes_to: dict[str, str] = {}
+    for event in record.events:
+        if event.event == "evict" and event.reason.startswith("moved to "):
+            goes_to[event.job] = event.reason.split()[2]
+        elif event.event in {"complete", "cancel"}:
+            goes_to.pop(event.job, None)
+        elif event.event == "start" and event.job in goes_to:
+            assert event.pool == goes_to.pop(event.job)
+    assert not goes_to
+
+
+@given(worlds)
+def test_a_move_is_for_a_job_that_then_fits_and_harms_nobody(scenario: Scenario) -> None:
+    """In a plan: those that move are preemptible and run; their rooms are free all at once."""
+
+    def watch(snapshot: Snapshot, planned: Plan, _now: int) -> None:
+        for decision in planned.decisions:
+            if not isinstance(decision, Move):
+                continue
+            freed = Demand()
+            for job, claim in decision.moved:
+                assert job.preemptible and job.state is JobState.RUNNING
+                assert claim.pool in job.pools and claim.pool != job.attempt.pool
+                assert job.attempt.pool == decision.claim.pool
+                freed += job.demand
+            held = [j for j in snapshot.active if j.attempt.pool == decision.claim.pool]
+            stay = sum((j.demand for j in held if j.state is not JobState.STOPPING), Demand())
+            (pool,) = (p for p in snapshot.pools if p.name == decision.claim.pool)
+            assert (stay - freed + decision.beneficiary.demand).within(pool.capacity)
+
+    simulate(scenario, watch)
+
+
+@given(still_worlds)
+def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
+    assert unequal(simulate(scenario), live_record(scenario)) == []
+
+
+@given(snapshots().map(moving), st.randoms(use_true_random=False))
+def test_the_plan_is_the_same_in_any_order_and_from_the_heads(snapshot: Snapshot, rng) -> None:
+    active, waiting = list(snapshot.active), heads_of(snapshot)
+    rng.shuffle(active)
+    rng.shuffle(waiting)
+    heads = replace(snapshot, active=tuple(active), waiting=tuple(waiting))
+    assert plan(heads, NOW) == plan(snapshot, NOW)
+
+
+@given(snapshots().map(moving))
+def test_a_plan_comes_to_rest_at_once(snapshot: Snapshot) -> None:
+    """Promise 9: nothing is left to decide after as many plans as jobs wait."""
+    settle(snapshot)
+
+
+@given(worlds)
+def test_twenty_passes_more_decide_nothing(scenario: Scenario) -> None:
+    decides_nothing_before_its_time(scenario)

@@ -1,0 +1,193 @@
+"""Counted attempts, sweeps, jobs after jobs and attempts that fail, on random scenarios."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slotq.simulate import simulate
+from slotq.simulate.live import live_record
+from slotq.simulate.report import unequal
+from slotq.simulate.scenario import GroupSpec, JobSpec, PoolSpec, Scenario, SchedulerSpec
+from slotq_core.model import Job, JobState, Snapshot
+from slotq_core.policy.attempts import interval
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.lines import heads_needed, line_of
+from slotq_core.policy.order import position
+from slotq_core.policy.plan import EndBackoff, Evict, Plan, Start, StartGang, TryLater
+
+TERMINAL = {"completed", "failed", "cancelled", "stopped", "refused"}
+
+settings = st.builds(
+    SchedulerSpec,
+    max_jobs=st.sampled_from([None, None, 1, 3]),
+    max_schedule_count=st.sampled_from([2, 4, 10]),
+    min_schedule_interval=st.sampled_from([1, 7]),
+    max_schedule_interval=st.sampled_from([7, 60]),
+)
+
+
+@st.composite
+def worlds(
+    draw: st.DrawFn,
+    *,
+    scheduler: st.SearchStrategy[SchedulerSpec] = st.just(SchedulerSpec()) | settings,  # noqa: B008
+    dependencies: bool = True,
+) -> Scenario:
+    """One or two pools; a sweep, a gang and jobs on their own; some come after some before them."""
+    names = ("p", "q")[: draw(st.integers(1, 2))]
+    pools = [
+        PoolSpec(
+            name=name,
+            capacity=draw(st.integers(1, 4)),
+            stop_seconds=draw(st.sampled_from([0, 3])),
+            reserve_after=draw(st.sampled_from([None, None, 0, 20])),
+        )
+        for name in names
+    ]
+    groups = [
+        GroupSpec(name="sweep", max_parallel=draw(st.integers(1, 2))),
+        GroupSpec(name="gang", min_members=draw(st.sampled_from([None, 1]))),
+    ]
+    jobs = [draw(_job(f"s{i}", names, "sweep")) for i in range(draw(st.integers(1, 4)))]
+    jobs += [draw(_job(f"g{i}", names, "gang")) for i in range(2)]
+    jobs += [draw(_job(f"j{i}", names, None)) for i in range(draw(st.integers(1, 5)))]
+    if dependencies:
+        jobs = draw(_in_order(jobs))
+    return Scenario(pools=pools, groups=groups, scheduler=draw(scheduler), jobs=jobs)
+
+
+@st.composite
+def _job(draw: st.DrawFn, name: str, pools: tuple[str, ...], group: str | None) -> JobSpec:
+    return JobSpec.model_validate(
+        {
+            "name": name,
+            "group": group,
+            "submit_at": draw(st.sampled_from([0, 0, 0, 5, 20])),
+            "priority": draw(st.integers(0, 2)),
+            "slots": draw(st.sampled_from([1, 1, 2])),
+            "pools": draw(st.lists(st.sampled_from(pools), min_size=1, unique=True)),
+            "runtime": draw(st.sampled_from([10, 25, 60])),
+            "checkpoint": draw(st.booleans()),
+            "preemptible": draw(st.sampled_from([True, True, False])),
+            "cancel_at": draw(st.sampled_from([None, None, None, None, 7, 30])),
+            "retries": draw(st.integers(0, 1)),
+            "fails": draw(st.lists(_failures, max_size=3)),
+        }
+    )
+
+
+_failures = st.sampled_from([None, None, None, 4, 30, "fault", "no_capacity"])
+
+
+@st.composite
+def _in_order(draw: st.DrawFn, jobs: list[JobSpec]) -> list[JobSpec]:
+    """Some come after others, from left to right, so never in a circle; the gang after nobody."""
+    found = []
+    for place, job in enumerate(jobs):
+        before = [each.name for each in jobs[:place] if each.group != "gang"]
+        names = draw(st.lists(st.sampled_from(before), max_size=2, unique=True)) if before else []
+        update = {"after": tuple(names)} if job.group != "gang" and draw(st.booleans()) else {}
+        found.append(job.model_copy(update=update))
+    return found
+
+
+@given(worlds())
+def test_every_job_ends(scenario: Scenario) -> None:
+    """All of them are finite. Whatever fits runs to its end, fails, or is given up; what comes
+    after that is cancelled; nothing waits for ever."""
+    record = simulate(scenario)
+    for job in scenario.jobs:
+        assert record.states[job.name][-1][1] in TERMINAL, job.name
+    assert len(record.events) < 2_000
+
+
+@given(worlds(scheduler=settings))
+def test_attempts_come_at_exactly_their_times(scenario: Scenario) -> None:
+    """After attempt k has failed the next begins min(max, min·2^(k-1)) later: neither freed
+    capacity nor anything else makes it sooner, and it is never later. The last ends the job."""
+    wanted = scenario.configuration().scheduler
+    assert wanted is not None
+    next_try: dict[str, int] = {}
+
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        for decision in planned.decisions:
+            match decision:
+                case EndBackoff(job=job) if job.cause == "not_scheduled":
+                    assert now == next_try.pop(job.name)
+                case TryLater(changed=changed):
+                    for before, after in changed:
+                        check(before, after, now)
+                case Start(job=job):
+                    assert job.name not in next_try
+                case StartGang(starts=starts):
+                    assert not {each.job.name for each in starts} & next_try.keys()
+
+    def check(before: Job, after: Job, now: int) -> None:
+        assert before.name not in next_try
+        tries = after.schedule_attempts
+        assert tries > before.schedule_attempts
+        assert (after.state is JobState.FAILED) == (tries == wanted.max_schedule_count)
+        if after.state is JobState.BACKOFF:
+            next_try[after.name] = now + interval(wanted, tries)
+            assert after.not_before == next_try[after.name]
+
+    simulate(scenario, watch)
+
+
+@given(worlds())
+def test_no_more_hold_slots_at_once_than_may(scenario: Scenario) -> None:
+    """A gang counts as one of `max_jobs`; a sweep's jobs for themselves, and up to its own limit.
+    Nobody is evicted for one who could not start then."""
+    limit = next(group.max_parallel or 0 for group in scenario.groups if group.name == "sweep")
+    most = scenario.scheduler.max_jobs
+
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        groups = Counter(job.group for job in snapshot.active)
+        assert groups["sweep"] <= limit
+        units = {"gang" if job.group == "gang" else job.name for job in snapshot.active}
+        assert most is None or len(units) <= most
+        for decision in planned.decisions:
+            if isinstance(decision, Evict) and decision.beneficiary.group == "sweep":
+                assert groups["sweep"] < limit
+            if isinstance(decision, Evict) and most is not None:
+                assert len(units) < most
+
+    simulate(scenario, watch)
+
+
+@given(worlds())
+def test_nothing_starts_before_what_it_comes_after_has_completed(scenario: Scenario) -> None:
+    record = simulate(scenario)
+    for job in scenario.jobs:
+        for start in record.started(job.name):
+            for name in job.after:
+                assert record.state_at(name, start) == "completed"
+        ended_badly = {record.states[name][-1][1] for name in job.after} - {"completed"}
+        if ended_badly and record.states[job.name][0][1] != "refused":
+            assert record.states[job.name][-1][1] == "cancelled"
+
+
+@given(worlds())
+def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scenario) -> None:
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        claimants = [job for job in snapshot.waiting if job.claim]
+        lines = {line_of(job) for job in snapshot.waiting}
+        needed = heads_needed(
+            lines, snapshot.pools, snapshot.active, claimants, groups=snapshot.groups
+        )
+        kept = {job.name: job for job in claimants}
+        for line, count in needed.items():
+            members = sorted((j for j in snapshot.waiting if line_of(j) == line), key=position)
+            kept |= {job.name: job for job in members[:count]}
+        assert plan(replace(snapshot, waiting=tuple(kept.values())), now) == planned
+
+    simulate(scenario, watch)
+
+
+@given(worlds(dependencies=False))
+def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
+    assert unequal(simulate(scenario), live_record(scenario)) == []

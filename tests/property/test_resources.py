@@ -1,0 +1,167 @@
+"""The promises where pools have more than slots, and change while jobs run and wait."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slotq.simulate import simulate
+from slotq.simulate.live import live_record
+from slotq.simulate.report import unequal
+from slotq.simulate.scenario import Scenario
+from slotq_core.model import Demand, PoolState, Snapshot
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.lines import heads_needed, line_of
+from slotq_core.policy.order import position
+from slotq_core.policy.plan import Evict, Plan, Start
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> Scenario:
+    """Two pools that may change, of which one has gpus too; with projects or without."""
+    pools = [
+        {
+            "name": "p",
+            "capacity": {"slots": draw(st.integers(2, 5)), "gpus": draw(st.integers(2, 8))},
+            "stop_seconds": draw(st.sampled_from([0, 3])),
+            "reserve_after": draw(st.sampled_from([None, None, 20])),
+            "changes": draw(st.lists(_changes, max_size=3)),
+        },
+        {
+            "name": "q",
+            "capacity": draw(st.integers(1, 4)),
+            "changes": draw(st.lists(_changes.filter(lambda c: "gpus" not in str(c)), max_size=2)),
+        },
+    ][: draw(st.integers(1, 2))]
+    of_gpus = draw(st.booleans())
+    projects = [
+        {
+            "name": name,
+            "quota": _amount(draw, of_gpus=of_gpus),
+            "weight": draw(st.sampled_from([None, 0, 1, 3])),
+            "limit": draw(st.sampled_from([None, None, 3, {"gpus": 4}])),
+        }
+        for name in ("a", "b", "c")[: draw(st.integers(0, 3))]
+    ]
+    names = [project["name"] for project in projects]
+    shapes = [draw(_shape(names, len(pools))) for _ in range(draw(st.integers(1, 4)))]
+    jobs = [
+        {**draw(st.sampled_from(shapes)), "name": f"j{i}", "submit_at": draw(_moments)}
+        for i in range(draw(st.integers(1, 14)))
+    ]
+    return Scenario.model_validate(
+        {"pools": pools, "projects": projects, "jobs": jobs, "until": 2_000}
+    )
+
+
+_changes = st.one_of(
+    st.fixed_dictionaries({"at": st.integers(1, 30), "capacity": st.integers(1, 3)}),
+    st.fixed_dictionaries(
+        {"at": st.integers(1, 30), "capacity": st.just({"gpus": 1})},
+    ),
+    st.fixed_dictionaries({"at": st.integers(1, 30), "foreign": st.integers(0, 2)}),
+    st.fixed_dictionaries({"at": st.integers(1, 60), "state": st.sampled_from(list(PoolState))}),
+)
+
+
+def _amount(draw: st.DrawFn, *, of_gpus: bool) -> object:
+    slots = draw(st.integers(0, 3))
+    return {"slots": slots, "gpus": draw(st.integers(0, 4))} if of_gpus else slots
+
+
+_moments = st.sampled_from([-5, 0, 0, 10, 20])
+
+
+@st.composite
+def _shape(draw: st.DrawFn, projects: list[str], pools: int) -> dict:
+    """What several jobs have in common, so that lines grow long."""
+    demand = {"slots": draw(st.integers(1, 3)), "gpus": draw(st.sampled_from([0, 0, 1, 2, 4]))}
+    accepted = draw(st.sampled_from([["p"], ["p", "q"], ["q"], ["q", "p"]]))
+    return {
+        "project": draw(st.sampled_from(projects)) if projects else None,
+        "priority": draw(st.integers(0, 2)),
+        "demand": demand,
+        "pools": [pool for pool in accepted if pools > 1 or pool == "p"] or ["p"],
+        "runtime": draw(st.sampled_from([None, 5, 40])),
+        "preemptible": draw(st.sampled_from([True, True, True, False])),
+    }
+
+
+@given(worlds())
+def test_nothing_starts_where_it_does_not_fit_or_nothing_may(scenario: Scenario) -> None:
+    """Promise 2; and what shrinks below its use is used on, until that has fallen."""
+
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        for pool in snapshot.pools:
+            starts = [
+                decision.job.demand
+                for decision in planned.decisions
+                if isinstance(decision, Start) and decision.pool == pool.name
+            ]
+            if starts:
+                assert pool.state is PoolState.ACTIVE, (pool.name, now)
+                free = pool.capacity - pool.foreign - _used(snapshot, pool.name)
+                new = sum(starts, Demand())
+                assert all(new[name] <= free[name] for name in new), (pool.name, now)
+
+    simulate(scenario, watch)
+
+
+@given(worlds())
+def test_nothing_is_evicted_without_a_start(scenario: Scenario) -> None:
+    """Promise 4: a beneficiary fits whole with what is free, coming and freed."""
+
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        for decision in planned.decisions:
+            if isinstance(decision, Evict):
+                (pool,) = (p for p in snapshot.pools if p.name == decision.claim.pool)
+                assert pool.state is PoolState.ACTIVE
+                staying = _used(snapshot, pool.name) - _stopping(snapshot, pool.name)
+                gone = sum((victim.demand for victim in decision.victims), Demand())
+                room = pool.capacity - pool.foreign - staying + gone
+                need = decision.beneficiary.demand
+                assert all(need[name] <= room[name] for name in need), (pool.name, now)
+
+    simulate(scenario, watch)
+
+
+@given(worlds())
+def test_the_queue_comes_to_rest(scenario: Scenario) -> None:
+    assert len(simulate(scenario).events) < 500
+
+
+@given(worlds())
+def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scenario) -> None:
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        claimants = [job for job in snapshot.waiting if job.claim]
+        lines = {line_of(job) for job in snapshot.waiting}
+        needed = heads_needed(
+            lines,
+            snapshot.pools,
+            snapshot.active,
+            claimants,
+            projects=bool(snapshot.projects),
+        )
+        kept = {job.name: job for job in claimants}
+        for line, count in needed.items():
+            members = sorted((j for j in snapshot.waiting if line_of(j) == line), key=position)
+            kept |= {job.name: job for job in members[:count]}
+        assert plan(replace(snapshot, waiting=tuple(kept.values())), now) == planned
+
+    simulate(scenario, watch)
+
+
+@given(worlds())
+def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
+    assert unequal(simulate(scenario), live_record(scenario)) == []
+
+
+def _used(snapshot: Snapshot, pool: str) -> Demand:
+    return sum((j.demand for j in snapshot.active if j.attempt.pool == pool), Demand())
+
+
+def _stopping(snapshot: Snapshot, pool: str) -> Demand:
+    stopping = (j for j in snapshot.active if j.attempt.pool == pool and j.attempt.stop)
+    return sum((job.demand for job in stopping), Demand())

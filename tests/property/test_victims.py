@@ -1,0 +1,112 @@
+"""The victims of one eviction against every set there is."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from operator import attrgetter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slotq_core.model import Attempt, Demand, Job, JobState, Pool, Snapshot
+from slotq_core.policy.better import better
+from slotq_core.policy.fit import PoolRoom
+from slotq_core.policy.holders import Holders
+from slotq_core.policy.stakes import Stake, stake_of
+from slotq_core.policy.victims import Eviction, Lack, Lacks, one_by_one
+
+NOW = 1_000_000
+POOL = Pool(name="p", instance_type="ml.test", capacity=Demand(slots=9))
+ROOM = PoolRoom(
+    POOL, active=(), claimants=(), holders=Holders(Snapshot(pools=(POOL,)), NOW), now=NOW
+)
+
+
+def running(name: str, *, priority: int, demand: Demand, since: int) -> Job:
+    attempt = Attempt(
+        number=1,
+        training_job=name,
+        token="t",
+        pool=POOL.name,
+        instance_type="ml.test",
+        admitted_at=since,
+        created=True,
+        running_since=since,
+    )
+    return Job(
+        name=name,
+        state=JobState.RUNNING,
+        priority=priority,
+        entry_time=0,
+        demand=demand,
+        pools=(POOL.name,),
+        attempt=attempt,
+    )
+
+
+@st.composite
+def candidates(draw: st.DrawFn, *, most: int) -> list[Stake]:
+    """Single jobs and gangs of two, some of which need gpus besides their slots."""
+    found = []
+    for number in range(draw(st.integers(1, most))):
+        jobs = [
+            running(
+                f"j{number:02d}{member}",
+                priority=draw(st.integers(0, 2)),
+                demand=Demand(slots=draw(st.integers(1, 5)), gpus=draw(st.sampled_from([0, 0, 3]))),
+                since=NOW - draw(st.integers(0, 9)),
+            )
+            for member in range(draw(st.sampled_from([1, 1, 1, 2])))
+        ]
+        found.append(stake_of([(job, POOL.name) for job in jobs], f"j{number:02d}", NOW))
+    return sorted(found, key=attrgetter("order"))
+
+
+demands = st.builds(Demand, slots=st.integers(1, 12), gpus=st.sampled_from([0, 0, 2, 5]))
+
+
+def lacks_of(missing: Demand) -> Lacks:
+    return Lacks(Lack(missing=missing, gives=lambda stake: stake.frees(POOL.name)))
+
+
+def harm(victims: tuple[Stake, ...], base: tuple[int, int]) -> tuple:
+    return Eviction(room=ROOM, victims=victims).harm(base)
+
+
+@given(candidates(most=9), demands)
+def test_no_other_set_does_less_harm(stakes: list[Stake], missing: Demand) -> None:
+    lacks, base = lacks_of(missing), stakes[0].rank
+    chosen = one_by_one(stakes, lacks)
+    enough = [
+        some
+        for count in range(len(stakes) + 1)
+        for some in combinations(stakes, count)
+        if missing.within(sum((each.frees(POOL.name) for each in some), Demand()))
+    ]
+    if chosen is None:
+        assert not enough
+        return
+    found = better(chosen, stakes, lacks, base)
+    assert found in enough
+    assert harm(found, base) == min(harm(some, base) for some in enough)
+
+
+@given(candidates(most=60), st.builds(Demand, slots=st.integers(1, 99), gpus=st.integers(0, 20)))
+def test_whatever_the_bound_it_is_never_worse_than_one_by_one(
+    stakes: list[Stake], missing: Demand
+) -> None:
+    lacks, base = lacks_of(missing), stakes[0].rank
+    chosen = one_by_one(stakes, lacks)
+    if chosen is not None:
+        found = better(chosen, stakes, lacks, base)
+        assert lacks.met_by(found)
+        assert harm(found, base) <= harm(chosen, base)
+
+
+@given(candidates(most=9), demands)
+def test_nobody_among_the_victims_can_be_spared(stakes: list[Stake], missing: Demand) -> None:
+    lacks = lacks_of(missing)
+    chosen = one_by_one(stakes, lacks) or ()
+    for victims in (chosen, better(chosen, stakes, lacks, stakes[0].rank)):
+        for victim in victims:
+            assert not lacks.met_by([each for each in victims if each is not victim])

@@ -1,0 +1,110 @@
+"""Jobs that come after others (DESIGN 5.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from slotq_core.errors import InvalidRequest
+from slotq_core.explaining import why
+from slotq_core.model import Job, JobState
+from slotq_core.policy.dependencies import circle, consequences, still_to_come
+from slotq_core.policy.plan import Plan
+from slotq_core.reasons import WaitsForJobs
+from tests.unit.policy.test_reasons import NOW, waits
+
+S = JobState
+
+
+def a_world(**after: tuple[str, ...]) -> dict[str, Job]:
+    return {name: waits(name, after=names) for name, names in after.items()}
+
+
+def ends(jobs: Mapping[str, Job], name: str, end: str) -> dict[str, Job]:
+    """What changes, by name."""
+
+    def followers(name: str) -> list[Job]:
+        return [job for job in jobs.values() if name in job.after]
+
+    steps = consequences(name, end, followers, NOW)
+    assert all(before is jobs[before.name] for before, _ in steps)
+    assert len({before.name for before, _ in steps}) == len(steps)
+    return {after.name: after for _, after in steps}
+
+
+def test_a_job_that_comes_after_others_does_not_wait_for_slots():
+    job = waits("c", after=("a", "b"))
+    assert not job.waits
+    assert why(job, Plan(), None) == WaitsForJobs(jobs=("a", "b"))
+    assert WaitsForJobs(jobs=("a", "b")).sentence() == "comes after a, b, which have to complete"
+    assert WaitsForJobs(jobs=("a",)).sentence() == "comes after a, which has to complete"
+
+
+def test_each_completion_takes_one_name_away_and_the_last_frees_the_job():
+    jobs = a_world(c=("a", "b"))
+    half = ends(jobs, "a", S.COMPLETED)
+    assert half["c"].after == ("b",)
+    freed = ends(half, "b", S.COMPLETED)["c"]
+    assert freed.waits
+    assert (freed.state, freed.entry_time) == (S.PENDING, jobs["c"].entry_time)
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (S.FAILED, "it failed"),
+        (S.CANCELLED, "it was cancelled"),
+        (S.STOPPED, "it was stopped"),
+        ("refused", "it was refused"),
+    ],
+)
+def test_any_other_end_cancels_it(end, told):
+    job = ends(a_world(c=("a", "b")), "a", end)["c"]
+    assert (job.state, job.cause) == (S.CANCELLED, "dependency")
+    assert job.message == f"it came after a, which has not completed: {told}"
+
+
+def test_and_what_comes_after_it_in_turn():
+    """Each once, though it may be reached in two ways; others are left alone."""
+    jobs = a_world(b=("a",), c=("a",), d=("b", "c"), e=("d", "x"), other=("x",))
+    changed = ends(jobs, "a", S.FAILED)
+    assert {name: job.state for name, job in changed.items()} == dict.fromkeys("bcde", S.CANCELLED)
+    assert changed["e"].message == "it came after d, which has not completed: it was cancelled"
+
+
+STATES = {"done": S.COMPLETED, "there": S.RUNNING, "bad": S.FAILED, "gone": S.CANCELLED}
+
+
+def test_at_the_door_only_what_has_not_completed_is_waited_for():
+    assert still_to_come(("done", "there", "there"), STATES) == ("there",)
+    assert still_to_come((), {}) == ()
+
+
+@pytest.mark.parametrize(
+    ("after", "message"),
+    [
+        (("there", "nobody"), "it comes after 'nobody', and there is no such job"),
+        (("bad",), "it comes after 'bad', which has not completed: it failed"),
+        (("gone",), "it comes after 'gone', which has not completed: it was cancelled"),
+        (("there",) * 51, "a job comes after at most 50 others, not 51"),
+    ],
+)
+def test_at_the_door_what_can_never_complete_is_refused(after, message):
+    with pytest.raises(InvalidRequest, match=message):
+        still_to_come(after, STATES)
+
+
+@pytest.mark.parametrize(
+    ("after", "way"),
+    [
+        ({}, []),
+        ({"b": ["a"], "c": ["a", "b"], "d": ["c", "a"]}, []),
+        ({"a": ["a"]}, ["a", "a"]),
+        ({"a": ["b"], "b": ["c"], "c": ["b"]}, ["b", "c", "b"]),
+        ({"x": ["c"], "c": ["b"], "b": ["a"], "a": ["c"]}, ["a", "c", "b", "a"]),
+        ({f"j{i}": [f"j{i + 1}"] for i in range(5_000)}, []),
+    ],
+)
+def test_circles(after, way):
+    assert circle(after) == way

@@ -1,0 +1,76 @@
+"""The heads of the lines ask for as much as all that waits: the same shares, so the same plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slotq.simulate import simulate
+from slotq.simulate.scenario import Scenario
+from slotq_core.model import Snapshot
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.lines import heads_needed, line_of
+from slotq_core.policy.order import position
+from slotq_core.policy.plan import Plan
+
+
+def plans(world: dict) -> list[tuple[Plan, Plan]]:
+    """Of each moment: from everything, and from as many heads as are said to be enough."""
+    found: list[tuple[Plan, Plan]] = []
+
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        lines = {line_of(job) for job in snapshot.waiting}
+        needed = heads_needed(lines, snapshot.pools, snapshot.active, projects=True)
+        heads = [
+            job
+            for line in lines
+            for job in sorted((j for j in snapshot.waiting if line_of(j) == line), key=position)[
+                : needed[line]
+            ]
+        ]
+        found.append((planned, plan(replace(snapshot, waiting=tuple(heads)), now)))
+
+    simulate(Scenario.model_validate(world), watch)
+    return found
+
+
+def many(project: str, pool: str, demand: dict, count: int = 30) -> list[dict]:
+    return [
+        {"name": f"{project}{i}", "project": project, "pools": [pool], "demand": demand}
+        | {"submit_at": 0, "runtime": 10}
+        for i in range(count)
+    ]
+
+
+def test_a_line_of_one_small_pool_asks_for_a_share_of_all_pools():
+    """Project a has room for one job, and deserves 4 slots all the same: so c may not have 4."""
+    world = {
+        "pools": [{"name": "p", "capacity": 1}, {"name": "q", "capacity": 9}],
+        "projects": [{"name": name} for name in "acb"],
+        "jobs": [
+            *many("a", "p", {"slots": 1}),
+            {"name": "b", "project": "b", "slots": 9, "running_since": 0, "pool": "q"},
+            {"name": "c", "project": "c", "slots": 4, "submit_at": 0, "pools": ["q"]},
+        ],
+        "until": 0,
+    }
+    for everything, heads in plans(world):
+        assert everything.decisions == heads.decisions
+
+
+def test_a_line_that_one_resource_keeps_short_asks_for_all_of_the_other():
+    """One job of a takes all gpus; a asks for 30 slots all the same, so c may not have 4."""
+    world = {
+        "pools": [{"name": "p", "capacity": {"slots": 10, "gpus": 8}}],
+        "projects": [{"name": name} for name in "acb"],
+        "jobs": [
+            *many("a", "p", {"slots": 1, "gpus": 8}),
+            *(
+                {"name": f"b{i}", "project": "b", "running_since": 0, "pool": "p"}
+                for i in range(10)
+            ),
+            {"name": "c", "project": "c", "slots": 4, "submit_at": 0},
+        ],
+        "until": 0,
+    }
+    for everything, heads in plans(world):
+        assert everything.decisions == heads.decisions

@@ -1,0 +1,151 @@
+"""Jobs over several pools at once: all of their parts, or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slotq_core import reasons
+from slotq_core.errors import InvalidRequest, NeverFits
+from slotq_core.model import (
+    Attempt,
+    Claim,
+    Demand,
+    Job,
+    JobState,
+    Pool,
+    Snapshot,
+    StopCause,
+    StopOrder,
+    Submission,
+)
+from slotq_core.policy.admission import admit
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.lines import Line, heads_needed, line_of
+from slotq_core.policy.plan import DropClaim, Evict, Start
+
+NOW = 1_000_000
+POOLS = tuple(
+    Pool(name=name, instance_type="t", capacity=Demand(slots=slots))
+    for name, slots in (("cpu", 2), ("gpu", 1))
+)
+PARTS = (("cpu", Demand(slots=2)), ("gpu", Demand(slots=1)))
+
+
+def job(name: str, *, priority: int = 0, parts=(), pool: str = "cpu", slots: int = 1) -> Job:
+    return Job(
+        name=name,
+        state=JobState.PENDING,
+        priority=priority,
+        entry_time=NOW - 100,
+        demand=Demand(slots=3) if parts else Demand(slots=slots),
+        pools=tuple(name for name, _ in parts) or (pool,),
+        parts=parts,
+    )
+
+
+def running(waits: Job) -> Job:
+    attempt = Attempt(
+        number=1,
+        training_job=waits.name,
+        token="",
+        pool=waits.pools[0],
+        instance_type="t",
+        admitted_at=NOW - 50,
+        created=True,
+        running_since=NOW - 50,
+    )
+    return replace(waits, state=JobState.RUNNING, attempt=attempt, attempts=1)
+
+
+def stopping(waits: Job) -> Job:
+    runs = running(waits)
+    order = StopOrder(cause=StopCause.EVICTED, by="x", at=NOW - 1)
+    return replace(runs, state=JobState.STOPPING, attempt=replace(runs.attempt, stop=order))
+
+
+def planned(*waiting: Job, active: tuple[Job, ...] = (), pools=POOLS):
+    return plan(Snapshot(pools=pools, active=active, waiting=waiting), NOW)
+
+
+def test_it_starts_where_all_of_its_parts_fit():
+    wide = job("wide", parts=PARTS)
+    assert planned(wide).decisions == (Start(job=wide, pool="cpu"),)
+
+
+def test_it_waits_where_one_part_does_not_fit_and_others_pass_it():
+    wide, small = job("wide", parts=PARTS), job("small")
+    done = planned(wide, small, active=(running(job("a", pool="gpu")),))
+    assert done.decisions == (Start(job=small, pool="cpu"),)
+    why = done.reasons["wide"]
+    assert why == reasons.NeedsSeveralPools(needed=(("cpu", 2), ("gpu", 1)), drains="")
+    assert why.sentence() == "needs 2 slots in pool cpu and 1 slot in pool gpu at the same time"
+
+
+def test_it_holds_what_it_runs_on_in_each_of_its_pools():
+    other = job("other", pool="gpu")
+    done = planned(other, active=(running(job("wide", parts=PARTS)),))
+    assert done.decisions == ()
+
+
+def test_it_evicts_in_all_of_its_pools_at_once_and_has_one_claim():
+    wide = job("wide", parts=PARTS, priority=5)
+    victims = (running(job("a", pool="cpu")), running(job("b", pool="gpu")))
+    (evict,) = planned(wide, active=victims).decisions
+    claim = Claim(pool="cpu", amount=Demand(slots=2), since=NOW)
+    assert evict == Evict(beneficiary=wide, victims=victims, claim=claim)
+
+
+def test_nobody_is_evicted_where_one_pool_could_not_be_cleared():
+    wide = job("wide", parts=PARTS, priority=5)
+    kept = running(job("kept", pool="gpu", priority=9))
+    assert planned(wide, active=(kept, running(job("a")))).decisions == ()
+
+
+def test_it_is_evicted_whole_for_a_job_in_any_of_its_pools():
+    wide = running(job("wide", parts=PARTS))
+    high = job("high", pool="gpu", priority=5)
+    (evict,) = planned(high, active=(wide,)).decisions
+    assert evict.victims == (wide,)
+    assert evict.beneficiary == high
+
+
+def test_its_claim_holds_in_all_of_its_pools():
+    owed = Claim(pool="cpu", amount=Demand(slots=2), since=NOW - 1)
+    wide = replace(job("wide", parts=PARTS, priority=5), claim=owed)
+    others = (job("in-cpu", priority=1), job("in-gpu", pool="gpu", priority=1))
+    leaving = stopping(job("leaving", pool="gpu"))
+    assert planned(wide, *others, active=(leaving,)).decisions == ()
+    assert planned(wide, *others).decisions == (Start(job=wide, pool="cpu"),)
+
+
+def test_a_claim_that_cannot_come_is_given_up_once():
+    owed = Claim(pool="cpu", amount=Demand(slots=2), since=NOW - 1)
+    wide = replace(job("wide", parts=PARTS), claim=owed)
+    kept = running(job("kept", pool="gpu", priority=9))
+    assert planned(wide, active=(kept,)).decisions == (DropClaim(job=wide),)
+
+
+def test_its_line_is_its_own_and_as_many_heads_are_looked_at_as_could_run():
+    wide = job("wide", parts=PARTS)
+    alike = replace(wide, parts=(("cpu", Demand(slots=1)), ("gpu", Demand(slots=2))))
+    assert line_of(wide) != line_of(alike)
+    assert Line.parse(line_of(wide)) == Line.of(wide)
+    assert heads_needed([line_of(wide)], POOLS, []) == {line_of(wide): 2}
+
+
+def test_the_door_asks_for_each_part():
+    asked = Submission(
+        name="wide",
+        instance_type="",
+        demand=Demand(slots=3),
+        pools=("cpu", "gpu"),
+        parts=(("cpu", Demand(slots=1)), ("gpu", Demand(slots=2))),
+    )
+    with pytest.raises(NeverFits, match="the job needs 2 slots, more than any of its pools: gpu"):
+        admit(asked, POOLS, submitter="u", now=NOW)
+    with pytest.raises(InvalidRequest, match="no member of a group"):
+        admit(replace(asked, group="g"), POOLS, submitter="u", now=NOW)
+    fits = admit(replace(asked, parts=PARTS), POOLS, submitter="u", now=NOW)
+    assert (fits.parts, fits.pools, fits.demand) == (PARTS, ("cpu", "gpu"), Demand(slots=3))

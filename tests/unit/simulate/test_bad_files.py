@@ -1,0 +1,277 @@
+"""Whatever is wrong with a scenario or a trace is told with file, line, key and what would be
+right; and nothing in a file is ever ignored."""
+
+from __future__ import annotations
+
+import json
+import re
+from textwrap import dedent
+
+import pytest
+from click.testing import CliRunner
+
+from slotq.cli.main import cli
+from slotq.errors import ScenarioError
+from slotq.simulate import load
+from slotq.simulate.scenario import SECTIONS
+
+POOL = "pools: [{name: p, capacity: 4}]\n"
+GPUS = "pools: [{name: p, capacity: {slots: 4, gpus: 8}}]\n"
+JOB = "jobs: [{name: j, submit_at: 0}]\n"
+HEADER = "job,project,submit_s,runtime_s,slots\n"
+
+CASES = [
+    # the file as a whole
+    ("", 1, "", "a map of keys is needed, not nothing"),
+    ("[1]", 1, "", "a map of keys is needed, not a list"),
+    ("pools: [\n", 2, "", "not YAML"),
+    ("pools: {a: 1\n  b: 2}", 2, "", "not YAML"),
+    (POOL + "jobs: []\n---\na: 1", 3, "", "not YAML"),
+    (POOL + "jobs: []\njobs: []", 3, "jobs", "this key is there twice; it is in line 2 already"),
+    ("jobs: []", 1, "pools", "this key is needed"),
+    ("pools: []", 1, "pools", "at least one is needed"),
+    ("pools: {name: p}", 1, "pools", "a list is needed, not a map"),
+    ("pools: [p]", 1, "pools[0]", "a map of keys is needed, not 'p'"),
+    (POOL + "job: []", 2, "job", "did you mean 'jobs'? a scenario takes pools, projects"),
+    (POOL + "on: 1", 2, "on", "keys are text: put it in quotes"),
+    # keys
+    ("pools:\n  - name: p\n    capacity: 1\n    capcity: 1", 4, "pools[0].capcity", "'capacity'?"),
+    (POOL + "jobs: [{name: j, submit_at: 0, prio: 1}]", 2, "jobs[0].prio", "did you mean 'prior"),
+    ("pools: [{name: p, capacity: 1, changes: [{at: 1, capacty: 2}]}]", 1,
+     "pools[0].changes[0].capacty", "takes at, capacity, foreign, state"),
+    # kinds of values
+    ("pools: [{name: p, capacity: 0}]", 1, "pools[0].capacity", "from 1 to 1,000,000"),
+    ("pools: [{name: p, capacity: -1}]", 1, "pools[0].capacity", "is needed, not -1"),
+    ("pools: [{name: p, capacity: '2'}]", 1, "pools[0].capacity", "a whole number"),
+    ("pools: [{name: p, capacity: 2.5}]", 1, "pools[0].capacity", "is needed, not 2.5"),
+    ("pools: [{name: p, capacity: true}]", 1, "pools[0].capacity", "is needed, not True"),
+    ("pools: [{name: p, capacity: {gpus: 8}}]", 1, "pools[0].capacity", "slots are needed"),
+    ("pools:\n- name: p\n  capacity:\n    slots: 1\n    gpus: 0", 5, "pools[0].capacity.gpus",
+     "a whole number from 1"),
+    ("pools: [{name: p, capacity: {slots: 1, 5: 1}}]", 1, "5", "keys are text"),
+    ("pools: [{name: p, capacity: {? [a] : 1}}]", 1, "", "keys are text"),
+    ("pools: [{name: p, capacity: {slots: 1, '': 1}}]", 1, "pools[0].capacity", "names are needed"),
+    ("pools: [{name: p, capacity: {slots: 1, slots: 2}}]", 1, "slots", "there twice"),
+    ("pools: [{name: 5, capacity: 1}]", 1, "pools[0].name", "not 5; put it in quotes"),
+    ("pools: [{name: '', capacity: 1}]", 1, "pools[0].name", "a name is needed"),
+    ("pools: [{name: p, capacity: 1, stop_seconds: soon}]", 1, "pools[0].stop_seconds",
+     "a number of seconds is needed, not 'soon'"),
+    ("pools: [{name: p, capacity: 1, stop_seconds: -3}]", 1, "pools[0].stop_seconds", "at least 0"),
+    ("pools: [{name: p, capacity: 1, stop_seconds: .nan}]", 1, "pools[0].stop_seconds", "not nan"),
+    ("pools: [{name: p, capacity: 1, stop_seconds: .inf}]", 1, "pools[0].stop_seconds", "not inf"),
+    ("pools: [{name: p, capacity: 1, stop_seconds: 1e300}]", 1, "pools[0].stop_seconds", "seconds"),
+    ("pools: [{name: p, capacity: 1, stop_seconds: 2024-01-01}]", 1, "pools[0].stop_seconds",
+     "not 2024-01-01"),
+    ("pools: [{name: p, capacity: 1, stop_seconds: 2024-13-41}]", 0, "", "a value cannot be read"),
+    ("pools: [{name: p, capacity: 1, state: broken}]", 1, "pools[0].state",
+     "one of 'active', 'paused' or 'drained' is needed, not 'broken'"),
+    ("pools: [{name: p, capacity: 1, changes: [{at: 5}]}]", 1, "pools[0].changes[0]",
+     "a change needs capacity, foreign or state"),
+    ("pools: [{name: p, capacity: 1, changes: [{at: 5, capacity: {gpus: 1}}]}]", 1,
+     "pools[0].changes[0].capacity.gpus", "there is no resource 'gpus'; there are slots"),
+    ("pools: [{name: p, capacity: 1, foreign: {gpus: 1}}]", 1, "pools[0].foreign.gpus",
+     "there is no resource 'gpus'"),
+    (POOL + "until: end", 2, "until", "a number of seconds is needed, not 'end'"),
+    (POOL + "projects: [{name: a, over_quota: maybe}]", 2, "projects[0].over_quota",
+     "true or false is needed, not 'maybe'"),
+    (POOL + "projects: [{name: a, quota: lots}]", 2, "projects[0].quota", "a whole number"),
+    (POOL + "projects: [{name: a, quota: {p: -1}}]", 2, "projects[0].quota.p", "a whole number"),
+    (GPUS + "projects: [{name: a, quota: {p: {gpus: x}}}]", 2, "projects[0].quota.p.gpus",
+     "a whole number"),
+    # names
+    ("pools:\n- {name: p, capacity: 1}\n- {name: p, capacity: 2}", 3, "pools[1].name",
+     "'p' is there already, as pools[0]"),
+    (POOL + "projects: [{name: a}, {name: a}]", 2, "projects[1].name", "there already"),
+    (POOL + "departments: [{name: a}, {name: a}]", 2, "departments[1].name", "there already"),
+    (POOL + "classes: [{name: A, value: 1}, {name: A, value: 2}]", 2, "classes[1].name", "already"),
+    (POOL + "jobs:\n- {name: j, submit_at: 0}\n- {name: j, submit_at: 1}", 4, "jobs[1].name",
+     "there already"),
+    (POOL + "jobs: [{name: a_b, submit_at: 0}]", 2, "jobs[0].name", "no name that SageMaker takes"),
+    # what sections ask of each other
+    (POOL + "projects: [{name: a, department: d}]", 2, "projects[0].department",
+     "there is no department 'd'; there are none"),
+    (POOL + "projects: [{name: a}]\njobs: [{name: j, submit_at: 0, project: b}]", 3,
+     "jobs[0].project", "there is no project 'b'; there are a"),
+    (POOL + "classes: [{name: A, value: 1, demote_to: A}]", 2, "classes[0].demote_to",
+     "classes demote in a circle: A -> A"),
+    (POOL + "classes:\n- {name: A, value: 2, demote_to: B}\n- {name: B, value: 1, demote_to: A}",
+     3, "classes[0].demote_to", "in a circle: A -> B -> A"),
+    (POOL + "classes: [{name: A, value: 2, demote_to: B}]", 2, "classes[0].demote_to", "no class"),
+    (POOL + "classes: [{name: A, value: 2, demote_to: B}, {name: B, value: 2}]", 2,
+     "classes[0].demote_to", "'B' is no lower"),
+    (POOL + "jobs: [{name: j, submit_at: 0, priority: HIGH}]", 2, "jobs[0].priority",
+     "there is no class 'HIGH'"),
+    (POOL + "jobs: [{name: j, submit_at: 0, priority: 2.5}]", 2, "jobs[0].priority",
+     "the name of a class, or a whole number"),
+    (POOL + "jobs: [{name: j, submit_at: 0, pools: [p, q]}]", 2, "jobs[0].pools[1]",
+     "there is no pool 'q'; there are p"),
+    (POOL + "jobs: [{name: j, submit_at: 0, pools: [p, p]}]", 2, "jobs[0].pools[1]", "twice"),
+    (POOL + "jobs: [{name: j}]", 2, "jobs[0]", "needs either submit_at or running_since"),
+    (POOL + "jobs: [{name: j, submit_at: 0, running_since: 0}]", 2, "jobs[0]", "needs either"),
+    (POOL + "jobs: [{name: j, running_since: 0}]", 2, "jobs[0]", "its pool is needed"),
+    (POOL + "jobs: [{name: j, running_since: 5, pool: p}]", 2, "jobs[0].running_since",
+     "at most 0"),
+    (POOL + "jobs: [{name: j, submit_at: 0, pool: p}]", 2, "jobs[0].pool",
+     "pool belongs to running_since"),
+    (POOL + "jobs: [{name: j, submit_at: 0, slots: 0}]", 2, "jobs[0].slots", "from 1"),
+    (POOL + "jobs: [{name: j, submit_at: 0, slots: 1, demand: {slots: 1}}]", 2, "jobs[0].slots",
+     "slots is short for demand"),
+    (POOL + "jobs: [{name: j, submit_at: 0, demand: {gpus: 1}}]", 2, "jobs[0].demand",
+     "slots are needed"),
+    (POOL + "jobs:\n- {name: a, running_since: 0, pool: p, slots: 3}\n"
+     "- {name: b, running_since: 0, pool: p, slots: 2}", 4, "jobs[1].running_since",
+     "needs 2 slots, but pool 'p' has only 1 slots left for what runs at the start"),
+    (POOL + "projects: [{name: a, quota: {q: 1}}]", 2, "projects[0].quota.q",
+     "there is no pool or resource 'q'"),
+    (GPUS + "projects: [{name: a, quota: {p: 1, gpus: 1}}]", 2, "projects[0].quota",
+     "either all pools or all resources"),
+    (GPUS + "projects: [{name: a, quota: {p: {cpus: 1}}}]", 2, "projects[0].quota.p.cpus",
+     "there is no resource 'cpus'; there are gpus, slots"),
+    (POOL + "projects:\n- {name: a, quota: 1}\n- {name: b, limit: {p: 1}}", 4,
+     "projects[1].limit", "all of one kind: that of 'a' is over all pools together"),
+    (POOL + "projects:\n- {name: a, quota: {p: 1}}\n- {name: b, limit: 0}", 4,
+     "projects[1].limit", "that of 'a' is by pool"),
+    # groups and what comes after what
+    (POOL + JOB + "groups: [{name: g}]", 3, "groups[0].name", "no job is a member of 'g'"),
+    (POOL + "groups: [{name: g, mandatory: [x]}]\njobs: [{name: j, submit_at: 0, group: g}]", 2,
+     "groups[0].mandatory[0]", "'x' is no member; the members are j"),
+    (POOL + "groups: [{name: g, min_members: 2}]\njobs: [{name: j, submit_at: 0, group: g}]", 2,
+     "groups[0].min_members", "1 members, fewer than 2"),
+    (POOL + "jobs: [{name: j, submit_at: 0, group: g}]", 2, "jobs[0].group", "no group 'g'"),
+    (POOL + "jobs: [{name: j, submit_at: 0, after: [k]}]", 2, "jobs[0].after[0]", "no job 'k'"),
+    (POOL + "jobs:\n- {name: j, submit_at: 0, after: [k]}\n- {name: k, submit_at: 0, after: [j]}",
+     3, "jobs[0].after", "each would come after the next"),
+    # expectations
+    (POOL + JOB + "expect: [{states: {j: running}}]", 3, "expect[0].at", "this key is needed"),
+    (POOL + JOB + "expect: [{at: later}]", 3, "expect[0].at", "a number of seconds, or end"),
+    (POOL + JOB + "expect: [{at: 0, states: {k: running}}]", 3, "expect[0].states.k",
+     "there is no job 'k'; there are j"),
+    (POOL + JOB + "expect: [{at: 0, states: {j: runing}}]", 3, "expect[0].states.j",
+     "there is no state 'runing'"),
+    (POOL + JOB + "expect: [{at: 0, running_slots: {a: 1}}]", 3, "expect[0].running_slots.a",
+     "there is no project 'a'"),
+    (POOL + JOB + "until: 5\nexpect: [{at: 9}]", 4, "expect[0].at", "after until"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "line", "key", "message"), CASES)
+def test_it_is_told_where_and_what_would_be_right(tmp_path, text, line, key, message):
+    path = tmp_path / "s.yaml"
+    path.write_text(text)
+    with pytest.raises(ScenarioError) as refused:
+        load(path)
+    where = f"{path}:{line}: " if line else f"{path}: "
+    first = str(refused.value).splitlines()[0]
+    assert first.startswith(where + (f"{key}: " if key else "")), first
+    assert message in first
+
+
+def test_every_section_is_tried_with_a_key_that_it_does_not_have():
+    """A new section belongs into the table above, or here."""
+    for name, section in SECTIONS.items():
+        assert "sellotape" not in section.keys(), name  # noqa: SIM118
+
+
+@pytest.mark.parametrize("section", [name for name in SECTIONS if name != "pools"])
+def test_an_unknown_key_is_refused_in_every_section(tmp_path, section):
+    path = tmp_path / "s.yaml"
+    entry = "{sellotape: 1}" if section == "scheduler" else "[{sellotape: 1}]"
+    path.write_text(POOL + f"{section}: {entry}\n")
+    with pytest.raises(ScenarioError, match=r"sellotape: there is no such key"):
+        load(path)
+
+
+def test_all_faults_are_told_in_the_order_of_the_lines(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        dedent(
+            """\
+            pools: [{name: p, capacity: 1}]
+            until: -1
+            jobs:
+              - {name: a, submit_at: 0, slots: 0}
+              - {name: b, submit_at: x}
+            """
+        )
+    )
+    with pytest.raises(ScenarioError) as refused:
+        load(path)
+    lines = re.findall(r"s\.yaml:(\d+): ", str(refused.value))
+    assert lines == ["2", "4", "5"]
+
+
+def test_many_faults_are_cut(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text(POOL + "jobs:\n" + "- {name: j, submit_at: x}\n" * 100)
+    with pytest.raises(ScenarioError) as refused:
+        load(path)
+    told = str(refused.value).splitlines()
+    assert len(told) == 21
+    assert told[-1] == "and 80 more"
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(ScenarioError, match=r"none\.yaml: No such file or directory"):
+        load(tmp_path / "none.yaml")
+
+
+def test_a_file_that_is_not_text(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ScenarioError, match="not UTF-8"):
+        load(path)
+
+
+TRACES = [
+    ("", 1, "the columns must be job,project,submit_s,runtime_s,slots, not nothing"),
+    ("job,project,submit_s,runtime_s\n", 1, "the columns must be"),
+    ("job,project,submit_s,runtime_s,slots,gpus\n", 1, "the columns must be"),
+    (HEADER + "a,x,0,1\n", 2, "4 columns, but the first line names 5"),
+    (HEADER + "\na,x,soon,1,1\n", 3, "submit_s: a number of seconds is needed, not 'soon'"),
+    (HEADER + "a,x,0,,1\n", 2, "runtime_s: a number of seconds is needed, not ''"),
+    (HEADER + "a,x,0,nan,1\n", 2, "runtime_s: a number of seconds is needed, not 'nan'"),
+    (HEADER + "a,x,0,1,1.5\n", 2, "slots: a whole number is needed, not '1.5'"),
+    (HEADER + "a,x,0,-1,1\n", 2, "runtime_s: a duration is at least 0 seconds"),
+    (HEADER + "a,x,0,1,0\n", 2, "slots: a whole number from 1"),
+    (HEADER + "a b,x,0,1,1\n", 2, "job: 'a b' is no name that SageMaker takes"),
+    (HEADER + "a,x,0,1,1\na,x,0,1,1\n", 3, "job: 'a' is there already, as jobs[1]"),
+    (HEADER + "own,x,0,1,1\n", 2, "job: 'own' is there already, as jobs[0]"),
+    (HEADER + "a,x,0,1,1\nb,y,0,1,1\n", 3, "project: there is no project 'y'; there are x"),
+    (HEADER + 'a,x,0,1,"1\n', 2, "not CSV"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "message"), TRACES)
+def test_a_fault_in_a_trace_is_told_with_its_own_line_and_column(tmp_path, text, line, message):
+    world, trace = tmp_path / "w.yaml", tmp_path / "t.csv"
+    world.write_text(
+        POOL + "projects: [{name: x}]\njobs: [{name: own, submit_at: 0, project: x}]\n"
+    )
+    trace.write_text(text)
+    with pytest.raises(ScenarioError) as refused:
+        load(world, trace)
+    assert str(refused.value).startswith(f"{trace}:{line}: {message}"), refused.value
+
+
+def test_a_fault_of_the_world_is_told_with_the_worlds_line(tmp_path):
+    world, trace = tmp_path / "w.yaml", tmp_path / "t.csv"
+    world.write_text(POOL + "jobs:\n  - {name: own, submit_at: 0}\n  - {name: two}\n")
+    trace.write_text(HEADER + "a,,0,1,1\n")
+    with pytest.raises(ScenarioError) as refused:
+        load(world, trace)
+    assert str(refused.value).startswith(f"{world}:4: jobs[1]: job 'two' needs either")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_exit_code_says_that_a_file_is_wrong(tmp_path, as_json):
+    path = tmp_path / "s.yaml"
+    path.write_text("pools: []")
+    words = [*(["--json"] if as_json else []), "simulate", str(path)]
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 2
+    if as_json:
+        told = json.loads(result.stderr)
+        assert told["code"] == "scenario_error"
+        assert told["message"] == f"{path}:1: pools: at least one is needed"
+    else:
+        assert result.stderr == f"slotq: {path}:1: pools: at least one is needed\n"

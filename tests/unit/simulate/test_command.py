@@ -1,0 +1,112 @@
+"""`slotq simulate`: what it prints, its JSON and its exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from slotq.cli.main import cli
+
+WORLD = """\
+pools: [{name: p, capacity: 1, stop_seconds: 5}]
+jobs:
+  - {name: low, submit_at: 0, runtime: 50}
+  - {name: high, submit_at: 10, priority: 1, runtime: 20}
+"""
+RIGHT = "expect: [{at: 12, states: {low: stopping, high: pending}, evictions: {low: 1}}]\n"
+WRONG = "expect: [{at: 12, states: {low: running}, started: {low: [0, 15], high: []}}]\n"
+
+
+@pytest.fixture
+def slotq(tmp_path):
+    def run(text: str, *options: str, before: tuple[str, ...] = ()):
+        path = tmp_path / "s.yaml"
+        path.write_text(text)
+        return CliRunner().invoke(cli, [*before, "simulate", str(path), *options])
+
+    return run
+
+
+def test_what_happens_and_the_figures(slotq):
+    result = slotq(WORLD)
+    assert result.exit_code == 0
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert ["10", "evict", "low", "p", "evicted", "for", "high"] in lines
+    assert "2 jobs, 70 s: utilisation 100.0%" in result.stdout
+
+
+def test_what_is_expected_and_holds(slotq):
+    result = slotq(WORLD + RIGHT, "--check", "--live")
+    assert result.exit_code == 0
+    assert "all 3 expectations hold" in result.stdout
+    assert "the queue itself does the same" in result.stdout
+    assert result.stderr == ""
+
+
+def test_what_does_not_hold_is_shown_side_by_side(slotq):
+    result = slotq(WORLD + WRONG, "--check")
+    assert result.exit_code == 1
+    head, *rest = result.stderr.splitlines()
+    assert head.endswith("s.yaml: 2 of 3 expectations do not hold")
+    assert rest == [
+        "at 12 s, state of low:",
+        "  expected  running",
+        "  seen      stopping",
+        "at 12 s, started of low:",
+        "  expected  [0, 15]",
+        "  seen      [0]",
+    ]
+
+
+def test_a_check_of_nothing_says_so(slotq):
+    assert "there is nothing to check" in slotq(WORLD, "--check").stdout
+
+
+def test_without_check_expectations_do_not_count(slotq):
+    assert slotq(WORLD + WRONG).exit_code == 0
+
+
+@pytest.mark.parametrize("before", [(), ("--json",)], ids=["after", "before"])
+def test_json(slotq, before):
+    result = slotq(WORLD, *([] if before else ["--json"]), before=before)
+    answer = json.loads(result.stdout)
+    assert set(answer) == {"events", "jobs", "metrics"}
+    assert answer["events"][2:4] == [
+        {"t": 10.0, "event": "submit", "job": "high", "pool": None, "reason": ""},
+        {"t": 10.0, "event": "evict", "job": "low", "pool": "p", "reason": "evicted for high"},
+    ]
+    assert answer["jobs"]["low"]["started"] == [0.0, 35.0]
+    assert answer["jobs"]["low"]["evictions"] == 1
+    assert set(answer["metrics"]) == {
+        "utilisation",
+        "wait_mean",
+        "wait_p95",
+        "evictions",
+        "slot_seconds_lost",
+        "by_project",
+        "by_priority",
+    }
+
+
+def test_json_of_a_check(slotq):
+    result = slotq(WORLD + WRONG, "--check", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["differences"] == [
+        {"at": 12.0, "what": "state", "of": "low", "expected": "running", "seen": "stopping"},
+        {"at": 12.0, "what": "started", "of": "low", "expected": [0.0, 15.0], "seen": [0.0]},
+    ]
+    assert json.loads(slotq(WORLD + RIGHT, "--check", "--json").stdout)["differences"] == []
+
+
+def test_many_events_are_cut_for_people_and_whole_for_programs(slotq):
+    jobs = "".join(f"  - {{name: j{n}, submit_at: 0, runtime: 1}}\n" for n in range(100))
+    text = "pools: [{name: p, capacity: 1}]\njobs:\n" + jobs
+    assert "and 100 more events" in slotq(text).stdout
+    assert len(json.loads(slotq(text, "--json").stdout)["events"]) == 300
+
+
+def test_figures_by_project(slotq):
+    result = slotq(WORLD + "projects: [{name: nlp}]\n")
+    assert any(line.split()[:2] == ["default", "2"] for line in result.stdout.splitlines())
