@@ -29,8 +29,11 @@ from tests.contract.worlds import (
     completing,
     evicted,
     evicting,
+    freeing,
+    giving_up,
     running,
     starting,
+    trying_later,
 )
 
 RECORDS = ("ATTEMPT#", "NAME", "REQUEST", "CHANGE#", "REVISION")
@@ -57,6 +60,7 @@ def a_step(chance: random.Random) -> Any:
             priority=chance.randint(0, 2),
             entry_time=NOW + chance.randint(0, 3),
             pools=chance.choice([("p5",), ("p4", "p5")]),
+            after=chance.choice([(), (), (), ("job0",)]),
         )
     moves = [
         (chance.random(), chance.random(), chance.choice(["p5", "p5", "p4"]))
@@ -70,9 +74,12 @@ def changes_for(job: Job, pool: str) -> list[Change]:
     if job.state is S.BACKOFF:
         back = replace(job, state=S.PREEMPTED, not_before=None)
         return [Change(before=job, after=back), cancelling(job)]
+    if job.after and not job.terminal:
+        return [freeing(job), freeing(job), cancelling(job)]
     if job.waits:
         starts = [starting(job, pool)] * 4
-        return [*starts, claiming(job, pool), claiming(job, pool), cancelling(job)]
+        in_vain = [trying_later(job, NOW + job.entry_time % 5), giving_up(job)]
+        return [*starts, claiming(job, pool), claiming(job, pool), *in_vain, cancelling(job)]
     if not job.active:
         return [Change(before=replace(job, version=job.version - 1), after=job)]
     ends = [completing(job), evicted(job), backing_off(job, NOW + job.entry_time % 7)]

@@ -270,3 +270,29 @@ def test_mending_keeps_a_line_that_is_there(dynamo: DynamoStore, items: Table) -
     list(dynamo.inspect(mend=True))
     assert dynamo.load(NOW).snapshot.waiting == (job,)
     assert items.get(line_key(line_of(job)))["touched"] == number(NOW)
+
+
+def test_what_there_is_not_the_time_for_is_said_and_is_no_fault(
+    dynamo: DynamoStore, items: Table
+) -> None:
+    """The time is over after so many looks at the clock."""
+    a_queue(dynamo, a_pool("p5", 3))
+    for n in range(6):
+        runs(dynamo, f"run{n}") if n < 3 else waits(dynamo, f"wait{n}")
+    for looks in (0, 4, 9, 40):
+        left = iter(range(looks, -1000, -1))
+        found = list(dynamo.inspect(mend=True, time_left=partial(next, left)))
+        assert [each.kind for each in found] == ["unfinished"], looks
+        assert "items were read" in found[0].text
+    assert list(dynamo.inspect(time_left=lambda: 1)) == []
+
+
+def test_what_is_wrong_in_the_part_that_was_looked_at_is_mended(
+    dynamo: DynamoStore, items: Table
+) -> None:
+    a_queue(dynamo, a_pool("p5", 3))
+    runs(dynamo, "job1")
+    items.change(by_hand.ledger("p5"), free_slots=number(1))
+    left = iter([100] + [60] * 200)
+    found = list(dynamo.inspect(mend=True, time_left=lambda: next(left)))
+    assert [(each.kind, each.mended) for each in found] == [("ledger", True)]

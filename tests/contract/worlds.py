@@ -102,6 +102,21 @@ def backing_off(job: Job, until: int) -> Change:
     return ending(job, S.BACKOFF, AttemptOutcome.NO_CAPACITY, not_before=until)
 
 
+def trying_later(job: Job, until: int) -> Change:
+    """An attempt to start it was in vain."""
+    after = move(job, S.BACKOFF, at=NOW + 4, not_before=until, schedule_attempts=1)
+    return Change(before=job, after=after)
+
+
+def giving_up(job: Job) -> Change:
+    return Change(before=job, after=move(job, S.FAILED, at=NOW + 4, cause="cannot_schedule"))
+
+
+def freeing(job: Job) -> Change:
+    """What it came after has completed."""
+    return Change(before=job, after=replace(job, after=()))
+
+
 def cancelling(job: Job) -> Change:
     return Change(before=job, after=move(job, S.CANCELLED, at=NOW + 5))
 

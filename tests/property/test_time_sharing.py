@@ -38,6 +38,7 @@ def worlds(draw: st.DrawFn, *, slices: bool = True, timers: bool = True) -> Scen
             "capacity": draw(st.integers(1, 4)),
             "stop_seconds": draw(st.sampled_from([0, 3])),
             "time_slice": draw(st.sampled_from([None, 20, 35])) if slices else None,
+            "consolidate": draw(st.sampled_from([False, False, True])),
             "min_runtime": draw(st.sampled_from([0, 0, 25])) if timers else 0,
             "reserve_after": draw(st.sampled_from([None, None, 0, 30])) if timers else None,
         }

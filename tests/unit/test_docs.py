@@ -19,6 +19,8 @@ from slotq.simulate.metrics import Figures, Metrics
 from slotq.simulate.report import differences
 from slotq.simulate.scenario import SECTIONS
 from slotq.simulate.sections import ChangeSpec
+from slotq_core.lifecycle import TRANSITIONS
+from tests.faults.mutants import MUTANTS
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -167,3 +169,40 @@ def test_links_lead_to_files(page):
 def test_the_readme_opens_with_the_two_commands():
     opening = (ROOT / "README.md").read_text()[:1000]
     assert opening.index("make demo") < opening.index("make test")
+
+
+PROTOCOL = (ROOT / "docs" / "protocol.md").read_text()
+
+
+def test_the_diagram_of_the_states_is_the_lifecycle():
+    (diagram,) = [body for kind, body in BLOCK.findall(PROTOCOL) if kind == "mermaid"]
+    groups = {name: body.split() for name, body in re.findall(r"state (\w+) \{([^}]*)\}", diagram)}
+    drawn = {
+        (before, after)
+        for left, right in re.findall(r"(\S+) --> (\w+)", diagram)
+        for before in groups.get(left, [left])
+        for after in groups.get(right, [right])
+    }
+    legal = {(before.value, after.value) for before in TRANSITIONS for after in TRANSITIONS[before]}
+    assert drawn == legal | {("[*]", "pending")}
+
+
+def test_what_the_protocol_page_names_is_there():
+    files = {path.name for path in ROOT.rglob("*.py") if ".venv" not in path.parts}
+    assert set(re.findall(r"`(\w+\.py)`", PROTOCOL)) <= files
+    rows = PROTOCOL.partition("## Why each promise holds")[2].partition("## Bad days")[0]
+    last = [line.split("|")[4] for line in rows.splitlines() if re.match(r"\| \d", line)]
+    assert len(last) == 10
+    named = {name for cell in last for name in re.findall(r"`([^`]+)`", cell)}
+    assert {name for name in named if not name.endswith(".py")} <= {each.name for each in MUTANTS}
+
+
+def test_the_metrics_of_bad_days_are_counted_somewhere():
+    handler = (ROOT / "functions" / "queue_manager" / "app.py").read_text()
+    days = PROTOCOL.partition("## Bad days")[2]
+    named = {
+        word
+        for part in re.findall(r"metrics? ((?:`\w+`(?:, )?)+)", days)
+        for word in re.findall(r"\w+", part)
+    }
+    assert named == set(re.findall(r'count\("(\w+)"', handler)) - {"PoolsRefused"}

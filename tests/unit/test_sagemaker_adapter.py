@@ -354,7 +354,7 @@ def test_pending_for_too_long_is_no_capacity() -> None:
     seen = world.training.describe("job1")
     assert (seen.phase, seen.verdict, seen.at) == (Phase.FAILED, Verdict.BACK_OFF, 7_200_000)
     assert "maximum pending time" in seen.message
-    told = observation_of(world.events[-1]["detail"], at=0)
+    told = observation_of(world.events[-1]["detail"], at=7_200_000)
     assert replace(told, token=None) == seen
     assert world.training.describe("job2").phase is Phase.STOPPED
 

@@ -198,10 +198,10 @@ def test_by_project_and_by_priority():
         projects=[{"name": "idle"}, {"name": "b"}, {"name": "a"}],
         classes=[{"name": "HIGH", "value": 30}],
         jobs=[
-            job("a1", project="a", runtime=10),
+            job("a1", project="a", runtime=10, priority=0),
             job("b1", 1, project="b", runtime=10, priority="HIGH"),
             job("b2", 1, project="b", runtime=10, priority=30),
-            job("none", 1, runtime=10),
+            job("none", 1, runtime=10, priority=0),
         ],
     )
     assert list(found.by_project) == ["idle", "b", "a", "default"]

@@ -53,6 +53,9 @@ DOCTOR_BUDGET = 15_000
 """How long a look at SageMaker may take while somebody waits for it (ms): API Gateway gives up
 after 29 s."""
 
+DOCTOR_ENDS = 24_000
+"""When the look at the table ends, counted from the doctor's beginning (ms)."""
+
 JOBS_PER_COMMIT = 20
 """A transaction has at most 100 actions, and a job costs up to four. A large eviction takes
 several; its claim goes with the first, so that the rest is owed even if we die in between."""
@@ -212,12 +215,14 @@ class QueueManager:
 
     def doctor(self, *, fix: bool = False) -> list[Finding]:
         """Everything that disagrees with itself or with SageMaker, mended where `fix` says so.
-        Reads everything: for people."""
+        Reads everything: for people; what there is not the time for is said."""
+        began = self._clock.now()
         try:
-            found = self._reconciler.reconcile(mend=fix, until=self._clock.now() + DOCTOR_BUDGET)
+            found = self._reconciler.reconcile(mend=fix, until=began + DOCTOR_BUDGET)
         except Unavailable as error:
             found = [Finding(kind="unavailable", subject="SageMaker", text=str(error))]
-        found += self._store.inspect(mend=fix)
+        until = began + DOCTOR_ENDS
+        found += self._store.inspect(mend=fix, time_left=lambda: until - self._clock.now())
         if fix and found:
             self._wake()
         return found

@@ -6,7 +6,7 @@ real store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -154,9 +154,13 @@ class Store(Protocol):
         """Mend it from the job's own item where that is whole; else put it out of the way, where
         people find it, and keep counting the slots that it may hold."""
 
-    def inspect(self, *, mend: bool = False) -> Iterable[Finding]:
+    def inspect(
+        self, *, mend: bool = False, time_left: Callable[[], int] = lambda: 1
+    ) -> Iterable[Finding]:
         """Everything kept that disagrees with itself: ledgers with what is active, copies with
-        their jobs, lines that lack. Reads everything: for people."""
+        their jobs, lines that lack. Reads everything: for people. Where `time_left` (ms) does not
+        suffice, it ends with an `unfinished` finding: what it has found stands, and there may be
+        more."""
 
     def submit(self, job: Job, request: Request) -> Job:
         """Keep a new job and its request: all of it or nothing. Returns it with its version.

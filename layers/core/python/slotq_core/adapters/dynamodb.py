@@ -8,7 +8,7 @@ so the same commit again is refused (Conflict), and whoever loads again finds wh
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -121,8 +121,10 @@ class DynamoStore:
     def quarantine(self, poison: Poison) -> None:
         self._quarantine.take(poison)
 
-    def inspect(self, *, mend: bool = False) -> Iterator[Finding]:
-        return self._inspection.run(mend=mend)
+    def inspect(
+        self, *, mend: bool = False, time_left: Callable[[], int] = lambda: 1
+    ) -> Iterator[Finding]:
+        return self._inspection.run(mend=mend, time_left=time_left)
 
     def submit(self, job: Job, request: Request) -> Job:
         kept = replace(job, version=1)

@@ -4,14 +4,15 @@ each says whether it is: what changes meanwhile is not taken for a fault.
 Kinds of findings: `unreadable` (an item that cannot be understood), `copy` (of a job: missing, left
 over, not as the job is), `held` (slots kept for a job that cannot be understood), `put_aside` (what
 quarantine moved away), `line` (a job waits in a line that no pass looks at), `name` (a training job
-that leads to no job), `history` (an ended job that never goes, or a living one's record that would)
-and `ledger` (what a pool's ledger says, against who is there).
+that leads to no job), `history` (an ended job that never goes, or a living one's record that
+would), `ledger` (what a pool's ledger says, against who is there) and `unfinished` (there was not
+the time to look at everything).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -54,8 +55,10 @@ class _Seen:
     pools: set[str] = field(default_factory=set)
     definitions: list[Item] = field(default_factory=list)
     aside: list[Item] = field(default_factory=list)
+    count: int = 0
 
     def take(self, item: Item) -> None:
+        self.count += 1
         pk, sk = key_of(item)
         kind, _, name = pk.partition("#")
         match kind:
@@ -87,22 +90,45 @@ class Inspection:
         self._quarantine = quarantine
         self._keeps = history
 
-    def run(self, *, mend: bool) -> Iterator[Finding]:
-        """Each is judged by what was mended before it: copies by their jobs, ledgers by both."""
-        seen = _Seen()
+    def run(self, *, mend: bool, time_left: Callable[[], int]) -> Iterator[Finding]:
+        """Each is judged by what was mended before it: copies by their jobs, ledgers by both.
+
+        Half of the time at most goes into the Scan. What one that was broken off has not shown is
+        no fault: whatever seems to be wrong is looked at again on its own before it counts.
+        """
+        seen, whole = self._scan(time_left)
+        for findings in self._judge(seen, whole=whole, mend=mend):
+            yield from findings
+            if time_left() <= 0:
+                whole = False
+                break
+        if not whole:
+            text = f"not all was looked at in the time there is: {seen.count} items were read"
+            yield Finding(kind="unfinished", subject="the table", text=text)
+
+    def _scan(self, time_left: Callable[[], int]) -> tuple[_Seen, bool]:
+        """What the Scan brought, and whether that is everything."""
+        seen, enough = _Seen(), time_left() / 2
         for item in self._calls.scan(expressions.all_but_requests()):
+            if time_left() < enough:
+                return seen, False
             seen.take(item)
-        yield from self._definitions(seen, mend=mend)
+        return seen, True
+
+    def _judge(self, seen: _Seen, *, whole: bool, mend: bool) -> Iterator[Iterable[Finding]]:
+        """The findings, in parts that take little time each."""
+        yield self._definitions(seen, mend=mend)
         for name in sorted({*seen.jobs, *seen.copies}):
             if _suspicious(name, seen):
-                yield from self._quarantine.copies.check(name, seen.copies[name], mend=mend)
-        yield from self._put_aside(seen, mend=mend)
-        yield from self._lines(seen, mend=mend)
-        yield from self._names(seen, mend=mend)
-        yield from self._unmarked(seen, mend=mend)
-        yield from self._marked(seen, mend=mend)
+                yield self._quarantine.copies.check(name, seen.copies[name], mend=mend)
+        yield self._put_aside(seen, mend=mend)
+        if whole:  # Else every job would seem to lack what was not shown.
+            yield self._lines(seen, mend=mend)
+            yield self._names(seen, mend=mend)
+        yield self._unmarked(seen, mend=mend)
+        yield self._marked(seen, mend=mend)
         for pool in sorted(seen.pools):
-            yield from self._quarantine.ledgers.check(pool, mend=mend)
+            yield self._quarantine.ledgers.check(pool, mend=mend)
 
     def _definitions(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
         for item in seen.definitions:

@@ -30,7 +30,7 @@ from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.parallel import wanting
 from slotq_core.policy.shares import Sharer, divide
 from slotq_core.policy.stakes import Stake
-from slotq_core.policy.users import Counted, UserBooks
+from slotq_core.policy.users import Counted, Place, UserBooks
 
 NOTHING = Demand()
 INFINITE = float("inf")
@@ -136,7 +136,7 @@ class Account:
         return max(parts, default=0.0)
 
 
-Mark = tuple[int, dict[str, Counted]]
+Mark = tuple[int, dict[Place, Counted]]
 
 Chain = tuple[Account, ...]
 """A project's account and then its department's, where it has one. Empty: no projects at all."""
@@ -193,7 +193,7 @@ class Accounts:
         self._move(job, pool, job.demand)
 
     def give_back(self, job: Job, pool: str) -> None:
-        self.users.give_back(job)
+        self.users.give_back(job, pool)
         self._move(job, pool, NOTHING - job.demand)
 
     def may_give(self, mine: Chain, pool: str) -> AbstractSet[str]:
@@ -257,11 +257,20 @@ class Accounts:
         self.take(job, job.claim.pool)
 
     def may_move(self, job: Job, pool: str) -> bool:
-        """Whether what it holds may count there. Where everything counts together it does now."""
+        """Whether what it holds may count there. Where everything counts together it does now, but
+        for its user, whose limits are by pool."""
         assert job.attempt is not None
         if self._scope.get(pool) == self._scope.get(job.attempt.pool):
-            return True
+            return self.users.admits_in(job, pool) is not None
         return self.limits_allow(job, pool) and self.quotas_allow(job, pool)
+
+    def bound_by(self, job: Job, pool: str) -> set[str]:
+        """Those whose limits it comes to count in by a move there."""
+        assert job.attempt is not None
+        bound = {f"user {job.submitter}"} if self.users.limited(job.submitter, pool) else set()
+        if self._scope.get(pool) != self._scope.get(job.attempt.pool):
+            bound |= {account.key for account in self.of(job, pool) if account.limit}
+        return bound
 
     def _stop(self, job: Job, pool: str) -> None:
         """It counts in the limits until it has ended; but what moves within one account, once."""

@@ -12,9 +12,9 @@ from math import inf
 
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
 from slotq_core.model import AUTO, AUTO_VALUE, Demand, Group, Job, JobState, Pool, Submission
+from slotq_core.policy.assign import assign
 from slotq_core.policy.dependencies import still_to_come
 from slotq_core.policy.gang import Gang
-from slotq_core.policy.together import assign
 from slotq_core.policy.users import Rights
 
 MAX_POOLS_PER_JOB = 16

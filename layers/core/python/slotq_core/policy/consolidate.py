@@ -6,7 +6,7 @@ the other pool from that moment on, so it surely starts there; nothing but a job
 moves it again. Each move thus ends with one job more that has its slots, and so none goes round.
 
 Of whatever project and rank: it costs a job what it has not saved, but never its place. A gang
-stays where it is, and so does what was given its slots in this plan.
+stays where it is, and so does what has its slots but does not run yet.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from slotq_core.model import Claim, Demand, Job
+from slotq_core.model import Claim, Demand, Job, JobState
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.fit import Entitled, PoolRoom
 from slotq_core.policy.order import is_fellow
@@ -58,7 +58,10 @@ class Consolidation:
         """On the working sheets: who moves, and the claim that each has from now on."""
         moved = []
         for job, room in moves.to:
-            claim = Claim(pool=room.pool.name, amount=job.demand, since=now, moved=True)
+            its = (job.admitted_class or job.priority_class) if job.auto else ""
+            claim = Claim(
+                pool=room.pool.name, amount=job.demand, since=now, moved=True, priority_class=its
+            )
             claimant = replace(job, claim=claim)
             moves.room.evict(job)
             room.take_in(claimant)
@@ -79,6 +82,7 @@ class Consolidation:
     def _movable(self, job: Job, room: PoolRoom, target: dict[str, str]) -> Iterator[Stake]:
         """Those that find room elsewhere besides all that came before. `target`: where."""
         left: dict[str, Demand] = {}
+        bound: set[tuple[str, str]] = set()
         for stake in self._candidates(job, room):
             moving = stake.jobs[0]
             for name in moving.pools:
@@ -86,7 +90,9 @@ class Consolidation:
                 if other is None or other is room or not self._takes_in(moving, other):
                     continue
                 there = left.setdefault(name, other.room_for_moves())
-                if moving.demand.within(there):
+                limits = {(each, name) for each in self.accounts.bound_by(moving, name)}
+                if moving.demand.within(there) and not limits & bound:
+                    bound |= limits  # Of each limit, one job comes to count in it at a time.
                     left[name] = there - moving.demand
                     target[moving.name] = name
                     yield stake
@@ -97,7 +103,8 @@ class Consolidation:
         stakes = [stake for project in room.may_give() for stake in room.candidates(project)]
         for stake in sorted(stakes, key=attrgetter("order")):
             moving = stake.jobs[0]
-            if moving.attempt and not stake.gang and not is_fellow(job, moving):
+            runs = moving.state is JobState.RUNNING
+            if runs and not stake.gang and not is_fellow(job, moving):
                 yield stake
 
     def _takes_in(self, moving: Job, other: PoolRoom) -> bool:

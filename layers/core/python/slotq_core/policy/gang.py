@@ -8,12 +8,12 @@ minimum, cancelled ones do not; members left out at the start may join while the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slotq_core.model import Demand, Group, Job, JobState, Snapshot, StopCause
 from slotq_core.policy.order import position, rank
-from slotq_core.policy.plan import LeaveOut, RollBack
+from slotq_core.policy.plan import Decision, LeaveOut, RollBack, Start, StartGang
 
 LEFT_OUT = "left_out"
 
@@ -104,6 +104,23 @@ class Gang:
         total = sum((job.demand for job in jobs), Demand())
         claim = next((job.claim for job in jobs if job.claim), None)
         return replace(jobs[0], demand=total, claim=claim)
+
+
+def starts_together(decisions: Iterable[Decision], gangs: Mapping[str, Gang]) -> Iterator[Decision]:
+    """The starts of a gang's members as one decision, in the place of the first."""
+    starts: dict[str, list[Start]] = {}
+    ordered: list[Decision | str] = []
+    for decision in decisions:
+        group = decision.job.group if isinstance(decision, Start) else ""
+        if not isinstance(decision, Start) or group not in gangs or gangs[group].runs:
+            ordered.append(decision)
+        elif group in starts:
+            starts[group].append(decision)
+        else:
+            starts[group] = [decision]
+            ordered.append(group)
+    for each in ordered:
+        yield StartGang(group=each, starts=tuple(starts[each])) if isinstance(each, str) else each
 
 
 def gangs(snapshot: Snapshot) -> dict[str, Gang]:

@@ -99,9 +99,10 @@ class Line(NamedTuple):
 
 def by_user(snapshot: Snapshot) -> bool:
     """Whether lines tell users apart: where user limits or time slices exist, and where a project
-    may reclaim, for a user's job is never interrupted for another of the same user and rank."""
-    sliced = any(pool.time_slice is not None for pool in snapshot.pools)
-    return bool(snapshot.users) or sliced or len(snapshot.projects) > 1
+    may reclaim or a pool consolidates, for a user's job is never interrupted for another of the
+    same user and rank."""
+    apart = any(pool.time_slice is not None or pool.consolidate for pool in snapshot.pools)
+    return apart or bool(snapshot.users) or len(snapshot.projects) > 1
 
 
 def line_of(job: Job, *, by_user: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""Step 3e, turns: past its pool's time slice a running job yields (DESIGN 5.3).
+"""Step 3f, turns: past its pool's time slice a running job yields (DESIGN 5.3).
 
 "Past it a running job yields, in that pool and project, to an equal-rank job of another user who
 holds fewer slots of that rank there. The user whose job yielded counts, for all that user's waiting

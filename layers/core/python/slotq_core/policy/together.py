@@ -5,158 +5,131 @@ Each step is tried on the working sheets themselves and taken back where too few
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
 
 from slotq_core.model import Demand, Job
+from slotq_core.policy.assign import assign
+from slotq_core.policy.blocked import gang_blocked
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.gang import Gang
-from slotq_core.policy.plan import Decision, Start, StartGang
+from slotq_core.policy.plan import Evict
+from slotq_core.policy.walk import Walk
 
 Step = Callable[[Job, Sequence[PoolRoom]], bool]
 """Tries to give one member its slots in one of these rooms."""
 
-
-class Turn(Protocol):
-    """What a gang's turn asks of the walk. Each step says whether it served the member."""
-
-    def mark(self) -> Any: ...
-    def back_to(self, mark: Any) -> None: ...
-    def start_member(self, job: Job, rooms: Sequence[PoolRoom]) -> bool: ...
-    def hold_member(self, job: Job, rooms: Sequence[PoolRoom]) -> bool: ...
-    def reclaim_member(self, job: Job, rooms: Sequence[PoolRoom]) -> bool: ...
-    def preempt_member(self, job: Job, rooms: Sequence[PoolRoom]) -> bool: ...
-    def room_now(self, job: Job, room: PoolRoom) -> Demand: ...
-    def room_soon(self, job: Job, room: PoolRoom) -> Demand: ...
+Left = Callable[[Job, PoolRoom], Demand]
+"""What is left for a member in a room."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Together:
     """A gang's members, in the order in which they are served, and the rooms that each may use."""
 
-    walk: Turn
-    gang: Gang
-    jobs: Sequence[Job]
-    rooms: Mapping[str, Sequence[PoolRoom]]
+    def __init__(self, *, walk: Walk, gang: Gang) -> None:
+        self._walk, self._gang = walk, gang
+        self._jobs = gang.standing()
+        self._rooms = {
+            job.name: [
+                room for room in walk.rooms_of(job) if not room.unwell and not room.closed_to(job)
+            ]
+            for job in self._jobs
+        }
 
-    def start(self) -> list[str]:
-        """As many as fit now, where they are enough: their names, else none."""
-        return self._whole(self.walk.start_member, self.walk.room_now, all_that_fit=True)
+    def take_turn(self) -> bool:
+        """False: it is blocked, all of it."""
+        for job in self._jobs:
+            self._walk.take_its_claim(job)
+        if self._start_or_wait():
+            return True
+        before = self._walk.mark()
+        served = self._whole(self._reclaim) or self._whole(self._preempt)
+        if served and self._evict_for(served):
+            return True
+        if served:  # It takes only what others were given in this plan: they never had it.
+            taken_back = self._walk.taken_back
+            self._walk.back_to(before)
+            for victim, pool in taken_back:
+                self._walk.take_back(victim, pool)
+            if self._start_or_wait():
+                return True
+        return gang_blocked(self._walk, self._gang, self._jobs)
 
-    def wait_for_coming(self) -> list[str]:
-        return self._whole(self.walk.hold_member, self.walk.room_soon)
+    def _start_or_wait(self) -> bool:
+        """As many as fit start at once; or else enough of it wait for slots that come free."""
+        return bool(self._whole(self._start, only_free=True) or self._whole(self._hold))
 
-    def reclaim(self) -> list[str]:
-        return self._whole(self.walk.reclaim_member, self.walk.room_soon)
+    def _evict_for(self, served: Sequence[str]) -> bool:
+        """One decision of what its members evict, with a claim for each. False: nobody who really
+        runs is evicted."""
+        walk = self._walk
+        decided = (walk.decisions.get(name) for name in served)
+        evictions = [each for each in decided if isinstance(each, Evict)]
+        if not evictions:
+            return False
+        for each in evictions:
+            del walk.decisions[each.beneficiary.name]
+        first, *rest = [(walk.waiting[name], walk.claim_of(name)) for name in served]
+        walk.decisions[first[0].name] = Evict(
+            beneficiary=first[0],
+            claim=first[1],
+            victims=tuple(victim for each in evictions for victim in each.victims),
+            along=tuple(rest),
+        )
+        return True
 
-    def preempt(self) -> list[str]:
-        return self._whole(self.walk.preempt_member, self.walk.room_soon)
-
-    def _whole(
-        self, step: Step, room_of: Callable[[Job, PoolRoom], Demand], *, all_that_fit: bool = False
-    ) -> list[str]:
-        for pools in self.gang.allowed_pools():
-            mark = self.walk.mark()
-            served: list[str] = []
+    def _whole(self, step: Step, *, only_free: bool = False) -> list[str]:
+        """Whom the step served, where they are enough of it: of those who start at once all that
+        fit, else no more than have to be. Else nobody, and nothing has changed."""
+        for pools in self._gang.allowed_pools():
+            mark = self._walk.mark()
             rooms = {
-                job.name: [room for room in self.rooms[job.name] if room.pool.name in pools]
-                for job in self.jobs
+                name: [room for room in usable if room.pool.name in pools]
+                for name, usable in self._rooms.items()
             }
-            target = assign(
-                self.jobs,
-                {name: [room.pool.name for room in usable] for name, usable in rooms.items()},
-                {
-                    room.pool.name: room_of(job, room)
-                    for job in self.jobs
-                    for room in rooms[job.name]
-                },
-            )
-            for job in self.jobs:
-                if not all_that_fit and self.gang.enough(served):
+            left_in = self._left_now if only_free else self._left_in_all
+            target = self._target(rooms, left_in)
+            served: list[str] = []
+            for job in self._jobs:
+                if not only_free and self._gang.enough(served):
                     break
                 chosen = target.get(job.name)
                 usable = [r for r in rooms[job.name] if chosen is None or r.pool.name == chosen]
                 if step(job, usable):
                     served.append(job.name)
-            if self.gang.enough(served):
+            if self._gang.enough(served):
                 return served
-            self.walk.back_to(mark)
+            self._walk.back_to(mark)
         return []
 
+    def _target(self, rooms: dict[str, list[PoolRoom]], left_in: Left) -> dict[str, str]:
+        """In which pool each is served best, so that as many as possible are."""
+        left = {
+            room.pool.name: left_in(job, room) for job in self._jobs for room in rooms[job.name]
+        }
+        pools = {name: [each.pool.name for each in usable] for name, usable in rooms.items()}
+        return assign(self._jobs, pools, left)
 
-def whole(decisions: Iterable[Decision], gangs: Mapping[str, Gang]) -> Iterator[Decision]:
-    """The starts of a gang's members as one decision, in the place of the first."""
-    starts: dict[str, list[Start]] = {}
-    ordered: list[Decision | str] = []
-    for decision in decisions:
-        group = decision.job.group if isinstance(decision, Start) else ""
-        if not isinstance(decision, Start) or group not in gangs or gangs[group].runs:
-            ordered.append(decision)
-        elif group in starts:
-            starts[group].append(decision)
-        else:
-            starts[group] = [decision]
-            ordered.append(group)
-    for each in ordered:
-        yield StartGang(group=each, starts=tuple(starts[each])) if isinstance(each, str) else each
+    def _left_in_all(self, job: Job, room: PoolRoom) -> Demand:
+        return room.left(job, self._walk.entitled)
 
+    def _left_now(self, job: Job, room: PoolRoom) -> Demand:
+        left = self._left_in_all(job, room)
+        return Demand({name: min(left[name], room.free[name]) for name in {*left, *room.free}})
 
-def assign(
-    jobs: Sequence[Job], pools: Mapping[str, Sequence[str]], room: Mapping[str, Demand]
-) -> dict[str, str]:
-    """A pool for each of as many jobs as fit, those first in the sequence surely where they can be:
-    by job name.
+    # The steps, for one member.
 
-    A job that finds no room moves others to further pools of theirs (augmenting paths): exact where
-    all need alike, else a good guess. `pools`: by job name, the most welcome first.
-    """
-    return _Assignment(jobs, pools, room).made()
+    def _within(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
+        return [room for room in rooms if self._walk.within_bounds(job, room)]
 
+    def _start(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        return self._walk.start(job, self._within(job, rooms))
 
-class _Assignment:
-    def __init__(
-        self, jobs: Sequence[Job], pools: Mapping[str, Sequence[str]], room: Mapping[str, Demand]
-    ) -> None:
-        self._jobs, self._pools = jobs, pools
-        self._left = dict(room)
-        self._at: dict[str, str] = {}
-        self._in: dict[str, list[Job]] = {name: [] for name in room}
+    def _hold(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        within = self._within(job, rooms)
+        return self._walk.wait_for_coming(job, self._walk.rooms_of(job), within)
 
-    def made(self) -> dict[str, str]:
-        for job in self._jobs:
-            self._place(job, set())
-        return self._at
+    def _reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        return self._hold(job, rooms) or self._walk.reclaim(job, self._within(job, rooms))
 
-    def _place(self, job: Job, tried: set[str]) -> bool:
-        pools = [pool for pool in self._pools[job.name] if pool not in tried]
-        for pool in pools:
-            if job.demand.within(self._left[pool]):
-                self._put(job, pool)
-                return True
-        for pool in pools:
-            if pool not in tried:
-                tried.add(pool)
-                if self._make_room(job, pool, tried):
-                    self._put(job, pool)
-                    return True
-        return False
-
-    def _make_room(self, job: Job, pool: str, tried: set[str]) -> bool:
-        for other in list(self._in[pool]):
-            if job.demand.within(self._left[pool] + other.demand):
-                self._take(other, pool)
-                if self._place(other, tried):
-                    return True
-                self._put(other, pool)
-        return False
-
-    def _put(self, job: Job, pool: str) -> None:
-        self._left[pool] = self._left[pool] - job.demand
-        self._at[job.name] = pool
-        self._in[pool].append(job)
-
-    def _take(self, job: Job, pool: str) -> None:
-        self._left[pool] = self._left[pool] + job.demand
-        del self._at[job.name]
-        self._in[pool].remove(job)
+    def _preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        return self._hold(job, rooms) or self._walk.preempt(job, rooms)

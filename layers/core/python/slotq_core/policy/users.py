@@ -20,6 +20,9 @@ Key = tuple[str, str, str]
 Counted = tuple[Key, int]
 """Where the slots of one job count, and how many."""
 
+Place = tuple[str, str]
+"""A job's name, and a pool: one that moves holds slots in one and is owed slots in another."""
+
 
 def limits_of(user: User, groups: Mapping[str, UserGroup]) -> UserLimits:
     """The user's limits with those of the groups, pool by pool and class by class."""
@@ -86,34 +89,33 @@ class UserBooks(Rights):
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot.classes, snapshot.users, snapshot.user_groups)
         self._held: Counter[Key] = Counter()
-        self._counted: dict[str, Counted] = {}
-        """By job."""
+        self._counted: dict[Place, Counted] = {}
 
     def take(self, job: Job, pool: str) -> None:
         """The job holds its slots there, or is owed them."""
         if self.limited(job.submitter, pool):
             key = (job.submitter, self.class_taken(job, pool), pool)
-            self._counted[job.name] = (key, job.demand.slots)
+            self._counted[job.name, pool] = (key, job.demand.slots)
             self._held[key] += job.demand.slots
 
-    def give_back(self, job: Job) -> None:
-        if job.name in self._counted:
-            key, slots = self._counted.pop(job.name)
+    def give_back(self, job: Job, pool: str) -> None:
+        if (job.name, pool) in self._counted:
+            key, slots = self._counted.pop((job.name, pool))
             self._held[key] -= slots
 
-    def mark(self) -> dict[str, Counted]:
+    def mark(self) -> dict[Place, Counted]:
         """This moment, for `back_to`."""
         return dict(self._counted)
 
-    def back_to(self, mark: dict[str, Counted]) -> None:
+    def back_to(self, mark: dict[Place, Counted]) -> None:
         self._counted = dict(mark)
         self._held = Counter()
         for key, slots in mark.values():
             self._held[key] += slots
 
-    def class_held(self, job: Job) -> str:
-        """The class that the job counts in; empty: in none."""
-        (_, its, _), _ = self._counted.get(job.name, (("", "", ""), 0))
+    def class_held(self, job: Job, pool: str) -> str:
+        """The class that the job counts in there; empty: in none."""
+        (_, its, _), _ = self._counted.get((job.name, pool), (("", "", ""), 0))
         return its
 
     def held(self, user: str, its: str, pool: str) -> int:
@@ -124,10 +126,10 @@ class UserBooks(Rights):
 
         "AUTO takes, at each pass, the highest class in which the user has room."
         """
+        choices = self._choices_in(job, pool)
         if not self.limited(job.submitter, pool):
-            return next(iter(self.choices(job)))
-        fitting = (its for its in self.choices(job) if not self._over(job, its, pool))
-        return next(fitting, None)
+            return next(iter(choices))
+        return next((its for its in choices if not self._over(job, its, pool)), None)
 
     def over(self, job: Job, pool: str) -> Demand:
         """What others that count in the same limit would have to give for it to have room for the
@@ -139,7 +141,7 @@ class UserBooks(Rights):
     def gives(self, others: Iterable[Job], job: Job, pool: str) -> Demand:
         """What these would give to the limit that the job counts in there."""
         key = (job.submitter, self.class_of(job), pool)
-        counted = (self._counted.get(other.name) for other in others)
+        counted = (self._counted.get((other.name, pool)) for other in others)
         return Demand(slots=sum(each[1] for each in counted if each and each[0] == key))
 
     def _over(self, job: Job, its: str, pool: str) -> int:
@@ -148,10 +150,13 @@ class UserBooks(Rights):
 
     def class_taken(self, job: Job, pool: str) -> str:
         """The class that the job counts in when it takes slots there."""
-        if not _is_open(job):
-            return self.class_of(job)
-        claimed = job.claim.priority_class if job.claim and job.claim.pool == pool else ""
-        return self.admits_in(job, pool) or claimed
+        return self.admits_in(job, pool) or next(iter(self._choices_in(job, pool)))
+
+    def _choices_in(self, job: Job, pool: str) -> Iterable[str]:
+        """What an AUTO job claims, it claims in one class."""
+        if job.claim and job.claim.pool == pool and job.claim.priority_class and _is_open(job):
+            return (job.claim.priority_class,)
+        return self.choices(job)
 
 
 def _is_open(job: Job) -> bool:

@@ -1,0 +1,67 @@
+"""Which pool for whom: as many jobs as possible into the room that there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from slotq_core.model import Demand, Job
+
+
+def assign(
+    jobs: Sequence[Job], pools: Mapping[str, Sequence[str]], room: Mapping[str, Demand]
+) -> dict[str, str]:
+    """A pool for each of as many jobs as fit, those first in the sequence surely where they can be:
+    by job name.
+
+    A job that finds no room moves others to further pools of theirs (augmenting paths): exact where
+    all need alike, else a good guess. `pools`: by job name, the most welcome first.
+    """
+    return _Assignment(jobs, pools, room).made()
+
+
+class _Assignment:
+    def __init__(
+        self, jobs: Sequence[Job], pools: Mapping[str, Sequence[str]], room: Mapping[str, Demand]
+    ) -> None:
+        self._jobs, self._pools = jobs, pools
+        self._left = dict(room)
+        self._at: dict[str, str] = {}
+        self._in: dict[str, list[Job]] = {name: [] for name in room}
+
+    def made(self) -> dict[str, str]:
+        for job in self._jobs:
+            self._place(job, set())
+        return self._at
+
+    def _place(self, job: Job, tried: set[str]) -> bool:
+        pools = [pool for pool in self._pools[job.name] if pool not in tried]
+        for pool in pools:
+            if job.demand.within(self._left[pool]):
+                self._put(job, pool)
+                return True
+        for pool in pools:
+            if pool not in tried:
+                tried.add(pool)
+                if self._make_room(job, pool, tried):
+                    self._put(job, pool)
+                    return True
+        return False
+
+    def _make_room(self, job: Job, pool: str, tried: set[str]) -> bool:
+        for other in list(self._in[pool]):
+            if job.demand.within(self._left[pool] + other.demand):
+                self._take(other, pool)
+                if self._place(other, tried):
+                    return True
+                self._put(other, pool)
+        return False
+
+    def _put(self, job: Job, pool: str) -> None:
+        self._left[pool] = self._left[pool] - job.demand
+        self._at[job.name] = pool
+        self._in[pool].append(job)
+
+    def _take(self, job: Job, pool: str) -> None:
+        self._left[pool] = self._left[pool] + job.demand
+        del self._at[job.name]
+        self._in[pool].remove(job)

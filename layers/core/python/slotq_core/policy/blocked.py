@@ -1,0 +1,72 @@
+"""Step 3g, and step 5: what becomes of a turn that brought nothing.
+
+A pool may drain for the job, an attempt of it may have failed, and it gets its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from slotq_core.model import Job
+from slotq_core.policy import explain
+from slotq_core.policy.attempts import tried_in_vain
+from slotq_core.policy.fit import PoolRoom
+from slotq_core.policy.gang import Gang
+from slotq_core.policy.order import entered
+from slotq_core.policy.reserve import pool_to_drain
+from slotq_core.policy.walk import Walk
+from slotq_core.reasons import Reason
+
+
+def blocked(walk: Walk, job: Job, rooms: Sequence[PoolRoom], able: Sequence[PoolRoom]) -> bool:
+    """Always False. Explains, and drains a pool where the job has waited long enough ("a job
+    kept back by a quota or limit drains nothing")."""
+    if job.claim:
+        walk.drop_claim(job)
+    large = [room for room in rooms if job.demand.within(room.size)]
+    walk.wake(job, rooms)
+    entitled = walk.entitled
+    entry = entered(job, walk.yields)
+    may_drain = (r for r in large if r.timed and r in able and walk.within_bounds(job, r))
+    drain = pool_to_drain(job, entry, may_drain, entitled, walk.now)
+    if drain:
+        walk.reasons[job.name] = explain.reserved(job, drain)
+        drain.drains_for = job.name
+    elif large:
+        books, turn_at = walk.accounts, partial(walk.slices.first_end, job)
+        _in_vain(walk, [job], explain.blocked(job, large, books, entitled, turn_at))
+    else:
+        _in_vain(walk, [job], explain.too_small(job, rooms))
+    return False
+
+
+def gang_blocked(walk: Walk, gang: Gang, jobs: Sequence[Job]) -> bool:
+    """Always False, as `blocked`: what any of its members lacks drains for all of it."""
+    drained = False
+    for job in jobs:
+        if job.claim:
+            walk.drop_claim(job)
+        rooms = walk.rooms_of(job)
+        walk.wake(job, rooms)
+        large = [r for r in rooms if job.demand.within(r.size) and walk.within_bounds(job, r)]
+        entry = entered(job, walk.yields)
+        drain = pool_to_drain(job, entry, large, walk.entitled, walk.now)
+        if drain and not drain.drains_for:
+            drain.drains_for = job.name
+        walk.reasons[job.name] = why = explain.gang_blocked(gang, drain)
+        drained = drained or drain is not None
+    if not drained:
+        _in_vain(walk, jobs, why)
+    return False
+
+
+def _in_vain(walk: Walk, jobs: Sequence[Job], why: Reason) -> None:
+    """Nothing is promised to them. Where attempts count, one has failed; but not while a claim
+    is given up, nor for one that would join its gang."""
+    lead, settings = jobs[0], walk.snapshot.scheduler
+    walk.reasons[lead.name] = why
+    joins = lead.group in walk.gangs and walk.gangs[lead.group].runs
+    if settings and not joins and not any(job.claim for job in jobs):
+        kept = [walk.waiting[job.name] for job in jobs]
+        walk.decisions[lead.name] = tried_in_vain(kept, settings, why, walk.now)

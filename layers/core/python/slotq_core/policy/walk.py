@@ -1,0 +1,294 @@
+"""The working state of one plan: what each step of a turn gives, holds and takes back.
+
+In which order the steps are tried stands in cycle.py; who may be evicted, and for whom, in the file
+of each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from slotq_core.model import Claim, Job, Snapshot, StopCause
+from slotq_core.policy import explain
+from slotq_core.policy.accounts import Accounts
+from slotq_core.policy.attempts import failed_alike
+from slotq_core.policy.consolidate import Consolidation
+from slotq_core.policy.demote import admitted_in, demotes_at
+from slotq_core.policy.fit import PoolRoom, rooms_of
+from slotq_core.policy.gang import gangs, starts_together
+from slotq_core.policy.holders import Holders
+from slotq_core.policy.order import Rank, entered, last_yields, rank
+from slotq_core.policy.parallel import Parallel
+from slotq_core.policy.plan import Decision, DropClaim, Evict, Move, Plan, Start, TryLater
+from slotq_core.policy.preempt import Preemption, outranks
+from slotq_core.policy.reclaim import may_take, reclaim
+from slotq_core.policy.reserve import due_at
+from slotq_core.policy.retry import gives_up_at
+from slotq_core.policy.slices import Slices
+from slotq_core.policy.stakes import Place
+from slotq_core.policy.victims import Eviction
+from slotq_core.reasons import Reason
+
+
+class Walk:
+    """One way down the order. Each step says whether it served the job."""
+
+    def __init__(self, snapshot: Snapshot, now: int) -> None:
+        self.now = now
+        self.snapshot = snapshot
+        self._parallel = Parallel(snapshot)
+        self.gangs = gangs(snapshot)
+        self.waiting = {job.name: job for job in snapshot.waiting}
+        self._holders = Holders(snapshot, now)
+        self._rooms = rooms_of(snapshot, self._holders, now)
+        self.accounts = Accounts(snapshot)
+        self.yields = last_yields(snapshot.yields)
+        self.slices = Slices(
+            accounts=self.accounts,
+            entitled=self.entitled,
+            gangs=self.gangs,
+            yields=self.yields,
+            now=now,
+        )
+        self._preemption = Preemption(
+            everywhere=self._rooms, accounts=self.accounts, entitled=self.entitled
+        )
+        self._consolidation = Consolidation(
+            everywhere=self._rooms, accounts=self.accounts, entitled=self.entitled
+        )
+        self.decisions: dict[str, Decision] = {}
+        """By the job that each is for, in the order in which they were taken."""
+        self.reasons: dict[str, Reason] = {}
+        self.over = False
+        """A claim was given up: what was passed so far may fit now."""
+        self._yielded: set[tuple[str, Rank]] = set()
+        """Users, and at which rank a job of theirs has yielded in this plan."""
+        self._held_in: dict[str, str] = {}
+        """By job, the pool that keeps its slots from those behind it."""
+        self.taken_back: list[Place] = []
+        """Those that lost what they were given in this plan, since the last mark."""
+        self.wake_at = _first_timer(snapshot)
+
+    def takers(self) -> list[Job]:
+        """Who takes a turn: each job that waits, and one for each gang that could start."""
+        found = []
+        for job in self.waiting.values():
+            gang = self.gangs.get(job.group)
+            if gang is None or gang.runs:
+                found.append(job)
+            elif not gang.ready:
+                self.reasons[job.name] = explain.incomplete(gang)
+        return found + [gang.lead() for gang in self.gangs.values() if gang.ready]
+
+    def plan(self) -> Plan:
+        decided = list(starts_together(self.decisions.values(), self.gangs))
+        tried = [each for each in decided if isinstance(each, TryLater)]
+        return Plan(
+            decisions=(*decided, *failed_alike(tried, self.snapshot, self.now)),
+            reasons=self.reasons,
+            wake_at=self.wake_at,
+        )
+
+    def has_yielded(self, job: Job) -> bool:
+        """Whether its user's place at that rank was lost to a turn in this plan."""
+        return (job.submitter, rank(job)) in self._yielded
+
+    def is_kept_back(self, job: Job) -> bool:
+        """Whether so many run already that it, or its gang, is not even tried."""
+        why = self._parallel.keeps_back(job)
+        if why:
+            gang = self.gangs.get(job.group)
+            tried = gang.waiting if gang and not gang.runs else [job]
+            self.reasons |= {each.name: why for each in tried}
+        return why is not None
+
+    def rooms_of(self, job: Job) -> list[PoolRoom]:
+        return [self._rooms[name] for name in job.pools if name in self._rooms]
+
+    def take_its_claim(self, job: Job) -> None:
+        """While it is its turn, what it is owed is its own to use."""
+        if job.claim:
+            for room in self.rooms_of(job):
+                room.take_claim(job)
+            self.accounts.give_back(job, job.claim.pool)
+
+    def within_bounds(self, job: Job, room: PoolRoom) -> bool:
+        """ "`limit` always holds", and quota binds what cannot be evicted."""
+        name = room.pool.name
+        return self.accounts.limits_allow(job, name) and self.accounts.quotas_allow(job, name)
+
+    def entitled(self, job: Job, holder: Job) -> bool:
+        """Whether the job could evict this claimant, if that ran where it has its claim."""
+        if not holder.evictable or holder.claim is None:
+            return False
+        pool = holder.claim.pool
+        mine, theirs = self.accounts.of(job, pool), self.accounts.of(holder, pool)
+        if holder.project == job.project:
+            return outranks(job, holder)
+        return may_take(job, mine, holder, theirs)
+
+    def start(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        for room in rooms:
+            if room.fits_now(job, self.entitled):
+                start = self._admission(job, room.pool.name)
+                room.give(start.classed or job)
+                self._take(job, room)
+                self.decisions[job.name] = start
+                self.over = job.claim is not None and job.claim.pool != room.pool.name
+                return True
+        return False
+
+    def _admission(self, job: Job, pool: str) -> Start:
+        waiting, users = self.waiting[job.name], self.accounts.users
+        its = users.admits_in(waiting, pool) if waiting.auto else None
+        if its is None:
+            return Start(job=waiting, pool=pool)
+        classed = admitted_in(waiting, users.classes[its], users.classes)
+        return Start(job=waiting, pool=pool, classed=classed)
+
+    def wait_for_coming(
+        self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]
+    ) -> bool:
+        """The pool of its claim first, then its own order: a claim is not given up for less, nor
+        because the pool is unwell for a while."""
+        claimed = [room for room in rooms if job.claim and room.pool.name == job.claim.pool]
+        for room in (*claimed, *within):
+            if room.fits_soon(job, self.entitled):
+                if job.claim and room not in claimed:
+                    self.drop_claim(job)
+                self._hold(job, room)
+                self.wake(job, claimed)
+                return True
+        return False
+
+    def goes_where_it_moves(
+        self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]
+    ) -> bool:
+        """And nowhere else: back where it was it would take what it moved for."""
+        there = [room for room in within if job.claim and room.pool.name == job.claim.pool]
+        return self.start(job, there) or self.wait_for_coming(job, rooms, ())
+
+    def _hold(self, job: Job, room: PoolRoom) -> None:
+        """Everyone behind counts its slots as held."""
+        self.reasons[job.name] = explain.coming(job, room)
+        room.hold(job)
+        self._held_in[job.name] = room.pool.name
+        self._take(job, room)
+
+    def _take(self, job: Job, room: PoolRoom) -> None:
+        """It holds its slots for everyone behind; a claimant has been counted from the start."""
+        self.accounts.take(job, room.pool.name)
+        if not job.claim:
+            self._parallel.take(job)
+
+    def consolidate(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        found = self._consolidation.find(job, rooms)
+        if found is None:
+            return False
+        moved = self._consolidation.carry_out(found, self.now)
+        self._hold(job, found.room)
+        its, claim = self.waiting[job.name], self.claim_of(job.name)
+        self.decisions[job.name] = Move(beneficiary=its, moved=moved, claim=claim)
+        return True
+
+    def reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        return self._evict(job, reclaim(job, rooms, self.accounts, self.entitled))
+
+    def preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        rooms = [room for room in rooms if self.accounts.quotas_allow(job, room.pool.name)]
+        return self._evict(job, self._preemption.find(job, rooms))
+
+    def take_turn(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        well = [room for room in rooms if not room.unwell]
+        rooms = [room for room in well if self.accounts.quotas_allow(job, room.pool.name)]
+        drains = {r.pool.name: self.waiting[r.drains_for] for r in rooms if r.closed_to(job)}
+        return self._evict(job, self.slices.find(job, rooms, drains), StopCause.YIELDED)
+
+    def _evict(
+        self, job: Job, found: Eviction | None, cause: StopCause = StopCause.EVICTED
+    ) -> bool:
+        if found is None:
+            return False
+        places = [place for stake in found.victims for place in stake.places]
+        victims = [job for job, pool in places if self.take_back(job, pool)]
+        gang = self.gangs.get(job.group)
+        if not victims and gang is None:
+            return self.start(job, [found.room])
+        self._hold(job, found.room)
+        if victims:
+            self.decisions[job.name] = Evict(
+                beneficiary=self.waiting[job.name],
+                victims=tuple(victims),
+                claim=self.claim_of(job.name),
+                cause=cause,
+            )
+            if cause is StopCause.YIELDED:
+                self._yielded |= {(victim.submitter, rank(victim)) for victim in victims}
+        return True
+
+    def take_back(self, victim: Job, pool: str) -> bool:
+        """Whether it really runs: one that was only given its slots in this plan never had them."""
+        self._rooms[pool].evict(victim)
+        if isinstance(self.decisions.get(victim.name), Start):
+            del self.decisions[victim.name]
+            self.accounts.give_back(victim, pool)
+            self._parallel.give_back(victim)
+            self.taken_back.append((victim, pool))
+            self.reasons[victim.name] = explain.taken_back(victim, self._rooms[pool])
+            return False
+        self.accounts.evict(victim, pool)
+        return True
+
+    def claim_of(self, name: str) -> Claim:
+        job = self.waiting[name]
+        pool = self._held_in[name]
+        its = self.accounts.users.class_held(job, pool) if job.auto else ""
+        return Claim(pool=pool, amount=job.demand, since=self.now, priority_class=its)
+
+    def drop_claim(self, job: Job) -> None:
+        self.decisions[job.name] = DropClaim(job=self.waiting[job.name])
+        self.over = True
+
+    def wake(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
+        """The moments at which time alone may change something for the job."""
+        rooms = [room for room in rooms if room.timed]
+        if not rooms:
+            return
+        moments = [due_at(entered(job, self.yields), room) for room in rooms]
+        moments += [room.pool.health.not_before for room in rooms]
+        moments += [room.pool.health.learned_until for room in rooms]
+        moments += [room.probed_until for room in rooms]
+        moments += [explain.protection_ends(job, room) for room in rooms]
+        moments += self.slices.ends(job, rooms)
+        self.wake_at = min(
+            (at for at in [*moments, self.wake_at] if at is not None and at > self.now),
+            default=None,
+        )
+
+    def mark(self) -> Any:
+        self.taken_back = []
+        rooms = {name: room.state() for name, room in self._rooms.items()}
+        books = self._holders.mark(), self.accounts.mark(), self._parallel.state()
+        return dict(self.decisions), dict(self.reasons), rooms, books, self.over
+
+    def back_to(self, mark: Any) -> None:
+        decisions, reasons, rooms, books, self.over = mark
+        self.decisions, self.reasons = dict(decisions), dict(reasons)
+        for name, state in rooms.items():
+            self._rooms[name].back_to(state)
+        holders, accounts, counts = books
+        self._holders.back_to(holders)
+        self.accounts.back_to(accounts)
+        self._parallel.back_to(counts)
+        self.taken_back = []
+
+
+def _first_timer(snapshot: Snapshot) -> int | None:
+    """When something is settled next, whatever is decided now."""
+    pools = {pool.name: pool for pool in snapshot.pools}
+    classes = {each.name: each for each in snapshot.classes}
+    timers = [job.not_before for job in snapshot.due]
+    timers += [gives_up_at(job, pools) for job in snapshot.active]
+    timers += [demotes_at(job, classes) for job in snapshot.active]
+    return min((at for at in timers if at is not None), default=None)

@@ -1,0 +1,55 @@
+"""A job that moves to another pool: it stops here, and is owed its slots there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slotq_core.errors import Conflict
+from slotq_core.model import Claim, Job
+from slotq_core.ports import Change, Store
+from tests.contract.worlds import (
+    NOW,
+    a_pool,
+    a_queue,
+    commit,
+    evicted,
+    evicting,
+    runs,
+    starting,
+    waits,
+)
+
+
+def moves(store: Store) -> Job:
+    """A job that stops in p5 and has its claim in p4."""
+    a_queue(store, a_pool("p5"), a_pool("p4", consolidate=True))
+    change = evicting(runs(store, "job1", pools=("p5", "p4")), "job2")
+    claim = Claim(pool="p4", amount=change.after.demand, since=NOW, moved=True)
+    return commit(store, Change(before=change.before, after=replace(change.after, claim=claim)))
+
+
+def test_while_it_stops_it_holds_its_slots_here_and_waits_nowhere(store: Store) -> None:
+    job = moves(store)
+    seen = store.load(NOW).snapshot
+    assert [each.consolidate for each in seen.pools] == [False, True]
+    assert (seen.active, seen.waiting) == ((job,), ())
+    assert store.job("job1") == job and job.claim and job.claim.moved
+
+
+def test_when_it_has_stopped_it_waits_with_its_claim(store: Store) -> None:
+    job = commit(store, evicted(moves(store)))
+    seen = store.load(NOW).snapshot
+    assert (seen.active, seen.waiting) == ((), (job,))
+    assert job.claim and job.claim.pool == "p4"
+
+
+def test_who_has_not_seen_its_claim_decides_nothing_there(store: Store) -> None:
+    """Read here too late and there too early, it is nowhere: such a plan is stale."""
+    job = moves(store)
+    other = waits(store, "other")
+    versions = {name: each.version for name, each in store.load(NOW).ledgers.items()}
+    commit(store, evicted(job))
+    with pytest.raises(Conflict):
+        store.commit([starting(other, "p4")], seen={"p4": versions["p4"]})

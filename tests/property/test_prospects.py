@@ -1,0 +1,42 @@
+"""Where a turn is told that it can bring nothing, the steps that are spared would bring nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slotq.simulate import simulate
+from slotq.simulate.scenario import Scenario
+from slotq_core.model import Snapshot
+from slotq_core.policy import cycle
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.plan import Plan
+from tests.property import test_gangs, test_projects, test_resources, test_time_sharing
+from tests.property.worlds import NOW, snapshots
+
+
+def without_the_bound(snapshot: Snapshot, now: int) -> Plan:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cycle, "has_prospects", lambda *_: True)
+        return plan(snapshot, now)
+
+
+@given(snapshots())
+def test_a_plan_is_the_same_without_the_bound(snapshot: Snapshot) -> None:
+    assert plan(snapshot, NOW) == without_the_bound(snapshot, NOW)
+
+
+@given(
+    st.one_of(
+        test_projects.worlds(),
+        test_gangs.worlds(),
+        test_resources.worlds(),
+        test_time_sharing.worlds(),
+    )
+)
+def test_so_it_is_with_projects_gangs_resources_and_slices(scenario: Scenario) -> None:
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        assert planned == without_the_bound(snapshot, now)
+
+    simulate(scenario, watch)
