@@ -69,7 +69,9 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("get", "/doctor"),
         ("get", "/jobs"),
         ("get", "/jobs/{name}"),
+        ("get", "/jobs/{name}/request"),
         ("get", "/pools"),
+        ("patch", "/jobs/{name}"),
         ("post", "/add-job"),
         ("post", "/doctor"),
     ]
