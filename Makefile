@@ -25,7 +25,7 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test test-sagemaker3 test-sagemaker-oldest faults demo check format validate openapi lock clean
+.PHONY: help install test properties test-sagemaker3 test-sagemaker-oldest faults demo check format validate openapi lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -43,6 +43,9 @@ test-sagemaker3: $(SDK3_INSTALLED) ## The tests of SageMaker's SDK version 3, in
 
 test-sagemaker-oldest: $(INSTALLED) ## Both majors of the SDK at the oldest version that we support
 	.ci/oldest-sdks
+
+properties: $(INSTALLED) ## The promises on thousands of random worlds each (about an hour)
+	HYPOTHESIS_PROFILE=deep $(PYTEST) tests/property -n $(JOBS) --dist worksteal $(ARGS)
 
 faults: $(INSTALLED) ## Crashes, races, lost and doubled events: the whole campaign (docs/faults.md)
 	$(BIN)/python -m tests.faults $(ARGS)
