@@ -92,7 +92,7 @@ def _visit(walk: Walk, job: Job) -> bool:
     rooms = walk.rooms_of(job)
     able = [room for room in rooms if not room.unwell and not room.closed_to(job)]
     walk.take_its_claim(job)
-    if not has_prospects(job, rooms, walk.accounts):
+    if not has_prospects(job, rooms, walk.accounts, walk.entitled):
         return blocked(walk, job, rooms, able)
     within = [room for room in able if walk.within_bounds(job, room)]
     if job.claim and job.claim.moved and walk.goes_where_it_moves(job, rooms, within):
