@@ -44,7 +44,7 @@ from slotq_core.policy.prospects import has_prospects
 from slotq_core.policy.retry import backed_off, gives_up_at
 from slotq_core.policy.together import Together
 from slotq_core.policy.turns import Turns
-from slotq_core.policy.walk import Walk
+from slotq_core.policy.walk import Walk, first_timer
 
 
 @in_parts
@@ -53,6 +53,8 @@ def plan(snapshot: Snapshot, now: int) -> Plan:
     settled = tuple(_settle(snapshot, now))
     if settled:
         return Plan(decisions=settled, wake_at=now)
+    if not snapshot.waiting:
+        return Plan(wake_at=first_timer(snapshot))
     walk = Walk(snapshot, now)
     users_apart = by_user(snapshot)
     turns = Turns(walk.takers(), walk.accounts, yields=walk.yields, by_user=users_apart)

@@ -70,7 +70,7 @@ class Walk:
         """By job, the pool that keeps its slots from those behind it."""
         self.taken_back: list[Place] = []
         """Those that lost what they were given in this plan, since the last mark."""
-        self.wake_at = _first_timer(snapshot)
+        self.wake_at = first_timer(snapshot)
 
     def takers(self) -> list[Job]:
         """Who takes a turn: each job that waits, and one for each gang that could start."""
@@ -276,7 +276,7 @@ class Walk:
         self.taken_back = []
 
 
-def _first_timer(snapshot: Snapshot) -> int | None:
+def first_timer(snapshot: Snapshot) -> int | None:
     """When something is settled next, whatever is decided now."""
     pools = {pool.name: pool for pool in snapshot.pools}
     classes = {each.name: each for each in snapshot.classes}
