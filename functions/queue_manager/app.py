@@ -28,6 +28,7 @@ from slotq_core.adapters.settings import (
     SystemClock,
     history_from_environment,
     pools_from_environment,
+    roles_from_environment,
 )
 from slotq_core.errors import NotUnderstood
 from slotq_core.manager import PassResult, QueueManager
@@ -186,6 +187,7 @@ def manager() -> QueueManager:
         clock=clock,
         notifier=notifier(),
         dead_letters=dead_letters(),
+        roles=roles_from_environment(),
     )
 
 

@@ -22,6 +22,7 @@ from slotq_core.errors import (
     NeverFits,
     NoSuchJob,
     Refused,
+    RoleNotAllowed,
     TooLate,
     Unavailable,
 )
@@ -34,6 +35,7 @@ STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
     InvalidRequest: HTTPStatus.BAD_REQUEST,
     NeverFits: HTTPStatus.BAD_REQUEST,
     ClassNotAllowed: HTTPStatus.BAD_REQUEST,
+    RoleNotAllowed: HTTPStatus.BAD_REQUEST,
     NoSuchJob: HTTPStatus.NOT_FOUND,
     NameTaken: HTTPStatus.CONFLICT,
     TooLate: HTTPStatus.CONFLICT,
