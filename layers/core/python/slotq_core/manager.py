@@ -266,6 +266,11 @@ class QueueManager:
         jobs = self._store.jobs(JobState if states is None else states)
         return explaining.statuses(jobs, self._store.load_all(now).snapshot, now)
 
+    def longest_wait(self) -> int:
+        """How long the oldest waiting job has been in the queue (ms); 0 where none waits."""
+        since = self._store.waiting_since()
+        return 0 if since is None else max(0, self._clock.now() - since)
+
     def pools(self) -> list[PoolStatus]:
         """The pools in their order, with what is used of them and what was learned of them."""
         now = self._clock.now()
