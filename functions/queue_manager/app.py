@@ -210,8 +210,9 @@ def manager() -> QueueManager:
     """The queue over DynamoDB and SageMaker, made once per cold start."""
     table, history = os.environ["SLOTQ_TABLE"], history_from_environment()
     if os.environ.get(announcements.VARIABLE) == "1":
-        kept = {"history": history, "announcements": announced()}
-        store: DynamoStore = AnnouncingStore(client("dynamodb"), table, **kept)
+        store: DynamoStore = AnnouncingStore(
+            client("dynamodb"), table, history=history, announcements=announced()
+        )
     else:
         store = DynamoStore(client("dynamodb"), table, history=history)
     if not read_only():

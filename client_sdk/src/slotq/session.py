@@ -23,6 +23,7 @@ except ImportError as error:
         f"The import said: {error}"
     ) from error
 
+from slotq import discovery
 from slotq.client import QueueClient
 from slotq.config import load
 from slotq.errors import InvalidRequest, NoSuchJob
@@ -71,6 +72,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         """Raises NotConfigured at once when no endpoint is set, before anything is uploaded."""
         config = load({"endpoint": endpoint, "api_id": api_id, "priority": priority})
         if queue is None:
+            config = discovery.complete(config, aws=boto_session)
             transport = Transport(config, aws=boto_session, sleep=sleep)
             queue = QueueClient(config=config, transport=transport)
         self.queue = queue
