@@ -5,6 +5,10 @@
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
+SDK3 := $(VENV)/sagemaker3
+SDK3_INSTALLED := $(SDK3)/installed
+SDK3_TESTS := tests/e2e/test_sdk_v3.py tests/unit/client/test_session3.py \
+	tests/unit/client/test_client_page.py
 SAM := $(VENV)/sam/bin/sam
 SAM_INSTALLED := $(VENV)/sam/installed
 
@@ -21,10 +25,10 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test faults demo check format validate openapi lock clean
+.PHONY: help install test properties test-sagemaker3 test-sagemaker-oldest faults demo check format validate openapi lock clean
 
 help: ## What can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 install: $(INSTALLED) ## Set up .venv: both packages, editable, and the tools
 
@@ -33,6 +37,15 @@ demo: $(INSTALLED) ## The queue at work on this machine, no AWS account needed
 
 test: $(INSTALLED) ## Every test
 	$(PYTEST) -m "not built" -n $(JOBS) --dist worksteal $(ARGS)
+
+test-sagemaker3: $(SDK3_INSTALLED) ## The tests of SageMaker's SDK version 3, in an environment of its own
+	$(SDK3)/bin/python -m pytest $(SDK3_TESTS) $(ARGS)
+
+test-sagemaker-oldest: $(INSTALLED) ## Both majors of the SDK at the oldest version that we support
+	.ci/oldest-sdks
+
+properties: $(INSTALLED) ## The promises on thousands of random worlds each (about an hour)
+	HYPOTHESIS_PROFILE=deep $(PYTEST) tests/property -n $(JOBS) --dist worksteal $(ARGS)
 
 faults: $(INSTALLED) ## Crashes, races, lost and doubled events: the whole campaign (docs/faults.md)
 	$(BIN)/python -m tests.faults $(ARGS)
@@ -67,6 +80,16 @@ $(INSTALLED): constraints.txt requirements-dev.txt layers/core/pyproject.toml cl
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
 		--no-build-isolation -r requirements-dev.txt \
 		-e 'layers/core[aws]' -e 'client_sdk[local,plot,sagemaker2]'
+	@touch $@
+
+# Both majors of SageMaker's SDK are one distribution, so the tests of version 3 have their own place.
+$(SDK3_INSTALLED): constraints-sagemaker3.txt requirements-dev.txt layers/core/pyproject.toml client_sdk/pyproject.toml | $(BIN)/python
+	$(BIN)/python -m venv $(SDK3)
+	$(SDK3)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-c constraints-sagemaker3.txt 'setuptools>=77' wheel
+	$(SDK3)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-c constraints-sagemaker3.txt --no-build-isolation -r requirements-dev.txt \
+		-e 'layers/core[aws]' -e 'client_sdk[local,sagemaker3]'
 	@touch $@
 
 # The SAM CLI pins versions that clash with the SDK's, so it has an environment of its own.

@@ -97,7 +97,9 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("get", "/doctor"),
         ("get", "/jobs"),
         ("get", "/jobs/{name}"),
+        ("get", "/jobs/{name}/request"),
         ("get", "/pools"),
+        ("patch", "/jobs/{name}"),
         ("post", "/add-job"),
         ("post", "/doctor"),
     ]
@@ -110,7 +112,8 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         route: str(it["x-amazon-apigateway-integration"]["uri"]) for route, it in routes.items()
     }
     views = {route for route, uri in served.items() if "${Views.Arn}" in uri}
-    assert views == {("get", "/jobs"), ("get", "/jobs/{name}"), ("get", "/pools")}
+    jobs = ("/jobs", "/jobs/{name}", "/jobs/{name}/request")
+    assert views == {("get", path) for path in (*jobs, "/pools")}
     assert all("${QueueManager.Arn}" in served[route] for route in set(served) - views)
     assert len(of_type(resources, "AWS::Lambda::Permission")) == len(routes) + 2
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from slotq_core.errors import Conflict, InvalidRequest, NameTaken, NoSuchJob
+from slotq_core.lifecycle import move
 from slotq_core.model import Attempt, AttemptOutcome, Demand, Job, JobState
 from slotq_core.ports import Change, Store
 from tests.contract import worlds
@@ -64,6 +65,49 @@ def test_a_name_stays_taken_when_the_job_has_ended(store: Store) -> None:
     commit(store, cancelling(waits(store, "job1")))
     with pytest.raises(NameTaken):
         waits(store, "job1")
+
+
+def test_a_change_of_the_request_is_part_of_its_commit(store: Store) -> None:
+    a_queue(store)
+    job, other = waits(store, "job1"), {"TrainingJobName": "any", "Tags": []}
+    after = replace(job, priority=9)
+    (changed,) = store.commit([Change(before=job, after=after, request=other)])
+    assert changed == replace(after, version=job.version + 1)
+    assert store.request("job1") == other
+    with pytest.raises(Conflict):
+        store.commit([Change(before=job, after=after, request=REQUEST)])
+    assert store.request("job1") == other
+    commit(store, starting(changed))
+    assert store.request("job1") == other
+
+
+def test_a_request_too_large_to_keep_changes_nothing(store: Store) -> None:
+    a_queue(store)
+    job = waits(store, "job1")
+    large = {"Environment": random.Random(1).randbytes(600_000).hex()}
+    with pytest.raises(InvalidRequest):
+        store.commit([Change(before=job, after=replace(job, priority=9), request=large)])
+    assert (store.job("job1"), store.request("job1")) == (job, REQUEST)
+
+
+def test_a_held_job_is_kept_where_no_pass_looks(store: Store) -> None:
+    a_queue(store)
+    job = waits(store, "job1")
+    (held,) = store.commit([Change(before=job, after=move(job, S.HELD, at=NOW + 1))])
+    assert store.job("job1") == held
+    assert store.load(NOW).snapshot.waiting == ()
+    assert store.load_all(NOW).snapshot.waiting == ()
+    assert [each.name for each in store.jobs([S.HELD])] == ["job1"]
+    (released,) = store.commit([Change(before=held, after=move(held, S.PENDING, at=NOW + 2))])
+    assert store.load(NOW).snapshot.waiting == (released,)
+
+
+def test_a_changed_priority_is_a_changed_place(store: Store) -> None:
+    a_queue(store)
+    first, last = waits(store, "first", priority=5), waits(store, "last", priority=1)
+    assert store.ahead_of(last) == 1
+    (last,) = store.commit([Change(before=last, after=replace(last, priority=9))])
+    assert (store.ahead_of(last), store.ahead_of(first)) == (0, 1)
 
 
 def test_a_request_may_be_larger_than_an_item_if_it_packs_well(store: Store) -> None:

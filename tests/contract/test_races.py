@@ -10,7 +10,8 @@ from typing import Any
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.dynamodb_table import line_key
 from slotq_core.errors import Conflict, NameTaken, Unavailable
-from slotq_core.model import Demand, Job
+from slotq_core.lifecycle import move
+from slotq_core.model import Demand, Job, JobState
 from slotq_core.policy.lines import line_of
 from slotq_core.ports import Change, Store
 from tests.contract.faults import answering, before_the_next
@@ -117,6 +118,20 @@ def test_of_a_start_and_a_cancel_exactly_one_holds(racing_store: Store) -> None:
     for turn in range(10):
         job = waits(store, f"job{turn}")
         results = at_once(_commit(store, starting(job)), _commit(store, cancelling(job)))
+        assert len(won(results)) == 1
+        kept = store.job(job.name)
+        assert kept == won(results)[0][0]
+        if kept and kept.active:
+            commit(store, completing(kept))
+    assert store.load(NOW).ledgers["p5"].used == Demand()
+
+
+def test_of_a_start_and_a_hold_exactly_one_holds(racing_store: Store) -> None:
+    store = a_queue(racing_store, a_pool("p5", 4))
+    for turn in range(10):
+        job = waits(store, f"job{turn}")
+        held = Change(before=job, after=move(job, JobState.HELD, at=NOW + 1))
+        results = at_once(_commit(store, starting(job)), _commit(store, held))
         assert len(won(results)) == 1
         kept = store.job(job.name)
         assert kept == won(results)[0][0]

@@ -5,8 +5,6 @@ The training script is the demo's.
 
 from __future__ import annotations
 
-import threading
-import time
 from pathlib import Path
 
 import boto3
@@ -24,9 +22,9 @@ from slotq.demo.evidence import Evidence
 from slotq.demo.job.train import begin, improve
 from slotq.demo.sdk import quiet
 from slotq.errors import InvalidRequest, NameTaken, NeverFits
+from tests.e2e.waiting import in_background, until
 
 SCRIPT = Path(slotq.demo.__file__).parent / "job"
-PATIENCE = 60.0
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -60,35 +58,6 @@ def estimator(aws, said):
         return Estimator(image, sagemaker_session=session, **(given | settings))
 
     return make
-
-
-def until(condition, what):
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, f"after {PATIENCE:g} s: {what}"
-        time.sleep(0.1)
-
-
-def in_background(work):
-    """Runs it in a thread; `join` gives what it raised, or None."""
-    raised = []
-
-    def run():
-        try:
-            work()
-            raised.append(None)
-        except Exception as error:  # noqa: BLE001 - it is handed on
-            raised.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-
-    def join():
-        thread.join(PATIENCE)
-        assert raised, "fit() did not return"
-        return raised[0]
-
-    return join
 
 
 def test_a_fit_that_waits_is_evicted_resumes_and_completes(aws, estimator, said):

@@ -49,7 +49,7 @@ class Size:
     by_chance: int = 200
     chaos_jobs: tuple[int, ...] = (1_000,)
     mutants: int = len(mutants.MUTANTS)
-    real: int = 8
+    real: int = 4
     """On DynamoDB Local: crash runs of each scenario, schedules of each case, jobs of chaos."""
 
 

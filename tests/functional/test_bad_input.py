@@ -276,8 +276,8 @@ def test_the_submitter_is_never_a_field_of_the_request(account: Account):
         ("PUT", "/add-job", 405, "POST"),
         ("POST", "/jobs", 405, "GET"),
         ("DELETE", "/jobs", 405, "GET"),
-        ("POST", "/jobs/job1", 405, "DELETE, GET"),
-        ("PATCH", "/jobs/job1", 405, "DELETE, GET"),
+        ("POST", "/jobs/job1", 405, "DELETE, GET, PATCH"),
+        ("PUT", "/jobs/job1/request", 405, "GET"),
     ],
 )
 def test_routes_that_are_not_there(account: Account, method, path, status, allow):

@@ -14,12 +14,13 @@ from typing import Any
 
 import boto3
 import pytest
+from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from botocore.config import Config
 
 import app
 from slotq_core.adapters.dynamodb_items import keyed
-from slotq_core.adapters.dynamodb_table import DUE, wake_key
-from tests.functional.account import TABLE, Account, add_job, sample
+from slotq_core.adapters.dynamodb_table import DUE, JOB, wake_key
+from tests.functional.account import TABLE, Account, add_job
 from tests.functional.conftest import in_use
 
 SUBMISSIONS = 500
@@ -106,8 +107,10 @@ def burst(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     account = next(found)
     account.dynamodb = Watched(account.dynamodb)
     account.lambda_ = ConcurrentLambda()  # type: ignore[assignment]
-    one_at_a_time(monkeypatch)
-    account.send("tick")  # The pools are taken in.
+    each_its_own_request(monkeypatch)
+    metrics_one_at_a_time(monkeypatch)
+    account.send("tick")  # The pools are taken in,
+    assert account.call(add_job(TrainingJobName=None))[0] == 400  # and the route is built.
     account.dynamodb.passes = account.dynamodb.looks = 0
     yield account
     account.dynamodb.delete_table(TableName=TABLE)
@@ -125,8 +128,22 @@ def client_of(endpoint: str) -> Any:
     )
 
 
-def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The counters of metrics are the process's, and Lambda runs one invocation in a process."""
+def each_its_own_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Powertools keeps the request that it works on in a class, for Lambda runs one invocation in a
+    process. Here each thread stands for a process."""
+    mine, right = threading.local(), APIGatewayRestResolver._to_proxy_event
+
+    def keep(self: Any, event: dict[str, Any]) -> Any:
+        mine.event = right(self, event)
+        return mine.event
+
+    monkeypatch.setattr(APIGatewayRestResolver, "_to_proxy_event", keep)
+    kept = property(lambda _: mine.event)
+    monkeypatch.setattr(APIGatewayRestResolver, "current_event", kept, raising=False)
+
+
+def metrics_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So with the counters of metrics."""
     lock = threading.RLock()
 
     def locked(method: Any) -> Any:
@@ -152,7 +169,9 @@ def submit_all() -> Counter[int]:
     def submit(name: str) -> None:
         event = add_job(TrainingJobName=name)
         ready.wait(SAFE)
-        statuses.append(app.handler(event, context(f"submit-{name}"))["statusCode"])
+        answer = app.handler(event, context(f"submit-{name}"))
+        assert json.loads(answer["body"])["name"] == name
+        statuses.append(answer["statusCode"])
 
     threads = [threading.Thread(target=submit, args=(name,)) for name in names()]
     for thread in threads:
@@ -164,8 +183,10 @@ def submit_all() -> Counter[int]:
 
 
 def kept(account: Account) -> dict[str, str]:
-    event = {**sample("list-jobs"), "multiValueQueryStringParameters": {"limit": ["1000"]}}
-    return {job["name"]: job["state"] for job in account.call(event)[1]["jobs"]}
+    """By name, every job's state. (Not from the API's list, whose index may lag behind.)"""
+    pages = account.dynamodb.get_paginator("scan").paginate(TableName=TABLE, ConsistentRead=True)
+    jobs = (item for page in pages for item in page["Items"] if item["sk"] == {"S": JOB})
+    return {item["jobName"]["S"]: item["jobState"]["S"] for item in jobs}
 
 
 def accepted(account: Account, *more: str) -> None:

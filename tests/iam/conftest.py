@@ -48,6 +48,7 @@ def life(account: Account, recording, monkeypatch: pytest.MonkeyPatch) -> Record
     account.call("add-job-urgent")
     account.settle()
     account.call(add_job(TrainingJobName="cancelled"))
+    account.call("amend-job")
     account.call("cancel-job")
     account.plane.knobs.refuse_creates = 1
     for _ in range(3):
@@ -74,7 +75,7 @@ def views(account: Account, recording, monkeypatch: pytest.MonkeyPatch) -> Recor
     account.call(add_job(TrainingJobName="waiting"))
     monkeypatch.setenv("SLOTQ_READ_ONLY", "1")
     made = recording()
-    for event in ("list-jobs", "list-jobs-filtered", "get-job", "list-pools"):
+    for event in ("list-jobs", "list-jobs-filtered", "get-job", "get-request", "list-pools"):
         assert account.call(event)[0] == 200
     waiting = sample("get-job")
     waiting["path"] = "/jobs/waiting"

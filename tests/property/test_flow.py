@@ -177,7 +177,12 @@ def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scena
         claimants = [job for job in snapshot.waiting if job.claim]
         lines = {line_of(job) for job in snapshot.waiting}
         needed = heads_needed(
-            lines, snapshot.pools, snapshot.active, claimants, groups=snapshot.groups
+            lines,
+            snapshot.pools,
+            snapshot.active,
+            claimants,
+            groups=snapshot.groups,
+            attempts=snapshot.scheduler is not None,
         )
         kept = {job.name: job for job in claimants}
         for line, count in needed.items():

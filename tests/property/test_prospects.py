@@ -12,7 +12,13 @@ from slotq_core.model import Snapshot
 from slotq_core.policy import cycle
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Plan
-from tests.property import test_gangs, test_projects, test_resources, test_time_sharing
+from tests.property import (
+    test_consolidation,
+    test_gangs,
+    test_projects,
+    test_resources,
+    test_time_sharing,
+)
 from tests.property.worlds import NOW, snapshots
 
 
@@ -29,13 +35,14 @@ def test_a_plan_is_the_same_without_the_bound(snapshot: Snapshot) -> None:
 
 @given(
     st.one_of(
+        test_consolidation.crowded(),
         test_projects.worlds(),
         test_gangs.worlds(),
         test_resources.worlds(),
         test_time_sharing.worlds(),
     )
 )
-def test_so_it_is_with_projects_gangs_resources_and_slices(scenario: Scenario) -> None:
+def test_so_it_is_whatever_the_world_is_made_of(scenario: Scenario) -> None:
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
         assert planned == without_the_bound(snapshot, now)
 

@@ -27,7 +27,13 @@ def test_every_installed_version_is_pinned():
 
 
 @pytest.mark.parametrize(
-    "path", ["constraints.txt", "constraints-sam.txt", "layers/core/python/requirements.txt"]
+    "path",
+    [
+        "constraints.txt",
+        "constraints-sagemaker3.txt",
+        "constraints-sam.txt",
+        "layers/core/python/requirements.txt",
+    ],
 )
 def test_pins_name_no_address(path):
     text = (ROOT / path).read_text()

@@ -208,6 +208,14 @@ def test_clients_find_the_queue_by_what_the_template_writes(template):
     }
 
 
+def test_the_topic_may_hear_of_every_state_and_of_nothing_else(template):
+    pattern = template["Parameters"]["TopicStates"]["AllowedPattern"]
+    for states in ("", ",".join(JobState), *JobState):
+        assert re.fullmatch(pattern, states)
+    for wrong in ("done", "completed failed", "completedfailed", ",failed", "Failed"):
+        assert not re.fullmatch(pattern, wrong)
+
+
 def test_the_topic_hears_of_what_the_queue_announces(template):
     resolve = cloudformation.Resolver(
         template, {"TopicStates": "completed,failed", "TableName": "q"}

@@ -1,27 +1,32 @@
 """SlotQ for its users: submit SageMaker training jobs to the queue.
 
-`QueueTrainingJobSession` needs the `sagemaker2` extra and is imported when it is first asked for.
+`QueueTrainingJobSession` needs the `sagemaker2` or the `sagemaker3` extra; it, `install` and
+`QueueClient` are imported when they are first asked for.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from slotq.client import QueueClient
+    from slotq.installation import install
     from slotq.session import QueueTrainingJobSession
 
 __version__ = "0.1.0"
-__all__ = ["QueueClient", "QueueTrainingJobSession", "__version__"]
+__all__ = ["QueueClient", "QueueTrainingJobSession", "__version__", "install"]
+
+_HOME = {
+    "QueueClient": "slotq.client",
+    "QueueTrainingJobSession": "slotq.session",
+    "install": "slotq.installation",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "QueueTrainingJobSession":
-        from slotq.session import QueueTrainingJobSession
-
-        return QueueTrainingJobSession
-    if name == "QueueClient":
-        from slotq.client import QueueClient
-
-        return QueueClient
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_HOME[name]), name)
+    globals()[name] = found
+    return found

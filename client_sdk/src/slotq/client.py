@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from slotq import discovery, refusals
 from slotq.config import Config, load
 from slotq.errors import InvalidRequest, TooLate, UnexpectedAnswer
-from slotq.submission import jsonable
+from slotq.job import QueuedJob
+from slotq.submission import jsonable, settings_tags, with_tags
 from slotq.transport import Answer, Transport
 from slotq_core import names
 from slotq_core.wire import (
@@ -24,9 +25,15 @@ from slotq_core.wire import (
     PoolsView,
     PoolView,
     QueueView,
+    RequestView,
 )
 
-View = TypeVar("View", JobView, QueueView, PoolsView, DoctorView)
+View = TypeVar("View", JobView, QueueView, PoolsView, DoctorView, RequestView)
+# Named here, for `list` within the class is one of its methods.
+JobViews = list[JobView]
+PoolViews = list[PoolView]
+FindingViews = list[FindingView]
+QueuedJobs = list[QueuedJob]
 
 
 class QueueClient:
@@ -70,16 +77,14 @@ class QueueClient:
         """One job with its attempts, place and reason. Raises NoSuchJob."""
         return self._read(JobView, self._transport.call("GET", _path(name)))
 
-    def jobs(
-        self, states: Iterable[str] | None = None, *, limit: int | None = None
-    ) -> list[JobView]:
+    def jobs(self, states: Iterable[str] | None = None, *, limit: int | None = None) -> JobViews:
         """Jobs in the order of the queue: running, then waiting by place, then ended.
 
         `states` keeps only those (None: all); `limit` cuts the list.
         """
         query: dict[str, object] = {}
         if states is not None:
-            query["state"] = list(states)
+            query["state"] = [*states]
             if not query["state"]:
                 return []
         if limit is not None:
@@ -99,15 +104,67 @@ class QueueClient:
                 return job
             raise
 
-    def pools(self) -> list[PoolView]:
+    def request(self, name: str) -> dict[str, Any]:
+        """The job's CreateTrainingJob request, with the tags of today. Raises NoSuchJob."""
+        answer = self._transport.call("GET", f"{_path(name)}/request")
+        return self._read(RequestView, answer).request
+
+    def hold(self, name: str) -> JobView:
+        """The job shall not start until it is released. Raises NoSuchJob; TooLate where it holds
+        slots or has ended. Holding a held job is no error."""
+        return self._amend(name, held=True)
+
+    def release(self, name: str) -> JobView:
+        """A held job waits again, at its old entry time. Raises NoSuchJob, TooLate (it has ended).
+        Releasing a job that is not held is no error."""
+        return self._amend(name, held=False)
+
+    def set_priority(self, name: str, priority: int) -> JobView:
+        """High first. A running job's counts too: it says whom it is evicted for. Raises NoSuchJob,
+        TooLate (it has ended), InvalidRequest."""
+        return self._amend(name, tags=settings_tags(priority=priority))
+
+    def move(self, name: str, pools: str | Iterable[str]) -> JobView:
+        """It accepts these pools from now on, the most welcome first; a running attempt stays where
+        it is. Raises NoSuchJob, TooLate (it has ended), InvalidRequest, NeverFits."""
+        return self._amend(name, tags=settings_tags(pools=pools))
+
+    def add_tags(self, name: str, tags: Mapping[str, str]) -> dict[str, str]:
+        """Add tags to the job and to every attempt that it will begin; returns all that it has.
+        Queue settings are tags too. Raises NoSuchJob, TooLate (it has ended), InvalidRequest."""
+        self._amend(name, tags=tags)
+        return {tag["Key"]: tag["Value"] for tag in self.request(name).get("Tags") or ()}
+
+    def clone(self, name: str, new_name: str, *, priority: int | None = None) -> JobView:
+        """Submit a job's request once more, under another name and as its caller's. Raises
+        NoSuchJob, and what `submit` raises.
+
+        What the first writes its checkpoints to, the second finds there.
+        """
+        request = {**self.request(name), "TrainingJobName": new_name}
+        return self.submit(with_tags(request, settings_tags(priority=priority), override=True))
+
+    def pools(self) -> PoolViews:
         """The pools in their order, with what is used of them and what was learned of them."""
         return self._read(PoolsView, self._transport.call("GET", "/pools")).pools
 
-    def doctor(self, *, fix: bool = False) -> list[FindingView]:
+    def doctor(self, *, fix: bool = False) -> FindingViews:
         """Everything that the queue keeps and that disagrees with itself or with SageMaker; mended
         where `fix` says so and where one look suffices."""
         method = "POST" if fix else "GET"
         return self._read(DoctorView, self._transport.call(method, "/doctor")).findings
+
+    def get(self, name: str) -> QueuedJob:
+        """One job as an object, to act on and to wait for. Raises NoSuchJob."""
+        return QueuedJob(self, self.job(name))
+
+    def list(self, states: Iterable[str] | None = None, *, limit: int | None = None) -> QueuedJobs:
+        """As `jobs`, as objects."""
+        return [QueuedJob(self, view) for view in self.jobs(states, limit=limit)]
+
+    def _amend(self, name: str, **changes: Any) -> JobView:
+        body = json.dumps(changes).encode()
+        return self._read(JobView, self._transport.call("PATCH", _path(name), body=body))
 
     def _read(self, view: type[View], answer: Answer) -> View:
         if not 200 <= answer.status_code < 300:

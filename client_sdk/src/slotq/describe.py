@@ -1,4 +1,4 @@
-"""A job of the queue as DescribeTrainingJob would show it, while SageMaker cannot."""
+"""A job of the queue as SageMaker would show it: DescribeTrainingJob, ListTrainingJobs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _ENDED = {
     JobState.CANCELLED: "Stopped",
     JobState.STOPPED: "Stopped",
 }
+_ENDINGS = frozenset(_ENDED.values())
 
 
 def has_training_job(job: JobView) -> bool:
@@ -29,12 +30,19 @@ def has_training_job(job: JobView) -> bool:
     return ran and job.state in (ACTIVE_STATES | TERMINAL_STATES)
 
 
-def description(job: JobView, request: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of DescribeTrainingJob, from the queue's knowledge and the request, if known.
+def arn_of(job: JobView, region: str) -> str:
+    """The ARN that the job's first training job has or will have."""
+    account = job.submitter.split(":")[4] if job.submitter.count(":") >= 5 else ""
+    partition = job.submitter.split(":")[1] if account else "aws"
+    return f"arn:{partition}:sagemaker:{region}:{account}:training-job/{job.name}"
+
+
+def description(job: JobView, request: Mapping[str, Any], *, region: str = "") -> dict[str, Any]:
+    """The answer of DescribeTrainingJob, from the queue's knowledge and the request.
 
     A waiting job is InProgress, Pending: SageMaker's words for a training job without instances.
     """
-    status = _ENDED.get(JobState(job.state), "InProgress")
+    status = status_of(job)
     return {
         "HyperParameters": {},
         "EnableNetworkIsolation": False,
@@ -42,7 +50,7 @@ def description(job: JobView, request: Mapping[str, Any]) -> dict[str, Any]:
         "EnableManagedSpotTraining": False,
         **{key: value for key, value in request.items() if key != "Tags"},
         "TrainingJobName": job.name,
-        "TrainingJobArn": f"arn:aws:sagemaker:::training-job/{job.name}",
+        "TrainingJobArn": arn_of(job, region),
         "TrainingJobStatus": status,
         "SecondaryStatus": _secondary(job, status),
         "SecondaryStatusTransitions": [],
@@ -52,6 +60,51 @@ def description(job: JobView, request: Mapping[str, Any]) -> dict[str, Any]:
         "LastModifiedTime": _moment(job.changed_at),
         **({"FailureReason": job.message} if status == "Failed" else {}),
     }
+
+
+def as_the_job(job: JobView, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """What of SageMaker's description of the latest attempt reads otherwise for the job.
+
+    The job keeps its own name through all attempts, so that whoever remembers a name from an answer
+    goes on following the job. And it has ended when the queue says so: an attempt that was stopped
+    for another job has, but its job has not. The ARN stays the attempt's.
+    """
+    status = str(shown["TrainingJobStatus"])
+    return {"TrainingJobName": job.name} | _statuses(job, status)
+
+
+def _statuses(job: JobView, status: str) -> dict[str, str]:
+    if job.state in TERMINAL_STATES:
+        word = status_of(job)
+        own = {} if word == status else {"TrainingJobStatus": word, "SecondaryStatus": word}
+        failed = word == "Failed" != status
+        return own | ({"FailureReason": job.message} if failed else {})
+    cause = job.attempts[-1].stop_cause if job.attempts else None
+    if cause == "cancelled" and status in _ENDINGS:
+        return {"TrainingJobStatus": "Stopping", "SecondaryStatus": "Stopping"}
+    if cause not in {None, "cancelled"} or status in {"Failed", "Stopped"}:
+        return {"TrainingJobStatus": "InProgress", "SecondaryStatus": "Interrupted"}
+    if status == "Completed":
+        return {"TrainingJobStatus": "InProgress", "SecondaryStatus": "Uploading"}
+    return {}
+
+
+def summary(job: JobView, *, region: str) -> dict[str, Any]:
+    """One line of ListTrainingJobs."""
+    status = status_of(job)
+    return {
+        "TrainingJobName": job.name,
+        "TrainingJobArn": arn_of(job, region),
+        "CreationTime": _moment(job.entry_time),
+        "LastModifiedTime": _moment(job.changed_at),
+        "TrainingJobStatus": status,
+        "SecondaryStatus": _secondary(job, status),
+    }
+
+
+def status_of(job: JobView) -> str:
+    """TrainingJobStatus, as far as the queue knows it."""
+    return _ENDED.get(JobState(job.state), "InProgress")
 
 
 def _secondary(job: JobView, status: str) -> str:

@@ -7,6 +7,7 @@ SlotQError
 ├── CannotReach       no connection to the endpoint, after several tries
 ├── ScenarioError     a scenario or trace file cannot be taken: says where, and what would be right
 ├── Unavailable       the queue answers, but not for now, after several tries (slotq_core.errors)
+├── NotCompleted      a job whose result was asked for has ended otherwise
 └── UnexpectedAnswer  something answers at the endpoint that does not speak as the queue does
 """
 
@@ -33,6 +34,7 @@ __all__ = [
     "NeverFits",
     "NoSuchJob",
     "NotAllowed",
+    "NotCompleted",
     "NotConfigured",
     "Refused",
     "RoleNotAllowed",
@@ -63,3 +65,8 @@ class ScenarioError(SlotQError):
 
 class UnexpectedAnswer(SlotQError):
     """Something answers at the endpoint, but it is not (this version of) the queue."""
+
+
+class NotCompleted(SlotQError):
+    """A job whose result was asked for has failed, was cancelled or was stopped; the message has
+    the reason."""

@@ -26,19 +26,23 @@ def follow(
     sleep: Callable[[float], None],
     poll: float = 5.0,
     each: Callable[[JobView], None] = lambda _: None,
+    waiting: Callable[[JobView], bool] = lambda _: False,
 ) -> JobView:
     """Ask for the job every `poll` seconds until it has ended; returns it as it ended.
 
-    Says one line for each change and a heartbeat now and then; `each` sees every answer. Raises
-    what `fetch` raises, an absent queue only after PATIENCE.
+    Says one line for each change and a heartbeat now and then; `each` sees every answer. A job that
+    does not run is shown by `waiting` instead, where that can (`screen`). Raises what `fetch`
+    raises, an absent queue only after PATIENCE.
     """
     before: JobView | None = None
     said_at = clock()
     while True:
-        job = _patiently(fetch, say=say, clock=clock, sleep=sleep, poll=poll)
+        job = patiently(fetch, say=say, clock=clock, sleep=sleep, poll=poll)
         each(job)
         line = news(before, job)
-        if line is None and clock() - said_at >= _heartbeat(job):
+        if _waits(job) and not _newly_evicted(before, job) and waiting(job):
+            line = None
+        elif line is None and clock() - said_at >= _heartbeat(job):
             line = standing(job)
         if line is not None:
             say(f"{job.name}: {line}")
@@ -49,6 +53,14 @@ def follow(
         sleep(poll)
 
 
+def _waits(job: JobView) -> bool:
+    return job.state in {S.PENDING, S.PREEMPTED, S.BACKOFF, S.HELD}
+
+
+def _newly_evicted(before: JobView | None, now: JobView) -> bool:
+    return before is not None and now.evictions > before.evictions
+
+
 def ended(job: JobView) -> bool:
     return job.state in TERMINAL_STATES
 
@@ -57,8 +69,12 @@ def news(before: JobView | None, now: JobView) -> str | None:
     """What is new since `before` (None: everything); None where nothing is."""
     if before is not None and standing(before) == standing(now):
         return None
-    evicted = before is not None and now.evictions > before.evictions
-    if evicted and now.state != S.STOPPING:
+    return news_since(now.evictions if before is None else before.evictions, now)
+
+
+def news_since(evictions: int, now: JobView) -> str:
+    """Where the job stands, and that it was evicted, if so many evictions were known before."""
+    if now.evictions > evictions and now.state != S.STOPPING:
         return f"was evicted{_for(_last_evicted(now))}; now {standing(now)}"
     return standing(now)
 
@@ -68,6 +84,8 @@ def standing(job: JobView) -> str:
     match job.state:
         case S.PENDING | S.PREEMPTED:
             return f"waits, {_place(job)}{_why(job)}"
+        case S.HELD:
+            return f"held since {since(job)}: it does not start until it is released"
         case S.BACKOFF:
             return f"pauses before its next attempt{_why(job)}"
         case S.STARTING:
@@ -98,8 +116,15 @@ def _end(job: JobView) -> str:
     return f"{line}: {job.message}" if job.message else line
 
 
+def since(job: JobView) -> str:
+    """When it came into its state, to the minute."""
+    return f"{job.changed_at[:16].replace('T', ' ')} UTC"
+
+
 def _place(job: JobView) -> str:
-    return f"place {job.place} in the line" if job.place is not None else "in the line"
+    if job.place is None:
+        return f"in the line since {since(job)}"
+    return f"place {job.place} in the line ({job.place - 1} ahead, since {since(job)})"
 
 
 def _why(job: JobView) -> str:
@@ -118,7 +143,7 @@ def _heartbeat(job: JobView) -> float:
     return RUNNING_HEARTBEAT if job.state == S.RUNNING else HEARTBEAT
 
 
-def _patiently(
+def patiently(
     fetch: Callable[[], JobView],
     *,
     say: Callable[[str], None],

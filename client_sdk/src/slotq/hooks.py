@@ -1,89 +1,110 @@
-"""What botocore does differently for a session of the queue, by its own event hooks.
+"""botocore's event hooks: answering an operation here instead of at AWS, for any SDK above it.
 
-A job in the queue may have had several training jobs, or none yet. So that whatever the SDK does
-with a job's name works (`model_data`, `describe`, `attach`, `stop`), a session's SageMaker client
-
-- asks about the training job of the latest attempt when it is asked about the job,
-- is answered here for a job that has no training job to ask about,
-- cancels in the queue when it is told to stop the job.
-
-Names that the queue does not know go to SageMaker untouched.
+An operation passes three points. Its parameters are looked at when they are given
+(`before-parameter-build`), where they may also be changed; it is answered, where it is to be, after
+botocore has validated them (`before-call`); and the service's own answer can be amended
+(`after-call`). What an SDK or a program sees is an ordinary answer, or an ordinary ClientError.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
-from slotq.describe import description, has_training_job
-from slotq.errors import InvalidRequest, NoSuchJob
-from slotq_core.wire import JobView
+from slotq.errors import NameTaken, Refused
 
-_ANSWER = "slotq_answer"
-_OK = SimpleNamespace(status_code=200, headers={})
+Params = MutableMapping[str, Any]
+"""An operation's parameters; changed in place."""
+Context = MutableMapping[str, Any]
+"""botocore's own for one call; the same object at all three points."""
+Answer = dict[str, Any]
+
+_PENDING = "slotq_answer"
+_CODES: Mapping[type[Refused], str] = {NameTaken: "ResourceInUse"}
+"""SageMaker's code for a refusal of the queue, where it has one of its own."""
+_OTHER_CODE = "ValidationException"
+
+_untouched: ContextVar[bool] = ContextVar("slotq_untouched", default=False)
 
 
-class Queue(Protocol):
-    """What of QueueClient is used here."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TakenCall:
+    """One operation that is looked at, answered or amended here."""
 
-    def job(self, name: str) -> JobView: ...
-    def cancel(self, name: str) -> JobView: ...
+    operation: str
+    """With its service, as botocore's events name it: `sagemaker.CreateTrainingJob`."""
+    before: Callable[[Params, Context], Callable[[], Answer] | None]
+    """Looks at the parameters. Gives what will answer the call; None: the service does."""
+    after: Callable[[Answer, Context], None] | None = None
+    """Amends an answer in place, the service's or our own."""
 
 
-class QueueHooks:
-    """Makes one SageMaker client speak of the queue's jobs.
+@contextmanager
+def untouched() -> Iterator[None]:
+    """Calls made inside go to AWS as they are."""
+    token = _untouched.set(True)
+    try:
+        yield
+    finally:
+        _untouched.reset(token)
 
-    `requests` holds the requests that this session has submitted, by job name: they fill what is
-    answered for a job that has not run yet.
-    """
 
-    def __init__(
-        self, client: Any, queue: Queue, *, requests: Mapping[str, Mapping[str, Any]]
-    ) -> None:
-        self._queue = queue
-        self._requests = requests
-        for operation, answer in (
-            ("DescribeTrainingJob", self._describe),
-            ("StopTrainingJob", self._stop),
-        ):
-            client.meta.events.register(f"provide-client-params.sagemaker.{operation}", answer)
-            client.meta.events.register(f"before-call.sagemaker.{operation}", _short_circuit)
+def take_over(events: Any, calls: tuple[TakenCall, ...], *, owner: str) -> None:
+    """Register the calls with the events of a boto3 session (for clients that it makes from now on)
+    or of one client. What the same owner registered there before is replaced."""
+    for call in calls:
+        points = (
+            ("before-parameter-build", _look(call)),
+            ("before-call", _answer),
+            ("after-call", _amend(call)),
+        )
+        for point, handler in points:
+            event = f"{point}.{call.operation}"
+            shared = handler is _answer
+            name = f"slotq-{event}" if shared else f"slotq-{owner}-{event}"
+            if not shared:
+                events.unregister(event, unique_id=name)
+            events.register(event, handler, unique_id=name)
 
-    def _describe(
-        self, params: Mapping[str, Any], context: MutableMapping[str, Any], **_: Any
-    ) -> Mapping[str, Any] | None:
-        job = self._job(params)
-        if job is None:
-            return None
-        if has_training_job(job):
-            return {**params, "TrainingJobName": job.training_job}
-        context[_ANSWER] = description(job, self._requests.get(job.name, {}))
+
+def _look(call: TakenCall) -> Callable[..., None]:
+    def look(params: Params, context: Context, **_: Any) -> None:
+        if _PENDING in context or _untouched.get():
+            return
+        answer = call.before(params, context)
+        if answer is not None:
+            context[_PENDING] = answer
+
+    return look
+
+
+def _answer(context: Context, **_: Any) -> tuple[Any, Answer] | None:
+    """Answer without the network where somebody has taken the call."""
+    if _PENDING not in context:
         return None
-
-    def _stop(self, params: Mapping[str, Any], context: MutableMapping[str, Any], **_: Any) -> None:
-        job = self._job(params)
-        if job is not None:
-            self._queue.cancel(job.name)
-            context[_ANSWER] = {}
-
-    def _job(self, params: Mapping[str, Any]) -> JobView | None:
-        try:
-            return self._queue.job(str(params.get("TrainingJobName", "")))
-        except (NoSuchJob, InvalidRequest):
-            return None
+    status, answer = 200, {}
+    try:
+        answer = context[_PENDING]()
+    except Refused as refusal:
+        status = 400
+        code = _CODES.get(type(refusal), _OTHER_CODE)
+        answer = {"Error": {"Code": code, "Message": refusal.message}}
+    answer["ResponseMetadata"] = {"HTTPStatusCode": status, "RetryAttempts": 0}
+    return SimpleNamespace(status_code=status, headers={}), answer
 
 
-def _short_circuit(context: Mapping[str, Any], **_: Any) -> tuple[Any, dict[str, Any]] | None:
-    """Answer without the network where the parameters' hook has left an answer."""
-    if _ANSWER not in context:
-        return None
-    return _OK, {
-        **context[_ANSWER],
-        "ResponseMetadata": {"HTTPStatusCode": 200, "RetryAttempts": 0},
-    }
+def _amend(call: TakenCall) -> Callable[..., None]:
+    def amend(parsed: Answer, context: Context, **_: Any) -> None:
+        if call.after is not None and "Error" not in parsed and not _untouched.get():
+            call.after(parsed, context)
+
+    return amend
 
 
 def honour_sts_endpoint(events: Any) -> None:

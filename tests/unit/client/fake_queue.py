@@ -23,6 +23,7 @@ from slotq.config import Config
 from slotq.transport import Transport
 from slotq_core.errors import NameTaken, NoSuchJob, Refused, TooLate
 from slotq_core.wire import (
+    AmendmentBody,
     AttemptView,
     DoctorView,
     ErrorView,
@@ -32,7 +33,10 @@ from slotq_core.wire import (
     PoolView,
     QueueView,
     ReasonView,
+    RequestView,
+    parse_amendment,
     parse_submission,
+    retagged,
 )
 
 ENDPOINT = "https://queue.test/prod"
@@ -111,9 +115,13 @@ class FakeQueue:
             return 200, PoolsView(pools=self.pools)
         if path == "/doctor":
             return 200, DoctorView(findings=self._examined(mend=method == "POST"))
-        name = path.removeprefix("/jobs/")
+        name, _, part = path.removeprefix("/jobs/").partition("/")
         if name not in self.jobs:
             raise NoSuchJob(f"there is no job '{name}'", field="name")
+        if part == "request":
+            return 200, RequestView(name=name, request=self.requests.get(name, {}))
+        if method == "PATCH":
+            return 200, self._amend(name, parse_amendment(body))
         return 200, self._cancel(name) if method == "DELETE" else self._look(name)
 
     def _submit(self, body: bytes) -> JobView:
@@ -142,6 +150,21 @@ class FakeQueue:
     def _examined(self, *, mend: bool) -> list[FindingView]:
         """Everything but an orphan is mended at once."""
         return [it.model_copy(update={"mended": mend and it.kind != "orphan"}) for it in self.drift]
+
+    def _amend(self, name: str, wanted: AmendmentBody) -> JobView:
+        job = self.jobs[name]
+        if job.state in {"completed", "failed", "cancelled", "stopped"}:
+            raise TooLate(f"{name} has ended", field="name")
+        if wanted.tags:
+            request = retagged(self.requests.get(name, {}), wanted.tags)
+            self.requests[name] = request
+            job = job.model_copy(
+                update={"priority": int(wanted.tags.get("priority", job.priority))}
+            )
+        if wanted.held is not None:
+            job = job.model_copy(update={"state": "held" if wanted.held else "pending"})
+        self.jobs[name] = job
+        return job
 
     def _cancel(self, name: str) -> JobView:
         if self.jobs[name].state in {"completed", "failed", "cancelled", "stopped"}:

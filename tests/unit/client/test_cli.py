@@ -28,6 +28,7 @@ REQUEST = {
     "TrainingJobName": "new",
     "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
 }
+NEXT = "place 1 in the line (0 ahead, since 2026-11-20 10:30 UTC)"
 
 
 @pytest.fixture
@@ -100,7 +101,10 @@ def test_show_has_the_attempts(slotq):
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("job3", "job3: waits, place 1 in the line: needs 1 slot; pool p5 has 0 free of 2"),
+        (
+            "job3",
+            f"job3: waits, {NEXT}: needs 1 slot; pool p5 has 0 free of 2",
+        ),
         ("job1", "job1: running in pool p5 (attempt 2: job1-qstamp-2-abcdef)"),
         ("job9", "job9: failed after 1 attempt: AlgorithmError: exit code 1"),
     ],
@@ -116,7 +120,8 @@ def test_submit_from_a_file_from_yaml_and_from_stdin(slotq, http, tmp_path):
     )
     first = slotq("submit", str(tmp_path / "a.json"))
     assert first.exit_code == Exit.OK
-    assert first.output == "new: waits, place 4 in the line: the pool is full\n"
+    place = "place 4 in the line (3 ahead, since 2026-11-20 10:30 UTC)"
+    assert first.output == f"new: waits, {place}: the pool is full\n"
     assert slotq("submit", str(tmp_path / "b.yaml")).exit_code == Exit.OK
     assert slotq("submit", "-", input=json.dumps(REQUEST)).exit_code == Exit.OK
     assert http.last_body() == REQUEST

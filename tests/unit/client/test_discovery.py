@@ -20,9 +20,11 @@ class Account:
     def __init__(self, **parameters: str) -> None:
         self.parameters = parameters
         self.asked: list[str] = []
+        self.region: str | None = None
 
-    def client(self, service: str) -> Any:
+    def client(self, service: str, region_name: str | None) -> Any:
         assert service == "ssm"
+        self.region = region_name
         return SimpleNamespace(get_parameter=self._get)
 
     def _get(self, Name: str) -> dict[str, Any]:  # noqa: N803 - boto3's word
@@ -46,6 +48,12 @@ def test_nothing_is_asked_where_the_endpoint_is_set_or_no_queue_is_named():
     for config in (Config(queue="team", endpoint=URL), Config()):
         assert complete(config, aws=account) is config
     assert account.asked == []
+
+
+def test_it_is_looked_up_in_the_region_that_is_configured():
+    account = Account(team=WRITTEN)
+    complete(Config(queue="team", region="eu-west-1"), aws=account)
+    assert account.region == "eu-west-1"
 
 
 def test_an_api_id_of_one_s_own_stays():

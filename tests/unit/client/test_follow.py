@@ -26,13 +26,21 @@ def followed(*answers, poll=5.0):
     return said, job, clock
 
 
+def waits(place):
+    """What is said of `waiting(place)`."""
+    return (
+        f"job1: waits, place {place} in the line ({place - 1} ahead, since 2026-11-20 10:30 UTC): "
+        "the pool is full"
+    )
+
+
 def test_only_changes_are_said():
     said, job, clock = followed(
         waiting(3), waiting(3), waiting(2), running(), running(), ended(), poll=5
     )
     assert said == [
-        "job1: waits, place 3 in the line: the pool is full",
-        "job1: waits, place 2 in the line: the pool is full",
+        waits(3),
+        waits(2),
         "job1: running in pool p5 (attempt 1: job1)",
         "job1: completed after 1 attempt",
     ]
@@ -41,9 +49,9 @@ def test_only_changes_are_said():
 
 
 def test_a_job_that_waits_long_is_mentioned_now_and_then():
-    waits = [waiting(1)] * int(2 * HEARTBEAT / 5 + 1)
-    said, _, _ = followed(*waits, ended(), poll=5)
-    assert said[:3] == ["job1: waits, place 1 in the line: the pool is full"] * 3
+    looks = [waiting(1)] * int(2 * HEARTBEAT / 5 + 1)
+    said, _, _ = followed(*looks, ended(), poll=5)
+    assert said[:3] == [waits(1)] * 3
     assert len(said) == 4
 
 
@@ -56,7 +64,7 @@ def test_an_eviction_names_its_beneficiary():
         ended(number=2, evictions=1),
     )
     assert "evicted for job4: it stops, keeps its place" in said[1]
-    assert said[2] == "job1: waits, place 1 in the line: the pool is full"
+    assert said[2] == waits(1)
     assert said[3] == "job1: running in pool p5 (attempt 2: job1-qstamp-2-abcdef)"
     assert said[4] == "job1: completed after 2 attempts, evicted 1 time"
 
@@ -82,7 +90,9 @@ def test_a_cancel_is_not_called_an_eviction():
     assert standing(running(state="stopping", attempts=[], message="")) == "stopping"
 
 
-@pytest.mark.parametrize("state", ["pending", "preempted", "backoff", "starting", "stopping"])
+@pytest.mark.parametrize(
+    "state", ["pending", "preempted", "backoff", "held", "starting", "stopping"]
+)
 def test_every_state_has_a_line(state):
     assert standing(job_view(state=state, attempts_begun=1, pool="p5"))
 

@@ -176,7 +176,11 @@ def test_fit_waits_across_an_eviction_and_finds_the_last_model(session, queue, a
     assert said[-1] == "job1: completed after 2 attempts, evicted 1 time"
     assert any("was evicted for job4; now waits, place 1" in line for line in said)
     assert job.model_data.endswith("job1-qstamp-2-abcdef/output/model.tar.gz")
-    assert job.latest_training_job.describe()["TrainingJobName"] == "job1-qstamp-2-abcdef"
+    shown = job.latest_training_job.describe()
+    assert (
+        shown["TrainingJobName"] == "job1"
+    )  # so that what is done with it goes on meaning the job
+    assert shown["TrainingJobArn"].endswith("/job1-qstamp-2-abcdef")
 
 
 @pytest.mark.parametrize(
@@ -258,6 +262,18 @@ def test_attach_finds_the_latest_attempt(session, queue, aws):
     attached = Estimator.attach("job1", sagemaker_session=session())
     assert attached.model_data.endswith("job1-qstamp-2-abcdef/output/model.tar.gz")
     assert attached.instance_type == "ml.p5.48xlarge"
+
+
+def test_attach_takes_a_job_that_waits_and_waits_for_it(session, queue, aws, said):
+    """From another process, which has submitted nothing."""
+    estimator(session(), hyperparameters={"lr": 0.1}).fit(job_name="job1", wait=False)
+    train(aws, "job1")
+    queue.script(*[waiting(1)] * 4, running(), ended())
+    attached = Estimator.attach("job1", sagemaker_session=session())
+    assert attached.instance_type == "ml.p5.48xlarge"
+    assert attached.hyperparameters()["lr"] == "0.1"
+    assert attached.latest_training_job.name == "job1"
+    assert said[-1] == "job1: completed after 1 attempt"
 
 
 def test_stop_cancels_in_the_queue(session, queue):

@@ -131,16 +131,13 @@ CASES = [
      "projects[1].limit", "all of one kind: that of 'a' is over all pools together"),
     (POOL + "projects:\n- {name: a, quota: {p: 1}}\n- {name: b, limit: 0}", 4,
      "projects[1].limit", "that of 'a' is by pool"),
-    # groups and what comes after what
+    # groups
     (POOL + JOB + "groups: [{name: g}]", 3, "groups[0].name", "no job is a member of 'g'"),
     (POOL + "groups: [{name: g, mandatory: [x]}]\njobs: [{name: j, submit_at: 0, group: g}]", 2,
      "groups[0].mandatory[0]", "'x' is no member; the members are j"),
     (POOL + "groups: [{name: g, min_members: 2}]\njobs: [{name: j, submit_at: 0, group: g}]", 2,
      "groups[0].min_members", "1 members, fewer than 2"),
     (POOL + "jobs: [{name: j, submit_at: 0, group: g}]", 2, "jobs[0].group", "no group 'g'"),
-    (POOL + "jobs: [{name: j, submit_at: 0, after: [k]}]", 2, "jobs[0].after[0]", "no job 'k'"),
-    (POOL + "jobs:\n- {name: j, submit_at: 0, after: [k]}\n- {name: k, submit_at: 0, after: [j]}",
-     3, "jobs[0].after", "each would come after the next"),
     # attempts, sweeps, jobs after jobs
     (POOL + "scheduler: {max_jobs: 0}", 2, "scheduler.max_jobs", "a whole number from 1"),
     (POOL + "scheduler: {min_schedule_interval: 0}", 2, "scheduler.min_schedule_interval",

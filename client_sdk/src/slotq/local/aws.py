@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape
@@ -17,7 +18,17 @@ from slotq_core.adapters.dynamodb import table_definition
 
 TABLE = "sagemaker-queue"
 ROLE = "slotq-local"
-"""A role that training jobs may be given; the emulator does not look at it."""
+"""A role that training jobs may be given: the emulator does not look at it, but SDK v3 does."""
+_TRUST = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": "sagemaker.amazonaws.com"},
+            "Action": "sts:AssumeRole",
+        }
+    ],
+}
 _IAM_XML = "https://iam.amazonaws.com/doc/2010-05-08/"
 _PARTITION = "aws"
 
@@ -29,12 +40,14 @@ def application() -> Any:
 
 
 def furnish(endpoint: Endpoint) -> None:
-    """What an account has before the first job: SageMaker's bucket and the queue's table."""
+    """What an account has before the first job: SageMaker's bucket, the queue's table, a role."""
     made = endpoint.client("s3")
     where = {"LocationConstraint": endpoint.region}
     more = {} if endpoint.region == "us-east-1" else {"CreateBucketConfiguration": where}
     made.create_bucket(Bucket=endpoint.bucket, **more)
     endpoint.client("dynamodb").create_table(**table_definition(TABLE))
+    trust = json.dumps(_TRUST)
+    endpoint.client("iam").create_role(RoleName=ROLE, AssumeRolePolicyDocument=trust)
 
 
 class Callers:

@@ -136,6 +136,9 @@ class _World:
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
             del self._states[spec.name]
+            self._groups.update(
+                with_ended(self._groups, submission.group, spec.name, JobState.CANCELLED)
+            )
             self._tell_followers(spec.name, REFUSED, now)
         else:
             self._put(None, job, now)
@@ -242,7 +245,7 @@ class _World:
         self._states[after.name] = after.state
         self._jobs.pop(after.name, None)  # So that they stand in the order of their last changes.
         if after.terminal:
-            self._groups.update(with_ended(self._groups, after))
+            self._groups.update(with_ended(self._groups, after.group, after.name, after.state))
         else:
             self._jobs[after.name] = after
 
@@ -283,12 +286,15 @@ def followers_of(scenario: Scenario) -> dict[str, list[str]]:
     return found
 
 
-def with_ended(groups: Mapping[str, Group], job: Job) -> dict[str, Group]:
-    """The group of a job that has ended, which keeps that; empty where it is of none."""
-    if job.group not in groups:
+def with_ended(
+    groups: Mapping[str, Group], member_of: str, job: str, state: JobState
+) -> dict[str, Group]:
+    """The group of a job that has ended, which keeps that; empty where it is of none. A member that
+    was refused counts as one that was cancelled: its gang never had it."""
+    if member_of not in groups:
         return {}
-    group = groups[job.group]
-    return {group.name: replace(group, ended={**group.ended, job.name: job.state})}
+    group = groups[member_of]
+    return {group.name: replace(group, ended={**group.ended, job: state})}
 
 
 def refused_gangs(scenario: Scenario) -> dict[str, Refused]:

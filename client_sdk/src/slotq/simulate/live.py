@@ -26,7 +26,7 @@ from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
-from slotq_core.model import Job, JobState, Snapshot, Yielded
+from slotq_core.model import Job, JobState, Snapshot, Submission, Yielded
 from slotq_core.policy.lines import by_user
 from slotq_core.policy.retry import Ending
 from slotq_core.policy.slices import after_yield
@@ -90,6 +90,10 @@ class _Recording:
         )
         return replace(world, snapshot=snapshot)
 
+    def refused(self, submission: Submission) -> None:
+        ended = with_ended(self._groups, submission.group, submission.name, JobState.CANCELLED)
+        self._groups.update(ended)
+
     def submit(self, job: Job, request: Request) -> Job:
         kept = self._store.submit(job, request)
         self._record.change(None, kept, self._clock.now())
@@ -103,7 +107,7 @@ class _Recording:
             self._record.change(change.before, job, now)
             self._yields = after_yield(self._yields, change.before, job, now)
             if job.terminal:
-                self._groups.update(with_ended(self._groups, job))
+                self._groups.update(with_ended(self._groups, job.group, job.name, job.state))
         return jobs
 
 
@@ -149,8 +153,9 @@ class _Live:
         self._training = SageMakerTraining(
             queue="simulation", clock=self._clock, make_client=lambda: PlaneClient(self._plane)
         )
+        self._recording = _Recording(store, self.record, self._clock, scenario)
         self._manager = QueueManager(
-            store=_Recording(store, self.record, self._clock, scenario),
+            store=self._recording,
             training=self._training,
             clock=self._clock,
             notifier=_Silent(),
@@ -220,6 +225,7 @@ class _Live:
             self._manager.submit(submission, _request(spec), submitter=spec.user)
         except Refused as error:
             self.record.refuse(spec.name, max(0, now), error.message)
+            self._recording.refused(submission)
 
     def _begin_running(self, spec: JobSpec) -> None:
         """Put a running job into the store and the plane, past the queue and the record."""

@@ -14,6 +14,7 @@ from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
 from pydantic import BaseModel
 
 from slotq_core import wire
+from slotq_core.amending import Amendment, Revision
 from slotq_core.errors import (
     ClassNotAllowed,
     Conflict,
@@ -29,7 +30,7 @@ from slotq_core.errors import (
 from slotq_core.explaining import Status
 from slotq_core.manager import QueueManager
 from slotq_core.model import JobState
-from slotq_core.ports import Finding
+from slotq_core.ports import Finding, Request
 
 STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
     InvalidRequest: HTTPStatus.BAD_REQUEST,
@@ -43,7 +44,8 @@ STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
 METHODS: Mapping[str, tuple[str, ...]] = {
     "/add-job": ("POST",),
     "/jobs": ("GET",),
-    "/jobs/<name>": ("DELETE", "GET"),
+    "/jobs/<name>": ("DELETE", "GET", "PATCH"),
+    "/jobs/<name>/request": ("GET",),
     "/pools": ("GET",),
     "/doctor": ("GET", "POST"),
 }
@@ -79,6 +81,8 @@ class Routes:
         http.get("/jobs")(self._list_jobs)
         http.get("/jobs/<name>")(self._get_job)
         http.delete("/jobs/<name>")(self._cancel_job)
+        http.patch("/jobs/<name>")(self._amend_job)
+        http.get("/jobs/<name>/request")(self._get_request)
         http.get("/pools")(self._list_pools)
         http.get("/doctor")(self._examine)
         http.post("/doctor")(self._mend)
@@ -110,6 +114,15 @@ class Routes:
 
     def _cancel_job(self, name: str) -> Response[str]:
         return _json(HTTPStatus.OK, _view(self._manager().cancel(name, by=self._caller())))
+
+    def _amend_job(self, name: str) -> Response[str]:
+        caller, body = self._caller(), wire.parse_amendment(self._body())
+        status = self._manager().amend(name, _amendment(body), by=caller)
+        return _json(HTTPStatus.OK, _view(status))
+
+    def _get_request(self, name: str) -> Response[str]:
+        request = dict(self._manager().request(name))
+        return _json(HTTPStatus.OK, wire.RequestView(name=name, request=request))
 
     def _list_pools(self) -> Response[str]:
         pools = [
@@ -167,6 +180,17 @@ def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | Non
             f"limit takes an integer from 1 to {MOST_JOBS:,}, not '{limit[:40]}'", field="limit"
         )
     return [JobState(word) for word in words] if words else None, int(limit)
+
+
+def _amendment(body: wire.AmendmentBody) -> Amendment:
+    """Its tags are read as a submission's are, together with the tags that it leaves."""
+
+    def revise(request: Request) -> Revision:
+        before, _ = wire.parse_submission(request)
+        after, revised = wire.parse_submission(wire.retagged(request, body.tags))
+        return Revision(request=revised, before=before, after=after)
+
+    return Amendment(held=body.held, revise=revise if body.tags else None)
 
 
 def _view(status: Status) -> wire.JobView:

@@ -12,6 +12,8 @@ submit ─► pending ──────► starting ──► running ──►
 
 Whatever has not ended may be cancelled. Where there are scheduler settings, a job that waits also
 backs off between attempts to start it, and fails after the last.
+
+Whatever waits can be `held` by its user, and waits again when it is released.
 """
 
 from __future__ import annotations
@@ -37,9 +39,10 @@ _WAITS_AGAIN = frozenset({S.PENDING, S.PREEMPTED, S.BACKOFF})
 
 TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
     # With scheduler settings a job backs off between attempts to start it, and is given up at last.
-    S.PENDING: frozenset({S.STARTING, S.BACKOFF, S.FAILED, S.CANCELLED}),
-    S.PREEMPTED: frozenset({S.STARTING, S.BACKOFF, S.FAILED, S.CANCELLED}),
-    S.BACKOFF: frozenset({S.PENDING, S.PREEMPTED, S.CANCELLED}),
+    S.PENDING: frozenset({S.STARTING, S.BACKOFF, S.FAILED, S.CANCELLED, S.HELD}),
+    S.PREEMPTED: frozenset({S.STARTING, S.BACKOFF, S.FAILED, S.CANCELLED, S.HELD}),
+    S.BACKOFF: frozenset({S.PENDING, S.PREEMPTED, S.CANCELLED, S.HELD}),
+    S.HELD: frozenset({S.PENDING, S.PREEMPTED, S.CANCELLED}),
     # A start can be refused (back-off, failed), overtaken by the user, or end before it was seen
     # running.
     S.STARTING: _ENDS | _WAITS_AGAIN | {S.RUNNING, S.STOPPING},

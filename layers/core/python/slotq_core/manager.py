@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from slotq_core import explaining
+from slotq_core.amending import Amendment, alive, settled, with_hold
 from slotq_core.effects import Effects
 from slotq_core.errors import (
     Conflict,
@@ -18,7 +19,6 @@ from slotq_core.errors import (
     NoSuchJob,
     NotUnderstood,
     SlotQError,
-    TooLate,
     Unavailable,
 )
 from slotq_core.explaining import PoolStatus, Status
@@ -138,9 +138,7 @@ class QueueManager:
             job = self._job(name)
             if _is_cancelled(job):
                 return self._status(job)
-            if job.terminal:
-                raise TooLate(f"job {name} has ended already: it is {job.state}", field="name")
-            wanted = Change(before=job, after=cancelled(job, by, self._clock.now()))
+            wanted = Change(before=job, after=cancelled(alive(job), by, self._clock.now()))
             try:
                 (job,) = self._store.commit([wanted])
             except Conflict:
@@ -150,6 +148,45 @@ class QueueManager:
             self._wake()
             return self._status(self._job(name))
         raise Unavailable(f"job {name} keeps changing; try again")
+
+    def amend(self, name: str, amendment: Amendment, *, by: str) -> Status:
+        """Hold the job, release it, or change its settings and its request. Raises NoSuchJob,
+        TooLate, and what a submission like that would raise; then nothing is changed.
+        """
+        for _ in range(_TRIES):
+            job = alive(self._job(name))
+            try:
+                after, request = self._amended(job, amendment, by)
+                if after != job or request is not None:
+                    self._store.commit([Change(before=job, after=after, request=request)])
+                    self._wake()
+            except Conflict:
+                continue
+            return self._status(self._job(name))
+        raise Unavailable(f"job {name} keeps changing; try again")
+
+    def _amended(self, job: Job, wanted: Amendment, by: str) -> tuple[Job, Request | None]:
+        """The job and, where it changes, its request as they shall be."""
+        after, request, now = job, None, self._clock.now()
+        if wanted.revise is not None:
+            before = self._store.request(job.name)
+            revision = wanted.revise(before)
+            request = revision.request if revision.request != before else None
+            admitted = admit(
+                revision.after,
+                self._store.pools(),
+                submitter=job.submitter,
+                now=now,
+                rights=self._rights,
+            )
+            after = settled(job, revision, admitted)
+        if wanted.held is not None:
+            after = with_hold(after, held=wanted.held, by=by, now=now)
+        return after, request
+
+    def request(self, name: str) -> Request:
+        """The job's CreateTrainingJob request as it stands. Raises NoSuchJob."""
+        return self._store.request(self._job(name).name)
 
     def observe(self, observation: Observation) -> str:
         """Take in one training event; any number of times, in any order. Runs no pass.

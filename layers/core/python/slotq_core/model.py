@@ -57,6 +57,8 @@ class JobState(StrEnum):
     """Ran, was evicted, waits again at its old place."""
     BACKOFF = "backoff"
     """Waits for a time (`Job.not_before`) before it waits for slots."""
+    HELD = "held"
+    """Its user does not want it to start until it is released. It keeps its entry time."""
     STARTING = "starting"
     """Holds slots; its training job is being created or provisioned."""
     RUNNING = "running"

@@ -19,6 +19,8 @@ from slotq_core.model import JobState
 
 _MODELS: tuple[type[BaseModel], ...] = (
     wire.SubmissionBody,
+    wire.AmendmentBody,
+    wire.RequestView,
     wire.JobView,
     wire.QueueView,
     wire.PoolsView,
@@ -31,7 +33,7 @@ _ERRORS = {
     400: "Malformed, or it could never run: `field` names the field, `message` what is right",
     403: "Not signed by an IAM principal, or not allowed to",
     404: "There is no such job",
-    409: "The name is taken, or the job has ended",
+    409: "The name is taken, or it is too late: the job has ended or moved on",
     500: "The queue has failed; its log says more under the request's id",
     503: "A service that the queue needs does not answer; the same request again is safe",
 }
@@ -58,7 +60,9 @@ def document() -> dict[str, Any]:
                 "parameters": [_NAME],
                 "get": _get_job(),
                 "delete": _cancel_job(),
+                "patch": _amend_job(),
             },
+            "/jobs/{name}/request": {"parameters": [_NAME], "get": _get_request()},
             "/pools": {"get": _list_pools()},
             "/doctor": {"get": _examine(), "post": _mend()},
         },
@@ -130,6 +134,26 @@ def _cancel_job() -> dict[str, Any]:
         "description": "A job that holds slots is `stopping` first. Cancelling a cancelled job "
         "again changes nothing.",
         "responses": _responses(200, "The job as it now stands", "JobView", 403, 404, 409),
+    }
+
+
+def _amend_job() -> dict[str, Any]:
+    return {
+        "operationId": "amendJob",
+        "summary": "Hold a job, release it, or change its priority, pools and other tags",
+        "description": "A job that holds slots cannot be held; its settings change, and its pools "
+        "count from its next attempt on. It keeps its entry time. The same change again changes "
+        "nothing.",
+        "requestBody": {"required": True, "content": _content("AmendmentBody")},
+        "responses": _responses(200, "The job as it now stands", "JobView", 400, 403, 404, 409),
+    }
+
+
+def _get_request() -> dict[str, Any]:
+    return {
+        "operationId": "getRequest",
+        "summary": "The job's CreateTrainingJob request, with the tags of today",
+        "responses": _responses(200, "The request", "RequestView", 404),
     }
 
 

@@ -83,6 +83,8 @@ class Change:
     after: Job
     ended: Attempt | None = None
     """The attempt that ends with this change, for the history."""
+    request: Request | None = None
+    """The request as it is from now on; None: as it was."""
 
 
 class Store(Protocol):

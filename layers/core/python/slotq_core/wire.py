@@ -201,15 +201,46 @@ def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission,
     return submission, dict(request)
 
 
-def _object(body: str | bytes) -> Mapping[str, Any]:
+class AmendmentBody(BaseModel):
+    """What shall be different about a job. Queue settings change as they are given: as tags."""
+
+    model_config = ConfigDict(extra="forbid")
+    held: bool | None = Field(default=None, strict=True)
+    """True: it shall not start until it is released; false: it may."""
+    tags: dict[str, str] = Field(default_factory=dict, max_length=MAX_TAGS)
+    """Added to the job's tags, in place of those with the same key."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.held is None and not self.tags:
+            raise ValueError("say what shall change: held, tags")
+        return self
+
+
+def parse_amendment(body: str | bytes) -> AmendmentBody:
+    """Raises InvalidRequest with the field at fault."""
+    try:
+        return AmendmentBody.model_validate(_object(body, what="the job's changes"))
+    except ValidationError as error:
+        raise _invalid(error) from None
+
+
+def retagged(request: Mapping[str, Any], tags: Mapping[str, str]) -> dict[str, Any]:
+    """The request with these tags, in place of those with the same key."""
+    kept = [tag for tag in request.get("Tags") or () if tag["Key"] not in tags]
+    added = [{"Key": key, "Value": value} for key, value in tags.items()]
+    return {**request, "Tags": [*kept, *added]}
+
+
+def _object(body: str | bytes, what: str = "a CreateTrainingJob request") -> Mapping[str, Any]:
     if len(body) > MAX_BODY:
         raise InvalidRequest(f"the body is larger than {MAX_BODY:,} bytes")
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
-        raise InvalidRequest("the body is not JSON; send a CreateTrainingJob request") from None
+        raise InvalidRequest(f"the body is not JSON; send {what}") from None
     if not isinstance(value, dict):
-        raise InvalidRequest("the body must be a JSON object: a CreateTrainingJob request")
+        raise InvalidRequest(f"the body must be a JSON object: {what}")
     return value
 
 
@@ -279,6 +310,14 @@ class JobView(BaseModel):
     message: str = ""
     attempts: list[AttemptView] = []
     """The history; only where one job was asked for."""
+
+
+class RequestView(BaseModel):
+    """A job's CreateTrainingJob request as it stands: as submitted, with the tags of today."""
+
+    version: int = VERSION
+    name: str
+    request: dict[str, Any]
 
 
 class QueueView(BaseModel):

@@ -158,7 +158,7 @@ class DynamoStore:
                 f"{len(changes)} changes take {len(actions)} actions; one transaction has "
                 f"{MAX_ACTIONS}"
             )
-        self._touch_lines([c.after for c in changes if c.after.waits and not c.before.waits])
+        self._touch_lines([c.after for c in changes if _enters_line(c)])
         try:
             self._calls.transact(actions)
         except Conflict as conflict:
@@ -260,3 +260,10 @@ class DynamoStore:
             if len(line.encode()) > table.MAX_SORT_KEY:
                 raise InvalidRequest("the job accepts too many pools", field="slotq:pools")
             self._calls.update(table.line_key(line), expressions.touch_line(at))
+
+
+def _enters_line(change: Change) -> bool:
+    """A job that waits already enters another line when its priority or its pools change."""
+    if not change.after.waits:
+        return False
+    return not change.before.waits or line_of(change.after) != line_of(change.before)

@@ -13,6 +13,7 @@ from typing import Any
 
 from slotq_core.adapters import dynamodb_expressions as expressions
 from slotq_core.adapters import dynamodb_table as table
+from slotq_core.adapters import stored_request
 from slotq_core.adapters.dynamodb_items import (
     Item,
     farewell,
@@ -24,6 +25,7 @@ from slotq_core.adapters.dynamodb_items import (
 from slotq_core.adapters.expiry import HISTORY, expires_at
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.model import Job
+from slotq_core.moments import iso
 from slotq_core.ports import Change
 
 Action = dict[str, dict[str, Any]]
@@ -36,8 +38,8 @@ def action_count(changes: Sequence[Change], seen: Mapping[str, int] | None = Non
     """How many actions a commit of these changes takes, out of MAX_ACTIONS.
 
     A start takes 5 (6 with a claim), an eviction 2, a claim 3, an end 4, a cancel of a waiting job
-    3 (4 with a claim), any other change of an active job 2; and each pool whose ledger is seen or
-    changes takes 1.
+    3 (4 with a claim), any other change of an active job 2, a changed request 1; and each pool
+    whose ledger is seen or changes takes 1.
     """
     return len(commit_actions("", changes, seen))
 
@@ -45,8 +47,7 @@ def action_count(changes: Sequence[Change], seen: Mapping[str, int] | None = Non
 def submit_actions(name: str, job: Job, request: bytes) -> list[Action]:
     """The first action is JOB: what refuses it says that the name is taken."""
     key, items = table.job_key(job.name), items_of(job)
-    whose = {"entryTime": items[key]["entryTime"]}
-    items[table.request_key(job.name)] = {"jobDetails": {"B": request}, **whose}
+    items[table.request_key(job.name)] = _request_item(job, request)
     first = put(name, key, items.pop(key), expressions.is_new())
     return [first, *(put(name, key, item) for key, item in items.items())]
 
@@ -78,8 +79,16 @@ def _job_actions(name: str, change: Change, history: int) -> Iterator[Action]:
     yield put(name, main, after.pop(main), expressions.job_unchanged(change.before.version))
     for key in before.keys() - after.keys() - {main}:
         yield delete(name, key)
+    if change.request is not None:
+        packed = stored_request.pack(change.request)
+        after[table.request_key(change.after.name)] = _request_item(change.after, packed)
     for key, item in {**after, **history_of(change)}.items():
         yield put(name, key, item)
+
+
+def _request_item(job: Job, packed: bytes) -> Item:
+    """The entry time says whose it is: a name may be borne again."""
+    return {"jobDetails": {"B": packed}, "entryTime": {"S": iso(job.entry_time)}}
 
 
 def _ledger_actions(

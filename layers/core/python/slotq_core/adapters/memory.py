@@ -221,11 +221,13 @@ class MemoryStore:
             if kept is None or kept.version != change.before.version:
                 raise Conflict(f"{change.before.name} has changed since it was read")
         uses = pool_changes(changes, seen)
+        packed = {c.after.name: stored_request.pack(c.request) for c in changes if c.request}
         for name, use in uses.items():
             self._check(name, use)
         for name, use in uses.items():
             if use.raises_version:
                 self._raise_version(name, use.gained)
+        self._requests.update(packed)
         return tuple(self._apply(change) for change in changes)
 
     @_one_at_a_time

@@ -12,9 +12,10 @@ it names.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from slotq_core.model import (
     EVERYWHERE,
@@ -34,6 +35,8 @@ from slotq_core.policy.users import Counted, Place, UserBooks
 
 NOTHING = Demand()
 INFINITE = float("inf")
+
+K = TypeVar("K")
 
 Deprivation = tuple[bool, bool, int, float, int, str]
 
@@ -169,20 +172,12 @@ class Accounts:
         self._over: dict[str, set[str]] = defaultdict(set)
         """By scope, the projects over their quota or share. Kept, for each reclaim asks for them
         and few ever are."""
-        self._before: list[tuple[Job, str, list[tuple[Account, Demand, Demand, Demand]]]] = []
+        self._before: list[tuple[str, str, list[tuple[Account, Demand, Demand, Demand]]]] = []
         """What the accounts were before each change, to go back to."""
-        for scope in dict.fromkeys(self._scope.values()):
-            self._open(snapshot, scope)
-        for job in snapshot.active:
-            assert job.attempt is not None
-            if job.state is JobState.STOPPING:
-                self.users.take(job, job.attempt.pool)
-                self._stop(job, job.attempt.pool)
-            else:
-                self.take(job, job.attempt.pool)
-        for job in (*snapshot.active, *snapshot.waiting):
-            if job.claim:
-                self.take(job, job.claim.pool)
+        asked = _asked(snapshot, self._scopes_of) if owners else {}
+        for scope in dict.fromkeys(self._scope.values() if owners else ()):
+            self._open(snapshot, scope, asked)
+        self._begin(snapshot)
 
     def of(self, job: Job, pool: str) -> Chain:
         return self._books.get((job.project, self._scope.get(pool, EVERYWHERE)), ())
@@ -288,41 +283,71 @@ class Accounts:
         length, users = mark
         self.users.back_to(users)
         while len(self._before) > length:
-            job, pool, amounts = self._before.pop()
+            project, scope, amounts = self._before.pop()
             for account, used, fixed, stopping in amounts:
                 account.used, account.fixed, account.stopping = used, fixed, stopping
-            self._note(job, pool)
+            self._note(project, scope)
 
     def _move(self, job: Job, pool: str, amount: Demand) -> None:
+        scope = self._scope.get(pool, EVERYWHERE)
         chain = self.of(job, pool)
         before = [(each, each.used, each.fixed, each.stopping) for each in chain]
-        self._before.append((job, pool, before))
+        self._before.append((job.project, scope, before))
         for account in chain:
             account.used += amount
             if not job.evictable:
                 account.fixed += amount
-        self._note(job, pool)
+        self._note(job.project, scope)
 
-    def _note(self, job: Job, pool: str) -> None:
-        """The accounts of the job's project in that pool have moved."""
-        chain = self.of(job, pool)
+    def _note(self, project: str, scope: str) -> None:
+        """The project's accounts there have moved."""
+        chain = self._books.get((project, scope))
         if not chain:
             return
         for account in chain:
             account.known.clear()
-        self._moved[job.project] = chain[-1].key
-        over = self._over[self._scope.get(pool, EVERYWHERE)]
+        self._moved[project] = chain[-1].key
         if chain[0].over_share() or chain[0].over_quota():
-            over.add(job.project)
+            self._over[scope].add(project)
         else:
-            over.discard(job.project)
+            self._over[scope].discard(project)
 
-    def _open(self, snapshot: Snapshot, scope: str) -> None:
+    def _scopes_of(self, pools: Iterable[str]) -> Iterable[str]:
+        """The scopes that these pools count in."""
+        return (EVERYWHERE,) if EVERYWHERE in self._together else {*pools}
+
+    def _begin(self, snapshot: Snapshot) -> None:
+        """What is held and owed when the plan begins."""
+        held = []
+        for job in snapshot.active:
+            assert job.attempt is not None
+            self.users.take(job, job.attempt.pool)
+            if job.state is JobState.STOPPING:
+                self._stop(job, job.attempt.pool)
+            else:
+                held.append((job, job.attempt.pool))
+        for job in (*snapshot.active, *snapshot.waiting):
+            if job.claim:
+                self.users.take(job, job.claim.pool)
+                held.append((job, job.claim.pool))
+        of_all = _sums(
+            ((job.project, self._scope.get(pool, EVERYWHERE), job.evictable), job.demand)
+            for job, pool in held
+        )
+        for (project, scope, evictable), amount in of_all.items():
+            for account in self._books.get((project, scope), ()):
+                account.used += amount
+                if not evictable:
+                    account.fixed += amount
+            self._note(project, scope)
+
+    def _open(
+        self, snapshot: Snapshot, scope: str, asked: Mapping[tuple[str, str], Demand]
+    ) -> None:
         """The accounts of one scope, with their fair shares.
 
         "Departments divide first; projects divide their department's part."
         """
-        asked = _asked(snapshot, scope)
         total = sum(
             (pool.offers for pool in snapshot.pools if scope in {EVERYWHERE, pool.name}),
             NOTHING,
@@ -332,7 +357,7 @@ class Accounts:
         for age, project in enumerate(self._projects.values()):
             quota = project.quota.get(scope, NOTHING)
             account = self._account(project, age, quota, scope)
-            account.asked = _capped(asked.get(project.name, NOTHING), total)
+            account.asked = _capped(asked.get((project.name, scope), NOTHING), total)
             members.get(project.department, tops).append(account)
         departments = {}
         for age, (name, department) in enumerate(self._departments.items()):
@@ -371,20 +396,34 @@ def _shared_resources(owners: Iterable[Project | Department]) -> tuple[str, ...]
     return tuple(sorted(named)) or ("slots",)
 
 
-def _asked(snapshot: Snapshot, scope: str) -> dict[str, Demand]:
-    """What each project holds and waits for there: a job counts in each pool that it accepts."""
-    found: dict[str, Demand] = {}
-    for job in snapshot.active:
-        assert job.attempt is not None
-        here = scope in {EVERYWHERE, job.attempt.pool}
-        if job.claim:
-            here = scope in {EVERYWHERE, job.claim.pool}
-        if here and (job.claim or job.state is not JobState.STOPPING):
-            found[job.project] = found.get(job.project, NOTHING) + job.demand
-    for job in wanting(snapshot):
-        if scope == EVERYWHERE or scope in job.pools:
-            found[job.project] = found.get(job.project, NOTHING) + job.demand
-    return found
+def _asked(
+    snapshot: Snapshot, scopes_of: Callable[[Iterable[str]], Iterable[str]]
+) -> dict[tuple[str, str], Demand]:
+    """What each project holds and waits for in each scope: a job counts in each pool that it
+    accepts."""
+
+    def asking() -> Iterator[tuple[tuple[str, str], Demand]]:
+        for job in snapshot.active:
+            assert job.attempt is not None
+            pools = [job.claim.pool] if job.claim else [job.attempt.pool]
+            if job.claim or job.state is not JobState.STOPPING:
+                for scope in scopes_of(pools):
+                    yield (job.project, scope), job.demand
+        for job in wanting(snapshot):
+            for scope in scopes_of(job.pools):
+                yield (job.project, scope), job.demand
+
+    return _sums(asking())
+
+
+def _sums(amounts: Iterable[tuple[K, Demand]]) -> dict[K, Demand]:
+    """The sum for each key. Made of plain numbers, because there are as many as jobs."""
+    sums: dict[K, dict[str, int]] = {}
+    for key, demand in amounts:
+        sum_of_its = sums.setdefault(key, {})
+        for name, amount in demand.items():
+            sum_of_its[name] = sum_of_its.get(name, 0) + amount
+    return {key: Demand(amounts) for key, amounts in sums.items()}
 
 
 def _wish(account: Account) -> Demand:

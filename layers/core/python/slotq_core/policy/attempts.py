@@ -86,7 +86,8 @@ def failed_alike(tried: Iterable[TryLater], snapshot: Snapshot, now: int) -> Ite
         for line in in_lines(snapshot.waiting, by_user=apart)
         if not line[0].claim
     }
-    needed = heads_needed((line.key for line in lines), snapshot.pools, snapshot.active)
+    keys = (line.key for line in lines)
+    needed = heads_needed(keys, snapshot.pools, snapshot.active, attempts=True)
     for line, (first, why) in blocked.items():
         for job in lines[line][: needed[line.key]]:
             if position(job) > first:

@@ -69,15 +69,17 @@ def _settle(snapshot: Snapshot, now: int) -> Iterator[Decision]:
             yield EndBackoff(job=job)
     yield from settled(snapshot)
     pools = {pool.name: pool for pool in snapshot.pools}
-    for job in sorted(snapshot.active, key=position):
-        at = gives_up_at(job, pools)
-        if at is not None and at <= now:
-            yield GiveUp(job=job)
+    given_up = [job for job in snapshot.active if _is_due(gives_up_at(job, pools), now)]
+    for job in sorted(given_up, key=position):
+        yield GiveUp(job=job)
     classes = {each.name: each for each in snapshot.classes}
-    for job in sorted(snapshot.active, key=position):
-        at = demotes_at(job, classes)
-        if at is not None and at <= now:
-            yield Demote(job=job, after=demoted(job, classes))
+    had_its_time = [job for job in snapshot.active if _is_due(demotes_at(job, classes), now)]
+    for job in sorted(had_its_time, key=position):
+        yield Demote(job=job, after=demoted(job, classes))
+
+
+def _is_due(at: int | None, now: int) -> bool:
+    return at is not None and at <= now
 
 
 def _visit(walk: Walk, job: Job) -> bool:

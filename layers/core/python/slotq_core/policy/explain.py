@@ -8,6 +8,7 @@ from slotq_core.model import Demand, Job, PoolState
 from slotq_core.policy.accounts import Account, Accounts
 from slotq_core.policy.fit import Entitled, PoolRoom
 from slotq_core.policy.gang import Gang
+from slotq_core.policy.order import rank
 from slotq_core.policy.preempt import outranks
 from slotq_core.policy.reclaim import may_reclaim
 from slotq_core.policy.users import UserBooks
@@ -111,7 +112,8 @@ def blocked(
     holder = room.drains_for or room.holder or next(iter(room.claims), "")
     if job.demand.within(room.free_now) and holder:
         return HeldForOthers(pool=room.pool.name, needed=job.demand.slots, free=free, holder=holder)
-    lower = [other for other in room.running(job.project) if outranks(job, other)]
+    mine = rank(job)
+    lower = [other for other in room.running(job.project) if rank(other) < mine]
     held = sum((other.demand for other in lower), Demand())
     if lower and job.demand.within(room.left(job, entitled) + held):
         return LowerRankedProtected(

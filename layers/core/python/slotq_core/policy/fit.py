@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, KeysView, Sequence
 from slotq_core.model import Demand, Job, JobState, Pool, PoolState, Snapshot
 from slotq_core.policy.health import backs_off, probe, probes_until
 from slotq_core.policy.holders import Holders, Protection
-from slotq_core.policy.order import position
+from slotq_core.policy.order import Rank, position
 from slotq_core.policy.stakes import Stake
 
 NOTHING = Demand()
@@ -104,6 +104,10 @@ class PoolRoom:
     def candidates(self, project: str) -> Sequence[Stake]:
         """What of the project may be stopped here, in the order in which it is taken."""
         return self._holders.candidates(self.pool.name, project)
+
+    def lowest(self, project: str) -> Rank | None:
+        """The lowest rank of these; None: there are none."""
+        return self._holders.lowest(self.pool.name, project)
 
     def may_give(self) -> KeysView[str]:
         """The projects that have candidates here."""

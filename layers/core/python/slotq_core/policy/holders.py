@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, KeysView, Sequence
 from operator import attrgetter
 
 from slotq_core.model import Job, JobState, Pool, Snapshot
+from slotq_core.policy.order import Rank, rank
 from slotq_core.policy.stakes import (
     Place,
     Stake,
@@ -36,6 +37,11 @@ class Holders:
         self._running: dict[str, dict[str, dict[str, Job]]] = {name: {} for name in names}
         self._stakes: dict[str, dict[str, list[Stake]]] = {name: {} for name in names}
         self._protections: dict[str, list[Protection]] = {name: [] for name in names}
+        self._unsorted: dict[tuple[str, str], list[Job]] = {}
+        """By pool and project, the single jobs that may be stopped and that nobody has asked for:
+        most never are, so only then are they made candidates."""
+        self._lowest: dict[tuple[str, str], Rank] = {}
+        """Of those, the lowest rank, where it has been asked for."""
         self._alone: dict[str, Stake] = {}
         """The candidates that are single jobs, by its name."""
         self._gangs = {
@@ -59,7 +65,19 @@ class Holders:
     def candidates(self, pool: str, project: str) -> Sequence[Stake]:
         """What of the project may be stopped there, in the order in which it is taken."""
         self._regroup()
+        self._sort(pool, project)
         return self._stakes[pool].get(project, ())
+
+    def lowest(self, pool: str, project: str) -> Rank | None:
+        """The lowest rank of these; None: there are none."""
+        self._regroup()
+        stakes = self._stakes[pool].get(project)
+        if stakes is None:
+            return None
+        ranks = [stakes[0].rank] if stakes else []
+        if (pool, project) in self._unsorted:
+            ranks.append(self._lowest_unsorted(pool, project))
+        return min(ranks)
 
     def may_give(self, pool: str) -> KeysView[str]:
         """The projects that have candidates there."""
@@ -94,10 +112,14 @@ class Holders:
         self._hold(job, pool)
         if job.group in self._gangs:
             self._stale.add(job.group)
+        elif job.evictable and (pool, job.project) in self._unsorted:
+            self._unsorted[pool, job.project].append(job)
+            self._lowest.pop((pool, job.project), None)
         elif job.evictable:
             self._offer(self._single(job, pool))
 
     def _remove(self, job: Job, pool: str) -> None:
+        self._sort(pool, job.project)
         del self._running[pool][job.project][job.name]
         if job.group in self._gangs:
             self._gangs[job.group].places.remove((job, pool))
@@ -114,9 +136,6 @@ class Holders:
             pool = pools.get(job.attempt.pool)
             if pool is not None:
                 self._take_in(job, pool, minima.get(job.project, 0))
-        for projects in self._stakes.values():
-            for stakes in projects.values():
-                stakes.sort(key=_order)
 
     def _take_in(self, job: Job, pool: Pool, project_min: int) -> None:
         self._hold(job, pool.name)
@@ -129,8 +148,21 @@ class Holders:
         elif protected:
             self._protections[pool.name].append((until, job))
         elif may_be_stopped(job):
-            stakes = self._stakes[pool.name].setdefault(job.project, [])
-            stakes.append(self._single(job, pool.name))
+            self._stakes[pool.name].setdefault(job.project, [])
+            self._unsorted.setdefault((pool.name, job.project), []).append(job)
+
+    def _lowest_unsorted(self, pool: str, project: str) -> Rank:
+        found = self._lowest.get((pool, project))
+        if found is None:
+            jobs = self._unsorted[pool, project]
+            found = self._lowest[pool, project] = min(rank(job) for job in jobs)
+        return found
+
+    def _sort(self, pool: str, project: str) -> None:
+        """Make candidates of those that are none yet."""
+        if jobs := self._unsorted.pop((pool, project), None):
+            stakes = [*self._stakes[pool][project], *(self._single(job, pool) for job in jobs)]
+            self._stakes[pool][project] = sorted(stakes, key=_order)
 
     def _single(self, job: Job, pool: str) -> Stake:
         self._alone[job.name] = stake_of([(job, pool)], job.name, self._now)
@@ -160,6 +192,7 @@ class Holders:
 
     def _withdraw(self, stake: Stake) -> None:
         for pool in stake.pools:
+            self._sort(pool, stake.project)
             others = [each for each in self._stakes[pool][stake.project] if each is not stake]
             if others:
                 self._stakes[pool][stake.project] = others

@@ -17,6 +17,9 @@ from typing import NamedTuple
 from slotq_core.model import Demand, Group, Job, JobState, Pool, Snapshot, Workload
 from slotq_core.policy.order import Rank, rank, rank_of
 
+TRIED_AT_ONCE = 100
+"""Of how many jobs behind a blocked one in its line a plan says that their attempts have failed."""
+
 
 class Line(NamedTuple):
     """What the jobs of a line have in common. The priority is among it: with it the first of a line
@@ -131,6 +134,7 @@ def heads_needed(
     *,
     projects: bool = False,
     groups: Iterable[Group] = (),
+    attempts: bool = False,
 ) -> dict[str, int]:
     """How many jobs of each line, from its first, a plan cannot tell apart from all of them.
 
@@ -138,7 +142,8 @@ def heads_needed(
     more, the first that is blocked, which stands for the rest. Claimants are loaded besides and may
     be among the first, so they count extra. Where there are `projects`, what each asks for decides
     about shares, up to all that there is of each resource; and anything may be reclaimed. Of a gang
-    all is needed.
+    all is needed. Where `attempts` to start a job count, each job of a blocked line has had one: so
+    many more are looked at as one plan tells of.
     """
     about = {line: Line.parse(line) for line in lines}
     whose = any(line.of_a_user for line in about.values())
@@ -155,10 +160,10 @@ def heads_needed(
         if stays and job.attempt.pool in room:
             room[job.attempt.pool] -= job.demand
     gangs = {each.name: len(each.members) for each in groups if each.max_parallel is None}
-    heads = {}
+    heads, tried = {}, TRIED_AT_ONCE if attempts else 0
     for line, each in about.items():
         looked_at = max(_could_run(each, room), _asking_for_all(each.demand, everything))
-        heads[line] = gangs.get(each.group) or looked_at + 1 + owed[line]
+        heads[line] = gangs.get(each.group) or looked_at + 1 + owed[line] + tried
     return heads
 
 

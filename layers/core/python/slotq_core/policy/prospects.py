@@ -21,8 +21,8 @@ def has_prospects(job: Job, rooms: Iterable[PoolRoom], accounts: Accounts) -> bo
     for room in rooms:
         if job.demand.within(room.both) or room.pool.consolidate:
             return True
-        own = room.candidates(job.project)
-        if own and (own[0].rank < rank(job) or room.pool.time_slice is not None):
+        lowest = room.lowest(job.project)
+        if lowest is not None and (lowest < rank(job) or room.pool.time_slice is not None):
             return True
         mine = accounts.of(job, room.pool.name)
         if may_reclaim(job, mine) and room.may_give() & accounts.may_give(mine, room.pool.name):

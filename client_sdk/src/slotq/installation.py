@@ -1,0 +1,114 @@
+"""`slotq.install`: plain boto3, and whatever is built on it, through the queue.
+
+    aws = boto3.Session()
+    slotq.install(aws, priority=5)
+    aws.client("sagemaker").create_training_job(TrainingJobName="job1", ...)
+
+Clients that the session made before are as they were.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+import boto3
+
+from slotq import discovery
+from slotq.client import QueueClient
+from slotq.config import load
+from slotq.hooks import honour_sts_endpoint, take_over
+from slotq.submission import settings_tags
+from slotq.training_calls import TrainingCalls
+from slotq.transport import Transport
+from slotq.virtual_logs import VirtualLogs
+
+
+def install(
+    session: boto3.Session | None = None,
+    *,
+    endpoint: str | None = None,
+    api_id: str | None = None,
+    priority: int | None = None,
+    pools: str | Iterable[str] | None = None,
+    preemptible: bool | None = None,
+    min_runtime: int | None = None,
+    retries: int | None = None,
+    queue: QueueClient | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> QueueClient:
+    """Send the training jobs of a boto3 session through the queue; returns the queue's client.
+
+    `session`: boto3's default session where None. The settings become tags of each job; a tag that
+    a request carries itself wins. `min_runtime` in seconds. `say` is told of each submission.
+    Installing again for the same queue replaces the settings.
+
+    A refusal of the queue is a ClientError of CreateTrainingJob, as SageMaker's own would be. Where
+    the queue cannot be reached, `slotq.errors` are raised: the job then is not submitted.
+    Raises NotConfigured when no endpoint is set.
+    """
+    aws = session or _default_session()
+    queue, training = connect(
+        aws,
+        queue=queue,
+        say=say,
+        endpoint=endpoint,
+        api_id=api_id,
+        priority=priority,
+        pools=pools,
+        preemptible=preemptible,
+        min_runtime=min_runtime,
+        retries=retries,
+    )
+    honour_sts_endpoint(aws.events)
+    Installation(aws, queue, training).on(aws.events)
+    return queue
+
+
+def connect(
+    aws: boto3.Session | None,
+    *,
+    queue: QueueClient | None,
+    say: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+    endpoint: str | None = None,
+    api_id: str | None = None,
+    priority: int | None = None,
+    **settings: Any,
+) -> tuple[QueueClient, TrainingCalls]:
+    """The queue that is configured, and SageMaker's calls over it. Raises NotConfigured."""
+    config = load({"endpoint": endpoint, "api_id": api_id, "priority": priority})
+    if queue is None:
+        config = discovery.complete(config, aws=aws)
+        queue = QueueClient(config=config, transport=Transport(config, aws=aws, sleep=sleep))
+    tags = settings_tags(priority=config.priority, **settings)
+    return queue, TrainingCalls(queue, tags=tags, say=say, clock=clock, sleep=sleep)
+
+
+class Installation:
+    """What is hooked for one queue: into a session's events, or into those of single clients."""
+
+    def __init__(
+        self,
+        session: boto3.Session,
+        queue: QueueClient,
+        training: TrainingCalls,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._owner = queue.config.required_endpoint()
+        logs = VirtualLogs(queue, cache(lambda: session.client("logs")), clock=clock)
+        self._calls = (*training.calls(), *logs.calls())
+
+    def on(self, events: Any) -> None:
+        take_over(events, self._calls, owner=self._owner)
+
+
+def _default_session() -> boto3.Session:
+    if boto3.DEFAULT_SESSION is None:
+        boto3.setup_default_session()
+    assert boto3.DEFAULT_SESSION is not None
+    return boto3.DEFAULT_SESSION

@@ -1,0 +1,116 @@
+"""Where waiting is shown: plain lines, one line of a terminal, or a small table in a notebook."""
+
+from __future__ import annotations
+
+import html
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol, TextIO
+
+from slotq.follow import since, standing
+from slotq_core.wire import JobView
+
+
+class Screen(Protocol):
+    """Takes lines that stay, and the job that is waited for."""
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+
+    def waiting(self, job: JobView) -> bool:
+        """Show where it stands, in place of what was shown of it before. False: this screen cannot;
+        say it instead."""
+
+
+class Plain:
+    """Lines only: a file, a pipe, a log."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+
+    def waiting(self, job: JobView) -> bool:
+        return False
+
+
+class Terminal:
+    """One line at the bottom that is written anew; lines that stay go above it."""
+
+    def __init__(self, out: TextIO, width: Callable[[], int] | None = None) -> None:
+        self._out = out
+        self._width = width or (lambda: shutil.get_terminal_size().columns)
+        self._shown = ""
+
+    def say(self, line: str) -> None:
+        self._write(f"{self._erased()}{line}\n")
+        self._shown = ""
+
+    def waiting(self, job: JobView) -> bool:
+        line = f"{job.name}: {standing(job)}"[: max(20, self._width() - 1)]
+        if line != self._shown:
+            self._write(f"{self._erased()}{line}")
+            self._shown = line
+        return True
+
+    def _erased(self) -> str:
+        return "\r\x1b[K" if self._shown else ""
+
+    def _write(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()
+
+
+class Notebook:
+    """A table of one row below the cell, while the job waits."""
+
+    def __init__(self, say: Callable[[str], None], display: Callable[[str, str], Any]) -> None:
+        """`display` shows HTML under an id, in place of what it showed under that id."""
+        self.say, self._display = say, display
+
+    def waiting(self, job: JobView) -> bool:
+        self._display(f"slotq-{job.name}", table(job))
+        return True
+
+
+def table(job: JobView) -> str:
+    """The job as an HTML table of one row."""
+    row = {
+        "Job": job.name,
+        "State": job.state,
+        "Priority": str(job.priority),
+        "Place": "" if job.place is None else str(job.place),
+        "Since": since(job),
+        "Why": job.reason.text if job.reason else job.message,
+    }
+    head = "".join(f"<th>{name}</th>" for name in row)
+    cells = "".join(f"<td>{html.escape(text)}</td>" for text in row.values())
+    return f"<table><tr>{head}</tr><tr>{cells}</tr></table>"
+
+
+def here() -> Screen:
+    """The screen of this process: a notebook's, the terminal's, else lines."""
+    display = _notebook_display()
+    if display is not None:
+        return Notebook(print_line, display)
+    return Terminal(sys.stdout) if sys.stdout.isatty() else Plain(print_line)
+
+
+def print_line(line: str) -> None:
+    print(line, flush=True)  # noqa: T201 - where the SDKs print too
+
+
+def _notebook_display() -> Callable[[str, str], Any] | None:
+    """None outside a notebook's kernel. IPython is never imported for the question alone."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    from IPython.display import HTML, display, update_display
+
+    shown: set[str] = set()
+
+    def show(key: str, text: str) -> None:
+        (update_display if key in shown else display)(HTML(text), display_id=key)
+        shown.add(key)
+
+    return show

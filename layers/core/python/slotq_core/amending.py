@@ -1,0 +1,88 @@
+"""What a user changes about a job that is kept: hold it, release it, give it other settings.
+
+Pure: the manager commits what comes out, conditioned on the job as it was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from slotq_core.errors import TooLate
+from slotq_core.lifecycle import move
+from slotq_core.model import Job, JobState, Submission
+from slotq_core.ports import Request
+
+_SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (("priority", "priority_class"), ("priority", "priority_class", "auto")),
+    (("pools",), ("pools",)),
+    (("preemptible",), ("preemptible",)),
+    (("min_runtime",), ("min_runtime",)),
+    (("retries",), ("retries",)),
+)
+"""What can be changed while a job lives: fields of its submission, and what they decide of the job.
+What a running attempt was promised (its pool) stays until the next."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Revision:
+    """A request with other tags."""
+
+    request: Request
+    before: Submission
+    """What was asked for."""
+    after: Submission
+    """What is asked for now."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Amendment:
+    """What a user wants to be different."""
+
+    held: bool | None = None
+    """True: it shall not start; False: it may again; None: as it is."""
+    revise: Callable[[Request], Revision] | None = None
+    """The request as it shall be, from the request as it is; None: no change. May raise
+    InvalidRequest."""
+
+
+def alive(job: Job) -> Job:
+    """The job itself. Raises TooLate if it has ended."""
+    if job.terminal:
+        raise TooLate(f"job {job.name} has ended already: it is {job.state}", field="name")
+    return job
+
+
+def settled(job: Job, revision: Revision, admitted: Job) -> Job:
+    """The job with the settings that the revision changes, as it would be admitted with now. What
+    has come of the others since (a class that was demoted, retries that were used) stays. It keeps
+    its entry time; a claim in a pool that it no longer accepts is given up."""
+    changed = {
+        name: getattr(admitted, name)
+        for asked, decided in _SETTINGS
+        if any(getattr(revision.before, f) != getattr(revision.after, f) for f in asked)
+        for name in decided
+    }
+    after: Job = replace(job, **changed)
+    if after.claim and after.claim.pool not in after.pools:
+        after = replace(after, claim=None)
+    return after
+
+
+def with_hold(job: Job, *, held: bool, by: str, now: int) -> Job:
+    """Raises TooLate where it holds slots: a job is held before it starts or after it was evicted.
+
+    Holding a held job, and releasing one that is not held, change nothing.
+    """
+    if held == (job.state is JobState.HELD):
+        return job
+    if not held:
+        state = JobState.PREEMPTED if job.evictions else JobState.PENDING
+        return move(job, state, at=now, message=f"released by {by}")
+    if job.active:
+        raise TooLate(
+            f"job {job.name} is {job.state}; only a job that waits can be held. Cancel it, or "
+            "lower its priority so that others evict it",
+            field="held",
+        )
+    return move(job, JobState.HELD, at=now, message=f"held by {by}")

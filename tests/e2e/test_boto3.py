@@ -1,0 +1,150 @@
+"""boto3 alone, the queue and real processes: submitted, evicted, resumed, described, finished."""
+
+from __future__ import annotations
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+import slotq
+from slotq_core.names import LOG_GROUP
+from tests.e2e.waiting import until
+
+SCRIPT = """
+step=$(cat /opt/ml/checkpoints/step 2>/dev/null || echo 0)
+echo "goes on from step $step"
+while [ $step -lt STEPS ]; do
+    step=$((step + 1)); echo $step > /opt/ml/checkpoints/step; echo "step $step"; sleep 0.1
+done
+echo done > /opt/ml/model/result
+"""
+
+
+def request(aws, name, steps, **changes):
+    return {
+        "TrainingJobName": name,
+        "AlgorithmSpecification": {
+            "TrainingImage": "none",
+            "TrainingInputMode": "File",
+            "ContainerEntrypoint": ["sh", "-c", SCRIPT.replace("STEPS", str(steps))],
+        },
+        "RoleArn": "arn:aws:iam::123456789012:role/slotq-local",
+        "OutputDataConfig": {"S3OutputPath": f"s3://{aws.bucket}/models"},
+        "CheckpointConfig": {"S3Uri": f"s3://{aws.bucket}/{name}/checkpoints"},
+        "ResourceConfig": {
+            "InstanceType": "ml.p5.48xlarge",
+            "InstanceCount": 1,
+            "VolumeSizeInGB": 1,
+        },
+        "StoppingCondition": {"MaxRuntimeInSeconds": 600},
+        **changes,
+    }
+
+
+@pytest.fixture
+def session(aws):
+    return boto3.Session()
+
+
+def log_of(session, name):
+    """As whoever has read the log from the start until now."""
+    logs = session.client("logs")
+    (stream,) = logs.describe_log_streams(logGroupName=LOG_GROUP, logStreamNamePrefix=f"{name}/")[
+        "logStreams"
+    ]
+    lines, token = [], {}
+    while True:
+        page = logs.get_log_events(
+            logGroupName=LOG_GROUP,
+            logStreamName=stream["logStreamName"],
+            startFromHead=True,
+            **token,
+        )
+        lines += [event["message"] for event in page["events"]]
+        if token == {"nextToken": page["nextForwardToken"]}:
+            return lines
+        token = {"nextToken": page["nextForwardToken"]}
+
+
+def test_a_job_is_evicted_resumes_and_completes(aws, session):
+    queue = slotq.install(session, priority=1)
+    sagemaker = session.client("sagemaker")
+    made = sagemaker.create_training_job(**request(aws, "low", 80))
+    assert made["TrainingJobArn"].endswith(":123456789012:training-job/low")
+    until(lambda: queue.job("low").state == "running", "low does not run")
+    until(lambda: "step 5" in log_of(session, "low"), "low does nothing")
+
+    slotq.install(session, priority=5)
+    session.client("sagemaker").create_training_job(**request(aws, "high", 30))
+    shown = sagemaker.describe_training_job(TrainingJobName="low")
+    assert shown["TrainingJobStatus"] == "InProgress"
+    until(lambda: queue.job("low").state == "preempted", "low was not evicted")
+    shown = sagemaker.describe_training_job(TrainingJobName="low")
+    assert (shown["TrainingJobStatus"], shown["SecondaryStatus"]) == ("InProgress", "Pending")
+    assert "evicted for high" in log_of(session, "low")[-1]
+
+    waiter = sagemaker.get_waiter("training_job_completed_or_stopped")
+    waiter.wait(TrainingJobName="low", WaiterConfig={"Delay": 1, "MaxAttempts": 60})
+    shown = sagemaker.describe_training_job(TrainingJobName="low")
+    assert (shown["TrainingJobName"], shown["TrainingJobStatus"]) == ("low", "Completed")
+    last = queue.job("low").attempts[-1]
+    assert shown["TrainingJobArn"].endswith(f"/{last.training_job}")
+    assert shown["ModelArtifacts"]["S3ModelArtifacts"] == last.artifact
+    lines = log_of(session, "low")
+    first, second = (n for n, line in enumerate(lines) if line.startswith("goes on from"))
+    assert lines[first] == "goes on from step 0"
+    assert lines[second] != "goes on from step 0"
+    assert lines.index("step 80") > second
+    assert lines[second - 1] == "slotq: low: attempt 1 was evicted for high"
+    assert lines[-1] == "slotq: low: completed after 2 attempts, evicted 1 time"
+
+
+def test_a_job_that_waits_answers_to_every_call(aws, session):
+    queue = slotq.install(session)
+    sagemaker = session.client("sagemaker")
+    sagemaker.create_training_job(**request(aws, "first", 1000))
+    tags = [{"Key": "team", "Value": "vision"}]
+    sagemaker.create_training_job(**request(aws, "second", 5, Tags=tags))
+    until(lambda: queue.job("first").state == "running", "first does not run")
+
+    anew = boto3.Session()  # another process, that has submitted nothing
+    slotq.install(anew)
+    other = anew.client("sagemaker")
+    shown = other.describe_training_job(TrainingJobName="second")
+    assert shown["RoleArn"].endswith("role/slotq-local")
+    arn = shown["TrainingJobArn"]
+    assert other.list_tags(ResourceArn=arn)["Tags"] == tags
+    added = other.add_tags(ResourceArn=arn, Tags=[{"Key": "run", "Value": "7"}])
+    assert {"Key": "run", "Value": "7"} in added["Tags"]
+    assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == [*tags, {"Key": "run", "Value": "7"}]
+    rows = other.get_paginator("list_training_jobs").paginate(PaginationConfig={"PageSize": 1})
+    names = [row["TrainingJobName"] for page in rows for row in page["TrainingJobSummaries"]]
+    assert names[0] == "second"
+    assert sorted(names) == sorted(set(names))
+    assert "first" in names
+
+    other.stop_training_job(TrainingJobName="second")
+    assert other.describe_training_job(TrainingJobName="second")["TrainingJobStatus"] == "Stopped"
+    queue.cancel("first")
+    until(lambda: queue.job("first").state == "cancelled", "first was not cancelled")
+    with pytest.raises(ClientError, match="cancelled") as raised:
+        other.add_tags(ResourceArn=arn, Tags=tags)
+    assert raised.value.response["Error"]["Code"] == "ValidationException"
+
+
+def test_a_refusal_is_an_error_of_the_call(aws, session):
+    slotq.install(session)
+    sagemaker = session.client("sagemaker")
+    large = {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 9, "VolumeSizeInGB": 1}
+    with pytest.raises(ClientError, match="more than any of its pools"):
+        sagemaker.create_training_job(**request(aws, "large", 1, ResourceConfig=large))
+    sagemaker.create_training_job(**request(aws, "twice", 1))
+    with pytest.raises(sagemaker.exceptions.ResourceInUse):
+        sagemaker.create_training_job(**request(aws, "twice", 2))
+
+
+def test_a_client_that_was_there_before_is_as_it_was(aws, session):
+    before = session.client("sagemaker")
+    queue = slotq.install(session)
+    before.create_training_job(**request(aws, "past-the-queue", 1))
+    assert "past-the-queue" not in [job.name for job in queue.jobs()]

@@ -1,0 +1,37 @@
+"""A job as an object against the code that is deployed: held, raised, moved, cloned, finished."""
+
+from __future__ import annotations
+
+import pytest
+
+from slotq import QueueClient
+from slotq.errors import NotCompleted, TooLate
+from tests.e2e.test_commands import request
+from tests.e2e.waiting import until
+
+pytestmark = pytest.mark.usefixtures("aws")
+
+
+def test_a_job_from_its_submission_to_its_result():
+    queue = QueueClient()
+    queue.submit(request("runs", "sleep", "100"))
+    queue.submit(request("waits", "true"))
+    runs, waits = queue.get("runs"), queue.get("waits")
+    until(lambda: runs.refresh().state == "running", "runs does not")
+    with pytest.raises(TooLate, match="runs is running"):
+        runs.hold()
+    assert waits.hold().state == "held"
+    assert waits.set_priority(5).place is None
+    assert waits.release().state in {"pending", "starting"}
+    until(lambda: runs.refresh().state == "preempted", "runs was not evicted")
+    assert waits.result(30, poll=0.2, say=print).endswith("/waits/output/model.tar.gz")
+    assert [attempt.outcome for attempt in waits.history()] == ["completed"]
+
+    clone = waits.clone("again", priority=7)
+    assert clone.wait(30, poll=0.2, say=print).state == "completed"
+    assert queue.request("again")["TrainingJobName"] == "again"
+    runs.cancel()
+    with pytest.raises(NotCompleted, match="cancelled"):
+        runs.result(30, poll=0.2, say=print)
+    with pytest.raises(TooLate, match="ended"):
+        waits.set_priority(1)

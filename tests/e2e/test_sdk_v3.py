@@ -1,0 +1,156 @@
+"""The SageMaker SDK v3 itself, the queue and real processes: submitted, evicted, resumed, done.
+
+Run by `make test-sagemaker3`, in an environment of its own: both majors are one distribution.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+
+pytest.importorskip("sagemaker.train", reason="the sagemaker3 extra is not installed")
+
+import numpy as np
+from sagemaker.core.resources import TrainingJob
+from sagemaker.core.shapes import CheckpointConfig, OutputDataConfig, Tag
+from sagemaker.core.training.configs import Compute, SourceCode
+from sagemaker.core.utils.exceptions import FailedStatusError
+from sagemaker.train import ModelTrainer
+
+import slotq.demo
+from slotq import QueueClient, QueueTrainingJobSession
+from slotq.demo.evidence import Evidence
+from slotq.demo.job.train import begin, improve
+from tests.e2e.waiting import in_background, until
+
+SCRIPT = Path(slotq.demo.__file__).parent / "job"
+
+
+@pytest.fixture(autouse=True)
+def no_telemetry(monkeypatch):
+    sender = "sagemaker.core.telemetry.telemetry_logging._send_telemetry_request"
+    monkeypatch.setattr(sender, lambda *args, **kwargs: None)
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def trainer(aws, said):
+    session = QueueTrainingJobSession(boto3.Session(), say=said.append)
+
+    def make(name, *, steps, priority, **settings):
+        given = {
+            "role": "arn:aws:iam::123456789012:role/slotq-local",
+            "compute": Compute(instance_type="ml.p5.48xlarge", instance_count=1),
+            "source_code": SourceCode(source_dir=str(SCRIPT), entry_script="train.py"),
+            "hyperparameters": {"steps": steps, "step-seconds": 0.1},
+            "checkpoint_config": CheckpointConfig(s3_uri=f"s3://{aws.bucket}/{name}/checkpoints"),
+            "output_data_config": OutputDataConfig(s3_output_path=f"s3://{aws.bucket}/models"),
+            "tags": [Tag(key="priority", value=str(priority))],
+        }
+        image = "123456789012.dkr.ecr.us-east-1.amazonaws.com/train:1"
+        return ModelTrainer(
+            training_image=image,
+            sagemaker_session=session,
+            base_job_name=name,
+            **(given | settings),
+        )
+
+    return make
+
+
+def submitted(name):
+    """The name that the SDK gave the job."""
+    found = [job.name for job in QueueClient().jobs() if job.name.startswith(f"{name}-")]
+    return found[0] if found else None
+
+
+def test_a_train_that_waits_is_evicted_resumes_and_completes(aws, trainer, said, caplog):
+    caplog.set_level(logging.INFO)
+    queue, evidence = QueueClient(), Evidence("low", aws.bucket)
+    low = trainer("low", steps=100, priority=1)
+    join = in_background(low.train)
+    until(lambda: evidence.checkpoint("low") is not None, "low has no checkpoint")
+
+    high = trainer("high", steps=20, priority=5)
+    high.train(wait=False, logs=False)
+    until(lambda: queue.job(submitted("high")).state == "completed", "high has not completed")
+    assert join() is None
+
+    job = queue.job(submitted("low"))
+    assert [attempt.outcome for attempt in job.attempts] == ["evicted", "completed"]
+    assert job.attempts[0].stopped_for == submitted("high")
+    first, last = (attempt.training_job for attempt in job.attempts)
+    stopped, resumed = max(evidence.steps(first)), evidence.resumed_from(last)
+    assert resumed is not None
+    assert 0 < resumed <= stopped < 100
+    assert evidence.steps(last) == list(range(resumed + 1, 101))
+
+    shown = low._latest_training_job
+    assert shown.training_job_status == "Completed"
+    assert shown.training_job_name == job.name
+    weights = begin()
+    for step in range(100):
+        weights, _ = improve(weights, step)
+    model = evidence.model(shown.model_artifacts.s3_model_artifacts)
+    assert np.array_equal(model, weights)
+
+    text = caplog.text
+    assert f"slotq: {job.name}: running in pool one (attempt 1: {first})" in text
+    assert f"evicted for {submitted('high')}" in text
+    assert f"running in pool one (attempt 2: {last})" in text
+    assert f"checkpoint found: goes on from step {resumed}" in text
+    assert text.count("step 100 loss") == 1
+    assert said[0] == f"{job.name}: in the queue with priority 1"
+
+
+def test_a_failure_raises_with_its_message(trainer, caplog):
+    caplog.set_level(logging.INFO)
+    bad = trainer("bad", steps=10, priority=1, hyperparameters={"steps": "none"})
+    with pytest.raises(FailedStatusError, match="exit code"):
+        bad.train()
+    assert "invalid int value" in caplog.text
+
+
+def test_a_waiting_job_is_got_tagged_listed_and_stopped(trainer):
+    queue = QueueClient()
+    first = trainer("first", steps=2000, priority=1)
+    first.train(wait=False, logs=False)
+    second = trainer("second", steps=10, priority=1)
+    second.train(wait=False, logs=False)
+    name = submitted("second")
+    until(lambda: queue.job(submitted("first")).state == "running", "first does not run")
+
+    aws = second.sagemaker_session.boto_session
+    found = TrainingJob.get(training_job_name=name, session=aws)
+    assert (found.training_job_status, found.secondary_status) == ("InProgress", "Pending")
+    assert found.hyper_parameters["steps"] == "10"
+    client = aws.client("sagemaker")
+    assert {"Key": "priority", "Value": "1"} in client.list_tags(
+        ResourceArn=found.training_job_arn
+    )["Tags"]
+    listed = client.list_training_jobs(NameContains="second")["TrainingJobSummaries"]
+    assert [(row["TrainingJobName"], row["SecondaryStatus"]) for row in listed] == [
+        (name, "Pending")
+    ]
+    found.stop()
+    assert queue.job(name).state == "cancelled"
+    found.wait(poll=1)
+    assert found.training_job_status == "Stopped"
+    first._latest_training_job.stop()
+    until(lambda: queue.job(submitted("first")).state == "cancelled", "first was not cancelled")
+
+
+def test_what_the_queue_refuses_says_what_to_change(trainer):
+    wrong = trainer("refused", steps=1, priority=1, tags=[Tag(key="priority", value="high")])
+    with pytest.raises(ClientError, match="takes an integer") as raised:
+        wrong.train(wait=False)
+    assert raised.value.response["Error"]["Code"] == "ValidationException"
+    assert submitted("refused") is None

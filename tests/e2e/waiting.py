@@ -1,0 +1,37 @@
+"""Waiting for what real processes do."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+PATIENCE = 60.0
+
+
+def until(condition, what):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, f"after {PATIENCE:g} s: {what}"
+        time.sleep(0.1)
+
+
+def in_background(work):
+    """Runs it in a thread; `join` gives what it raised, or None."""
+    raised = []
+
+    def run():
+        try:
+            work()
+            raised.append(None)
+        except Exception as error:  # noqa: BLE001 - it is handed on
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def join():
+        thread.join(PATIENCE)
+        assert raised, "it did not return"
+        return raised[0]
+
+    return join

@@ -1,0 +1,77 @@
+"""Holding, releasing and retagging a job through the real handler."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.functional.account import Account, sample
+
+
+def amend(body: Any, name: str = "job1") -> dict[str, Any]:
+    event = sample("amend-job")
+    return {**event, "path": f"/jobs/{name}", "body": json.dumps(body)}
+
+
+def test_a_job_is_held_and_retagged_in_one_go_and_released(account: Account):
+    account.call("add-job")
+    status, job = account.call("amend-job")
+    assert (status, job["state"], job["priority"]) == (200, "held", 5)
+    assert "held by arn:aws:" in job["message"]
+    account.settle()
+    assert account.state("job1") == "held"
+    status, shown = account.call("get-request")
+    assert (status, shown["name"]) == (200, "job1")
+    tags = {tag["Key"]: tag["Value"] for tag in shown["request"]["Tags"]}
+    assert (tags["priority"], tags["team"]) == ("5", "vision")
+    before = json.loads(sample("add-job")["body"])
+    assert {**shown["request"], "Tags": None} == {**before, "Tags": None}
+    status, job = account.call(amend({"held": False}))
+    assert (status, job["state"]) == (200, "pending")
+    account.settle()
+    assert account.state("job1") == "running"
+
+
+def test_too_late_and_never_there(account: Account):
+    account.call("add-job")
+    account.settle()
+    status, error = account.call(amend({"held": True}))
+    assert (status, error["code"], error["field"]) == (409, "too_late", "held")
+    assert "job1 is running" in error["message"]
+    status, error = account.call(amend({"held": True}, "job9"))
+    assert (status, error["code"]) == (404, "no_such_job")
+    event = sample("get-request")
+    status, error = account.call({**event, "path": "/jobs/job9/request"})
+    assert (status, error["code"]) == (404, "no_such_job")
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "said"),
+    [
+        ([], "", "JSON object"),
+        ({}, "", "say what shall change"),
+        ({"held": "yes"}, "held", "boolean"),
+        ({"priority": 5}, "priority", "not permitted"),
+        ({"tags": {"priority": 5}}, "tags.priority", "string"),
+        ({"tags": {"priority": "high"}}, "Tags", "integer"),
+        ({"tags": {"slotq:pool": "p5"}}, "Tags", "slotq:pools"),
+        ({"tags": {f"t{n}": "x" for n in range(60)}}, "tags", "46"),
+        ({"tags": {"t": "x" * 300}}, "Tags", "256"),
+    ],
+)
+def test_what_cannot_be_read_changes_nothing(account: Account, body, field, said):
+    account.call("add-job")
+    before = account.items()
+    status, error = account.call(amend(body))
+    assert (status, error["code"]) == (400, "invalid_request")
+    assert error["field"].startswith(field)
+    assert said in error["message"]
+    assert account.items() == before
+
+
+def test_who_is_not_signed_changes_nothing(account: Account):
+    account.call("add-job")
+    event = amend({"held": True})
+    event["requestContext"]["identity"]["userArn"] = None
+    assert account.call(event)[0] == 403
+    assert account.state("job1") == "pending"

@@ -1,0 +1,98 @@
+"""The Python of docs/client.md, run as it stands, in order, against a queue that is served."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from tests.unit.client.fake_queue import FakeQueue, attempt, ended, served
+
+PAGE = Path(__file__).parents[3] / "docs" / "client.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+DONE = attempt(1, artifact="s3://my-bucket/models/plain/output/model.tar.gz", outcome="completed")
+
+
+class QuickQueue(FakeQueue):
+    """Whose job `my-job` has completed when it is first looked at."""
+
+    def taken(self, name, priority):
+        if name == "my-job":
+            return ended(name=name, priority=priority)
+        return super().taken(name, priority)
+
+    def _amend(self, name, wanted):
+        job = super()._amend(name, wanted)
+        if wanted.held is False:
+            self.jobs[name] = ended(name=name, priority=job.priority, attempts=[DONE])
+        return job
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    queue = QuickQueue()
+    with mock_aws(), served(queue) as endpoint:
+        boto3.client("s3").create_bucket(
+            Bucket="sagemaker-eu-west-1-123456789012",
+            CreateBucketConfiguration={"LocationConstraint": "eu-west-1"},
+        )
+        monkeypatch.setenv("SLOTQ_ENDPOINT", endpoint)
+        yield queue
+
+
+def block(mark):
+    (found,) = (text for text in BLOCKS if mark in text)
+    return compile(found, "docs/client.md", "exec")
+
+
+def test_the_estimator(page, monkeypatch):
+    pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not installed")
+    sender = "sagemaker.telemetry.telemetry_logging._send_telemetry_request"
+    monkeypatch.setattr(sender, lambda *args, **kwargs: None)
+    exec(block("Estimator("), {})
+    tags = {tag["Key"]: tag["Value"] for tag in page.requests["my-job"]["Tags"]}
+    assert tags == {"priority": "50", "slotq:pools": "p5,p4"}
+
+
+@pytest.mark.skipif(
+    find_spec("sagemaker") is None or find_spec("sagemaker.core") is None,
+    reason="the sagemaker3 extra is not installed",
+)
+def test_the_model_trainer(page, monkeypatch):
+    sender = "sagemaker.core.telemetry.telemetry_logging._send_telemetry_request"
+    monkeypatch.setattr(sender, lambda *args, **kwargs: None)
+    monkeypatch.setenv("SAGEMAKER_VALIDATE_ROLE", "false")
+    boto3.client("iam").create_role(RoleName="trainer", AssumeRolePolicyDocument="{}")
+    exec(block("ModelTrainer("), {})
+    ((name, request),) = page.requests.items()
+    assert name.startswith("my-job-")
+    assert request["CheckpointConfig"]["S3Uri"] == "s3://my-bucket/my-job/checkpoints"
+
+
+def test_plain_boto3_and_the_job_as_an_object(page, capsys):
+    notebook: dict = {}
+    exec(block("slotq.install("), notebook)
+    assert page.requests["plain"]["Tags"] == [{"Key": "priority", "Value": "5"}]
+    exec(block("job.hold()"), notebook)
+    said = capsys.readouterr().out
+    assert "InProgress" in said
+    assert "pending 1 the pool is full" in said
+    assert said.splitlines()[-1] == DONE.artifact
+    assert page.jobs["plain-again"].state == "cancelled"
+
+
+def test_submit(page):
+    notebook: dict = {}
+    exec(block("def submit("), notebook)
+    request = {
+        "TrainingJobName": "own",
+        "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
+    }
+    assert notebook["submit"](request) == "own is pending, place 1"
+    assert notebook["submit"](request | {"RoleArn": "other"}) == "choose another name"
+    assert "ResourceConfig" in notebook["submit"]({"TrainingJobName": "own"})

@@ -1,0 +1,337 @@
+"""`slotq.install` under the real boto3, over a fake queue and moto's AWS."""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError, ParamValidationError
+from moto import mock_aws
+
+import slotq
+from slotq.errors import CannotReach, NotConfigured
+from slotq_core.names import LOG_GROUP
+from tests.unit.client.fake_queue import (
+    FakeHttp,
+    FakeQueue,
+    attempt,
+    client_of,
+    ended,
+    job_view,
+    no_connection,
+    running,
+    waiting,
+)
+
+REQUEST = {
+    "TrainingJobName": "job1",
+    "AlgorithmSpecification": {"TrainingImage": "train:1", "TrainingInputMode": "File"},
+    "RoleArn": "arn:aws:iam::123456789012:role/trainer",
+    "OutputDataConfig": {"S3OutputPath": "s3://out"},
+    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+    "StoppingCondition": {"MaxRuntimeInSeconds": 60},
+}
+EVICTED = attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")
+SECOND = "waits, place 2 in the line (1 ahead, since 2026-11-20 10:30 UTC): the pool is full"
+NEXT = "waits, place 1 in the line (0 ahead, since 2026-11-20 10:30 UTC): the pool is full"
+AGAIN = "job1-qstamp-2-abcdef"
+
+
+@cache
+def session():
+    """One for all tests: it is the reading of AWS's service models that takes the time."""
+    return boto3.Session()
+
+
+@pytest.fixture(autouse=True)
+def aws():
+    with mock_aws():
+        yield
+
+
+@pytest.fixture
+def queue():
+    return FakeQueue()
+
+
+@pytest.fixture
+def http(queue):
+    return FakeHttp(queue)
+
+
+@pytest.fixture
+def sagemaker(http):
+    slotq.install(session(), queue=client_of(http), endpoint="https://queue.test/prod", priority=3)
+    return session().client("sagemaker")
+
+
+def train(name):
+    """A training job in moto, which is born completed, past the queue."""
+    boto3.Session().client("sagemaker").create_training_job(**REQUEST | {"TrainingJobName": name})
+
+
+def statuses(answer):
+    return answer["TrainingJobStatus"], answer.get("SecondaryStatus")
+
+
+def test_a_request_becomes_a_job(sagemaker, queue):
+    answer = sagemaker.create_training_job(**REQUEST)
+    assert answer["TrainingJobArn"] == "arn:aws:sagemaker:eu-west-1:123456789012:training-job/job1"
+    assert answer["ResponseMetadata"]["HTTPStatusCode"] == 200
+    assert queue.requests["job1"] == REQUEST | {"Tags": [{"Key": "priority", "Value": "3"}]}
+    shown = sagemaker.describe_training_job(TrainingJobName="job1")
+    assert statuses(shown) == ("InProgress", "Pending")
+    assert shown["TrainingJobArn"] == answer["TrainingJobArn"]
+
+
+def test_what_botocore_would_refuse_is_not_submitted(sagemaker, queue):
+    with pytest.raises(ParamValidationError):
+        sagemaker.create_training_job(**REQUEST | {"RoleArn": 7})
+    assert not queue.requests
+
+
+def test_a_serverless_job_runs_on_nobodys_pool(sagemaker, queue):
+    given = {key: value for key, value in REQUEST.items() if key != "ResourceConfig"}
+    config = {"JobType": "FineTuning", "BaseModelArn": "arn:aws:sagemaker:eu-west-1:aws:hub/x"}
+    sagemaker.create_training_job(**given, ServerlessJobConfig=config)
+    assert not queue.requests
+    assert [row["TrainingJobName"] for row in rows(sagemaker)] == ["job1"]
+
+
+def test_a_taken_name_is_in_use_and_other_refusals_do_not_validate(sagemaker):
+    sagemaker.create_training_job(**REQUEST)
+    with pytest.raises(sagemaker.exceptions.ResourceInUse, match="taken"):
+        sagemaker.create_training_job(**REQUEST | {"RoleArn": "arn:aws:iam::1:role/other"})
+    tags = [{"Key": "priority", "Value": "high"}]
+    with pytest.raises(ClientError, match="integer") as raised:
+        sagemaker.create_training_job(**REQUEST | {"TrainingJobName": "job2", "Tags": tags})
+    assert raised.value.response["Error"]["Code"] == "ValidationException"
+
+
+def test_a_queue_out_of_reach_gets_nothing_and_sagemaker_neither(sagemaker, http):
+    http.troubles = [no_connection()] * 9
+    with pytest.raises(CannotReach):
+        sagemaker.create_training_job(**REQUEST)
+    assert boto3.Session().client("sagemaker").list_training_jobs()["TrainingJobSummaries"] == []
+
+
+def test_a_queue_that_is_away_for_a_while_is_waited_for(queue, http, monkeypatch):
+    slept = []
+    monkeypatch.setattr("slotq.training_calls.time.sleep", slept.append)
+    aws = boto3.Session()
+    slotq.install(aws, queue=client_of(http), endpoint="https://queue.test/prod")
+    client = aws.client("sagemaker")
+    client.create_training_job(**REQUEST)
+    http.troubles = [no_connection()] * 7
+    assert statuses(client.describe_training_job(TrainingJobName="job1"))[0] == "InProgress"
+    http.troubles = [no_connection()] * 7
+    with pytest.raises(CannotReach):
+        client.describe_training_job(TrainingJobName="a-name-of-somebody-else")
+
+
+def test_settings_can_be_given_anew(sagemaker, http, queue):
+    slotq.install(session(), queue=client_of(http), endpoint="https://queue.test/prod", priority=9)
+    session().client("sagemaker").create_training_job(**REQUEST)
+    assert queue.requests["job1"]["Tags"] == [{"Key": "priority", "Value": "9"}]
+
+
+def test_without_an_endpoint_it_says_so_at_once():
+    with pytest.raises(NotConfigured, match="SLOTQ_ENDPOINT"):
+        slotq.install(boto3.Session())
+
+
+def test_names_that_the_queue_does_not_know_are_sagemakers(sagemaker):
+    train("other")
+    shown = sagemaker.describe_training_job(TrainingJobName="other")
+    assert shown["TrainingJobStatus"] == "Completed"
+    assert sagemaker.list_tags(ResourceArn=shown["TrainingJobArn"])["Tags"] == []
+    assert [row["TrainingJobName"] for row in rows(sagemaker)] == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        (ended(number=2), ("Completed", "Completed")),
+        (ended("failed", 2, message="no luck"), ("Failed", "Failed")),
+        (ended("cancelled", 2), ("Stopped", "Stopped")),
+        (running(2), ("InProgress", "Uploading")),
+        (running(2, state="stopping", attempts=[attempt(2, stop_cause="evicted")]),
+         ("InProgress", "Interrupted")),
+        (running(2, state="stopping", attempts=[attempt(2, stop_cause="cancelled")]),
+         ("Stopping", "Stopping")),
+    ],
+)  # fmt: skip
+def test_a_job_has_ended_when_the_queue_says_so(sagemaker, queue, job, expected):
+    """Its training job has ended in each of these: moto's are born completed."""
+    train(AGAIN)
+    queue.jobs["job1"] = job
+    shown = sagemaker.describe_training_job(TrainingJobName="job1")
+    assert statuses(shown) == expected
+    assert shown["TrainingJobName"] == "job1"
+    assert shown["TrainingJobArn"].endswith(AGAIN)
+    assert shown.get("FailureReason") == (job.message or None)
+
+
+def test_stop_cancels_and_comes_too_late_as_sagemakers_would(sagemaker, queue):
+    sagemaker.create_training_job(**REQUEST)
+    sagemaker.stop_training_job(TrainingJobName="job1")
+    assert queue.jobs["job1"].state == "cancelled"
+    queue.jobs["job1"] = job_view(state="completed")
+    with pytest.raises(ClientError, match="ended"):
+        sagemaker.stop_training_job(TrainingJobName="job1")
+
+
+def test_tags_of_a_job_that_waits(sagemaker, queue):
+    arn = sagemaker.create_training_job(**REQUEST)["TrainingJobArn"]
+    sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "priority", "Value": "8"}])
+    assert queue.jobs["job1"].priority == 8
+    assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == [{"Key": "priority", "Value": "8"}]
+
+
+def rows(client, **filters):
+    pages = client.get_paginator("list_training_jobs").paginate(**filters)
+    return [row for page in pages for row in page["TrainingJobSummaries"]]
+
+
+def test_what_waits_is_listed_first_and_once(sagemaker, queue):
+    train("job1")
+    train("done")
+    queue.jobs = {
+        "new": waiting(2, name="new", entry_time="2026-11-20T10:31:00.000Z"),
+        "old": waiting(1, name="old"),
+        "job1": waiting(3, state="preempted", attempts_begun=1),
+    }
+    found = rows(sagemaker, PaginationConfig={"PageSize": 1})
+    assert [row["TrainingJobName"] for row in found[:2]] == ["old", "new"]
+    assert sorted(row["TrainingJobName"] for row in found[2:]) == ["done", "job1"]
+    shown = {row["TrainingJobName"]: statuses(row) for row in found}
+    assert shown["old"] == shown["job1"] == ("InProgress", "Pending")
+    assert shown["done"][0] == "Completed"
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"NameContains": "EW"}, ["new"]),
+        ({"StatusEquals": "InProgress"}, ["old", "new", "job1"]),
+        ({"StatusEquals": "Completed"}, ["done"]),
+        ({"CreationTimeAfter": "2026-11-20T10:30:30Z", "NameContains": "new"}, ["new"]),
+        ({"SortBy": "Name", "SortOrder": "Descending", "MaxResults": 5}, ["old", "new"]),
+    ],
+)
+def test_the_listings_filters_hold_for_what_waits(sagemaker, queue, filters, expected):
+    train("job1")
+    train("done")
+    queue.jobs = {
+        "new": waiting(2, name="new", entry_time="2026-11-20T10:31:00.000Z"),
+        "old": waiting(1, name="old"),
+        "job1": waiting(
+            3, state="preempted", attempts_begun=1, entry_time="2026-11-20T10:32:00.000Z"
+        ),
+    }
+    found = [row["TrainingJobName"] for row in rows(sagemaker, **filters)]
+    assert [name for name in found if name in expected] == expected
+    if "StatusEquals" in filters:
+        assert found == expected
+
+
+def written(training_job, *lines):
+    logs = boto3.Session().client("logs")
+    stream = {"logGroupName": LOG_GROUP, "logStreamName": f"{training_job}/algo-1-1700000000"}
+    if not logs.describe_log_groups()["logGroups"]:
+        logs.create_log_group(logGroupName=LOG_GROUP)
+    if not logs.describe_log_streams(
+        logGroupName=LOG_GROUP, logStreamNamePrefix=stream["logStreamName"]
+    )["logStreams"]:
+        logs.create_log_stream(**stream)
+    now = 1000 * int(time.time())
+    events = [{"timestamp": now + n, "message": line} for n, line in enumerate(lines)]
+    logs.put_log_events(**stream, logEvents=events)
+
+
+class Reader:
+    """As an SDK reads: the stream once, then on from its last token until nothing is new."""
+
+    def __init__(self, host=1):
+        self.logs, self.token = session().client("logs"), {}
+        self.stream = f"job1/algo-{host}-slotq"
+
+    def new(self):
+        lines = []
+        while True:
+            page = self.logs.get_log_events(
+                logGroupName=LOG_GROUP, logStreamName=self.stream, startFromHead=True, **self.token
+            )
+            before, self.token = self.token, {"nextToken": page["nextForwardToken"]}
+            lines += [event["message"] for event in page["events"]]
+            if not page["events"] and before == self.token:
+                return lines
+
+
+def test_a_log_over_all_attempts_as_they_come(sagemaker, queue):
+    queue.jobs["job1"] = waiting(2)
+    streams = session().client("logs").describe_log_streams(
+        logGroupName=LOG_GROUP, logStreamNamePrefix="job1/"
+    )["logStreams"]  # fmt: skip
+    assert [stream["logStreamName"] for stream in streams] == ["job1/algo-1-slotq"]
+    reader = Reader()
+    assert reader.new() == [f"slotq: job1: {SECOND}"]
+    assert reader.new() == []
+    queue.jobs["job1"] = running()
+    written("job1", "step 1")
+    assert reader.new() == ["step 1", "slotq: job1: running in pool p5 (attempt 1: job1)"]
+    written("job1", "step 2")
+    queue.jobs["job1"] = waiting(1, state="preempted", evictions=1, attempts=[EVICTED])
+    assert reader.new() == [
+        "step 2",
+        f"slotq: job1: was evicted for job4; now {NEXT}",
+    ]
+    written(AGAIN, "step 3")
+    queue.jobs["job1"] = running(2, evictions=1, attempts=[EVICTED, attempt(2)])
+    assert reader.new() == ["step 3", f"slotq: job1: running in pool p5 (attempt 2: {AGAIN})"]
+    queue.jobs["job1"] = ended(number=2, evictions=1, attempts=[EVICTED, attempt(2)])
+    assert reader.new() == ["slotq: job1: completed after 2 attempts, evicted 1 time"]
+    assert reader.new() == []
+
+
+def test_a_log_read_after_the_end_shows_where_an_attempt_ended(sagemaker, queue):
+    written("job1", "step 1", "step 2")
+    written(AGAIN, "step 3")
+    queue.jobs["job1"] = ended(number=2, evictions=1, attempts=[EVICTED, attempt(2)])
+    assert Reader().new() == [
+        "step 1",
+        "step 2",
+        "slotq: job1: attempt 1 was evicted for job4",
+        "step 3",
+        "slotq: job1: completed after 2 attempts, evicted 1 time",
+    ]
+
+
+def test_each_host_has_its_stream_and_only_the_first_says_where_the_job_stands(sagemaker, queue):
+    queue.jobs["job1"] = waiting(2, demand={"slots": 2})
+    streams = session().client("logs").describe_log_streams(
+        logGroupName=LOG_GROUP, logStreamNamePrefix="job1/"
+    )["logStreams"]  # fmt: skip
+    assert len(streams) == 2
+    assert Reader(host=2).new() == []
+
+
+def test_logs_of_other_groups_and_jobs_are_cloudwatchs(sagemaker, queue):
+    written("other", "hello")
+    logs = session().client("logs")
+    (stream,) = logs.describe_log_streams(
+        logGroupName=LOG_GROUP, logStreamNamePrefix="other/"
+    )["logStreams"]  # fmt: skip
+    assert stream["logStreamName"] == "other/algo-1-1700000000"
+    page = logs.get_log_events(logGroupName=LOG_GROUP, logStreamName=stream["logStreamName"])
+    assert [event["message"] for event in page["events"]] == ["hello"]
+
+
+def test_a_token_that_is_not_ours_is_refused(sagemaker, queue):
+    queue.jobs["job1"] = waiting(2)
+    with pytest.raises(ClientError, match="nextToken is invalid"):
+        session().client("logs").get_log_events(
+            logGroupName=LOG_GROUP, logStreamName="job1/algo-1-slotq", nextToken="f/123"
+        )

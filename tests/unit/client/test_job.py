@@ -1,0 +1,113 @@
+"""A job as an object: what can be done with it, and how it is waited for."""
+
+from __future__ import annotations
+
+import pytest
+
+from slotq.errors import NoSuchJob, NotCompleted, TooLate
+from slotq_core.model import JobState
+from tests.unit.client.fake_queue import (
+    Clock,
+    FakeHttp,
+    FakeQueue,
+    attempt,
+    client_of,
+    ended,
+    running,
+    waiting,
+)
+
+REQUEST = {
+    "TrainingJobName": "job1",
+    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
+    "Tags": [{"Key": "priority", "Value": "1"}],
+}
+
+
+@pytest.fixture
+def queue():
+    return FakeQueue()
+
+
+@pytest.fixture
+def client(queue):
+    return client_of(FakeHttp(queue))
+
+
+@pytest.fixture
+def job(client):
+    client.submit(REQUEST)
+    return client.get("job1")
+
+
+def test_what_it_is(job):
+    assert (job.name, job.state, job.priority, job.place) == ("job1", JobState.PENDING, 1, 1)
+    assert (job.reason, job.ended) == ("the pool is full", False)
+    assert repr(job) == "<job job1: pending>"
+
+
+def test_a_job_that_is_not_there(client):
+    with pytest.raises(NoSuchJob):
+        client.get("job9")
+
+
+def test_hold_release_priority_pools(job, queue):
+    assert job.hold().state is JobState.HELD
+    assert job.reason == "the pool is full"
+    assert job.release().state is JobState.PENDING
+    assert job.set_priority(7).priority == 7
+    job.move(["p4", "p5"])
+    tags = {tag["Key"]: tag["Value"] for tag in queue.requests["job1"]["Tags"]}
+    assert tags == {"priority": "7", "slotq:pools": "p4,p5"}
+
+
+def test_a_clone_has_the_same_request_under_its_own_name(job, queue):
+    clone = job.clone("job2", priority=4)
+    assert (clone.name, clone.priority) == ("job2", 4)
+    assert queue.requests["job2"] == REQUEST | {
+        "TrainingJobName": "job2",
+        "Tags": [{"Key": "priority", "Value": "4"}],
+    }
+
+
+def test_a_verb_that_comes_too_late_says_so_and_changes_nothing(job, queue):
+    queue.jobs["job1"] = ended()
+    for verb in (job.cancel, job.hold, job.release, lambda: job.set_priority(3)):
+        with pytest.raises(TooLate):
+            verb()
+    assert queue.jobs["job1"] == ended()
+
+
+def test_the_list(job, client):
+    assert [each.name for each in client.list()] == ["job1"]
+    assert client.list(["running"]) == []
+
+
+def test_wait_and_result(job, queue):
+    clock, said = Clock(), []
+    done = [attempt(1, artifact="s3://out/job1/output/model.tar.gz", outcome="completed")]
+    queue.script(waiting(1), running(), ended(attempts=done), ended(attempts=done))
+    artifact = job.result(say=said.append, clock=clock, sleep=clock.sleep)
+    assert artifact == "s3://out/job1/output/model.tar.gz"
+    assert said[-1] == "job1: completed after 1 attempt"
+    assert [each.outcome for each in job.history()] == ["completed"]
+
+
+def test_a_result_that_will_never_be_is_an_error(job, queue):
+    clock = Clock()
+    queue.jobs["job1"] = ended("failed", message="AlgorithmError: exit code 1")
+    with pytest.raises(NotCompleted, match="job1 is failed: AlgorithmError"):
+        job.result(say=print, clock=clock, sleep=clock.sleep)
+
+
+def test_a_wait_has_an_end(job):
+    clock = Clock()
+    with pytest.raises(TimeoutError, match="within 12 s"):
+        job.wait(12, say=print, clock=clock, sleep=clock.sleep)
+    assert clock.now == 12
+    assert job.refresh().state is JobState.PENDING
+
+
+def test_tags(client, job):
+    assert client.add_tags("job1", {"team": "vision"}) == {"priority": "1", "team": "vision"}
+    assert client.request("job1")["Tags"][-1] == {"Key": "team", "Value": "vision"}

@@ -1,0 +1,236 @@
+"""A user changes a job that is kept: hold, release, priority, pools, tags; and comes too late."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slotq_core.amending import Amendment, Revision
+from slotq_core.errors import InvalidRequest, NeverFits, NoSuchJob, TooLate, Unavailable
+from slotq_core.model import JobState
+from slotq_core.ports import Change
+from slotq_core.wire import parse_submission, retagged
+from tests.queue_world import QueueWorld, evicting, pool
+
+
+def retag(world, name, **tags):
+    """As PATCH with tags does."""
+    given = {key.replace("_", "-"): value for key, value in tags.items()}
+    settings = {key if key == "priority" else f"slotq:{key}": v for key, v in given.items()}
+    return world.manager.amend(name, Amendment(revise=revising(settings)), by="ann")
+
+
+def revising(tags):
+    """As the API's: the request's own tags are read too."""
+
+    def revise(request):
+        before, _ = parse_submission(request)
+        after, revised = parse_submission(retagged(request, tags))
+        return Revision(request=revised, before=before, after=after)
+
+    return revise
+
+
+def hold(world, name, *, held=True):
+    return world.manager.amend(name, Amendment(held=held), by="ann")
+
+
+def test_a_held_job_is_passed_until_it_is_released_and_keeps_its_place():
+    world = QueueWorld()
+    world.submit("job1")
+    assert hold(world, "job1").job.state is JobState.HELD
+    assert world.job("job1").message == "held by ann"
+    world.later(1)
+    world.submit("job2")
+    world.deliver()
+    assert world.states() == {"job1": "held", "job2": "running"}
+    world.later(1)
+    world.submit("job3")
+    released = hold(world, "job1", held=False)
+    assert (released.job.state, released.place) == (JobState.PENDING, 1)
+    world.deliver()
+    world.later(100)
+    assert world.states()["job1"] == "running"
+
+
+def test_an_evicted_job_that_was_held_is_released_as_evicted():
+    world = evicting()
+    world.deliver()
+    assert world.job("job1").state is JobState.PREEMPTED
+    hold(world, "job1")
+    world.later(100)
+    assert world.states() == {"job1": "held", "job2": "completed"}
+    assert hold(world, "job1", held=False).job.state is JobState.PREEMPTED
+    world.deliver()
+    assert world.states()["job1"] == "running"
+
+
+def test_a_held_claimant_owes_its_claim_back():
+    world = evicting()
+    assert world.job("job2").claim is not None
+    hold(world, "job2")
+    assert world.job("job2").claim is None
+    world.deliver()
+    assert world.states() == {"job1": "running", "job2": "held"}
+
+
+def test_holding_twice_and_releasing_what_is_not_held_change_nothing():
+    world = QueueWorld()
+    world.submit("job1")
+    before = world.job("job1")
+    hold(world, "job1", held=False)
+    assert world.job("job1") == before
+    hold(world, "job1")
+    before = world.job("job1")
+    hold(world, "job1")
+    assert world.job("job1") == before
+
+
+def test_a_held_job_can_be_cancelled():
+    world = QueueWorld()
+    world.submit("job1")
+    hold(world, "job1")
+    assert world.manager.cancel("job1", by="ann").job.state is JobState.CANCELLED
+
+
+def test_a_hold_comes_too_late_for_a_job_that_holds_slots():
+    world = QueueWorld()
+    world.submit("job1")
+    world.deliver()
+    with pytest.raises(TooLate, match="job1 is running; only a job that waits can be held"):
+        hold(world, "job1")
+    world.later(200)
+    with pytest.raises(TooLate, match="ended"):
+        hold(world, "job1")
+    with pytest.raises(TooLate, match="ended"):
+        retag(world, "job1", priority="3")
+    with pytest.raises(NoSuchJob):
+        hold(world, "job9")
+
+
+def test_a_hold_that_meets_a_start_is_told_so():
+    """The start is committed between the look at the job and the hold's own commit."""
+    world = QueueWorld()
+    world.submit("job1")
+    commit = world.store.commit
+
+    def started_first(*args, **kwargs):
+        world.store.commit = commit
+        world.deliver()
+        return commit(*args, **kwargs)
+
+    world.store.commit = started_first
+    with pytest.raises(TooLate, match="running"):
+        hold(world, "job1")
+    assert world.states() == {"job1": "running"}
+
+
+def test_a_job_that_keeps_changing_is_given_up():
+    world = QueueWorld()
+    world.submit("job1")
+    commit, other = world.store.commit, iter(range(1, 100))
+
+    def raced(*args, **kwargs):
+        world.store.commit = commit
+        retag(world, "job1", priority=str(next(other)))
+        world.store.commit = raced
+        return commit(*args, **kwargs)
+
+    world.store.commit = raced
+    with pytest.raises(Unavailable, match="keeps changing"):
+        hold(world, "job1")
+
+
+def test_a_higher_priority_evicts_and_is_in_the_request():
+    world = QueueWorld()
+    world.submit("job1", priority=2)
+    world.deliver()
+    world.submit("job2", priority=1)
+    world.deliver()
+    assert world.states() == {"job1": "running", "job2": "pending"}
+    assert retag(world, "job2", priority="5").job.priority == 5
+    world.deliver()
+    assert world.states() == {"job1": "preempted", "job2": "running"}
+    assert {"Key": "priority", "Value": "5"} in world.manager.request("job2")["Tags"]
+
+
+def test_a_running_jobs_priority_decides_whether_it_is_evicted():
+    world = QueueWorld()
+    world.submit("job1", priority=1)
+    world.deliver()
+    retag(world, "job1", priority="9")
+    world.submit("job2", priority=5)
+    world.deliver()
+    assert world.states() == {"job1": "running", "job2": "pending"}
+
+
+def test_a_job_moves_to_another_pool():
+    world = QueueWorld(pool("p"), pool("q"))
+    world.submit("job1", pools="p")
+    world.deliver()
+    world.submit("job2", pools="p")
+    world.deliver()
+    assert world.states()["job2"] == "pending"
+    assert retag(world, "job2", pools="q").job.pools == ("q",)
+    world.deliver()
+    assert world.job("job2").attempt.pool == "q"
+
+
+def test_a_claim_in_a_pool_that_is_left_is_given_up():
+    world = QueueWorld(pool("p"), pool("q"))
+    for name, priority in (("old1", 1), ("old2", 1)):
+        world.submit(name, priority=priority, pools="p" if name == "old1" else "q")
+    world.deliver()
+    world.submit("job1", priority=2, pools="p")
+    world.manager.run_pass()
+    assert world.job("job1").claim.pool == "p"
+    assert retag(world, "job1", pools="q").job.claim is None
+    world.deliver()
+    assert world.states() == {"old1": "running", "old2": "preempted", "job1": "running"}
+
+
+def test_tags_reach_the_next_training_job():
+    world = QueueWorld()
+    world.submit("job1")
+    world.manager.amend("job1", Amendment(revise=revising({"team": "vision"})), by="ann")
+    world.deliver()
+    arn = world.client.describe_training_job(TrainingJobName="job1")["TrainingJobArn"]
+    tags = world.plane.handle("ListTags", {"ResourceArn": arn})["Tags"]
+    assert {"Key": "team", "Value": "vision"} in tags
+
+
+@pytest.mark.parametrize(
+    ("tags", "kind", "said"),
+    [
+        ({"priority": "high"}, InvalidRequest, "integer"),
+        ({"pools": "nowhere"}, InvalidRequest, "nowhere"),
+        ({"pool": "p"}, InvalidRequest, "slotq:pools"),
+        ({"pools": "small"}, NeverFits, "more than any"),
+    ],
+)
+def test_what_a_submission_may_not_say_changes_nothing(tags, kind, said):
+    world = QueueWorld(pool("p", 2), pool("small", 1))
+    world.submit("job1", slots=2, pools="p")
+    before, request = world.job("job1"), world.manager.request("job1")
+    with pytest.raises(kind, match=said):
+        retag(world, "job1", **tags)
+    assert (world.job("job1"), world.manager.request("job1")) == (before, request)
+
+
+def test_a_tag_that_is_no_setting_gives_back_nothing_that_was_used():
+    world = QueueWorld()
+    world.submit("job1", priority=1, retries="2")
+    job = world.job("job1")
+    world.store.commit([Change(before=job, after=replace(job, retries=1, priority=0))])
+    world.manager.amend("job1", Amendment(revise=revising({"team": "vision"})), by="ann")
+    assert (world.job("job1").retries, world.job("job1").priority) == (1, 0)
+    retag(world, "job1", retries="5")
+    assert (world.job("job1").retries, world.job("job1").priority) == (5, 0)
+
+
+def test_the_same_submission_is_still_the_same_after_a_change():
+    world = QueueWorld()
+    world.submit("job1", priority=1)
+    retag(world, "job1", priority="7")
+    assert world.submit("job1", priority=1).job.priority == 7
