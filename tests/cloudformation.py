@@ -95,6 +95,7 @@ class Resolver:
             "AWS::StackName": "slotq",
             "AWS::URLSuffix": "amazonaws.com",
             "Api": "a1b2c3d4e5",
+            "DeadLetters": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/dead-letters",
             "Queue.Arn": f"arn:aws:dynamodb:{own}:table/{self.parameters['TableName']}",
             "DeadLetters.Arn": f"arn:aws:sqs:{own}:dead-letters",
             "QueueManagerLog.Arn": f"{logs}-queue-manager:*",

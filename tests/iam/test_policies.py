@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cloudformation import statements
+from slotq_core.adapters.settings import roles_from_environment
+from tests.cloudformation import Resolver, statements, template
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.world import TABLE as CAMPAIGN_TABLE
 from tests.functional.account import TABLE, sample
@@ -173,6 +174,14 @@ NEAR_MISSES = [
 @pytest.mark.parametrize("role", [MANAGER, VIEWS])
 def test_what_lies_next_to_what_is_allowed_is_denied(role, asked):
     assert judge(statements(role, PARAMETERS), asked) is Verdict.DENIED
+
+
+def test_the_door_admits_the_roles_that_may_be_passed_and_no_others():
+    resolve = Resolver(template(), PARAMETERS)
+    its = template()["Resources"]["QueueManager"]["Properties"]["Environment"]["Variables"]
+    admitted = roles_from_environment(resolve(its)).allowed
+    (passes,) = [each for each in roles()[MANAGER] if each["Action"] == "iam:PassRole"]
+    assert list(admitted or ()) == passes["Resource"] == [ROLE, CAMPAIGN_ROLE]
 
 
 def test_the_views_may_do_nothing_but_read(calls):

@@ -254,3 +254,24 @@ def test_the_samconfig_sets_only_parameters_that_there_are(template):
 
 def _pins(path: str) -> list[str]:
     return re.findall(r"^[a-z0-9-]+==[^ ;\n]+", (ROOT / path).read_text(), re.MULTILINE)
+
+
+def test_an_update_from_an_earlier_version_keeps_the_queue(template):
+    """CloudFormation knows a resource by its logical id, and replaces a table whose keys change."""
+    resources = template["Resources"]
+    kept = {
+        "Api": "AWS::Serverless::Api",
+        "DeadLetters": "AWS::SQS::Queue",
+        "Queue": "AWS::DynamoDB::Table",
+        "QueueManager": "AWS::Serverless::Function",
+        "QueueManagerRole": "AWS::IAM::Role",  # as SAM called the role that it made itself
+    }
+    assert {name: resources[name]["Type"] for name in kept} == kept
+    table = resources["Queue"]["Properties"]
+    assert table["TableName"] == {"Ref": "TableName"}
+    assert [key["AttributeName"] for key in table["KeySchema"]] == ["pk", "sk"]
+    first = {"Pools", "VpcEndpointIds", "ExecutionRoleArns", "TableName", "HistoryDays"}
+    first |= {"Architecture", "LogLevel", "LogRetentionDays"}
+    assert first <= set(template["Parameters"])
+    added = set(template["Parameters"]) - first
+    assert all("Default" in template["Parameters"][name] for name in added), "asks for nothing new"
