@@ -19,7 +19,7 @@ from slotq.simulate.scenario import Scenario
 from slotq_core.model import JobState, Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.gang import gangs
-from slotq_core.policy.plan import Evict, Move, Plan
+from slotq_core.policy.plan import Evict, Move, Plan, Start
 
 POOLS = ("p", "q")
 USERS = ("ann", "bob", "")
@@ -141,6 +141,25 @@ def _stopped(decision: Evict | Move) -> list:
     if isinstance(decision, Move):
         return [job for job, _ in decision.moved]
     return list(decision.victims)
+
+
+@given(worlds())
+def test_what_one_plan_starts_the_next_of_the_same_moment_does_not_evict(
+    scenario: Scenario,
+) -> None:
+    """The plan is the net effect, whoever comes above its share in it."""
+    started: dict[str, int] = {}
+
+    def watch(_snapshot: Snapshot, planned: Plan, now: int) -> None:
+        for decision in planned.decisions:
+            if isinstance(decision, Evict | Move):
+                for victim in _stopped(decision):
+                    assert started.get(victim.name) != now, (victim.name, now)
+        for decision in planned.decisions:
+            if isinstance(decision, Start):
+                started[decision.job.name] = now
+
+    simulate(scenario, watch)
 
 
 @given(worlds())

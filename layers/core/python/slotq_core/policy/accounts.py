@@ -169,6 +169,9 @@ class Accounts:
         self._resources = _shared_resources(owners)
         self._books: dict[tuple[str, str], Chain] = {}
         self._moved: dict[str, str] = {}
+        self.gates_opened = 0
+        """How often somebody has come above its share or quota: then whoever was blocked before may
+        reclaim what it could not."""
         self._over: dict[str, set[str]] = defaultdict(set)
         """By scope, the projects over their quota or share. Kept, for each reclaim asks for them
         and few ever are."""
@@ -294,9 +297,12 @@ class Accounts:
         before = [(each, each.used, each.fixed, each.stopping) for each in chain]
         self._before.append((job.project, scope, before))
         for account in chain:
+            was_over = account.over_share(), account.over_quota()
             account.used += amount
             if not job.evictable:
                 account.fixed += amount
+            now_over = account.over_share(), account.over_quota()
+            self.gates_opened += now_over > was_over
         self._note(job.project, scope)
 
     def _note(self, project: str, scope: str) -> None:

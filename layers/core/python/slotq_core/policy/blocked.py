@@ -53,7 +53,7 @@ def gang_blocked(walk: Walk, gang: Gang, jobs: Sequence[Job]) -> bool:
         entry = entered(job, walk.yields)
         drain = pool_to_drain(job, entry, large, walk.entitled, walk.now)
         if drain and not drain.drains_for:
-            drain.drains_for = job.name
+            drain.drains_for, drain.drains_gang = job.name, job.group
         walk.reasons[job.name] = why = explain.gang_blocked(gang, drain)
         drained = drained or drain is not None
     if not drained:

@@ -34,6 +34,7 @@ class PoolRoom:
         "claims",
         "coming",
         "drains_for",
+        "drains_gang",
         "free",
         "free_now",
         "holder",
@@ -81,8 +82,8 @@ class PoolRoom:
             self._keep_from_all(kept(job))
         self.holder = ""
         """The first job that free slots are held for."""
-        self.drains_for = ""
-        """The job that this pool drains for: nothing behind it is admitted here."""
+        self.drains_for = self.drains_gang = ""
+        """The job that this pool drains for, and its gang: nothing behind it is admitted here."""
         self.rests = backs_off(pool, now)
         """Backs off after a capacity error: nothing starts here, and nothing is evicted."""
         self.probe, self.probed_until = _probing(pool, active, now)
@@ -139,7 +140,9 @@ class PoolRoom:
 
     def closed_to(self, job: Job) -> bool:
         """Drains for a job ahead of this one; an earlier claim is served all the same."""
-        return bool(self.drains_for) and job.name not in self.claims
+        if self.drains_for in {"", job.name} or (job.group and job.group == self.drains_gang):
+            return False
+        return job.name not in self.claims
 
     @property
     def unwell(self) -> bool:

@@ -16,6 +16,7 @@ from slotq_core.model import Job
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.lines import in_lines
 from slotq_core.policy.order import NO_YIELDS, Position, Yields, position
+from slotq_core.policy.reclaim import may_reclaim
 
 Key = tuple[Any, ...]
 
@@ -61,7 +62,7 @@ class Ranking:
 
 
 class Turns:
-    """Gives each waiting job its turn once; those behind a blocked one of their line get none."""
+    """Gives each waiting job its turn; those behind a blocked one of their line get none."""
 
     def __init__(
         self,
@@ -95,9 +96,36 @@ class Turns:
         """Whose turn it was last; those behind it have no head until it is known to have passed."""
         self._stale = set(self._heads)
         """Projects whose keys may have changed."""
+        self._blocked: list[Head] = []
+        self._opened = accounts.gates_opened
+        """How many gates had opened when the blocked were last asked."""
 
     def next(self) -> Job | None:
-        """The job whose turn it is; None when all have had theirs."""
+        """The job whose turn it is; None when all have had theirs.
+
+        "After a decision the walk begins anew": those blocked before are asked again where others
+        have come above their share or quota since, for only that can bring them anything.
+        """
+        job = self._next()
+        if job is None and self._ask_again():
+            job = self._next()
+        return job
+
+    def _ask_again(self) -> bool:
+        opened, self._opened = self._opened, self._accounts.gates_opened
+        again = self._blocked if self._opened > opened else []
+        again = [head for head in again if self._may_reclaim(head.job)]
+        places = {head.place for head in again}
+        self._blocked = [head for head in self._blocked if head.place not in places]
+        for head in again:
+            heappush(self._heads[head.job.project], head)
+            self._stale.add(head.job.project)
+        return bool(again)
+
+    def _may_reclaim(self, job: Job) -> bool:
+        return any(may_reclaim(job, self._accounts.of(job, pool)) for pool in job.pools)
+
+    def _next(self) -> Job | None:
         self._move_up()
         moved = self._accounts.moved()
         departments = {*moved.values()}
@@ -116,6 +144,7 @@ class Turns:
     def block(self, job: Job) -> None:
         """The job whose turn it was is blocked, and so are those behind it in its line."""
         assert self._given is not None and self._given.job is job
+        self._blocked.append(self._given)
         self._given = None
 
     def _move_up(self) -> None:

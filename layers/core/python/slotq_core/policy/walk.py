@@ -88,7 +88,11 @@ class Walk:
         tried = [each for each in decided if isinstance(each, TryLater)]
         return Plan(
             decisions=(*decided, *failed_alike(tried, self.snapshot, self.now)),
-            reasons=self.reasons,
+            reasons={
+                name: why
+                for name, why in self.reasons.items()
+                if not isinstance(self.decisions.get(name), Start)
+            },
             wake_at=self.wake_at,
         )
 
