@@ -13,7 +13,7 @@ from slotq_core.model import Demand, Job, JobState
 
 
 class Bus:
-    """EventBridge's client: takes all but `refused` of each call, and does not answer one of them."""
+    """EventBridge's client: takes all but `refused` of each call; one gets no answer."""
 
     def __init__(self, *, refused: int = 0, silent: int | None = None) -> None:
         self.calls: list[list[str]] = []
