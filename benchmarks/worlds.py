@@ -23,8 +23,8 @@ NOW = 1_000_000_000
 
 POOLS = 20
 KINDS = 80
-"""How many kinds of job there are, by priority, slots and pools: in each project, which has all of
-them, a kind is a line of its own."""
+"""How many kinds of job there are, by priority, slots and pools. In each project that submits a
+kind it is a line of its own."""
 
 _SLOTS = (1, 1, 1, 2, 2, 4, 8)
 _DAY = 86_400_000
@@ -37,8 +37,8 @@ class Size:
     projects: int = 50
     """0: no projects at all."""
     departments: int = 0
-    varied: bool = False
-    """Every job of its own kind, so that hardly any two share a line."""
+    kinds: int = KINDS
+    """How many kinds of job each project submits."""
 
 
 def world(size: Size) -> Snapshot:
@@ -47,12 +47,12 @@ def world(size: Size) -> Snapshot:
     pools = [f"pool-{i:02d}" for i in range(POOLS)]
     projects = [f"project-{i:04d}" for i in range(size.projects)] or [""]
     active = [_active(rng, i, rng.choice(projects), rng.choice(pools)) for i in range(size.active)]
-    kinds = [_kind(rng, pools) for _ in range(KINDS)]
+    catalogue = [_kind(rng, pools) for _ in range(KINDS)]
+    kinds = {name: rng.sample(catalogue, size.kinds) for name in projects}
     waiting = []
     for i in range(size.waiting):
         project = rng.choice(projects)
-        kind = _kind(rng, pools) if size.varied else rng.choice(kinds)
-        waiting.append(_waiting(rng, f"job-{i:06d}", project, kind))
+        waiting.append(_waiting(rng, f"job-{i:06d}", project, rng.choice(kinds[project])))
     used = dict.fromkeys(pools, 0)
     for job in active:
         assert job.attempt is not None

@@ -11,6 +11,7 @@ from slotq.simulate.fates import Fate, fate_of
 from slotq.simulate.record import REFUSED, Record
 from slotq.simulate.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.sections import JobSpec
+from slotq.simulate.standing import Standing
 from slotq_core.errors import Refused
 from slotq_core.lifecycle import move
 from slotq_core.model import (
@@ -52,7 +53,7 @@ class Due(IntEnum):
 Watcher = Callable[[Snapshot, Plan, int], None]
 
 
-def simulate(scenario: Scenario, watch: Watcher = lambda *_: None) -> Record:
+def simulate(scenario: Scenario, watch: Watcher | None = None) -> Record:
     """Run the scenario to its end and say what happened.
 
     `watch` is shown every snapshot with its plan and the moment (ms), before the plan takes effect.
@@ -61,7 +62,7 @@ def simulate(scenario: Scenario, watch: Watcher = lambda *_: None) -> Record:
 
 
 class _World:
-    def __init__(self, scenario: Scenario, watch: Watcher) -> None:
+    def __init__(self, scenario: Scenario, watch: Watcher | None) -> None:
         self._scenario = scenario
         self._watch = watch
         self._configuration = scenario.configuration()
@@ -71,7 +72,7 @@ class _World:
         self._stop_time = {spec.name: spec.stop_seconds for spec in scenario.pools}
         self._specs = {spec.name: spec for spec in scenario.jobs}
         self._left = {spec.name: spec.runtime for spec in scenario.jobs}
-        self._jobs: dict[str, Job] = {}
+        self._jobs = Standing(self._configuration)
         """Every job that has been accepted and has not ended."""
         self._groups = {group.name: group for group in self._configuration.groups}
         self._refused = refused_gangs(scenario)
@@ -83,7 +84,8 @@ class _World:
         self.record = Record()
 
     def run(self) -> Record:
-        self._jobs.update((job.name, job) for job in running_jobs(self._scenario))
+        for job in running_jobs(self._scenario):
+            self._jobs.put(job)
         for number, (t, pool, _) in enumerate(self._changes):
             self._push(t, Due.CHANGE, pool, number)
         for spec in self._scenario.jobs:
@@ -177,9 +179,9 @@ class _World:
         if now < 0:
             return  # Before the scenario begins jobs enter, but nobody decides.
         while True:
-            snapshot = self._snapshot()
-            planned = plan(snapshot, now)
-            self._watch(snapshot, planned, now)
+            planned = plan(self._jobs.heads(self._world()), now)
+            if self._watch:
+                self._watch(self._jobs.everything(self._world()), planned, now)
             for decision in planned.decisions:
                 for before, after in steps(decision, self._pools, now):
                     self._put(self._jobs[before.name], after, now)
@@ -193,7 +195,7 @@ class _World:
     def _run_started(self, now: int) -> bool:
         """Training begins at once here, or fails, one after the other as they were started. Whether
         any did."""
-        starting = [job for job in self._jobs.values() if job.state is JobState.STARTING]
+        starting = self._jobs.starting()
         for job in starting:
             assert job.attempt is not None
             fate = self._fate(job)
@@ -222,16 +224,13 @@ class _World:
         assert job.attempt is not None
         return fate_of(self._specs[job.name].fails, job.attempt.number)
 
-    def _snapshot(self) -> Snapshot:
-        jobs = self._jobs.values()
+    def _world(self) -> Snapshot:
+        """All but the jobs."""
         return replace(
             self._configuration,
             pools=tuple(self._pools.values()),
             groups=tuple(self._groups.values()),
             yields=self._yields,
-            active=tuple(job for job in jobs if job.active),
-            waiting=tuple(job for job in jobs if job.waits),
-            due=tuple(job for job in jobs if job.not_before is not None),
         )
 
     def _put(self, before: Job | None, after: Job, now: int) -> None:
@@ -243,11 +242,9 @@ class _World:
         self.record.change(before, after, now)
         self._yields = after_yield(self._yields, before, after, now)
         self._states[after.name] = after.state
-        self._jobs.pop(after.name, None)  # So that they stand in the order of their last changes.
+        self._jobs.put(after)
         if after.terminal:
             self._groups.update(with_ended(self._groups, after.group, after.name, after.state))
-        else:
-            self._jobs[after.name] = after
 
     def _tell_followers(self, name: str, end: str, now: int) -> None:
         """Those that come after a job which has ended: freed, or cancelled."""

@@ -17,7 +17,8 @@ from operator import attrgetter
 
 from slotq_core.model import Claim, Demand, Job, JobState
 from slotq_core.policy.accounts import Accounts
-from slotq_core.policy.fit import Entitled, PoolRoom
+from slotq_core.policy.claims import Entitled
+from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.order import is_fellow
 from slotq_core.policy.stakes import Stake
 from slotq_core.policy.victims import Eviction, Lack, Lacks, least_harm, one_by_one

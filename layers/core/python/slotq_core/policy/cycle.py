@@ -44,7 +44,7 @@ from slotq_core.policy.prospects import has_prospects
 from slotq_core.policy.retry import backed_off, gives_up_at
 from slotq_core.policy.together import Together
 from slotq_core.policy.turns import Turns
-from slotq_core.policy.walk import Walk
+from slotq_core.policy.walk import Walk, first_timer
 
 
 @in_parts
@@ -53,6 +53,8 @@ def plan(snapshot: Snapshot, now: int) -> Plan:
     settled = tuple(_settle(snapshot, now))
     if settled:
         return Plan(decisions=settled, wake_at=now)
+    if not snapshot.waiting:
+        return Plan(wake_at=first_timer(snapshot))
     walk = Walk(snapshot, now)
     users_apart = by_user(snapshot)
     turns = Turns(walk.takers(), walk.accounts, yields=walk.yields, by_user=users_apart)
@@ -92,7 +94,7 @@ def _visit(walk: Walk, job: Job) -> bool:
     rooms = walk.rooms_of(job)
     able = [room for room in rooms if not room.unwell and not room.closed_to(job)]
     walk.take_its_claim(job)
-    if not has_prospects(job, rooms, walk.accounts):
+    if not has_prospects(job, rooms, walk.accounts, walk.entitled):
         return blocked(walk, job, rooms, able)
     within = [room for room in able if walk.within_bounds(job, room)]
     if job.claim and job.claim.moved and walk.goes_where_it_moves(job, rooms, within):

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from slotq_core.model import Demand, Job, PoolState
 from slotq_core.policy.accounts import Account, Accounts
-from slotq_core.policy.fit import Entitled, PoolRoom
+from slotq_core.policy.claims import Entitled
+from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.gang import Gang
 from slotq_core.policy.order import rank
 from slotq_core.policy.preempt import outranks

@@ -10,19 +10,16 @@ out what those ahead were given, so that whoever comes next sees what is left fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, KeysView, Sequence
+from collections.abc import Iterable, KeysView, Sequence
 
 from slotq_core.model import Demand, Job, JobState, Pool, PoolState, Snapshot
+from slotq_core.policy.claims import Claims, Entitled, kept
 from slotq_core.policy.health import backs_off, probe, probes_until
 from slotq_core.policy.holders import Holders, Protection
 from slotq_core.policy.order import Rank, position
 from slotq_core.policy.stakes import Stake
 
 NOTHING = Demand()
-
-Entitled = Callable[[Job, Job], bool]
-"""Whether the first job could evict the second, if that ran where it has its claim."""
-
 
 _State = tuple[Demand, Demand, list[Job], set[str], dict[str, Job], str, str]
 
@@ -76,12 +73,12 @@ class PoolRoom:
         """Kept, because most who ask are told at once that it is too little."""
         self.free_now = self.free
         """What is free before anybody is given anything: for reasons."""
-        self.claims: dict[str, Job] = {job.name: job for job in claimants}
+        self.claims = Claims(pool.name, claimants)
         """Claimants of this pool that the walk has not reached."""
         self.awaiting: list[Job] = []
         """Those walked already that wait for slots here, free or coming."""
         for job in self.claims.values():
-            self._keep_from_all(_firm(job))
+            self._keep_from_all(kept(job))
         self.holder = ""
         """The first job that free slots are held for."""
         self.drains_for = ""
@@ -126,7 +123,7 @@ class PoolRoom:
         """
         if not self.claims or (job.claim and job.claim.pool == self.pool.name):
             return self.both
-        return self.both - self._owed(job, entitled)
+        return self.both - self.claims.owed_to_others(job, entitled)
 
     def fits_now(self, job: Job, entitled: Entitled) -> bool:
         return job.demand.within(self.free) and job.demand.within(self.left(job, entitled))
@@ -171,19 +168,17 @@ class PoolRoom:
 
     def take_claim(self, job: Job) -> None:
         """It is its turn: what it is owed here is its own to use."""
-        if self.claims.pop(job.name, None):
-            self._keep_from_all(NOTHING - _firm(job))
+        if self.claims.remove(job):
+            self._keep_from_all(NOTHING - kept(job))
 
     def take_in(self, job: Job) -> None:
         """A job moves here: it has its room from now on."""
-        self.claims[job.name] = job
-        self._keep_from_all(_firm(job))
+        self.claims.add(job)
+        self._keep_from_all(kept(job))
 
     def room_for_moves(self) -> Demand:
         """What is free now, less all that is owed."""
-        others = (job.claim for job in self.claims.values() if job.claim and not job.claim.moved)
-        owed = sum((claim.amount for claim in others), NOTHING)
-        both = self.free + self.coming - owed
+        both = self.both - self.claims.owed()
         return Demand({name: min(self.free[name], both[name]) for name in {*self.free, *both}})
 
     def evict(self, victim: Job) -> None:
@@ -203,37 +198,25 @@ class PoolRoom:
             self.coming,
             list(self.awaiting),
             set(self.placed),
-            dict(self.claims),
+            self.claims.state(),
             self.holder,
             self.probe,
         )
 
     def back_to(self, state: _State) -> None:
         self.free, self.coming, awaiting, placed, claims, self.holder, self.probe = state
-        self.awaiting, self.placed, self.claims = list(awaiting), set(placed), dict(claims)
+        self.awaiting, self.placed = list(awaiting), set(placed)
+        self.claims.back_to(claims)
         self.both = self.free + self.coming
 
     def _keep_from_all(self, amount: Demand) -> None:
         self.free = self.free - amount
         self.both = self.both - amount
 
-    def _owed(self, job: Job, entitled: Entitled) -> Demand:
-        owed = NOTHING
-        for other in self.claims.values():
-            theirs = other.name != job.name and other.claim and not other.claim.moved
-            if theirs and other.claim and not entitled(job, other):
-                owed = owed + other.claim.amount
-        return owed
-
 
 def _probing(pool: Pool, active: Sequence[Job], now: int) -> tuple[str, int | None]:
     job = probe(pool, active, now)
     return (job.name, probes_until(job)) if job else ("", None)
-
-
-def _firm(job: Job) -> Demand:
-    """What nobody is given any more: the claim of a job that was moved here."""
-    return job.claim.amount if job.claim and job.claim.moved else NOTHING
 
 
 def rooms_of(snapshot: Snapshot, holders: Holders, now: int) -> dict[str, PoolRoom]:

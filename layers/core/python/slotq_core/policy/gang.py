@@ -125,6 +125,8 @@ def starts_together(decisions: Iterable[Decision], gangs: Mapping[str, Gang]) ->
 
 def gangs(snapshot: Snapshot) -> dict[str, Gang]:
     """By the group's name. A sweep is none: its jobs go their own ways (parallel.py)."""
+    if not snapshot.groups:
+        return {}
     waiting = _by_group(snapshot.waiting)
     active = _by_group(snapshot.active)
     return {

@@ -136,6 +136,30 @@ def heads_needed(
     groups: Iterable[Group] = (),
     attempts: bool = False,
 ) -> dict[str, int]:
+    """`heads_of` for lines by their keys in the store."""
+    about = {line: Line.parse(line) for line in lines}
+    needed = heads_of(
+        about.values(),
+        pools,
+        active,
+        claimants,
+        projects=projects,
+        groups=groups,
+        attempts=attempts,
+    )
+    return {line: needed[each] for line, each in about.items()}
+
+
+def heads_of(
+    lines: Collection[Line],
+    pools: Sequence[Pool],
+    active: Iterable[Job],
+    claimants: Iterable[Job] = (),
+    *,
+    projects: bool = False,
+    groups: Iterable[Group] = (),
+    attempts: bool = False,
+) -> dict[Line, int]:
     """How many jobs of each line, from its first, a plan cannot tell apart from all of them.
 
     As many as could start now, or later on slots that come free or are evicted for anybody; and one
@@ -145,10 +169,9 @@ def heads_needed(
     all is needed. Where `attempts` to start a job count, each job of a blocked line has had one: so
     many more are looked at as one plan tells of.
     """
-    about = {line: Line.parse(line) for line in lines}
-    whose = any(line.of_a_user for line in about.values())
-    owed = Counter(line_of(job, by_user=whose) for job in claimants)
-    top = max((Line.parse(line).rank for line in {*about, *owed}), default=(0, 0))
+    whose = any(line.of_a_user for line in lines)
+    owed = Counter(Line.of(job, by_user=whose) for job in claimants)
+    top = max((line.rank for line in {*lines, *owed}), default=(0, 0))
     room = {pool.name: pool.offers for pool in pools}
     everything = sum(room.values(), Demand()) if projects else Demand()
     consolidated = {pool.name for pool in pools if pool.consolidate}
@@ -161,9 +184,9 @@ def heads_needed(
             room[job.attempt.pool] -= job.demand
     gangs = {each.name: len(each.members) for each in groups if each.max_parallel is None}
     heads, tried = {}, TRIED_AT_ONCE if attempts else 0
-    for line, each in about.items():
-        looked_at = max(_could_run(each, room), _asking_for_all(each.demand, everything))
-        heads[line] = gangs.get(each.group) or looked_at + 1 + owed[line] + tried
+    for line in lines:
+        looked_at = max(_could_run(line, room), _asking_for_all(line.demand, everything))
+        heads[line] = gangs.get(line.group) or looked_at + 1 + owed[line] + tried
     return heads
 
 

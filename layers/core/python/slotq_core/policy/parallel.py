@@ -32,7 +32,7 @@ class Parallel:
         if settings and settings.max_jobs is not None:
             self._limits[ALL] = settings.max_jobs
         self._held: Held = {each: Counter() for each in self._limits}
-        for job in _holders(snapshot):
+        for job in _holders(snapshot) if self._limits else ():
             self.take(job)
 
     def take(self, job: Job) -> None:

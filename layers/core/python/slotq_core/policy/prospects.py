@@ -11,15 +11,18 @@ from collections.abc import Iterable
 
 from slotq_core.model import Job
 from slotq_core.policy.accounts import Accounts
+from slotq_core.policy.claims import Entitled
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.order import rank
 from slotq_core.policy.reclaim import may_reclaim
 
 
-def has_prospects(job: Job, rooms: Iterable[PoolRoom], accounts: Accounts) -> bool:
+def has_prospects(
+    job: Job, rooms: Iterable[PoolRoom], accounts: Accounts, entitled: Entitled
+) -> bool:
     """In one of these rooms there is enough free or coming, or somebody who could be evicted."""
     for room in rooms:
-        if job.demand.within(room.both) or room.pool.consolidate:
+        if room.fits_soon(job, entitled) or room.pool.consolidate:
             return True
         lowest = room.lowest(job.project)
         if lowest is not None and (lowest < rank(job) or room.pool.time_slice is not None):

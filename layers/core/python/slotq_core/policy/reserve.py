@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slotq_core.model import Job
-from slotq_core.policy.fit import Entitled, PoolRoom
+from slotq_core.policy.claims import Entitled
+from slotq_core.policy.fit import PoolRoom
 
 
 def due_at(entry: int, room: PoolRoom) -> int | None:

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 
 from slotq_core.model import Job, StopCause, Yielded
 from slotq_core.policy.accounts import Accounts
-from slotq_core.policy.fit import Entitled, PoolRoom
+from slotq_core.policy.claims import Entitled
+from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.order import Yields, rank
 from slotq_core.policy.stakes import Stake
 from slotq_core.policy.victims import Eviction, Lack, Lacks, least_harm, spared

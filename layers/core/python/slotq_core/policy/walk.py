@@ -15,14 +15,15 @@ from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.attempts import failed_alike
 from slotq_core.policy.consolidate import Consolidation
 from slotq_core.policy.demote import admitted_in, demotes_at
+from slotq_core.policy.entitled import Entitlement
 from slotq_core.policy.fit import PoolRoom, rooms_of
 from slotq_core.policy.gang import gangs, starts_together
 from slotq_core.policy.holders import Holders
 from slotq_core.policy.order import Rank, entered, last_yields, rank
 from slotq_core.policy.parallel import Parallel
 from slotq_core.policy.plan import Decision, DropClaim, Evict, Move, Plan, Start, TryLater
-from slotq_core.policy.preempt import Preemption, outranks
-from slotq_core.policy.reclaim import may_take, reclaim
+from slotq_core.policy.preempt import Preemption
+from slotq_core.policy.reclaim import reclaim
 from slotq_core.policy.reserve import due_at
 from slotq_core.policy.retry import gives_up_at
 from slotq_core.policy.slices import Slices
@@ -43,6 +44,7 @@ class Walk:
         self._holders = Holders(snapshot, now)
         self._rooms = rooms_of(snapshot, self._holders, now)
         self.accounts = Accounts(snapshot)
+        self.entitled = Entitlement(self.accounts)
         self.yields = last_yields(snapshot.yields)
         self.slices = Slices(
             accounts=self.accounts,
@@ -68,7 +70,7 @@ class Walk:
         """By job, the pool that keeps its slots from those behind it."""
         self.taken_back: list[Place] = []
         """Those that lost what they were given in this plan, since the last mark."""
-        self.wake_at = _first_timer(snapshot)
+        self.wake_at = first_timer(snapshot)
 
     def takers(self) -> list[Job]:
         """Who takes a turn: each job that waits, and one for each gang that could start."""
@@ -117,16 +119,6 @@ class Walk:
         """ "`limit` always holds", and quota binds what cannot be evicted."""
         name = room.pool.name
         return self.accounts.limits_allow(job, name) and self.accounts.quotas_allow(job, name)
-
-    def entitled(self, job: Job, holder: Job) -> bool:
-        """Whether the job could evict this claimant, if that ran where it has its claim."""
-        if not holder.evictable or holder.claim is None:
-            return False
-        pool = holder.claim.pool
-        mine, theirs = self.accounts.of(job, pool), self.accounts.of(holder, pool)
-        if holder.project == job.project:
-            return outranks(job, holder)
-        return may_take(job, mine, holder, theirs)
 
     def start(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         for room in rooms:
@@ -284,7 +276,7 @@ class Walk:
         self.taken_back = []
 
 
-def _first_timer(snapshot: Snapshot) -> int | None:
+def first_timer(snapshot: Snapshot) -> int | None:
     """When something is settled next, whatever is decided now."""
     pools = {pool.name: pool for pool in snapshot.pools}
     classes = {each.name: each for each in snapshot.classes}

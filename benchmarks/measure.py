@@ -1,0 +1,115 @@
+"""One figure each: CPU time of this process, so that other programs on the machine count little."""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import process_time
+
+from benchmarks.worlds import NOW
+from slotq.simulate import Record, Scenario, simulate
+from slotq_core.model import Snapshot
+from slotq_core.policy.apply import steps
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.lines import Line, by_user
+
+TRACE_SLOTS = 256
+QUEUES = 8
+"""Projects of the simulation that is not from a trace."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figure:
+    seconds: float
+    about: str
+    """What there was to do, for people."""
+
+
+def plan_figure(snapshot: Snapshot, runs: int, *, lines: int, after: bool = False) -> Figure:
+    """`after`: of the plan that follows when the first one's decisions have been carried out."""
+    if after:
+        snapshot = _carried_out(snapshot)
+    seconds = _least(lambda: plan(snapshot, NOW), runs)
+    planned = plan(snapshot, NOW)
+    claims = sum(job.claim is not None for job in snapshot.waiting)
+    about = f"{len(snapshot.waiting)} jobs in {lines} lines, {len(snapshot.active)} active, "
+    about += f"{claims} claims, {len(planned.decisions)} decisions"
+    return Figure(seconds=seconds, about=about)
+
+
+def lines_of(snapshot: Snapshot) -> int:
+    apart = by_user(snapshot)
+    return len({Line.of(job, by_user=apart) for job in snapshot.waiting})
+
+
+def simulation_figure(jobs: int) -> Figure:
+    """A pool at about nine tenths of what it can do, so that a queue comes and goes."""
+    rng = random.Random(jobs)  # noqa: S311 the same jobs each time is the point
+    specs: list[dict[str, object]] = []
+    for i in range(jobs):
+        specs.append(
+            {
+                "name": f"job-{i:05d}",
+                "project": f"queue-{rng.randrange(QUEUES)}",
+                "priority": rng.randrange(3),
+                "slots": rng.choice((1, 1, 1, 2, 4)),
+                "submit_at": i * 60,
+                "runtime": rng.randrange(60, 7_200),
+            }
+        )
+    return _simulated(specs, slots=120)
+
+
+def trace_figure(path: Path) -> Figure:
+    with path.open(newline="") as file:
+        specs: list[dict[str, object]] = [
+            {
+                "name": row["job"],
+                "project": row["project"],
+                "submit_at": float(row["submit_s"]),
+                "runtime": float(row["runtime_s"]),
+                "slots": int(row["slots"]),
+            }
+            for row in csv.DictReader(file)
+        ]
+    return _simulated(specs, slots=TRACE_SLOTS)
+
+
+def _simulated(jobs: list[dict[str, object]], slots: int) -> Figure:
+    projects = sorted({str(job["project"]) for job in jobs})
+    scenario = Scenario.model_validate(
+        {
+            "pools": [{"name": "gpus", "capacity": slots}],
+            "projects": [{"name": name, "quota": slots // len(projects)} for name in projects],
+            "jobs": jobs,
+        }
+    )
+    records: list[Record] = []
+    seconds = _least(lambda: records.append(simulate(scenario)), 1)
+    about = f"{len(jobs)} jobs of {len(projects)} projects on {slots} slots, "
+    return Figure(seconds=seconds, about=f"{about}{len(records[0].events)} events")
+
+
+def _least(run: Callable[[], object], runs: int) -> float:
+    return min(_seconds(run) for _ in range(runs))
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    began = process_time()
+    run()
+    return process_time() - began
+
+
+def _carried_out(snapshot: Snapshot) -> Snapshot:
+    jobs = {job.name: job for job in (*snapshot.active, *snapshot.waiting)}
+    pools = {pool.name: pool for pool in snapshot.pools}
+    for decision in plan(snapshot, NOW).decisions:
+        jobs |= {after.name: after for _, after in steps(decision, pools, NOW)}
+    return replace(
+        snapshot,
+        active=tuple(job for job in jobs.values() if job.active),
+        waiting=tuple(job for job in jobs.values() if job.waits),
+    )

@@ -1,0 +1,104 @@
+"""The jobs that have not ended, kept as a plan wants them: what holds slots, and of what waits the
+first of each line. So a pass over a long queue costs as much as one over a short one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from operator import attrgetter
+
+from slotq_core.model import Job, JobState, Snapshot
+from slotq_core.policy.lines import Line, by_user, heads_of
+
+_place = attrgetter("entry_time", "name")
+"""The order within a line."""
+
+
+class Standing:
+    """The jobs of a simulation, by what they do now."""
+
+    def __init__(self, configuration: Snapshot) -> None:
+        """`configuration`: what does not change of a snapshot, and no jobs."""
+        self._by_user = by_user(configuration)
+        self._projects = bool(configuration.projects)
+        self._attempts = configuration.scheduler is not None
+        self._all: dict[str, Job] = {}
+        self._active: dict[str, Job] = {}
+        self._due: dict[str, Job] = {}
+        self._claimants: dict[str, Job] = {}
+        self._lines: dict[Line, list[Job]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._all
+
+    def __getitem__(self, name: str) -> Job:
+        return self._all[name]
+
+    def get(self, name: str) -> Job | None:
+        return self._all.get(name)
+
+    def starting(self) -> list[Job]:
+        """In the order in which they were started."""
+        return [job for job in self._active.values() if job.state is JobState.STARTING]
+
+    def put(self, job: Job) -> None:
+        """The job as it is from now on; one that has ended is forgotten."""
+        before = self._all.pop(job.name, None)
+        if before is not None:
+            self._take_out(before)
+        if job.terminal:
+            return
+        self._all[job.name] = job
+        if job.active:
+            self._active[job.name] = job
+        elif job.waits and job.claim:
+            self._claimants[job.name] = job
+        elif job.waits:
+            insort(self._lines.setdefault(self._line_of(job), []), job, key=_place)
+        if job.not_before is not None:
+            self._due[job.name] = job
+
+    def everything(self, world: Snapshot) -> Snapshot:
+        """The world with all jobs in it."""
+        lines = (job for line in self._lines.values() for job in line)
+        return self._in(world, lines)
+
+    def heads(self, world: Snapshot) -> Snapshot:
+        """The world with as many of each line as a plan needs to be the same as of everything."""
+        needed = heads_of(
+            self._lines,
+            world.pools,
+            self._active.values(),
+            self._claimants.values(),
+            projects=self._projects,
+            groups=world.groups,
+            attempts=self._attempts,
+        )
+        return self._in(world, self._first(needed.items()))
+
+    def _first(self, needed: Iterable[tuple[Line, int]]) -> Iterator[Job]:
+        for line, count in needed:
+            yield from self._lines[line][:count]
+
+    def _in(self, world: Snapshot, waiting: Iterable[Job]) -> Snapshot:
+        return replace(
+            world,
+            active=tuple(self._active.values()),
+            waiting=(*self._claimants.values(), *waiting),
+            due=tuple(self._due.values()),
+        )
+
+    def _take_out(self, job: Job) -> None:
+        for those in (self._active, self._due, self._claimants):
+            those.pop(job.name, None)
+        if job.waits and not job.claim:
+            line = self._line_of(job)
+            jobs = self._lines[line]
+            del jobs[bisect_left(jobs, _place(job), key=_place)]
+            if not jobs:
+                del self._lines[line]
+
+    def _line_of(self, job: Job) -> Line:
+        return Line.of(job, by_user=self._by_user)
