@@ -96,11 +96,12 @@ def metrics_in(node: Any) -> set[str]:
 
 
 def dimensions_in(node: Any) -> list[Any]:
-    if not isinstance(node, dict | list):
+    if isinstance(node, list):
+        return [each for part in node for each in dimensions_in(part)]
+    if not isinstance(node, dict):
         return []
-    parts = node.values() if isinstance(node, dict) else node
     own = [node["Dimensions"]] if "Dimensions" in node else []
-    return [*own, *(each for part in parts for each in dimensions_in(part))]
+    return [*own, *dimensions_in(list(node.values()))]
 
 
 def test_alarms_and_dashboard_show_metrics_that_there_are(template):
