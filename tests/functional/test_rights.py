@@ -68,6 +68,19 @@ def test_what_the_request_says_of_its_caller_counts_for_nothing(guarded: Account
     assert guarded.call(event)[0] == 400
 
 
+def test_nobody_changes_the_role_or_the_code_of_a_job_that_waits(guarded: Account):
+    guarded.call("add-job")
+    before = guarded.call("get-request")[1]["request"]
+    for change in ({"RoleArn": ADMIN}, {"tags": {"a": "b"}, "RoleArn": ADMIN}, {"request": {}}):
+        event = {**sample("amend-job"), "body": json.dumps(change)}
+        assert guarded.call(event)[0] == 400
+    assert guarded.call("get-request")[1]["request"] == before
+    status, told = guarded.call("amend-job")
+    assert status == 200, told
+    after = guarded.call("get-request")[1]["request"]
+    assert {**after, "Tags": before["Tags"]} == before
+
+
 def test_nobody_marks_a_training_job_as_another_queue_s(guarded: Account):
     """The queue's tags are what its right to stop training jobs hangs on."""
     status, told = guarded.call(add_job(Tags=[{"Key": QUEUE_TAG, "Value": "another"}]))

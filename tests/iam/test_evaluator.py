@@ -163,3 +163,38 @@ def test_a_key_of_several_values_needs_a_quantifier():
     statement = allow("s3:*", "*", StringEquals={"aws:TagKeys": "a"})
     with pytest.raises(ValueError, match="several values"):
         judge([statement], call("s3:x", "*", {"aws:TagKeys": ["a", "b"]}))
+
+
+EC2, ECS = {"events:source": ["aws.ec2"]}, {"events:source": ["aws.ecs"]}
+CHANGED = {"events:detail-type": ["EC2 Instance State-change Notification"]}
+FAILED = {"events:detail-type": ["EC2 Instance Health Failed"]}
+SOURCE_AND_TYPE = {
+    "StringEquals": {
+        "events:source": "aws.ec2",
+        "events:detail-type": "EC2 Instance State-change Notification",
+    }
+}
+ANY_OF_TWO = {
+    "ForAllValues:StringEquals": {"events:source": ["aws.ec2", "aws.s3"]},
+    "Null": {"events:source": "false"},
+}
+
+
+@pytest.mark.parametrize(
+    ("condition", "pattern", "verdict"),
+    [
+        (SOURCE_AND_TYPE, EC2, DENIED),
+        (SOURCE_AND_TYPE, ECS, DENIED),
+        (SOURCE_AND_TYPE, EC2 | CHANGED, ALLOWED),
+        (SOURCE_AND_TYPE, EC2 | FAILED, DENIED),
+        (SOURCE_AND_TYPE, CHANGED, DENIED),
+        (ANY_OF_TWO, EC2, ALLOWED),
+        (ANY_OF_TWO, {"events:source": ["aws.ec2", "aws.s3"]}, ALLOWED),
+        (ANY_OF_TWO, {"events:source": ["aws.ec2", "aws.autoscaling"]}, DENIED),
+        (ANY_OF_TWO, CHANGED, DENIED),
+    ],
+)
+def test_the_tables_of_eventbridge_s_user_guide(condition, pattern, verdict):
+    """ "Using IAM policy conditions for fine-grained access control"."""
+    statement = allow("events:PutRule", **condition)
+    assert judge([statement], call("events:PutRule", "*", pattern)) is verdict

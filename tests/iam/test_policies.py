@@ -40,13 +40,18 @@ WIDE = {
 """The statements whose resource has a wildcard, and why it must."""
 
 
+_RECORDED: dict[str, set[Call]] = {}
+
+
 @pytest.fixture
-def calls(life: Recorder, views: Recorder, campaign: Recorder) -> dict[str, set[Call]]:
-    """By the role that makes them; those of the campaign as if its table were the queue's."""
-    return {
-        MANAGER: life.calls | as_the_queue_s(campaign.calls) | platform(FUNCTION),
-        VIEWS: views.calls | platform("slotq-views"),
-    }
+def calls(request: pytest.FixtureRequest, campaign: Recorder) -> dict[str, set[Call]]:
+    """By the role that makes them; those of the campaign as if its table were the queue's. Recorded
+    once: they cost seconds."""
+    if not _RECORDED:
+        life, views = (request.getfixturevalue(name).calls for name in ("life", "views"))
+        _RECORDED[MANAGER] = life | as_the_queue_s(campaign.calls) | platform(FUNCTION)
+        _RECORDED[VIEWS] = views | platform("slotq-views")
+    return _RECORDED
 
 
 def as_the_queue_s(calls: set[Call]) -> set[Call]:

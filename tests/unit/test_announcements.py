@@ -13,8 +13,7 @@ from slotq_core.model import Demand, Job, JobState
 
 
 class Bus:
-    """EventBridge's client: takes all but `refused` of each call, and leaves one without an
-    answer."""
+    """EventBridge's client: takes all but `refused` of each call; one gets no answer."""
 
     def __init__(self, *, refused: int = 0, silent: int | None = None) -> None:
         self.calls: list[list[str]] = []

@@ -95,6 +95,15 @@ def metrics_in(node: Any) -> set[str]:
     return set().union(*map(metrics_in, node)) if isinstance(node, list) else set()
 
 
+def dimensions_in(node: Any) -> list[Any]:
+    if isinstance(node, list):
+        return [each for part in node for each in dimensions_in(part)]
+    if not isinstance(node, dict):
+        return []
+    own = [node["Dimensions"]] if "Dimensions" in node else []
+    return [*own, *dimensions_in(list(node.values()))]
+
+
 def test_alarms_and_dashboard_show_metrics_that_there_are(template):
     code = (ROOT / "functions" / "queue_manager" / "app.py").read_text()
     emitted = set(re.findall(r'(?:count\(|name=)"(\w+)"', code))
@@ -102,6 +111,10 @@ def test_alarms_and_dashboard_show_metrics_that_there_are(template):
     shown = metrics_in(template["Resources"])
     assert shown == {"Failure", "Trouble", "OldestWaiting", "Drift", "Tick", "PoolsRefused"}
     assert shown <= emitted
+    service = template["Globals"]["Function"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
+    for alarm in template["Resources"].values():
+        if alarm["Type"] == "AWS::CloudWatch::Alarm" and "SlotQ" in str(alarm["Properties"]):
+            assert [{"Name": "service", "Value": service}] in dimensions_in(alarm["Properties"])
     body = template["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Sub"]
     widgets = json.loads(re.sub(r"\$\{[^}]+\}", "x", body))["widgets"]
     lines = [line for widget in widgets for line in widget["properties"]["metrics"]]
