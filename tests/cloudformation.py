@@ -1,11 +1,16 @@
-"""template.yaml as data."""
+"""template.yaml as data, and its intrinsic functions worked out for given parameters."""
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 TEMPLATE = Path(__file__).parents[1] / "template.yaml"
+ACCOUNT, REGION = "123456789012", "us-east-1"
+NOTHING = object()
+"""AWS::NoValue."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -26,12 +31,85 @@ def template() -> dict[str, Any]:
     return loaded
 
 
-def allowed_actions() -> set[str]:
-    """What the queue manager's role may do."""
-    (policy,) = template()["Resources"]["QueueManager"]["Properties"]["Policies"]
-    named = [statement["Action"] for statement in policy["Statement"]]
-    return {
-        action
-        for actions in named
-        for action in ([actions] if isinstance(actions, str) else actions)
-    }
+class Resolver:
+    """Works out Ref, GetAtt, Sub, If, Join and Split, in their short and their long form, as a
+    deployment as stack `slotq` would. What it does not know raises KeyError."""
+
+    def __init__(self, template: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
+        defaults = {
+            name: str(its.get("Default", "")) for name, its in template["Parameters"].items()
+        }
+        self._lists = {
+            name
+            for name, its in template["Parameters"].items()
+            if its["Type"] == "CommaDelimitedList"
+        }
+        self.parameters = {**defaults, **parameters}
+        self._conditions = template["Conditions"]
+        self._functions = {
+            "Ref": self._ref,
+            "GetAtt": lambda its: self._physical[its if isinstance(its, str) else ".".join(its)],
+            "Sub": self._sub,
+            "If": lambda its: self(its[1] if self._condition(its[0]) else its[2]),
+            "Join": lambda its: its[0].join(self(its[1])),
+            "Split": lambda its: self(its[1]).split(its[0]),
+            "Equals": lambda its: str(self(its[0])) == str(self(its[1])),
+            "Not": lambda its: not self(its[0]),
+        }
+
+    def __call__(self, node: Any) -> Any:
+        if isinstance(node, Mapping):
+            if len(node) == 1:
+                (name,) = node
+                function = self._functions.get(name.removeprefix("Fn::"))
+                if function is not None:
+                    return function(node[name])
+            found = {key: self(value) for key, value in node.items()}
+            return {key: value for key, value in found.items() if value is not NOTHING}
+        if isinstance(node, list):
+            return [value for value in map(self, node) if value is not NOTHING]
+        return node
+
+    def _ref(self, name: str) -> Any:
+        if name in self._lists:
+            return self.parameters[name].split(",")
+        return self._physical[name]
+
+    def _sub(self, text: str) -> str:
+        return re.sub(r"\$\{([^}]+)\}", lambda found: str(self._physical[found.group(1)]), text)
+
+    def _condition(self, name: str) -> bool:
+        return bool(self(self._conditions[name]))
+
+    @property
+    def _physical(self) -> dict[str, Any]:
+        """What names stand for, once deployed."""
+        own = f"{REGION}:{ACCOUNT}"
+        logs = f"arn:aws:logs:{own}:log-group:/aws/lambda/slotq"
+        return {
+            **self.parameters,
+            "AWS::NoValue": NOTHING,
+            "AWS::Partition": "aws",
+            "AWS::Region": REGION,
+            "AWS::AccountId": ACCOUNT,
+            "AWS::StackName": "slotq",
+            "AWS::URLSuffix": "amazonaws.com",
+            "Api": "a1b2c3d4e5",
+            "DeadLetters": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/dead-letters",
+            "Queue.Arn": f"arn:aws:dynamodb:{own}:table/{self.parameters['TableName']}",
+            "DeadLetters.Arn": f"arn:aws:sqs:{own}:dead-letters",
+            "QueueManagerLog.Arn": f"{logs}-queue-manager:*",
+            "ViewsLog.Arn": f"{logs}-views:*",
+        }
+
+
+def statements(
+    role: str, parameters: Mapping[str, str], source: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """What a role of the template may do. `source`: the template; that in the repository."""
+    whole = source or template()
+    found: list[dict[str, Any]] = []
+    properties = whole["Resources"][role]["Properties"]
+    for policy in Resolver(template(), parameters)(properties["Policies"]):
+        found += policy["PolicyDocument"]["Statement"]
+    return found

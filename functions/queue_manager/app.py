@@ -2,6 +2,8 @@
 
 What comes in is routed by its shape; everything else is in `slotq_core`. Clients are made when they
 are first used and the API is imported with its first request, so that the event path starts fast.
+Where SLOTQ_READ_ONLY=1 it is the views' function: it answers GET requests and does nothing else;
+its role can do no more either.
 No request, hyperparameter or environment is ever logged: errors are logged by kind and place.
 """
 
@@ -18,6 +20,8 @@ from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import MetricUnit
 from botocore.config import Config
 
+from slotq_core.adapters import announcements
+from slotq_core.adapters.announcements import Announcements, AnnouncingStore
 from slotq_core.adapters.dead_letters import QUEUE_VARIABLE, SqsDeadLetters
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.lambda_invoke import AsynchronousPass, InlinePass
@@ -28,8 +32,9 @@ from slotq_core.adapters.settings import (
     SystemClock,
     history_from_environment,
     pools_from_environment,
+    roles_from_environment,
 )
-from slotq_core.errors import NotUnderstood
+from slotq_core.errors import NotUnderstood, SlotQError
 from slotq_core.manager import PassResult, QueueManager
 
 if TYPE_CHECKING:
@@ -38,9 +43,12 @@ if TYPE_CHECKING:
 Event = Mapping[str, Any]
 Handle = Callable[[Event, Any], dict[str, Any]]
 
-logger = Logger(service="slotq")
-metrics = Metrics(namespace="SlotQ", service="slotq")
-tracer = Tracer(service="slotq", auto_patch=False)
+QUEUE = os.environ.get("POWERTOOLS_SERVICE_NAME", "slotq")
+"""Tells the logs, metrics and traces of one queue from those of another in the account."""
+
+logger = Logger(service=QUEUE)
+metrics = Metrics(namespace="SlotQ", service=QUEUE)
+tracer = Tracer(service=QUEUE, auto_patch=False)
 clock = SystemClock()
 
 TIME_TO_END = 10_000
@@ -68,10 +76,18 @@ def handler(event: Event, context: Any) -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 - whatever it was, it must not carry contents out
         report(error)
         raise Failed(f"{type(error).__name__}; see the log of request {request_id}") from None
+    finally:
+        announce()
 
 
 def route(event: Any) -> tuple[str, Handle]:
     """The trigger that the event comes from, and what handles it."""
+    trigger, handle = _route(event)
+    asks = trigger == "ApiRequest" and event["httpMethod"] == "GET"
+    return (trigger, handle) if asks or not read_only() else (trigger, not_here)
+
+
+def _route(event: Any) -> tuple[str, Handle]:
     if not isinstance(event, Mapping):
         return "Unknown", on_unknown
     if "httpMethod" in event and "requestContext" in event:
@@ -111,11 +127,22 @@ def on_pass(_event: Event, context: Any) -> dict[str, Any]:
 
 
 def on_tick(_event: Event, context: Any) -> dict[str, Any]:
-    return told(manager().tick(holder=context.aws_request_id, budget=budget_of(context)))
+    done = told(manager().tick(holder=context.aws_request_id, budget=budget_of(context)))
+    try:
+        waited = manager().longest_wait()
+    except SlotQError as error:
+        logger.warning("who waits longest is not known", error=type(error).__name__)
+    else:
+        metrics.add_metric(name="OldestWaiting", unit=MetricUnit.Seconds, value=waited // 1000)
+    return done
 
 
 def on_unknown(event: Event, _context: Any) -> dict[str, Any]:
     return put_away(event, "no trigger of the queue looks like this event")
+
+
+def not_here(_event: Event, _context: Any) -> dict[str, Any]:
+    raise NotUnderstood("this function only answers GET requests")
 
 
 def budget_of(context: Any) -> int:
@@ -132,6 +159,13 @@ def told(result: PassResult) -> dict[str, Any]:
         logger.warning("left to the next pass", trouble=trouble)
         count("Trouble")
     return {"decisions": len(result.decisions), "busy": result.busy}
+
+
+def announce() -> None:
+    """What this invocation has committed, to whoever listens."""
+    if lost := announced().send():
+        logger.warning("state changes that nobody heard of", number=lost)
+        count("NotAnnounced", lost)
 
 
 def put_away(event: object, reason: str) -> dict[str, Any]:
@@ -175,10 +209,14 @@ def routes() -> Routes:
 def manager() -> QueueManager:
     """The queue over DynamoDB and SageMaker, made once per cold start."""
     table, history = os.environ["SLOTQ_TABLE"], history_from_environment()
-    store = DynamoStore(client("dynamodb"), table, history=history)
-    if refused := take_in(store, pools_from_environment(), now=clock.now()):
-        logger.error("the pools were not changed", reason=refused)
-        count("PoolsRefused")
+    if os.environ.get(announcements.VARIABLE) == "1":
+        store: DynamoStore = AnnouncingStore(
+            client("dynamodb"), table, history=history, announcements=announced()
+        )
+    else:
+        store = DynamoStore(client("dynamodb"), table, history=history)
+    if not read_only():
+        take_in_pools(store)
     training = SageMakerTraining(queue=table, clock=clock, make_client=sagemaker_client)
     return QueueManager(
         store=store,
@@ -186,7 +224,24 @@ def manager() -> QueueManager:
         clock=clock,
         notifier=notifier(),
         dead_letters=dead_letters(),
+        roles=roles_from_environment(),
     )
+
+
+def read_only() -> bool:
+    return os.environ.get("SLOTQ_READ_ONLY") == "1"
+
+
+def take_in_pools(store: DynamoStore) -> None:
+    if refused := take_in(store, pools_from_environment(), now=clock.now()):
+        logger.error("the pools were not changed", reason=refused)
+        count("PoolsRefused")
+
+
+@cache
+def announced() -> Announcements:
+    table = os.environ.get("SLOTQ_TABLE", "")
+    return Announcements(lambda: client("events"), queue=table, report=report)
 
 
 def dead_letters() -> SqsDeadLetters:
@@ -203,6 +258,7 @@ def notifier() -> AsynchronousPass | InlinePass:
 
 @cache
 def client(service: str) -> Any:
-    """A client that gives up before API Gateway does."""
-    timeouts = {"connect_timeout": 2, "read_timeout": 5, "retries": {"mode": "standard"}}
+    """A client that gives up before API Gateway does; of what need not arrive, after one try."""
+    tries = {"total_max_attempts": 1} if service == "events" else {}
+    timeouts = {"connect_timeout": 2, "read_timeout": 5, "retries": {"mode": "standard", **tries}}
     return boto3.client(service, config=Config(**timeouts))

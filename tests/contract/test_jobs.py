@@ -325,3 +325,15 @@ def test_a_demand_of_several_resources_is_held_whole(store: Store) -> None:
     a_queue(store, a_pool("p5", capacity=Demand(slots=2, gpus=16)))
     job = starts(store, "job1", demand=Demand(slots=1, gpus=8))
     assert store.load(NOW).ledgers["p5"].used == job.demand
+
+
+def test_the_entry_of_who_waits_longest_is_known(store: Store) -> None:
+    a_queue(store)
+    assert store.waiting_since() is None
+    waits(store, "young", entry_time=NOW + 2000)
+    waits(store, "middle", entry_time=NOW + 1000)
+    assert store.waiting_since() == NOW + 1000
+    starts(store, "old", entry_time=NOW - 1000)
+    assert store.waiting_since() == NOW + 1000
+    waits(store, "oldest", entry_time=NOW - 2000)
+    assert store.waiting_since() == NOW - 2000

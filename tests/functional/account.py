@@ -65,6 +65,21 @@ class FakeSqs:
         return {"MessageId": "1"}
 
 
+class FakeEvents:
+    """Keeps what the queue announces; `refuses` says how."""
+
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self.refuses: Exception | None = None
+
+    def put_events(self, **request: Any) -> dict[str, Any]:
+        assert 1 <= len(request["Entries"]) <= 10
+        if self.refuses:
+            raise self.refuses
+        self.entries += request["Entries"]
+        return {"FailedEntryCount": 0}
+
+
 @cache
 def dynamodb_client() -> Any:
     """One for all tests: making it costs more than a test, and moto answers it anew in each."""
@@ -90,11 +105,17 @@ class Account:
         )
         self.lambda_ = FakeLambda()
         self.letters = FakeSqs()
+        self.announced = FakeEvents()
         self.dynamodb = dynamodb or dynamodb_client()
         self.dynamodb.create_table(**table_definition(TABLE))
 
     def client(self, service: str) -> Any:
-        clients = {"dynamodb": self.dynamodb, "lambda": self.lambda_, "sqs": self.letters}
+        clients = {
+            "dynamodb": self.dynamodb,
+            "lambda": self.lambda_,
+            "sqs": self.letters,
+            "events": self.announced,
+        }
         return clients[service]
 
     def send(self, event: Any) -> dict[str, Any]:
@@ -130,5 +151,5 @@ class Account:
 
 def forget() -> None:
     """As a cold start does."""
-    for part in (app.manager, app.routes, app.client):
+    for part in (app.manager, app.routes, app.client, app.announced):
         getattr(part, "cache_clear", lambda: None)()

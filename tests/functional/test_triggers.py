@@ -1,6 +1,7 @@
 """Every trigger of the queue manager, from the very files in events/."""
 
 import json
+import re
 
 import pytest
 
@@ -228,3 +229,30 @@ def test_a_pool_that_is_in_use_is_not_removed_and_the_queue_goes_on(
     assert account.send("tick") == {"decisions": 0, "busy": False}
     assert account.state("job1") == "running"
     assert "the pools were not changed" in output()
+
+
+def test_a_tick_says_how_long_the_oldest_job_has_waited(account: Account, output):
+    for number in range(3):
+        account.clock.set(account.clock.now() + 1000)
+        account.call(add_job(TrainingJobName=f"job{number}"))
+    account.send("tick")
+    account.clock.set(account.clock.now() + HOUR)
+    account.send("tick")
+    waited = re.findall(r'"OldestWaiting":\[(\d+\.?\d*)\]', output())
+    assert [float(each) for each in waited] == [0.0, 3600.0]
+
+
+def test_the_views_function_answers_what_is_asked_and_does_nothing(account: Account, monkeypatch):
+    account.call("add-job")
+    monkeypatch.setenv("SLOTQ_READ_ONLY", "1")
+    monkeypatch.delenv("SLOTQ_POOLS")
+    forget()
+    before = account.items()
+    assert account.call("list-jobs")[1]["jobs"][0]["name"] == "job1"
+    assert account.state("job1") == "pending"
+    assert account.call("list-pools")[1]["pools"][0]["name"] == "main"
+    for event in ("add-job-urgent", "cancel-job", "mend", "pass", "tick", "training-in-progress"):
+        with pytest.raises(app.Failed, match="NotUnderstood"):
+            account.send(event)
+    assert account.items() == before
+    assert account.plane.calls["CreateTrainingJob"] == 0

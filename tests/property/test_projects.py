@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from slotq.simulate import simulate
@@ -188,6 +188,33 @@ def test_a_division_is_fair(total: int, rows: list) -> None:
     deserved = sum(min(s.quota, s.most) for s in sharers)
     assert given_out <= max(total, deserved)
     assert not wanting or given_out >= total
+
+
+@given(
+    st.integers(0, 20),
+    st.lists(
+        st.tuples(
+            st.integers(0, 6),
+            st.sampled_from([None, 3, 8]),
+            st.integers(0, 12),
+            st.sampled_from([0, 1, 3]),
+            st.integers(0, 1),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    st.integers(1, 4),
+)
+def test_a_share_never_falls_when_its_weight_rises(total: int, rows: list, more: int) -> None:
+    sharers = [
+        Sharer(name=f"s{i}", age=i, quota=q, limit=lim, request=r, weight=w, priority=p)
+        for i, (q, lim, r, w, p) in enumerate(rows)
+    ]
+    assume(any(weight for *_, weight, _ in rows))  # All zero counts as all equal.
+    first = sharers[0]
+    heavier = replace(first, weight=rows[0][3] + more)
+    before, after = divide(total, sharers), divide(total, [heavier, *sharers[1:]])
+    assert after[first.name] >= before[first.name]
 
 
 @given(worlds())

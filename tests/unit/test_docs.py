@@ -206,3 +206,25 @@ def test_the_metrics_of_bad_days_are_counted_somewhere():
         for word in re.findall(r"\w+", part)
     }
     assert named == set(re.findall(r'count\("(\w+)"', handler)) - {"PoolsRefused"}
+
+
+def test_every_rule_names_its_scenarios_and_every_scenario_its_rule():
+    text = (ROOT / "docs" / "policy.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[-2])}
+    there = {path.stem for path in (ROOT / "tests" / "scenarios").glob("*.yaml")}
+    said = set(re.findall(r"`(\w+)`", text))
+    assert there <= said
+    assert named <= there
+
+
+def test_every_file_that_the_policys_page_names_is_there():
+    text = (ROOT / "docs" / "policy.md").read_text()
+    policy = ROOT / "layers/core/python/slotq_core/policy"
+    named = {
+        row
+        for line in text.splitlines()
+        if line.startswith("| ")
+        for row in re.findall(r"`(\w+\.py)`", line.split("|")[2])
+    }
+    assert named <= {path.name for path in policy.glob("*.py")} | {"scenario.py", "checks.py"}

@@ -14,6 +14,7 @@ from slotq_core.adapters.settings import (
     parse_pools,
     pools_from_environment,
     pools_text,
+    roles_from_environment,
 )
 from slotq_core.errors import Misconfigured
 from slotq_core.model import Demand, Pool
@@ -127,3 +128,37 @@ def test_how_long_the_history_is_kept() -> None:
     for odd in ("0", "366", "a month", "-1", "1.5"):
         with pytest.raises(Misconfigured, match="whole number of days from 1 to 365"):
             history_from_environment({"SLOTQ_HISTORY_DAYS": odd})
+
+
+RESEARCH, SHARED_ROLE = (
+    f"arn:aws:iam::123456789012:role/{name}" for name in ("research", "shared")
+)
+ADA = "arn:aws:sts::123456789012:assumed-role/Research/*"
+
+
+def test_the_roles_and_who_may_name_them_are_read():
+    assert roles_from_environment({}).allowed is None
+    read = roles_from_environment(
+        {
+            "SLOTQ_EXECUTION_ROLES": f"{RESEARCH}, {SHARED_ROLE}",
+            "SLOTQ_ROLE_USERS": f"{RESEARCH}={ADA},{RESEARCH}=arn:aws:iam::123456789012:user/bob",
+        }
+    )
+    assert read.allowed == (RESEARCH, SHARED_ROLE)
+    assert read.users == {RESEARCH: (ADA, "arn:aws:iam::123456789012:user/bob")}
+
+
+@pytest.mark.parametrize(
+    ("roles", "users", "told"),
+    [
+        ("research", "", "'research' is not the ARN of a role"),
+        ("arn:aws:iam::123456789012:role/*", "", "is not the ARN of a role"),
+        (RESEARCH, f"{SHARED_ROLE}={ADA}", "with a role of SLOTQ_EXECUTION_ROLES"),
+        (RESEARCH, f"{RESEARCH}=*", "is not ROLE_ARN=CALLER_ARN"),
+        ("", f"{RESEARCH}={ADA}", "with a role of SLOTQ_EXECUTION_ROLES"),
+    ],
+)
+def test_a_role_that_is_none_is_refused(roles, users, told):
+    environment = {"SLOTQ_EXECUTION_ROLES": roles, "SLOTQ_ROLE_USERS": users}
+    with pytest.raises(Misconfigured, match=told):
+        roles_from_environment(environment)

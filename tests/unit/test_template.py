@@ -1,5 +1,6 @@
 """The template agrees with the code that runs in it."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -7,13 +8,19 @@ from typing import Any
 
 import pytest
 
+from slotq.discovery import parameter_of, read_where
+from slotq_core.adapters.announcements import DETAIL_TYPE, SOURCE, detail
 from slotq_core.adapters.dynamodb_table import table_definition, time_to_live
 from slotq_core.adapters.settings import history_from_environment, parse_pools
 from slotq_core.effects import HANDLER_LIFETIME
 from slotq_core.errors import Misconfigured
+from slotq_core.model import Demand, Job, JobState
+from slotq_core.wire import ErrorView, SubmissionBody
 from tests import cloudformation
 
 ROOT = Path(__file__).parents[2]
+KEY = "arn:aws:kms:us-east-1:123456789012:key/0a1b"
+OWN_KEY = {"SSEEnabled": True, "SSEType": "KMS", "KMSMasterKeyId": KEY}
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +64,175 @@ def test_function_and_layer_follow_one_architecture(template):
     one = {"Ref": "Architecture"}
     resources = template["Resources"]
     assert template["Parameters"]["Architecture"]["Default"] == "arm64"
-    assert resources["QueueManager"]["Properties"]["Architectures"] == [one]
+    assert template["Globals"]["Function"]["Architectures"] == [one]
     assert resources["CoreLayer"]["Properties"]["CompatibleArchitectures"] == [one]
     assert resources["CoreLayer"]["Metadata"]["BuildArchitecture"] == one
+
+
+def test_each_function_ends_when_nobody_waits_for_it_any_more(template):
+    """API Gateway gives up after 29 s; the views' function answers nobody else."""
+    assert template["Resources"]["Views"]["Properties"]["Timeout"] <= 29
+
+
+def test_the_functions_get_the_settings_that_the_code_reads(template):
+    code = (ROOT / "functions" / "queue_manager" / "app.py").read_text()
+    for module in ("settings", "dead_letters", "announcements"):
+        path = ROOT / "layers/core/python/slotq_core/adapters" / f"{module}.py"
+        code += path.read_text()
+    functions = [template["Globals"]["Function"]]
+    functions += [template["Resources"][name]["Properties"] for name in ("QueueManager", "Views")]
+    given = {key for each in functions for key in each["Environment"]["Variables"]}
+    read = set(re.findall(r'"(SLOTQ_[A-Z_]+)"', code))
+    assert read - given == {"SLOTQ_INLINE_PASS"}, "is for the emulator and SAM local"
+    assert {key for key in given if key.startswith("SLOTQ_")} <= read
+
+
+def metrics_in(node: Any) -> set[str]:
+    """The queue's own metrics that an alarm or the dashboard shows."""
+    if isinstance(node, dict):
+        mine = {node["MetricName"]} if node.get("Namespace") == "SlotQ" else set()
+        return mine.union(*map(metrics_in, node.values()))
+    return set().union(*map(metrics_in, node)) if isinstance(node, list) else set()
+
+
+def test_alarms_and_dashboard_show_metrics_that_there_are(template):
+    code = (ROOT / "functions" / "queue_manager" / "app.py").read_text()
+    emitted = set(re.findall(r'(?:count\(|name=)"(\w+)"', code))
+    emitted |= {"ApiRequest", "TrainingEvent", "Pass", "Tick"}  # counted by the trigger's name
+    shown = metrics_in(template["Resources"])
+    assert shown == {"Failure", "Trouble", "OldestWaiting", "Drift", "Tick", "PoolsRefused"}
+    assert shown <= emitted
+    body = template["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Sub"]
+    widgets = json.loads(re.sub(r"\$\{[^}]+\}", "x", body))["widgets"]
+    lines = [line for widget in widgets for line in widget["properties"]["metrics"]]
+    own = {line[1] for line in lines if line[0] == "SlotQ" or line[-1] == "."}
+    of_aws = {"4XXError", "5XXError", "ConsumedWriteCapacityUnits"}
+    of_aws |= {"ReadThrottleEvents", "WriteThrottleEvents"}
+    assert own - of_aws <= emitted
+
+
+def test_every_alarm_is_explained_and_can_reach_somebody(template):
+    page = (ROOT / "docs" / "deploy.md").read_text()
+    alarms = {
+        name: its["Properties"]
+        for name, its in template["Resources"].items()
+        if its["Type"] == "AWS::CloudWatch::Alarm"
+    }
+    assert len(alarms) >= 9
+    for name, its in alarms.items():
+        assert f"| `{name}` |" in page
+        assert its["AlarmDescription"]
+        assert its["AlarmActions"] == its["OKActions"]
+        assert its["AlarmActions"] == [
+            {"If": ["HasAlarmTopic", {"Ref": "AlarmTopicArn"}, {"Ref": "AWS::NoValue"}]}
+        ]
+
+
+def test_every_parameter_is_documented(template):
+    page = (ROOT / "docs" / "deploy.md").read_text()
+    for name, its in template["Parameters"].items():
+        assert its["Description"]
+        assert f"| `{name}` |" in page
+
+
+def test_a_private_api_without_endpoints_is_refused(template):
+    """Nobody could call it."""
+    (rule,) = template["Rules"].values()
+    assert rule["RuleCondition"] == {"Equals": [{"Ref": "ApiAccess"}, "private"]}
+    (assertion,) = rule["Assertions"]
+    assert assertion["Assert"] == {"Not": [{"Equals": [{"Ref": "VpcEndpointIds"}, ""]}]}
+
+
+def test_no_role_can_be_named_by_a_wildcard(template):
+    its = template["Parameters"]["ExecutionRoleArns"]
+    assert re.fullmatch(its["AllowedPattern"], "arn:aws:iam::123456789012:role/service-role/a_b")
+    for wide in ("*", "arn:aws:iam::123456789012:role/*", "arn:aws:iam::123456789012:role/a?"):
+        assert not re.fullmatch(its["AllowedPattern"], wide)
+
+
+def test_the_table_is_kept_protected_and_can_be_restored(template):
+    table = template["Resources"]["Queue"]
+    assert table["DeletionPolicy"] == table["UpdateReplacePolicy"] == "Retain"
+    its = table["Properties"]
+    assert its["DeletionProtectionEnabled"] is True
+    assert its["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+
+
+@pytest.mark.parametrize(("key", "encryption"), [("", {"SSEEnabled": True}), (KEY, OWN_KEY)])
+def test_the_table_is_encrypted_with_the_key_that_is_named(template, key, encryption):
+    resolve = cloudformation.Resolver(template, {"TableKeyArn": key})
+    assert resolve(template["Resources"]["Queue"]["Properties"]["SSESpecification"]) == encryption
+
+
+@pytest.mark.parametrize("access", ["private", "regional"])
+def test_who_may_call_the_api(template, access):
+    parameters = {"ApiAccess": access, "VpcEndpointIds": "vpce-0a1b,vpce-2c3d"}
+    resolve = cloudformation.Resolver(template, parameters)
+    api = resolve(template["Resources"]["Api"]["Properties"])
+    assert api["EndpointConfiguration"] == {"Type": access.upper()}
+    assert api["Auth"]["DefaultAuthorizer"] == "AWS_IAM"
+    allow, *denies = api["Auth"]["ResourcePolicy"]["CustomStatements"]
+    assert allow["Principal"] == {"AWS": "arn:aws:iam::123456789012:root"}
+    endpoints = {"aws:SourceVpce": ["vpce-0a1b", "vpce-2c3d"]}
+    if access == "regional":
+        assert "Condition" not in allow
+        assert denies == []
+    else:
+        assert allow["Condition"] == {"StringEquals": endpoints}
+        (deny,) = denies
+        assert (deny["Effect"], deny["Principal"]) == ("Deny", "*")
+        assert deny["Condition"] == {"StringNotEquals": endpoints}
+
+
+def test_what_the_gateway_refuses_is_said_as_the_queue_says_it(template):
+    for its in template["Resources"]["Api"]["Properties"]["GatewayResponses"].values():
+        ErrorView.model_validate_json(its["ResponseTemplates"]["application/json"], strict=True)
+
+
+def test_the_gateway_takes_every_submission_that_the_queue_takes(template):
+    """Its model is no stricter: what it asks for the queue asks for too."""
+    model = template["Resources"]["Api"]["Properties"]["Models"]["Submission"]
+    ours = SubmissionBody.model_json_schema()
+    assert set(model["required"]) <= set(ours["required"])
+    assert model["properties"]["Tags"]["maxItems"] == ours["properties"]["Tags"]["maxItems"]
+    assert set(model["properties"]) <= set(ours["properties"])
+
+
+def test_clients_find_the_queue_by_what_the_template_writes(template):
+    its = template["Resources"]["Discovery"]["Properties"]
+    found = cloudformation.Resolver(template, {})(its)
+    assert found["Name"] == parameter_of("slotq")
+    assert read_where(found["Value"]) == {
+        "endpoint": "https://a1b2c3d4e5.execute-api.us-east-1.amazonaws.com/prod",
+        "api_id": "a1b2c3d4e5",
+    }
+
+
+def test_the_topic_may_hear_of_every_state_and_of_nothing_else(template):
+    pattern = template["Parameters"]["TopicStates"]["AllowedPattern"]
+    for states in ("", ",".join(JobState), *JobState):
+        assert re.fullmatch(pattern, states)
+    for wrong in ("done", "completed failed", "completedfailed", ",failed", "Failed"):
+        assert not re.fullmatch(pattern, wrong)
+
+
+def test_the_topic_hears_of_what_the_queue_announces(template):
+    resolve = cloudformation.Resolver(
+        template, {"TopicStates": "completed,failed", "TableName": "q"}
+    )
+    pattern = resolve(template["Resources"]["JobsToTopic"]["Properties"]["EventPattern"])
+    assert pattern["source"] == [SOURCE]
+    assert pattern["detail-type"] == [DETAIL_TYPE]
+    job = Job(
+        name="j",
+        state=JobState.FAILED,
+        priority=0,
+        entry_time=0,
+        demand=Demand(slots=1),
+        pools=("p",),
+    )
+    told = detail("q", None, job)
+    assert all(told[key] in wanted for key, wanted in pattern["detail"].items())
 
 
 def test_the_layer_has_the_versions_that_the_tests_run_with():
@@ -81,3 +254,24 @@ def test_the_samconfig_sets_only_parameters_that_there_are(template):
 
 def _pins(path: str) -> list[str]:
     return re.findall(r"^[a-z0-9-]+==[^ ;\n]+", (ROOT / path).read_text(), re.MULTILINE)
+
+
+def test_an_update_from_an_earlier_version_keeps_the_queue(template):
+    """CloudFormation knows a resource by its logical id, and replaces a table whose keys change."""
+    resources = template["Resources"]
+    kept = {
+        "Api": "AWS::Serverless::Api",
+        "DeadLetters": "AWS::SQS::Queue",
+        "Queue": "AWS::DynamoDB::Table",
+        "QueueManager": "AWS::Serverless::Function",
+        "QueueManagerRole": "AWS::IAM::Role",  # as SAM called the role that it made itself
+    }
+    assert {name: resources[name]["Type"] for name in kept} == kept
+    table = resources["Queue"]["Properties"]
+    assert table["TableName"] == {"Ref": "TableName"}
+    assert [key["AttributeName"] for key in table["KeySchema"]] == ["pk", "sk"]
+    first = {"Pools", "VpcEndpointIds", "ExecutionRoleArns", "TableName", "HistoryDays"}
+    first |= {"Architecture", "LogLevel", "LogRetentionDays"}
+    assert first <= set(template["Parameters"])
+    added = set(template["Parameters"]) - first
+    assert all("Default" in template["Parameters"][name] for name in added), "asks for nothing new"

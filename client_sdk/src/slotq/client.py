@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from slotq import refusals
+from slotq import discovery, refusals
 from slotq.config import Config, load
 from slotq.errors import InvalidRequest, TooLate, UnexpectedAnswer
 from slotq.job import QueuedJob
@@ -56,6 +56,8 @@ class QueueClient:
         """What is not given comes from the environment or the config file (`slotq.config`)."""
         arguments = {"endpoint": endpoint, "api_id": api_id, "region": region, "profile": profile}
         self.config = config or load(arguments)
+        if transport is None:
+            self.config = discovery.complete(self.config)
         self._transport = transport or Transport(self.config)
 
     def submit(self, request: Mapping[str, Any]) -> JobView:

@@ -2,6 +2,7 @@
 
     argument          environment      ~/.config/slotq/config.toml
     endpoint=         SLOTQ_ENDPOINT   endpoint = "https://<id>.execute-api.<region>.amazonaws.com/prod"
+                      SLOTQ_QUEUE      queue = "slotq"            (looked up: slotq.discovery)
     api_id=           SLOTQ_API_ID     api_id = "a1b2c3d4e5"      (with a vpce-… endpoint)
     region=           SLOTQ_REGION     region = "eu-west-1"       (default: the endpoint's)
     profile=          SLOTQ_PROFILE    profile = "research"       (AWS credentials profile)
@@ -25,7 +26,7 @@ from urllib.parse import urlsplit
 from slotq.errors import NotConfigured
 from slotq_core.wire import PRIORITY_LIMIT
 
-SETTINGS = ("endpoint", "api_id", "region", "profile", "priority")
+SETTINGS = ("endpoint", "api_id", "queue", "region", "profile", "priority")
 _REGION_OF_HOST = re.compile(r"\.execute-api\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.")
 _VPC_HOST = re.compile(r"^vpce-.*\.vpce\.amazonaws\.")
 
@@ -36,6 +37,8 @@ class Config:
 
     endpoint: str | None = None
     """Base URL of the API, its stage included, without a final slash."""
+    queue: str | None = None
+    """The name of the queue's stack: by it the endpoint is found (`slotq.discovery`)."""
     api_id: str | None = None
     """The API's id; needed where the endpoint is a VPC endpoint's own host name."""
     region: str | None = None
@@ -56,7 +59,8 @@ class Config:
         if self.endpoint is None:
             raise NotConfigured(
                 "no endpoint of the queue is configured. Set SLOTQ_ENDPOINT to the API's URL with "
-                "its stage (https://<id>.execute-api.<region>.amazonaws.com/prod), or write "
+                "its stage (https://<id>.execute-api.<region>.amazonaws.com/prod), or "
+                "SLOTQ_QUEUE to the name of its stack, or write "
                 f'endpoint = "…" into {self.file}, or pass endpoint=… (--endpoint). '
                 'On one machine: `slotq local start --detach`, then `eval "$(slotq local env)"`.'
             )
@@ -89,7 +93,7 @@ def load(
             if value is None:
                 continue
             where = f"SLOTQ_{setting.upper()}" if origin == "environment" else origin
-            values[setting] = _checked(setting, value, where)
+            values[setting] = checked(setting, value, where)
             sources[setting] = where
     config = Config(**values, file=path, sources=sources)
     _vpc_form(config)
@@ -120,7 +124,8 @@ def _file(path: Path, *, required: bool) -> dict[str, object]:
     return found
 
 
-def _checked(setting: str, value: object, where: str) -> object:
+def checked(setting: str, value: object, where: str) -> object:
+    """The value as its setting takes it. Raises NotConfigured, which names where it came from."""
     if setting == "priority":
         return _priority(value, where)
     if not isinstance(value, str) or not value.strip():

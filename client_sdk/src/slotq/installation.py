@@ -16,6 +16,7 @@ from typing import Any
 
 import boto3
 
+from slotq import discovery
 from slotq.client import QueueClient
 from slotq.config import load
 from slotq.hooks import honour_sts_endpoint, take_over
@@ -81,6 +82,7 @@ def connect(
     """The queue that is configured, and SageMaker's calls over it. Raises NotConfigured."""
     config = load({"endpoint": endpoint, "api_id": api_id, "priority": priority})
     if queue is None:
+        config = discovery.complete(config, aws=aws)
         queue = QueueClient(config=config, transport=Transport(config, aws=aws, sleep=sleep))
     tags = settings_tags(priority=config.priority, **settings)
     return queue, TrainingCalls(queue, tags=tags, say=say, clock=clock, sleep=sleep)

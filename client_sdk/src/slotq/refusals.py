@@ -14,6 +14,7 @@ from slotq.errors import (
     NoSuchJob,
     NotAllowed,
     Refused,
+    RoleNotAllowed,
     SlotQError,
     TooLate,
     Unavailable,
@@ -23,7 +24,15 @@ from slotq.transport import TRIES, Answer
 
 BY_CODE: dict[str, type[Refused]] = {
     kind.code: kind
-    for kind in (InvalidRequest, NeverFits, ClassNotAllowed, NameTaken, TooLate, NoSuchJob)
+    for kind in (
+        InvalidRequest,
+        NeverFits,
+        ClassNotAllowed,
+        RoleNotAllowed,
+        NameTaken,
+        TooLate,
+        NoSuchJob,
+    )
 }
 """The tree of refusals, by the stable code that an answer carries."""
 

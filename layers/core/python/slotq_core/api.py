@@ -23,6 +23,7 @@ from slotq_core.errors import (
     NeverFits,
     NoSuchJob,
     Refused,
+    RoleNotAllowed,
     TooLate,
     Unavailable,
 )
@@ -35,6 +36,7 @@ STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
     InvalidRequest: HTTPStatus.BAD_REQUEST,
     NeverFits: HTTPStatus.BAD_REQUEST,
     ClassNotAllowed: HTTPStatus.BAD_REQUEST,
+    RoleNotAllowed: HTTPStatus.BAD_REQUEST,
     NoSuchJob: HTTPStatus.NOT_FOUND,
     NameTaken: HTTPStatus.CONFLICT,
     TooLate: HTTPStatus.CONFLICT,

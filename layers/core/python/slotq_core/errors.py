@@ -5,6 +5,7 @@ SlotQError
 │   ├── InvalidRequest    a field is malformed, unknown or out of range (HTTP 400)
 │   ├── NeverFits         no acceptable pool could hold the job even if it were empty (400)
 │   ├── ClassNotAllowed   its user may hold no slots in that priority class (400)
+│   ├── RoleNotAllowed    its user may not run training jobs under that role (400)
 │   ├── NameTaken         another job or training job has that name (409)
 │   ├── TooLate           the job has ended, or moved on while we looked (409)
 │   └── NoSuchJob         (404)
@@ -48,6 +49,10 @@ class NeverFits(Refused):
 
 class ClassNotAllowed(Refused):
     code = "class_not_allowed"
+
+
+class RoleNotAllowed(Refused):
+    code = "role_not_allowed"
 
 
 class NameTaken(Refused):

@@ -28,6 +28,7 @@ from slotq_core.policy.admission import NO_RIGHTS, admit
 from slotq_core.policy.apply import Step, cancelled, pools_touched, steps
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Decision
+from slotq_core.policy.roles import ANY_ROLE, ExecutionRoles
 from slotq_core.policy.users import Rights
 from slotq_core.ports import (
     Change,
@@ -91,9 +92,12 @@ class QueueManager:
         notifier: Notifier,
         dead_letters: DeadLetters | None = None,
         rights: Rights = NO_RIGHTS,
+        roles: ExecutionRoles = ANY_ROLE,
     ) -> None:
-        """`rights`: what users may hold, and the classes there are."""
+        """`rights`: what users may hold, and the classes there are. `roles`: what training jobs may
+        run under."""
         self._rights = rights
+        self._roles = roles
         self._store = store
         self._training = training
         self._clock = clock
@@ -106,10 +110,12 @@ class QueueManager:
         """Keep the job; once this has returned it is not lost. A pass follows on its own.
 
         The same submission again, while the job lives, is answered with the job as it is. Raises
-        InvalidRequest, NeverFits, ClassNotAllowed or NameTaken; then nothing is stored.
+        InvalidRequest, NeverFits, ClassNotAllowed, RoleNotAllowed or NameTaken; then nothing is
+        stored.
         """
         known = self._store.job(submission.name)
         if known is None:
+            self._roles.check(submission.role, submitter=submitter)
             pools, now = self._store.pools(), self._clock.now()
             job = admit(submission, pools, submitter=submitter, now=now, rights=self._rights)
             self._refuse_foreign(submission.name)
@@ -296,6 +302,11 @@ class QueueManager:
         now = self._clock.now()
         jobs = self._store.jobs(JobState if states is None else states)
         return explaining.statuses(jobs, self._store.load_all(now).snapshot, now)
+
+    def longest_wait(self) -> int:
+        """How long the oldest waiting job has been in the queue (ms); 0 where none waits."""
+        since = self._store.waiting_since()
+        return 0 if since is None else max(0, self._clock.now() - since)
 
     def pools(self) -> list[PoolStatus]:
         """The pools in their order, with what is used of them and what was learned of them."""

@@ -589,6 +589,8 @@ class Submission:
     name: str
     instance_type: str
     demand: Demand
+    role: str = ""
+    """The execution role's ARN: what the training job runs under."""
     pools: tuple[str, ...] = ()
     """Pools asked for by name, the most welcome first; empty: every pool of that instance type."""
     parts: tuple[tuple[str, Demand], ...] = ()

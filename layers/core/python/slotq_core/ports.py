@@ -205,6 +205,10 @@ class Store(Protocol):
     def jobs(self, states: Iterable[JobState], *, limit: int = 1000) -> tuple[Job, ...]:
         """Jobs in these states, the latest entry first within each. For people: may lag behind."""
 
+    def waiting_since(self) -> int | None:
+        """The entry time of the waiting job (pending or preempted) that entered first; None where
+        none waits. For people: may lag behind."""
+
     def ahead_of(self, job: Job) -> int:
         """How many waiting jobs that share a pool with this one stand before it in the order.
 

@@ -92,6 +92,7 @@ class SubmissionBody(BaseModel):
 
     model_config = ConfigDict(extra="allow")
     TrainingJobName: str
+    RoleArn: str = ""
     ResourceConfig: ResourceConfig
     Tags: list[Tag] = Field(default_factory=list, max_length=MAX_TAGS)
 
@@ -189,6 +190,7 @@ def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission,
         name=read.TrainingJobName,
         instance_type=read.ResourceConfig.instance_type,
         demand=Demand(slots=read.ResourceConfig.instances),
+        role=read.RoleArn,
         pools=read.pools,
         priority=read.priority,
         preemptible=read.preemptible,

@@ -46,7 +46,7 @@ from slotq_core.errors import (
     SlotQError,
     Unavailable,
 )
-from slotq_core.model import Attempt, Demand, Job, JobState, Pool, PoolHealth
+from slotq_core.model import WAITING_STATES, Attempt, Demand, Job, JobState, Pool, PoolHealth
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import order_key
 from slotq_core.ports import Change, Finding, Poison, Request, Sighting, World
@@ -230,10 +230,15 @@ class DynamoStore:
                 found += self._in_state(state, limit - len(found))
         return tuple(found)
 
-    def _in_state(self, state: JobState, limit: int) -> list[Job]:
-        """Those that can be read; a pass tells of the others."""
+    def waiting_since(self) -> int | None:
+        oldest = [job for each in WAITING_STATES for job in self._in_state(each, 1, forward=True)]
+        return min((job.entry_time for job in oldest), default=None)
+
+    def _in_state(self, state: JobState, limit: int, *, forward: bool = False) -> list[Job]:
+        """Those that can be read; a pass tells of the others. The latest entry first, or last."""
+        wanted = {"IndexName": table.BY_STATE, "ScanIndexForward": forward}
         items = self._calls.query(
-            {**expressions.in_state(state), "IndexName": table.BY_STATE, "ScanIndexForward": False},
+            {**expressions.in_state(state), **wanted},
             limit=limit,
             consistent=False,
         )

@@ -19,7 +19,17 @@ from slotq_core.adapters.snapshots import (
     snapshot_of,
 )
 from slotq_core.errors import Conflict, Misconfigured, NameTaken, NoSuchJob
-from slotq_core.model import HEALTHY, Attempt, Demand, Job, JobState, Pool, PoolHealth, PoolState
+from slotq_core.model import (
+    HEALTHY,
+    WAITING_STATES,
+    Attempt,
+    Demand,
+    Job,
+    JobState,
+    Pool,
+    PoolHealth,
+    PoolState,
+)
 from slotq_core.moments import FAR_OFF
 from slotq_core.policy.lines import Line, heads_needed, line_of
 from slotq_core.policy.order import order_key
@@ -247,6 +257,11 @@ class MemoryStore:
         wanted, ranks = set(states), {state: rank for rank, state in enumerate(JobState)}
         found = [job for job in self._jobs.values() if job.state in wanted]
         return tuple(sorted(found, key=lambda job: (ranks[job.state], -job.entry_time))[:limit])
+
+    @_one_at_a_time
+    def waiting_since(self) -> int | None:
+        waiting = (job for job in self._jobs.values() if job.state in WAITING_STATES)
+        return min((job.entry_time for job in waiting), default=None)
 
     @_one_at_a_time
     def ahead_of(self, job: Job) -> int:

@@ -26,14 +26,18 @@ from typing import Any
 
 from slotq_core.errors import Misconfigured
 from slotq_core.model import Demand, Pool
+from slotq_core.policy.roles import ExecutionRoles
 
 POOLS_VARIABLE = "SLOTQ_POOLS"
 HISTORY_VARIABLE = "SLOTQ_HISTORY_DAYS"
+ROLES_VARIABLE = "SLOTQ_EXECUTION_ROLES"
+ROLE_USERS_VARIABLE = "SLOTQ_ROLE_USERS"
 LOCAL_INSTANCE_TYPE = "ml.m5.large"
 """What a pool of the emulator offers where its type is left out."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9-]+")
+_ROLE = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+")
 _MOST_SLOTS = 10_000
 _LONGEST = 28 * 86400
 _DURATIONS = ("reserve_after", "min_runtime", "max_min_runtime", "pending_timeout")
@@ -75,6 +79,27 @@ def history_from_environment(environment: Mapping[str, str] = os.environ) -> int
             f"not '{text[:40]}'"
         )
     return int(text) * _DAY
+
+
+def roles_from_environment(environment: Mapping[str, str] = os.environ) -> ExecutionRoles:
+    """The execution roles in SLOTQ_EXECUTION_ROLES, their ARNs comma separated (left out: any), and
+    in SLOTQ_ROLE_USERS who may name them: `ROLE_ARN=CALLER_ARN`, comma separated, where `*` in
+    CALLER_ARN stands for any text and a role may be there several times. Raises Misconfigured.
+    """
+    text, users = environment.get(ROLES_VARIABLE, ""), environment.get(ROLE_USERS_VARIABLE, "")
+    roles = tuple(part.strip() for part in text.split(",") if part.strip())
+    if wrong := next((role for role in roles if not _ROLE.fullmatch(role)), None):
+        raise Misconfigured(f"{ROLES_VARIABLE}: '{wrong[:100]}' is not the ARN of a role")
+    patterns: dict[str, tuple[str, ...]] = {}
+    for entry in filter(None, (part.strip() for part in users.split(","))):
+        role = next((each for each in roles if entry.startswith(f"{each}=arn:")), None)
+        if role is None:
+            raise Misconfigured(
+                f"{ROLE_USERS_VARIABLE}: '{entry[:100]}' is not ROLE_ARN=CALLER_ARN with a role of "
+                f"{ROLES_VARIABLE}"
+            )
+        patterns[role] = (*patterns.get(role, ()), entry.removeprefix(f"{role}="))
+    return ExecutionRoles(allowed=roles or None, users=patterns)
 
 
 def parse_pools(text: str, *, default_type: str | None = None) -> tuple[Pool, ...]:

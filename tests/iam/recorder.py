@@ -1,0 +1,135 @@
+"""What IAM is asked for each call that the queue makes: actions, resources, context.
+
+From the Service Authorization Reference: a transaction is judged by its parts, a Query of an index
+by the index; CreateTrainingJob with tags also asks for AddTags, and hands over its role (PassRole).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from slotq.local.plane import Plane
+from tests.cloudformation import ACCOUNT, REGION
+from tests.iam.evaluator import Call, call
+
+OWN = f"{REGION}:{ACCOUNT}"
+FUNCTION = "slotq-queue-manager"
+KEY = f"arn:aws:kms:{OWN}:key/0a1b2c3d-0000-4000-8000-000000000000"
+"""The table's, of the customer."""
+THROUGH_DYNAMODB = {"kms:ViaService": f"dynamodb.{REGION}.amazonaws.com"}
+
+
+def platform(function: str) -> set[Call]:
+    """What the Lambda service does in the function's name, which no test can see."""
+    stream = f"arn:aws:logs:{OWN}:log-group:/aws/lambda/{function}:log-stream:2026/11/20/[$LATEST]a"
+    logs = {call(f"logs:{action}", stream) for action in ("CreateLogStream", "PutLogEvents")}
+    traces = ("PutTelemetryRecords", "PutTraceSegments")
+    return logs | {call(f"xray:{action}", "*") for action in traces}
+
+
+class Recorder:
+    """Collects what would be asked."""
+
+    def __init__(self) -> None:
+        self.calls: set[Call] = set()
+
+    def note(self, service: str, operation: str, request: Mapping[str, Any], plane: Plane) -> None:
+        self.calls.update(_ASKED[service](_camel(operation), request, plane))
+
+    def client(self, service: str, client: Any, plane: Plane) -> Any:
+        """The client, whose calls are noted."""
+        return _Client(client, lambda name, body: self.note(service, name, body, plane))
+
+
+class _Client:
+    def __init__(self, client: Any, note: Callable[[str, Mapping[str, Any]], None]) -> None:
+        self._client, self._note = client, note
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        target = getattr(self._client, operation)
+
+        def ask(**request: Any) -> Any:
+            self._note(operation, request)
+            return target(**request)
+
+        return ask
+
+
+def _dynamodb(operation: str, request: Mapping[str, Any], _: Plane) -> Iterator[Call]:
+    for action, part in _parts(operation, request):
+        table = f"arn:aws:dynamodb:{OWN}:table/{part['TableName']}"
+        index = f"/index/{part['IndexName']}" if "IndexName" in part else ""
+        yield call(f"dynamodb:{action}", table + index)
+        yield call("kms:Decrypt", KEY, THROUGH_DYNAMODB)
+
+
+def _parts(operation: str, request: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if operation == "TransactWriteItems":
+        kinds = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem"}
+        for action in request["TransactItems"]:
+            ((kind, part),) = action.items()
+            yield kinds.get(kind, f"{kind}Item"), part
+    else:
+        yield operation, request
+
+
+def _sagemaker(operation: str, request: Mapping[str, Any], plane: Plane) -> Iterator[Call]:
+    action = f"sagemaker:{operation}"
+    if operation == "ListTrainingJobs":
+        yield call(action, "*")
+    elif operation == "ListTags":
+        yield call(action, request["ResourceArn"])
+    else:
+        name = request["TrainingJobName"]
+        arn = f"arn:aws:sagemaker:{OWN}:training-job/{name.lower()}"
+        if operation == "CreateTrainingJob":
+            yield from _create(arn, request)
+        else:
+            there = plane._jobs.get(name)
+            tags = there.tags if there else {}
+            yield call(action, arn, {f"aws:ResourceTag/{key}": tags[key] for key in tags})
+
+
+def _create(arn: str, request: Mapping[str, Any]) -> Iterator[Call]:
+    tags = {tag["Key"]: tag["Value"] for tag in request["Tags"]}
+    context = {f"aws:RequestTag/{key}": value for key, value in tags.items()}
+    with_keys = {**context, "aws:TagKeys": sorted(tags)}
+    yield call("sagemaker:CreateTrainingJob", arn, with_keys)
+    yield call(
+        "sagemaker:AddTags", arn, {**with_keys, "sagemaker:TaggingAction": "CreateTrainingJob"}
+    )
+    to = {"iam:PassedToService": "sagemaker.amazonaws.com", "iam:AssociatedResourceArn": arn}
+    yield call("iam:PassRole", request["RoleArn"], to)
+
+
+def _sqs(operation: str, request: Mapping[str, Any], _: Plane) -> Iterator[Call]:
+    queue = request["QueueUrl"].rpartition("/")[2]
+    yield call(f"sqs:{operation}", f"arn:aws:sqs:{OWN}:{queue}")
+
+
+def _lambda(operation: str, request: Mapping[str, Any], _: Plane) -> Iterator[Call]:
+    assert operation == "Invoke"
+    # The fault campaign calls its function `slotq`.
+    name = {"slotq": FUNCTION}.get(request["FunctionName"], request["FunctionName"])
+    yield call("lambda:InvokeFunction", f"arn:aws:lambda:{OWN}:function:{name}")
+
+
+def _events(operation: str, request: Mapping[str, Any], _: Plane) -> Iterator[Call]:
+    for entry in request["Entries"]:
+        bus = entry.get("EventBusName", "default")
+        said = {"events:source": entry["Source"], "events:detail-type": entry["DetailType"]}
+        yield call(f"events:{operation}", f"arn:aws:events:{OWN}:event-bus/{bus}", said)
+
+
+_ASKED: Mapping[str, Callable[[str, Mapping[str, Any], Plane], Iterator[Call]]] = {
+    "dynamodb": _dynamodb,
+    "sagemaker": _sagemaker,
+    "sqs": _sqs,
+    "lambda": _lambda,
+    "events": _events,
+}
+
+
+def _camel(operation: str) -> str:
+    return "".join(word.capitalize() for word in operation.split("_"))

@@ -1,0 +1,238 @@
+"""The roles in template.yaml may do what the queue does, and nothing else.
+
+Every call that a queue's life, its views and the fault campaign make is judged by the statements of
+the role that makes it. SAM adds no right to them (tests/built holds that).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from slotq_core.adapters.settings import roles_from_environment
+from tests.cloudformation import Resolver, statements, template
+from tests.faults.scenarios import SCENARIOS
+from tests.faults.world import TABLE as CAMPAIGN_TABLE
+from tests.functional.account import TABLE, sample
+from tests.iam.evaluator import Call, Verdict, applies, call, judge, many
+from tests.iam.recorder import FUNCTION, KEY, OWN, THROUGH_DYNAMODB, Recorder, platform
+
+ROLE = json.loads(sample("add-job")["body"])["RoleArn"]
+CAMPAIGN_ROLE = "arn:aws:iam::123456789012:role/training"
+PARAMETERS = {
+    "ExecutionRoleArns": f"{ROLE},{CAMPAIGN_ROLE}",
+    "TableName": TABLE,
+    "TableKeyArn": KEY,
+}
+MANAGER, VIEWS = "QueueManagerRole", "ViewsRole"
+WIDE = {
+    "FindTrainingJobs": "ListTrainingJobs knows no narrower resource",
+    "WriteTraces": "X-Ray's actions know no narrower resource",
+    "StartTrainingJobs": "users name their jobs; the tag tells the queue's",
+    "TagThemAtTheirStart": "users name their jobs",
+    "StopItsOwn": "users name their jobs; the tag tells the queue's",
+    "LookAtTrainingJobs": "whether a name is taken, and by whom, is asked of any training job",
+    "WriteItsLog": "Lambda names the streams of the group",
+}
+"""The statements whose resource has a wildcard, and why it must."""
+
+
+@pytest.fixture
+def calls(life: Recorder, views: Recorder, campaign: Recorder) -> dict[str, set[Call]]:
+    """By the role that makes them; those of the campaign as if its table were the queue's."""
+    return {
+        MANAGER: life.calls | as_the_queue_s(campaign.calls) | platform(FUNCTION),
+        VIEWS: views.calls | platform("slotq-views"),
+    }
+
+
+def as_the_queue_s(calls: set[Call]) -> set[Call]:
+    """The campaign's table has another name, in its ARN and in the queue's tag."""
+    return {
+        Call(
+            action=each.action,
+            resource=each.resource.replace(f":table/{CAMPAIGN_TABLE}", f":table/{TABLE}"),
+            context=tuple(
+                (
+                    key,
+                    (TABLE,) if key.endswith("/slotq:queue") and own == (CAMPAIGN_TABLE,) else own,
+                )
+                for key, own in each.context
+            ),
+        )
+        for each in calls
+    }
+
+
+def roles() -> dict[str, list[dict]]:
+    return {role: statements(role, PARAMETERS) for role in (MANAGER, VIEWS)}
+
+
+def test_every_call_is_allowed(calls):
+    for role, its in roles().items():
+        refused = [str(asked) for asked in calls[role] if judge(its, asked) is not Verdict.ALLOWED]
+        assert refused == [], role
+
+
+def test_what_was_recorded_is_not_little(calls, campaign):
+    assert len(SCENARIOS) > 10
+    assert len(campaign.calls) > 100
+    actions = {asked.action for asked in calls[MANAGER]}
+    assert {"iam:PassRole", "sagemaker:AddTags", "sagemaker:ListTags", "kms:Decrypt"} <= actions
+    assert {"events:PutEvents", "sqs:SendMessage", "lambda:InvokeFunction"} <= actions
+    assert {asked.action.split(":")[0] for asked in calls[VIEWS]} == {
+        "dynamodb",
+        "kms",
+        "logs",
+        "xray",
+    }
+
+
+def test_without_any_one_statement_some_call_is_denied(calls):
+    for role, its in roles().items():
+        for left_out in its:
+            rest = [statement for statement in its if statement is not left_out]
+            denied = [asked for asked in calls[role] if judge(rest, asked) is Verdict.DENIED]
+            assert denied, f"{role} does not need {left_out['Sid']}"
+
+
+def test_no_statement_allows_an_action_or_a_resource_that_is_not_used(calls):
+    for role, its in roles().items():
+        for statement in its:
+            for action in many(statement["Action"]):
+                assert "*" not in action
+                for resource in many(statement["Resource"]):
+                    one = {**statement, "Action": action, "Resource": resource}
+                    assert any(applies(one, asked) for asked in calls[role]), (
+                        f"{role} {statement['Sid']}: nobody calls {action} on {resource}"
+                    )
+
+
+def test_a_wildcard_is_there_only_where_one_name_would_not_do(calls):
+    for role, its in roles().items():
+        for statement in its:
+            wild = [each for each in many(statement["Resource"]) if "*" in each]
+            assert bool(wild) == (statement["Sid"] in WIDE), f"{role} {statement['Sid']}"
+            for resource in wild:
+                served = {asked.resource for asked in calls[role] if applies(statement, asked)}
+                assert resource == "*" or resource.endswith(":*") or len(served) > 1
+                assert resource != "*" or served == {"*"}, "the call names a resource"
+
+
+def test_no_condition_is_idle(calls):
+    """Each call that a condition lets through is denied without the key, and with another value."""
+    for role, its in roles().items():
+        for statement in its:
+            keys = [key for part in statement.get("Condition", {}).values() for key in part]
+            passed = [asked for asked in calls[role] if applies(statement, asked)]
+            for key in keys:
+                for asked in passed[:3]:
+                    context = dict(asked.context)
+                    for other in ({}, {key: ("another",)}):
+                        without = {name: it for name, it in context.items() if name != key}
+                        odd = call(asked.action, asked.resource, without | other)
+                        assert judge(its, odd) is Verdict.DENIED, f"{role} {statement['Sid']} {key}"
+
+
+TRAINING_JOB = f"arn:aws:sagemaker:{OWN}:training-job/job1"
+OURS = {"aws:RequestTag/slotq:queue": TABLE}
+TO_SAGEMAKER = {"iam:PassedToService": "sagemaker.amazonaws.com"}
+NEAR_MISSES = [
+    call("iam:PassRole", "arn:aws:iam::123456789012:role/Admin", TO_SAGEMAKER),
+    call("iam:PassRole", ROLE + "2", TO_SAGEMAKER),
+    call("iam:PassRole", ROLE, {"iam:PassedToService": "ec2.amazonaws.com"}),
+    call("iam:PassRole", ROLE),
+    call("sagemaker:CreateTrainingJob", TRAINING_JOB),
+    call("sagemaker:CreateTrainingJob", TRAINING_JOB, {"aws:RequestTag/slotq:queue": "another"}),
+    call("sagemaker:CreateProcessingJob", f"arn:aws:sagemaker:{OWN}:processing-job/job1", OURS),
+    call("sagemaker:StopTrainingJob", TRAINING_JOB),
+    call("sagemaker:StopTrainingJob", TRAINING_JOB, {"aws:ResourceTag/slotq:queue": "another"}),
+    call("sagemaker:AddTags", TRAINING_JOB, OURS),
+    call("sagemaker:AddTags", f"arn:aws:sagemaker:{OWN}:endpoint/e", OURS),
+    call("sagemaker:DeleteTrainingJob", TRAINING_JOB),
+    call("sagemaker:UpdateTrainingJob", TRAINING_JOB),
+    call("dynamodb:GetItem", f"arn:aws:dynamodb:{OWN}:table/another"),
+    call("dynamodb:Scan", f"arn:aws:dynamodb:{OWN}:table/{TABLE}/index/by-state"),
+    call("dynamodb:DeleteTable", f"arn:aws:dynamodb:{OWN}:table/{TABLE}"),
+    call("dynamodb:UpdateTable", f"arn:aws:dynamodb:{OWN}:table/{TABLE}"),
+    call("kms:Decrypt", KEY),
+    call("kms:Decrypt", KEY + "1", THROUGH_DYNAMODB),
+    call("kms:ScheduleKeyDeletion", KEY, THROUGH_DYNAMODB),
+    call("lambda:InvokeFunction", f"arn:aws:lambda:{OWN}:function:another"),
+    call("lambda:UpdateFunctionCode", f"arn:aws:lambda:{OWN}:function:{FUNCTION}"),
+    call("sqs:SendMessage", f"arn:aws:sqs:{OWN}:another"),
+    call("sqs:ReceiveMessage", f"arn:aws:sqs:{OWN}:dead-letters"),
+    call("events:PutEvents", f"arn:aws:events:{OWN}:event-bus/default", {"events:source": "x"}),
+    call("logs:PutLogEvents", f"arn:aws:logs:{OWN}:log-group:/aws/lambda/another:log-stream:a"),
+]
+
+
+@pytest.mark.parametrize("asked", NEAR_MISSES, ids=str)
+@pytest.mark.parametrize("role", [MANAGER, VIEWS])
+def test_what_lies_next_to_what_is_allowed_is_denied(role, asked):
+    assert judge(statements(role, PARAMETERS), asked) is Verdict.DENIED
+
+
+def test_the_door_admits_the_roles_that_may_be_passed_and_no_others():
+    resolve = Resolver(template(), PARAMETERS)
+    its = template()["Resources"]["QueueManager"]["Properties"]["Environment"]["Variables"]
+    admitted = roles_from_environment(resolve(its)).allowed
+    (passes,) = [each for each in roles()[MANAGER] if each["Action"] == "iam:PassRole"]
+    assert list(admitted or ()) == passes["Resource"] == [ROLE, CAMPAIGN_ROLE]
+
+
+def test_the_views_may_do_nothing_but_read(calls):
+    writes = {
+        asked
+        for asked in calls[MANAGER]
+        if not asked.action.startswith(("dynamodb:Get", "dynamodb:Query", "kms:", "xray:"))
+    }
+    assert {asked.action for asked in writes} > {"iam:PassRole", "sagemaker:StopTrainingJob"}
+    views = statements(VIEWS, PARAMETERS)
+    assert [str(asked) for asked in writes if judge(views, asked) is not Verdict.DENIED] == []
+
+
+def test_without_a_key_of_the_customer_s_there_is_no_right_to_one():
+    for role in (MANAGER, VIEWS):
+        without = statements(role, {**PARAMETERS, "TableKeyArn": ""})
+        assert "UseTheTablesKey" not in {statement["Sid"] for statement in without}
+        assert len(without) == len(statements(role, PARAMETERS)) - 1
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+QUEUE_ROLE = "arn:aws:iam::123456789012:role/slotq-QueueManagerRole-EXAMPLE"
+
+
+@pytest.mark.parametrize(
+    ("principal", "types", "verdict"),
+    [
+        (QUEUE_ROLE, ["ml.p4d.24xlarge"], Verdict.ALLOWED),
+        (ROLE, ["ml.p4d.24xlarge"], Verdict.FORBIDDEN),
+        (ROLE, ["ml.m5.large", "ml.p4d.24xlarge"], Verdict.FORBIDDEN),
+        (ROLE, ["ml.m5.large"], Verdict.ALLOWED),
+    ],
+)
+def test_the_sample_scp_leaves_the_pools_to_the_queue(principal, types, verdict):
+    (text,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    sample_policy = json.loads(text)
+    everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}  # FullAWSAccess
+    context = {"aws:PrincipalArn": principal, "sagemaker:InstanceTypes": types}
+    asked = call("sagemaker:CreateTrainingJob", TRAINING_JOB, context)
+    assert judge([everything, *sample_policy["Statement"]], asked) is verdict
+
+
+def test_the_table_of_statements_is_printed(calls):
+    """`pytest -s` shows it: what each statement allows and how many different calls it served."""
+    for role, its in roles().items():
+        print(f"\n{role}: {len(calls[role])} different calls")
+        for statement in its:
+            served = [asked for asked in calls[role] if applies(statement, asked)]
+            rest = [each for each in its if each is not statement]
+            alone = [asked for asked in served if judge(rest, asked) is Verdict.DENIED]
+            keys = [key for part in statement.get("Condition", {}).values() for key in part]
+            actions = ", ".join(many(statement["Action"]))
+            print(f"  {statement['Sid']:28} {len(served):5} {len(alone):5}  {actions} {keys or ''}")
+            assert alone

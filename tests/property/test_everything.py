@@ -1,0 +1,195 @@
+"""All of the policy at once, on random scenarios: projects, users, gangs, sweeps, slices, moves.
+
+Each rule has its own properties beside this; here they meet.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slotq.simulate import simulate
+from slotq.simulate.live import live_record
+from slotq.simulate.report import unequal
+from slotq.simulate.scenario import Scenario
+from slotq_core.model import JobState, Snapshot
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.gang import gangs
+from slotq_core.policy.plan import Evict, Move, Plan
+
+POOLS = ("p", "q")
+USERS = ("ann", "bob", "")
+UNTIL = 400
+
+
+@st.composite
+def worlds(draw: st.DrawFn, *, live: bool = False) -> Scenario:
+    """Two pools, two or three projects in a department or not, users with and without limits, a
+    gang and a sweep, and single jobs. `live`: without what the queue itself does not carry yet."""
+    pools = [
+        {
+            "name": name,
+            "capacity": draw(st.integers(2, 5)),
+            "stop_seconds": draw(st.sampled_from([0, 3])),
+            "reserve_after": draw(st.sampled_from([None, None, 0, 40])),
+            "min_runtime": draw(st.sampled_from([0, 0, 25])),
+            "time_slice": draw(st.sampled_from([None, None, 30])),
+            "consolidate": draw(st.booleans()),
+        }
+        for name in POOLS
+    ]
+    projects = draw(
+        st.sampled_from(
+            [
+                [],
+                [{"name": "a", "quota": 2, "weight": 1}, {"name": "b", "quota": 1, "weight": 3}],
+                [
+                    {"name": "a", "quota": 1, "department": "d"},
+                    {"name": "b", "quota": 2, "department": "d", "priority": 1},
+                    {"name": "c", "quota": 2, "limit": 3},
+                ],
+            ]
+        )
+    )
+    owners = [str(each["name"]) for each in projects]
+    common = draw(st.sampled_from(owners)) if owners else None
+    members = [
+        draw(_job(f"g{i}", [common] if common else [], group="gang"))
+        for i in range(draw(st.integers(2, 3)))
+    ]
+    sweep = [draw(_job(f"s{i}", owners, group="sweep")) for i in range(draw(st.integers(1, 3)))]
+    singles = [draw(_job(f"j{i}", owners)) for i in range(draw(st.integers(2, 6)))]
+    wide = {"name": "wide", "submit_at": 0, "parts": {"p": 1, "q": 1}, "runtime": 30, "priority": 1}
+    after = {"name": "last", "submit_at": 0, "after": ["j0"], "runtime": 10, "priority": 2}
+    extra = [] if live else [{**each, "project": common} for each in (wide, after)]
+    return Scenario.model_validate(
+        {
+            "pools": pools,
+            "projects": projects,
+            "departments": [{"name": "d", "limit": 4}] if "c" in owners else [],
+            "users": draw(st.sampled_from([[], [{"name": "ann", "limits": {"p": {"NORMAL": 2}}}]])),
+            "groups": [
+                {"name": "gang", "min_members": draw(st.sampled_from([None, 2]))},
+                {"name": "sweep", "max_parallel": draw(st.integers(1, 2))},
+            ],
+            "jobs": [*members, *sweep, *singles, *extra],
+            "until": UNTIL,
+        }
+    )
+
+
+@st.composite
+def _job(draw: st.DrawFn, name: str, projects: list[str], group: str | None = None) -> dict:
+    return {
+        "name": name,
+        "group": group,
+        "project": draw(st.sampled_from(projects)) if projects else None,
+        "user": draw(st.sampled_from(USERS)),
+        "priority": draw(st.sampled_from([10, 10, 20, 0, "AUTO"])),
+        "slots": draw(st.sampled_from([1, 1, 2])),
+        "pools": draw(st.lists(st.sampled_from(POOLS), min_size=1, unique=True)),
+        "runtime": draw(st.sampled_from([15, 40, 90])),
+        "preemptible": draw(st.sampled_from([True, True, True, False])),
+        "submit_at": draw(st.sampled_from([0, 0, 10, 35])),
+        "cancel_at": draw(st.sampled_from([None, None, None, None, 20])),
+    }
+
+
+@given(worlds())
+def test_the_bounds_hold_and_nothing_goes_round(scenario: Scenario) -> None:
+    seen: dict[object, int] = {}
+    limits = {project.name: project.limit for project in scenario.projects}
+
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        used: Counter[str] = Counter()
+        for job in snapshot.active:
+            assert job.attempt is not None
+            for where, demand in job.parts or ((job.attempt.pool, job.demand),):
+                used[where] += demand.slots
+        for pool in snapshot.pools:
+            assert used[pool.name] <= pool.capacity.slots
+        for name, limit in limits.items():
+            held = sum(job.demand.slots for job in snapshot.active if job.project == name)
+            assert not isinstance(limit, int) or held <= limit
+        sweep = [job for job in snapshot.active if job.group == "sweep"]
+        (most,) = (group.max_parallel for group in scenario.groups if group.max_parallel)
+        assert len(sweep) <= most
+        victims = frozenset(
+            victim.name
+            for decision in planned.decisions
+            if isinstance(decision, Evict | Move)
+            for victim in _stopped(decision)
+        )
+        if victims:
+            holders = frozenset(
+                (j.name, j.state, j.attempt and j.attempt.pool) for j in snapshot.active
+            )
+            state = (now, holders, frozenset(job.name for job in snapshot.waiting))
+            assert state not in seen, f"the same eviction twice at {now}"
+            seen[state] = now
+            assert all(job.evictable for job in snapshot.active if job.name in victims)
+
+    record = simulate(scenario, watch)
+    assert len(record.events) < 1_500
+
+
+def _stopped(decision: Evict | Move) -> list:
+    if isinstance(decision, Move):
+        return [job for job, _ in decision.moved]
+    return list(decision.victims)
+
+
+@given(worlds())
+def test_the_gang_is_whole_at_rest(scenario: Scenario) -> None:
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        gang = gangs(snapshot)["gang"]
+        live = {job.name for job in gang.active if job.state is not JobState.STOPPING}
+        if live and not planned.decisions:
+            assert gang.broken or gang.enough(live), now
+
+    simulate(scenario, watch)
+
+
+@given(worlds(), st.randoms(use_true_random=False))
+def test_the_same_world_in_any_order_gives_the_same_plan(
+    scenario: Scenario, rng: random.Random
+) -> None:
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        waiting, active = list(snapshot.waiting), list(snapshot.active)
+        rng.shuffle(waiting)
+        rng.shuffle(active)
+        shuffled = replace(
+            snapshot,
+            waiting=tuple(waiting),
+            active=tuple(active),
+            pools=tuple(reversed(snapshot.pools)),
+            groups=tuple(reversed(snapshot.groups)),
+            users=tuple(reversed(snapshot.users)),
+        )
+        assert plan(shuffled, now) == planned
+
+    simulate(scenario, watch)
+
+
+@given(worlds())
+def test_no_claim_is_left_at_rest(scenario: Scenario) -> None:
+    """With nothing stopping, whoever others were stopped for has started, or has given its claim
+    up."""
+
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        stopping = any(job.state is JobState.STOPPING for job in snapshot.active)
+        if planned.decisions or stopping:
+            return
+        for job in snapshot.waiting:
+            assert job.claim is None, (job.name, now)
+
+    simulate(scenario, watch)
+
+
+@given(worlds(live=True))
+def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
+    assert unequal(simulate(scenario), live_record(scenario)) == []

@@ -1,0 +1,76 @@
+"""A queue is found by its stack's name."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from slotq.config import Config
+from slotq.discovery import complete
+from slotq.errors import NotConfigured
+
+URL = "https://a1b2c3d4e5.execute-api.eu-west-1.amazonaws.com/prod"
+WRITTEN = f'{{"endpoint": "{URL}", "api_id": "a1b2c3d4e5"}}'
+
+
+class Account:
+    """A boto3 session whose parameter store has these parameters."""
+
+    def __init__(self, **parameters: str) -> None:
+        self.parameters = parameters
+        self.asked: list[str] = []
+        self.region: str | None = None
+
+    def client(self, service: str, region_name: str | None) -> Any:
+        assert service == "ssm"
+        self.region = region_name
+        return SimpleNamespace(get_parameter=self._get)
+
+    def _get(self, Name: str) -> dict[str, Any]:  # noqa: N803 - boto3's word
+        self.asked.append(Name)
+        name = Name.removeprefix("/slotq/")
+        if name not in self.parameters:
+            said = {"Error": {"Code": "ParameterNotFound", "Message": "there is none"}}
+            raise ClientError(said, "GetParameter")
+        return {"Parameter": {"Value": self.parameters[name]}}
+
+
+def test_the_endpoint_is_what_the_stack_has_written():
+    found = complete(Config(queue="team"), aws=Account(team=WRITTEN))
+    assert (found.endpoint, found.api_id) == (URL, "a1b2c3d4e5")
+    assert found.source("endpoint") == "SSM parameter /slotq/team"
+    assert found.signing_region() == "eu-west-1"
+
+
+def test_nothing_is_asked_where_the_endpoint_is_set_or_no_queue_is_named():
+    account = Account()
+    for config in (Config(queue="team", endpoint=URL), Config()):
+        assert complete(config, aws=account) is config
+    assert account.asked == []
+
+
+def test_it_is_looked_up_in_the_region_that_is_configured():
+    account = Account(team=WRITTEN)
+    complete(Config(queue="team", region="eu-west-1"), aws=account)
+    assert account.region == "eu-west-1"
+
+
+def test_an_api_id_of_one_s_own_stays():
+    assert complete(Config(queue="q", api_id="mine"), aws=Account(q=WRITTEN)).api_id == "mine"
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        (None, "ParameterNotFound"),
+        ("no JSON", "/slotq/team"),
+        ("[]", "does not say endpoint and api_id"),
+        ('{"endpoint": "x"}', "does not say endpoint and api_id"),
+        ('{"endpoint": "ftp://x", "api_id": "a"}', "from /slotq/team"),
+    ],
+)
+def test_what_is_not_there_or_not_right_is_said(written, told):
+    account = Account(**({"team": written} if written else {}))
+    with pytest.raises(NotConfigured, match=told):
+        complete(Config(queue="team"), aws=account)

@@ -1,0 +1,77 @@
+"""What is to be announced: in parts that EventBridge takes, and nothing twice."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ReadTimeoutError
+
+from slotq_core.adapters.announcements import Announcements
+from slotq_core.model import Demand, Job, JobState
+
+
+class Bus:
+    """EventBridge's client: takes all but `refused` of each call, and does not answer one of them."""
+
+    def __init__(self, *, refused: int = 0, silent: int | None = None) -> None:
+        self.calls: list[list[str]] = []
+        self._refused, self._silent = refused, silent
+
+    def put_events(self, Entries: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
+        self.calls.append([json.loads(entry["Detail"])["job"] for entry in Entries])
+        if len(self.calls) - 1 == self._silent:
+            raise ReadTimeoutError(endpoint_url="events")
+        return {"FailedEntryCount": self._refused}
+
+
+def noted(bus: Bus, jobs: int, errors: list[Exception]) -> Announcements:
+    news = Announcements(lambda: bus, queue="q", report=errors.append)
+    for number in range(jobs):
+        news.note(None, job(f"job{number}"))
+    return news
+
+
+def job(name: str, state: JobState = JobState.PENDING) -> Job:
+    return Job(
+        name=name,
+        state=state,
+        priority=0,
+        entry_time=0,
+        demand=Demand(slots=1),
+        pools=("p",),
+    )
+
+
+@pytest.mark.parametrize(("jobs", "sizes"), [(0, []), (1, [1]), (10, [10]), (25, [10, 10, 5])])
+def test_they_are_sent_in_order_ten_at_a_time_and_once(jobs, sizes):
+    bus = Bus()
+    news = noted(bus, jobs, [])
+    assert news.send() == 0
+    assert [len(call) for call in bus.calls] == sizes
+    assert [name for call in bus.calls for name in call] == [
+        f"job{number}" for number in range(jobs)
+    ]
+    assert news.send() == 0
+    assert len(bus.calls) == len(sizes)
+
+
+def test_those_that_are_not_taken_are_counted():
+    assert noted(Bus(refused=2), 25, []).send() == 6
+
+
+def test_after_a_call_without_an_answer_the_rest_is_given_up():
+    errors: list[Exception] = []
+    bus = Bus(silent=1)
+    assert noted(bus, 35, errors).send() == 25
+    assert len(bus.calls) == 2
+    assert [type(error) for error in errors] == [ReadTimeoutError]
+
+
+def test_a_change_that_leaves_the_state_as_it_was_is_not_announced():
+    bus = Bus()
+    news = Announcements(lambda: bus, queue="q", report=pytest.fail)
+    news.note(job("a", JobState.STARTING), job("a", JobState.STARTING))
+    assert news.send() == 0
+    assert bus.calls == []
