@@ -47,19 +47,18 @@ def lines_of(snapshot: Snapshot) -> int:
 
 def simulation_figure(jobs: int) -> Figure:
     """A pool at about nine tenths of what it can do, so that a queue comes and goes."""
-    rng = random.Random(jobs)  # noqa: S311 the same jobs each time is the point
-    specs: list[dict[str, object]] = []
-    for i in range(jobs):
-        specs.append(
-            {
-                "name": f"job-{i:05d}",
-                "project": f"queue-{rng.randrange(QUEUES)}",
-                "priority": rng.randrange(3),
-                "slots": rng.choice((1, 1, 1, 2, 4)),
-                "submit_at": i * 60,
-                "runtime": rng.randrange(60, 7_200),
-            }
-        )
+    rng = random.Random(jobs)
+    specs: list[dict[str, object]] = [
+        {
+            "name": f"job-{i:05d}",
+            "project": f"queue-{rng.randrange(QUEUES)}",
+            "priority": rng.randrange(3),
+            "slots": rng.choice((1, 1, 1, 2, 4)),
+            "submit_at": i * 60,
+            "runtime": rng.randrange(60, 7_200),
+        }
+        for i in range(jobs)
+    ]
     return _simulated(specs, slots=120)
 
 

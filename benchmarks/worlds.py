@@ -43,7 +43,7 @@ class Size:
 
 def world(size: Size) -> Snapshot:
     """A busy queue: what is active fills the pools but for a few slots."""
-    rng = random.Random(f"{size}")  # noqa: S311 the same world each time is the point
+    rng = random.Random(f"{size}")
     pools = [f"pool-{i:02d}" for i in range(POOLS)]
     projects = [f"project-{i:04d}" for i in range(size.projects)] or [""]
     active = [_active(rng, i, rng.choice(projects), rng.choice(pools)) for i in range(size.active)]

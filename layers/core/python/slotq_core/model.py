@@ -7,7 +7,7 @@ Seconds and ISO 8601 exist only at the edges (`wire`, the adapters, the scenario
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator, Mapping
+from collections.abc import ItemsView, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -145,6 +145,15 @@ class Demand(Mapping[str, int]):
             if amount > there.get(name, 0):
                 return False
         return True
+
+    @classmethod
+    def total(cls, demands: Iterable[Demand]) -> Demand:
+        """The sum of many, quicker than to add one to the other."""
+        found: dict[str, int] = {}
+        for demand in demands:
+            for name, amount in demand.items():
+                found[name] = found.get(name, 0) + amount
+        return cls(found)
 
     @classmethod
     def _of(cls, amounts: dict[str, int]) -> Demand:

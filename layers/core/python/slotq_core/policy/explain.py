@@ -113,10 +113,8 @@ def blocked(
     holder = room.drains_for or room.holder or next(iter(room.claims), "")
     if job.demand.within(room.free_now) and holder:
         return HeldForOthers(pool=room.pool.name, needed=job.demand.slots, free=free, holder=holder)
-    mine = rank(job)
-    lower = [other for other in room.running(job.project) if rank(other) < mine]
-    held = sum((other.demand for other in lower), Demand())
-    if lower and job.demand.within(room.left(job, entitled) + held):
+    held = room.held_below(rank(job), job.project)
+    if held and job.demand.within(room.left(job, entitled) + held):
         return LowerRankedProtected(
             pool=room.pool.name,
             needed=job.demand.slots,

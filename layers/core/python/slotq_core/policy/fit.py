@@ -57,11 +57,8 @@ class PoolRoom:
         now: int,
     ) -> None:
         """`active` and `claimants`: of this pool. `holders`: of all pools."""
-        used = stopping = NOTHING
-        for job in active:
-            used = used + job.demand
-            if job.state is JobState.STOPPING:
-                stopping = stopping + job.demand
+        used = Demand.total(job.demand for job in active)
+        stopping = (job.demand for job in active if job.state is JobState.STOPPING)
         self._holders = holders
         self.pool = pool
         self.placed: set[str] = set()
@@ -69,7 +66,7 @@ class PoolRoom:
         self.size = pool.size(now)
         self.free = self.size - used
         """What nobody ahead has been given; negative where the pool shrank below its use."""
-        self.coming = stopping
+        self.coming = Demand.total(stopping)
         self.both = self.free + self.coming
         """Kept, because most who ask are told at once that it is too little."""
         self.free_now = self.free
@@ -98,6 +95,10 @@ class PoolRoom:
     def running(self, project: str) -> Iterable[Job]:
         """The project's starting and running jobs, and those given slots in this plan."""
         return self._holders.running(self.pool.name, project)
+
+    def held_below(self, rank: Rank, project: str) -> Demand:
+        """What the project's jobs of a lower rank hold here, evictable or not."""
+        return self._holders.held_below(rank, self.pool.name, project)
 
     def candidates(self, project: str) -> Sequence[Stake]:
         """What of the project may be stopped here, in the order in which it is taken."""

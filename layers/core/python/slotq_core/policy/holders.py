@@ -10,7 +10,7 @@ from bisect import insort
 from collections.abc import Callable, Iterable, KeysView, Sequence
 from operator import attrgetter
 
-from slotq_core.model import Job, JobState, Pool, Snapshot
+from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
 from slotq_core.policy.order import Rank, rank
 from slotq_core.policy.stakes import (
     Place,
@@ -37,6 +37,8 @@ class Holders:
         self._running: dict[str, dict[str, dict[str, Job]]] = {name: {} for name in names}
         self._stakes: dict[str, dict[str, list[Stake]]] = {name: {} for name in names}
         self._protections: dict[str, list[Protection]] = {name: [] for name in names}
+        self._held_below: dict[tuple[Rank, str, str], Demand] = {}
+        """Made for reasons, until somebody comes or goes."""
         self._unsorted: dict[tuple[str, str], list[Job]] = {}
         """By pool and project, the single jobs that may be stopped and that nobody has asked for:
         most never are, so only then are they made candidates."""
@@ -61,6 +63,14 @@ class Holders:
     def running(self, pool: str, project: str) -> Iterable[Job]:
         """The project's jobs there."""
         return self._running[pool].get(project, {}).values()
+
+    def held_below(self, than: Rank, pool: str, project: str) -> Demand:
+        """What the project's jobs of a lower rank hold there."""
+        key = (than, pool, project)
+        if key not in self._held_below:
+            below = (job for job in self.running(pool, project) if rank(job) < than)
+            self._held_below[key] = Demand.total(job.demand for job in below)
+        return self._held_below[key]
 
     def candidates(self, pool: str, project: str) -> Sequence[Stake]:
         """What of the project may be stopped there, in the order in which it is taken."""
@@ -120,6 +130,7 @@ class Holders:
 
     def _remove(self, job: Job, pool: str) -> None:
         self._sort(pool, job.project)
+        self._held_below.clear()
         del self._running[pool][job.project][job.name]
         if job.group in self._gangs:
             self._gangs[job.group].places.remove((job, pool))
@@ -169,6 +180,7 @@ class Holders:
         return self._alone[job.name]
 
     def _hold(self, job: Job, pool: str) -> None:
+        self._held_below.clear()
         self._running[pool].setdefault(job.project, {})[job.name] = job
         if job.group in self._gangs:
             self._gangs[job.group].places.append((job, pool))

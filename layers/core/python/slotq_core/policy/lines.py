@@ -172,16 +172,17 @@ def heads_of(
     whose = any(line.of_a_user for line in lines)
     owed = Counter(Line.of(job, by_user=whose) for job in claimants)
     top = max((line.rank for line in {*lines, *owed}), default=(0, 0))
-    room = {pool.name: pool.offers for pool in pools}
-    everything = sum(room.values(), Demand()) if projects else Demand()
+    everything = Demand.total(pool.offers for pool in pools) if projects else Demand()
     consolidated = {pool.name for pool in pools if pool.consolidate}
     sliced = {pool.name for pool in pools if pool.time_slice is not None}
+    staying: dict[str, list[Demand]] = {pool.name: [] for pool in pools}
     for job in active:
         assert job.attempt is not None
         stays = not (projects or job.group) and job.state is not JobState.STOPPING
         stays = stays and job.attempt.pool not in consolidated and not _may_go(job, top, sliced)
-        if stays and job.attempt.pool in room:
-            room[job.attempt.pool] -= job.demand
+        if stays and job.attempt.pool in staying:
+            staying[job.attempt.pool].append(job.demand)
+    room = {pool.name: pool.offers - Demand.total(staying[pool.name]) for pool in pools}
     gangs = {each.name: len(each.members) for each in groups if each.max_parallel is None}
     heads, tried = {}, TRIED_AT_ONCE if attempts else 0
     for line in lines:
@@ -194,7 +195,8 @@ def _may_go(job: Job, top: Rank, sliced: Collection[str]) -> bool:
     """Whether it may be stopped for a job of the highest rank that waits: one of equal rank yields
     to a time slice."""
     assert job.attempt is not None
-    return rank(job) < top or (rank(job) == top and job.attempt.pool in sliced)
+    its = rank(job)
+    return its < top or (its == top and job.attempt.pool in sliced)
 
 
 def _asking_for_all(demand: Demand, everything: Demand) -> int:

@@ -32,7 +32,8 @@ NO_YIELDS: Yields = {}
 
 def rank(job: Job) -> Rank:
     """What decides who may evict whom in a project: strictly higher evicts strictly lower."""
-    return rank_of(job.workload, _BELOW_ALL if job.priority_class == AUTO else job.priority)
+    priority = _BELOW_ALL if job.priority_class == AUTO else job.priority
+    return (_WORKLOADS[job.workload], priority)
 
 
 def is_fellow(job: Job, other: Job) -> bool:

@@ -114,21 +114,26 @@ class _Reclaim:
     ) -> tuple[Stake, ...] | None:
         """ "The most over-served project gives first, one victim at a time." """
         taking = _Taking(self.job, self._mine)
-        left = [list(stakes) for stakes in givers.values()]
+        left = [
+            (list(stakes), chain)
+            for stakes in givers.values()
+            if (chain := self._accounts.of(stakes[0].jobs[0], self._name))
+        ]
         while not enough(taking.victims):
-            heads = [(stakes, self._accounts.of(stakes[0].jobs[0], self._name)) for stakes in left]
-            may_give = [
-                (stakes, chain)
-                for stakes, chain in heads
-                if taking.may_take(self._accounts.counted(stakes[0], self._name), chain)
-            ]
-            if not may_give:
+            # Who has most is asked first, so that the gate is asked of few.
+            left.sort(key=lambda option: taking.over_served(option[1]), reverse=True)
+            giving = (option for option in left if taking.may_take(self._first(option), option[1]))
+            option = next(giving, None)
+            if option is None:
                 return None
-            stakes, chain = max(may_give, key=lambda option: taking.over_served(option[1]))
-            first = stakes.pop(0)
-            taking.take(first, self._accounts.counted(first, self._name), chain)
-            left = [each for each in left if each]
+            counted = self._first(option)
+            taking.take(option[0].pop(0), counted, option[1])
+            left = [each for each in left if each[0]]
         return tuple(taking.victims)
+
+    def _first(self, option: tuple[list[Stake], Chain]) -> Demand:
+        """What the next to be stopped of that project holds in its accounts."""
+        return self._accounts.counted(option[0][0], self._name)
 
     def _lacks(self, missing: Demand) -> Lacks:
         return Lacks(Lack(missing=missing, gives=lambda stake: stake.frees(self._name)))
