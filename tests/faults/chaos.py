@@ -290,6 +290,17 @@ def _forget(app: Any) -> None:
 
 
 @contextmanager
+def _quiet(logger: Any) -> Iterator[None]:
+    """Without its log; other tests of the same process read theirs again afterwards."""
+    level = logger.log_level
+    logger.setLevel("CRITICAL")
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextmanager
 def _lambda_of(world: ChaosWorld) -> Iterator[None]:
     """The handler's module, in this world."""
     environment = {
@@ -312,14 +323,13 @@ def _lambda_of(world: ChaosWorld) -> Iterator[None]:
         "AWS_LAMBDA_FUNCTION_NAME": "slotq",
         "AWS_DEFAULT_REGION": "us-east-1",
         "POWERTOOLS_TRACE_DISABLED": "true",
-        "POWERTOOLS_LOG_LEVEL": "CRITICAL",
     }
     with patch.dict(os.environ, environment):
         import app
 
-        app.logger.setLevel("CRITICAL")
         _forget(app)
         with (
+            _quiet(app.logger),
             Path(os.devnull).open("w") as nowhere,
             redirect_stdout(nowhere),  # The metrics.
             warnings.catch_warnings(action="ignore"),
