@@ -195,7 +195,11 @@ def _amendment(body: wire.AmendmentBody) -> Amendment:
 
 def _view(status: Status) -> wire.JobView:
     return wire.job_view(
-        status.job, place=status.place, reason=status.reason, attempts=status.attempts
+        status.job,
+        place=status.place,
+        reason=status.reason,
+        outlook=status.outlook,
+        attempts=status.attempts,
     )
 
 

@@ -179,7 +179,7 @@ class QueueManager:
                 now=now,
                 rights=self._rights,
             )
-            after = settled(job, revision, admitted)
+            after = settled(job, revision, admitted, self._rights.classes)
         if wanted.held is not None:
             after = with_hold(after, held=wanted.held, by=by, now=now)
         return after, request
@@ -293,9 +293,15 @@ class QueueManager:
                 yield f"{job.name}: {error}"
 
     def status(self, name: str) -> Status:
-        """One job with its place, its reason and its attempts. Raises NoSuchJob."""
+        """One job with its place, its reason, its outlook and its attempts. Raises NoSuchJob."""
         job = self._job(name)
-        return replace(self._status(job), attempts=self._store.attempts(name))
+        attempts = self._store.attempts(name)
+        if job.terminal or job.active:
+            return Status(job=job, attempts=attempts)
+        now = self._clock.now()
+        world = self._store.load(now).snapshot
+        known = explaining.looked_into(job, world, self._place(job), now)
+        return replace(known, attempts=attempts)
 
     def statuses(self, states: Iterable[JobState] | None = None) -> list[Status]:
         """The jobs in these states (None: in any), in the order of the queue."""
@@ -331,10 +337,12 @@ class QueueManager:
     def _status(self, job: Job) -> Status:
         if job.terminal or job.active:
             return Status(job=job)
-        place = 1 + self._store.ahead_of(job) if job.waits else None
-        now = self._clock.now()
+        place, now = self._place(job), self._clock.now()
         planned = plan(self._store.load(now).snapshot, now)
         return Status(job=job, place=place, reason=explaining.why(job, planned, place))
+
+    def _place(self, job: Job) -> int | None:
+        return 1 + self._store.ahead_of(job) if job.waits else None
 
     def _refuse_foreign(self, name: str) -> None:
         try:

@@ -228,6 +228,11 @@ class Pool:
     it."""
     count_foreign: bool = False
     """Whether training jobs outside the queue count against this pool."""
+    open: bool = True
+    """False: only projects that have a quota there may use it. Without projects it says nothing."""
+    suspend_grace: int = 0
+    """How long a job that others are to have the slots of is only asked to stop, before it is
+    stopped (ms)."""
     time_slice: int | None = None
     """How long an attempt runs before it yields to a job of equal rank of another user who holds
     fewer slots (ms); None: for as long as it likes."""

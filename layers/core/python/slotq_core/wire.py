@@ -17,6 +17,7 @@ from slotq_core import names
 from slotq_core.errors import InvalidRequest
 from slotq_core.model import Attempt, Demand, Job, Pool, Submission
 from slotq_core.moments import iso, seconds
+from slotq_core.outlook import Outlook
 from slotq_core.reasons import Number, Reason
 
 VERSION = 1
@@ -261,6 +262,21 @@ class ReasonView(BaseModel):
     numbers: dict[str, Number]
 
 
+class OutlookView(BaseModel):
+    """What a waiting job could have, and when: each entry as a reason is."""
+
+    rooms: list[ReasonView]
+    """What each of its pools has for it."""
+    evictions: list[ReasonView]
+    """What holds slots there, by why it is not evicted for the job."""
+    reserved: list[ReasonView]
+    """What is kept there for one job, this one or another."""
+    times: list[ReasonView]
+    """When time alone may change something for it, the earliest first."""
+    earliest: str | None = None
+    """The earliest time known; None: it depends on what others do."""
+
+
 class AttemptView(BaseModel):
     number: int
     training_job: str
@@ -291,6 +307,8 @@ class JobView(BaseModel):
     place: int | None = None
     """1 is next, among the waiting jobs that share a pool with it; None if it does not wait."""
     reason: ReasonView | None = None
+    outlook: OutlookView | None = None
+    """More than the reason; only where one job was asked for, and waits."""
     entry_time: str
     changed_at: str
     demand: dict[str, int]
@@ -391,6 +409,16 @@ def reason_view(reason: Reason) -> ReasonView:
     return ReasonView(code=reason.code, text=reason.sentence(), numbers=reason.numbers())
 
 
+def outlook_view(outlook: Outlook) -> OutlookView:
+    return OutlookView(
+        rooms=[reason_view(each) for each in outlook.rooms],
+        evictions=[reason_view(each) for each in outlook.spared],
+        reserved=[reason_view(each) for each in outlook.reserved],
+        times=[reason_view(each) for each in outlook.times],
+        earliest=_iso(outlook.earliest),
+    )
+
+
 def attempt_view(attempt: Attempt) -> AttemptView:
     return AttemptView(
         number=attempt.number,
@@ -415,6 +443,7 @@ def job_view(
     *,
     place: int | None = None,
     reason: Reason | None = None,
+    outlook: Outlook | None = None,
     attempts: Sequence[Attempt] = (),
 ) -> JobView:
     return JobView(
@@ -423,6 +452,7 @@ def job_view(
         priority=job.priority,
         place=place,
         reason=reason_view(reason) if reason else None,
+        outlook=outlook_view(outlook) if outlook else None,
         entry_time=iso(job.entry_time),
         changed_at=iso(job.changed_at),
         demand=dict(job.demand),

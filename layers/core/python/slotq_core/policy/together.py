@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from slotq_core.model import Demand, Job
 from slotq_core.policy.assign import assign
 from slotq_core.policy.blocked import gang_blocked
+from slotq_core.policy.bounded import Bounded
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.gang import Gang
 from slotq_core.policy.plan import Evict
@@ -103,11 +104,17 @@ class Together:
 
     def _target(self, rooms: dict[str, list[PoolRoom]], left_in: Left) -> dict[str, str]:
         """In which pool each is served best, so that as many as possible are."""
-        left = {
-            room.pool.name: left_in(job, room) for job in self._jobs for room in rooms[job.name]
-        }
+        users = self._walk.accounts.users
+        bounded = Bounded(self._jobs, users, users.left)
+        left = {}
+        for job in self._jobs:
+            for room in rooms[job.name]:
+                name = room.pool.name
+                bound = self._walk.accounts.left_by_limits(job, name, left_in(job, room))
+                left[name] = bound + bounded.left(name)
+        jobs = [bounded.counted(job) for job in self._jobs]
         pools = {name: [each.pool.name for each in usable] for name, usable in rooms.items()}
-        return assign(self._jobs, pools, left)
+        return assign(jobs, pools, left)
 
     def _left_in_all(self, job: Job, room: PoolRoom) -> Demand:
         return room.left(job, self._walk.entitled)
