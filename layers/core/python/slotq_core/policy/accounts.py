@@ -139,7 +139,7 @@ class Account:
         return max(parts, default=0.0)
 
 
-Mark = tuple[int, dict[Place, Counted]]
+Mark = tuple[int, int, dict[Place, Counted]]
 
 Chain = tuple[Account, ...]
 """A project's account and then its department's, where it has one. Empty: no projects at all."""
@@ -171,7 +171,7 @@ class Accounts:
         self._moved: dict[str, str] = {}
         self.gates_opened = 0
         """How often somebody has come above its share or quota: then whoever was blocked before may
-        reclaim what it could not."""
+        reclaim what it could not. What was only tried does not count."""
         self._over: dict[str, set[str]] = defaultdict(set)
         """By scope, the projects over their quota or share. Kept, for each reclaim asks for them
         and few ever are."""
@@ -279,11 +279,11 @@ class Accounts:
 
     def mark(self) -> Mark:
         """This moment, for `back_to`."""
-        return len(self._before), self.users.mark()
+        return len(self._before), self.gates_opened, self.users.mark()
 
     def back_to(self, mark: Mark) -> None:
         """Everything as it was at that moment."""
-        length, users = mark
+        length, self.gates_opened, users = mark
         self.users.back_to(users)
         while len(self._before) > length:
             project, scope, amounts = self._before.pop()
