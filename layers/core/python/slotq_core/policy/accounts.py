@@ -254,19 +254,17 @@ class Accounts:
         self._stop(job, pool)
         self.take(job, job.claim.pool)
 
-    def may_move(self, job: Job, pool: str) -> bool:
-        """Whether what it holds may count there. Where everything counts together it does now, but
-        for its user, whose limits are by pool."""
-        assert job.attempt is not None
-        if self._scope.get(pool) == self._scope.get(job.attempt.pool):
+    def may_move(self, job: Job, here: str, pool: str) -> bool:
+        """Whether what it holds here may count there. Where everything counts together it does now,
+        but for its user, whose limits are by pool."""
+        if self._scope.get(pool) == self._scope.get(here):
             return self.users.admits_in(job, pool) is not None
         return self.limits_allow(job, pool) and self.quotas_allow(job, pool)
 
-    def bound_by(self, job: Job, pool: str) -> set[str]:
-        """Those whose limits it comes to count in by a move there."""
-        assert job.attempt is not None
+    def bound_by(self, job: Job, here: str, pool: str) -> set[str]:
+        """Those whose limits it comes to count in by a move from here to that pool."""
         bound = {f"user {job.submitter}"} if self.users.limited(job.submitter, pool) else set()
-        if self._scope.get(pool) != self._scope.get(job.attempt.pool):
+        if self._scope.get(pool) != self._scope.get(here):
             bound |= {account.key for account in self.of(job, pool) if account.limit}
         return bound
 
