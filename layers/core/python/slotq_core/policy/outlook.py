@@ -73,16 +73,30 @@ class Question:
                 self._look(each, self._walk.rooms_of(each))
 
     def _look(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
-        entitled = self._walk.entitled
-        usable = [room for room in rooms if not room.unwell and not room.closed_to(job)]
-        waits_only = any(room.fits_soon(job, entitled) for room in usable)
+        served = self._served_in(job, rooms)
+        kept = self._walk.keeps_back(job) is not None
         for room in rooms:
             seen = _in_pool(self._walk, job, room)
-            if waits_only or room.unwell:  # Nobody is looked at to be stopped.
+            if served or kept or room.unwell:  # Nobody is looked at to be stopped.
                 seen = replace(seen, spared=())
-            if waits_only and not room.unwell:  # They come when they come.
-                seen = replace(seen, times=())
+            if kept or (served and not (room in served and room.unwell)):
+                seen = replace(seen, times=())  # What it waits for has no time.
             self._seen[room.pool.name] = seen
+
+    def _served_in(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
+        """Where what is free and coming free is enough for it: that is all that it then waits
+        for. The pool of its claim before all others, well or not."""
+        walk = self._walk
+        soon = [room for room in rooms if room.fits_soon(job, walk.entitled)]
+        claimed = [room for room in soon if job.claim and room.pool.name == job.claim.pool]
+        gang = walk.gangs.get(job.group)
+        if claimed or (gang and not gang.runs):  # Room for one of a gang is not enough.
+            return claimed
+        return [
+            room
+            for room in soon
+            if not (room.unwell or room.closed_to(job)) and walk.within_bounds(job, room)
+        ]
 
     def answer(self) -> Outlook | None:
         """None: its turn has not come."""

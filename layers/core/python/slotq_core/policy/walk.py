@@ -106,9 +106,12 @@ class Walk:
         """Whether its user's place at that rank was lost to a turn in this plan."""
         return (job.submitter, rank(job)) in self._yielded
 
+    def keeps_back(self, job: Job) -> Reason | None:
+        """That so many run already that it, or its gang, is not even tried."""
+        return self._parallel.keeps_back(job)
+
     def is_kept_back(self, job: Job) -> bool:
-        """Whether so many run already that it, or its gang, is not even tried."""
-        why = self._parallel.keeps_back(job)
+        why = self.keeps_back(job)
         if why:
             gang = self.gangs.get(job.group)
             tried = gang.waiting if gang and not gang.runs else [job]
