@@ -39,9 +39,9 @@ def _questions(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> l
     """`job2@30`, `job2@end` or `job2`: of whom it is asked, and when."""
     found = []
     for text in texts:
-        name, _, at = text.partition("@")
+        name, at = text.split("@", 1) if "@" in text else (text, "end")
         try:
-            moment = float(at) if at not in {"", "end"} else "end"
+            moment = float(at) if at != "end" else at
             found.append(Expectation.model_validate({"at": moment, "why": [{"job": name}]}))
         except ValueError:
             raise click.BadParameter(f"a job and a second is needed: job2@30, not {text}") from None

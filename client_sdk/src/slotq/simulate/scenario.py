@@ -265,7 +265,7 @@ def load(path: Path, trace: Path | None = None) -> Scenario:
 
 def _keys() -> Keys:
     deeper: dict[str, type[Section]] = {"pools.changes": ChangeSpec, "expect.why": WhySpec}
-    sections = {"": Scenario, **deeper, **SECTIONS}
+    sections: dict[str, type[Section]] = {"": Scenario, **deeper, **SECTIONS}
     return {name: each.keys() for name, each in sections.items()}
 
 

@@ -55,6 +55,7 @@ class Question:
     def __init__(self, job: Job | None, walk: Walk, *, by_user: bool) -> None:
         self._walk, self._by_user = walk, by_user
         self._names: set[str] = set()
+        self._pools = job.pools if job else ()
         self._line: Line | None = None
         self._seen: dict[str, Outlook] = {}
         """By pool. What comes later is nearer to the job's own turn."""
@@ -100,7 +101,7 @@ class Question:
 
     def answer(self) -> Outlook | None:
         """None: its turn has not come."""
-        seen = list(self._seen.values())
+        seen = [self._seen[name] for name in self._pools if name in self._seen]
         if not seen:
             return None
         times = (time for each in seen for time in each.times)
