@@ -6,7 +6,7 @@ user's total." "A class the user may not choose is refused."
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -148,7 +148,8 @@ def check_gang(
     jobs = [_bare(each, user, pools) for user, those in members.items() for each in those]
     gang = Gang(group=group, waiting=tuple(jobs), active=())
     room = {pool.name: pool.capacity for pool in pools}
-    if not _fits(gang, gang.standing(), room):
+    orders = gang.orders()
+    if not any(_fits(gang, order, room) for order in orders):
         raise NeverFits(
             f"gang '{group.name}' starts with {gang.needed} of its jobs at once, more than its "
             "pools could hold even if they were empty",
@@ -156,7 +157,7 @@ def check_gang(
         )
     bounded = Bounded([classed(job, rights) for job in jobs], rights, rights.total)
     room = {name: amount + bounded.left(name) for name, amount in room.items()}
-    if not _fits(gang, [bounded.counted(job) for job in gang.standing()], room):
+    if not any(_fits(gang, map(bounded.counted, order), room) for order in orders):
         told = "; ".join(f"{user}: {rights.told(user, room)}" for user in sorted(members))
         raise NeverFits(
             f"gang '{group.name}' starts with {gang.needed} of its jobs at once, more than its "
@@ -165,8 +166,9 @@ def check_gang(
         )
 
 
-def _fits(gang: Gang, jobs: Sequence[Job], room: Mapping[str, Demand]) -> bool:
-    """Whether enough of it finds room at once."""
+def _fits(gang: Gang, order: Iterable[Job], room: Mapping[str, Demand]) -> bool:
+    """Whether enough of it finds room at once, tried in that order."""
+    jobs = list(order)
     for allowed in gang.allowed_pools():
         pools = {job.name: [name for name in job.pools if name in allowed] for job in jobs}
         if gang.enough(assign(jobs, pools, room)):
