@@ -142,7 +142,7 @@ class InMinRuntime(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OfTheSameUser(Spared):
-    """A user's job is never interrupted for another of the same user and rank."""
+    """Of another project, but a user's job is never interrupted for one that ranks alike."""
 
     code: ClassVar[str] = "same_user"
 

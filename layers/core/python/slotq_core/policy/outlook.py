@@ -211,7 +211,7 @@ def _causes(
     }
     yielding = walk.slices.yielding(job, room)
     for other in room.everyone():
-        cause = _of_itself(job, other, protected)
+        cause = _of_itself(other, protected)
         if cause is None and other.group in walk.gangs and other.name not in stoppable:
             cause = GangStays, (("group", other.group),)
         if cause is not None:
@@ -222,15 +222,13 @@ def _causes(
             yield other, _in_another(walk, job, other, room, missing), None
 
 
-def _of_itself(job: Job, other: Job, protected: Mapping[str, int | None]) -> Cause | None:
-    """What keeps it from being stopped for this job, wherever it is."""
+def _of_itself(other: Job, protected: Mapping[str, int | None]) -> Cause | None:
+    """What keeps it from being stopped for anybody."""
     if not other.evictable:
         return NeverEvicted, ()
     if not is_settled(other):
         return StartUnanswered, ()
-    if other.name in protected:
-        return InMinRuntime, ()
-    return (OfTheSameUser, ()) if is_fellow(job, other) else None
+    return (InMinRuntime, ()) if other.name in protected else None
 
 
 def _in_its_project(
@@ -250,6 +248,8 @@ def _in_another(walk: Walk, job: Job, other: Job, room: PoolRoom, missing: Deman
     theirs = walk.accounts.of(other, room.pool.name)
     if not mine or not theirs:
         return NoLowerRank, ()
+    if is_fellow(job, other):
+        return OfTheSameUser, ()
     if not may_reclaim(job, mine):
         over = explain.beyond(mine[0], job, mine[0].share)
         return OwnShareUsed, _numbers(mine[0].name, mine[0].used, mine[0].share, over)
