@@ -52,9 +52,14 @@ class ResourceConfig(BaseModel):
     InstanceType: str | None = None
     InstanceCount: int | None = Field(default=None, ge=1, strict=True)
     InstanceGroups: list[InstanceGroup] | None = None
+    TrainingPlanArn: str = ""
 
     @model_validator(mode="after")
     def _has_instances(self) -> Self:
+        if "InstancePreferences" in (self.model_extra or {}):
+            raise ValueError(
+                "leave out InstancePreferences: a job prefers pools, by the tag 'slotq:pools'"
+            )
         if self.InstanceGroups:
             kinds = sorted({group.InstanceType for group in self.InstanceGroups})
             if len(kinds) > 1:
@@ -191,6 +196,7 @@ def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission,
         instance_type=read.ResourceConfig.instance_type,
         demand=Demand(slots=read.ResourceConfig.instances),
         role=read.RoleArn,
+        plan=read.ResourceConfig.TrainingPlanArn,
         pools=read.pools,
         priority=read.priority,
         preemptible=read.preemptible,
@@ -318,6 +324,8 @@ class RequestView(BaseModel):
     version: int = VERSION
     name: str
     request: dict[str, Any]
+    withheld: list[str] = []
+    """The fields that only those see who have the submitter's IAM identity."""
 
 
 class QueueView(BaseModel):
