@@ -5,8 +5,9 @@ it):
 
 - every module is compiled, because Lambda cannot keep what it compiles. The compiled files are not
   checked against their sources' times, which a zip file does not keep exactly;
+- what dataclasses are made of is compiled too (prepared.py);
 - of botocore's descriptions of AWS only what the queue calls is kept: each client reads its whole
-  service's. tests/iam holds the list against the calls that are made.
+  service's. tests/iam holds the list against the calls that are made. Its help texts go too.
 
 One layer serves both processors: compiled extensions bear the processor in their file names, lie
 side by side, and Python takes its own.
@@ -63,11 +64,32 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
 }
 """What the queue calls, by service. A client of the layer knows nothing else."""
 
+OF_OTHERS: Mapping[str, frozenset[str]] = {
+    "xray": frozenset({"GetSamplingRules", "GetSamplingTargets"}),
+}
+"""What packages of the layer may call: the X-Ray SDK makes this client at its import, where it does
+not see by LAMBDA_TASK_ROOT that it is in Lambda."""
+
+KEPT: Mapping[str, frozenset[str]] = {**OPERATIONS, **OF_OTHERS}
+
 NEVER_READ = ("examples-1", "paginators-1", "waiters-2", "completions-1")
 """What clients do without."""
 
 
-NAMES = frozenset({*OPERATIONS, "api.sagemaker"})
+NO_PROSE = '''\
+"""Stands for botocore's own, which imports an HTML parser so that clients can explain themselves to
+somebody who asks for help(). Nobody does in Lambda."""
+
+
+class _NoProse(str):
+    def __new__(cls, *_, **__):
+        return super().__new__(cls)
+
+
+ClientMethodDocstring = PaginatorDocstring = WaiterDocstring = _NoProse
+'''
+
+NAMES = frozenset({*KEPT, "api.sagemaker"})
 """The services as endpoints.json calls them."""
 
 
@@ -84,13 +106,16 @@ def build(folder: Path) -> None:
         ignore=shutil.ignore_patterns("__pycache__"),
     )
     trim(folder / "botocore" / "data")
+    (folder / "botocore" / "docs" / "__init__.py").write_text("")
+    (folder / "botocore" / "docs" / "docstring.py").write_text(NO_PROSE)
+    prepare_dataclasses(folder)
     compile_all(folder)
 
 
 def install(folder: Path, processor: str) -> None:
     """The pinned packages, as wheels for one processor."""
     platforms = (f"--platform={each}" for each in PLATFORMS[processor])
-    subprocess.run(
+    subprocess.run(  # pip, with arguments from this file # nosec B603
         [
             *(sys.executable, "-m", "pip", "install", "--quiet", "--quiet"),
             *("--disable-pip-version-check", "--root-user-action=ignore"),
@@ -115,16 +140,16 @@ def add_extensions(folder: Path, processor: str) -> None:
 
 
 def trim(data: Path) -> None:
-    """Keep of botocore's data what the clients of OPERATIONS read."""
+    """Keep of botocore's data what the clients of these services read."""
     for service in [each for each in data.iterdir() if each.is_dir()]:
-        if service.name not in OPERATIONS:
+        if service.name not in KEPT:
             shutil.rmtree(service)
             continue
         *older, latest = sorted(service.iterdir())
         for version in older:
             shutil.rmtree(version)
         for file in list(latest.iterdir()):
-            trim_file(file, OPERATIONS[service.name])
+            trim_file(file, KEPT[service.name])
     endpoints = data / "endpoints.json"
     endpoints.write_text(json.dumps(known_endpoints(json.loads(endpoints.read_text()))))
 
@@ -192,6 +217,33 @@ def known_endpoints(endpoints: Mapping[str, Any]) -> dict[str, Any]:
         for partition in endpoints["partitions"]
     ]
     return {**endpoints, "partitions": partitions}
+
+
+NOTE_TEXTS = """
+import builtins, dataclasses, importlib, pkgutil, sys
+texts = set()
+def note(text, *scopes):
+    texts.add(text)
+    builtins.exec(text, *scopes)
+dataclasses.exec = note
+import slotq_core, slotq_core.prepared
+for module in pkgutil.walk_packages(slotq_core.__path__, "slotq_core."):
+    importlib.import_module(module.name)
+slotq_core.prepared.keep(texts)
+"""
+
+
+def prepare_dataclasses(folder: Path) -> None:
+    """Keep compiled what dataclasses of the layer are made of (prepared.py)."""
+    shutil.copy2(HERE / "prepared.py", folder / "slotq_core")
+    subprocess.run(  # this Python, with a text from this file # nosec B603
+        [sys.executable, "-S", "-s", "-B", "-c", NOTE_TEXTS],
+        env={"PYTHONPATH": str(folder), "AWS_DEFAULT_REGION": "us-east-1"},
+        check=True,
+    )
+    package = folder / "slotq_core" / "__init__.py"
+    use = "\nfrom slotq_core import prepared\n\nprepared.use()\n"
+    package.write_text(package.read_text() + use)
 
 
 def compile_all(folder: Path) -> None:

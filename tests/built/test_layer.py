@@ -48,7 +48,7 @@ def test_every_module_is_compiled_for_good():
 
 def test_botocore_s_data_is_what_the_clients_read():
     services = {path.name for path in (LAYER / "botocore" / "data").iterdir() if path.is_dir()}
-    assert services == set(build_layer.OPERATIONS)
+    assert services == set(build_layer.KEPT)
 
 
 def run(code: str) -> str:
@@ -81,6 +81,25 @@ def test_the_handler_imports_from_the_layer_alone():
     assert all(file.startswith(str(BUILT)) for file in files)
 
 
+def test_no_dataclass_is_compiled_at_a_cold_start():
+    out = run(
+        "import builtins\n"
+        "compiled, execute = [], builtins.exec\n"
+        "def watch(source, *scopes):\n"
+        "    if isinstance(source, str):\n"
+        "        compiled.append(source)\n"
+        "    execute(source, *scopes)\n"
+        "builtins.exec = watch\n"
+        "import slotq_core, app, slotq_core.api\n"
+        "from slotq_core.model import Demand\n"
+        "print([text for text in compiled if '__dataclass' in text])\n"
+        "print(Demand(slots=2) == Demand(slots=2), Demand(slots=2))\n"
+    )
+    compiled, works = out.splitlines()
+    assert compiled == "[]"
+    assert works.startswith("True Demand(")
+
+
 def test_its_clients_check_requests_and_find_their_endpoints_as_with_botocore_whole():
     """What was cut out of botocore's data is not missed: compared with the botocore of the tests,
     which is whole and of the same version."""
@@ -98,10 +117,13 @@ def test_its_clients_check_requests_and_find_their_endpoints_as_with_botocore_wh
         "        shapes = {}\n"
         "        for name in names:\n"
         "            model = client.meta.service_model.operation_model(name)\n"
-        "            shapes[name] = [str(model.input_shape.members), str(model.error_shapes)]\n"
+        "            errors = sorted(shape.name for shape in model.error_shapes)\n"
+        "            given = {n: str(s) for n, s in sorted(model.input_shape.members.items())}\n"
+        "            told = model.output_shape.members if model.output_shape else {}\n"
+        "            shapes[name] = [given, sorted(told), errors]\n"
         "        found[f'{service} {region}'] = [client.meta.endpoint_url, shapes]\n"
     )
-    operations = {name: sorted(its) for name, its in build_layer.OPERATIONS.items()}
+    operations = {name: sorted(its) for name, its in build_layer.KEPT.items()}
     code = f"OPERATIONS = {operations!r}\n{code}"
     out = run(f"{code}print(json.dumps([botocore.__version__, found]))")
     whole: dict = {"get_session": get_session, "botocore": botocore}

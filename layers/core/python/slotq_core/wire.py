@@ -11,13 +11,22 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+import pydantic
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from slotq_core import names
 from slotq_core.errors import InvalidRequest
 from slotq_core.model import Attempt, Demand, Job, Pool, Submission
 from slotq_core.moments import iso, seconds
 from slotq_core.reasons import Number, Reason
+
+
+class BaseModel(pydantic.BaseModel):
+    """Built with its first use, not at import: a cold start answers one request, with few of
+    them."""
+
+    model_config = ConfigDict(defer_build=True)
+
 
 VERSION = 1
 PRIORITY_LIMIT = 1_000_000
