@@ -1,7 +1,7 @@
 """SlotQ for its users: submit SageMaker training jobs to the queue.
 
-`QueueTrainingJobSession` needs the `sagemaker2` or the `sagemaker3` extra; it, `install` and
-`QueueClient` are imported when they are first asked for.
+`QueueTrainingJobSession` needs the `sagemaker2` or the `sagemaker3` extra. All that is listed here
+is imported when it is first asked for.
 """
 
 from __future__ import annotations
@@ -12,15 +12,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from slotq.client import QueueClient
     from slotq.installation import install
+    from slotq.printing import print_queue_state
     from slotq.session import QueueTrainingJobSession
 
 __version__ = "0.1.0"
-__all__ = ["QueueClient", "QueueTrainingJobSession", "__version__", "install"]
+__all__ = [
+    "QueueClient",
+    "QueueTrainingJobSession",
+    "__version__",
+    "install",
+    "print_queue_state",
+]
 
 _HOME = {
     "QueueClient": "slotq.client",
     "QueueTrainingJobSession": "slotq.session",
     "install": "slotq.installation",
+    "print_queue_state": "slotq.printing",
 }
 
 

@@ -22,9 +22,17 @@ class LogTail:
     once, and that is all.
     """
 
-    def __init__(self, client: Any, *, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        client: Any,
+        *,
+        say: Callable[[str], None],
+        line: Callable[[str, str], None] | None = None,
+    ) -> None:
+        """`line` takes the training job and what it has written; where None, `say` takes it."""
         self._client = client
         self._say = say
+        self._line = line or (lambda _, text: say(text))
         self._tokens: dict[str, str] = {}
         self._read_after_end: Counter[int] = Counter()
         self._broken = False
@@ -43,7 +51,7 @@ class LogTail:
             return
         try:
             for line in self.new_lines(training_job):
-                self._say(line)
+                self._line(training_job, line)
         except (ClientError, BotoCoreError) as error:
             if not _not_there_yet(error):
                 self._broken = True

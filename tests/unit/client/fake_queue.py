@@ -18,11 +18,13 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 from botocore.awsrequest import HeadersDict
 from botocore.exceptions import EndpointConnectionError
 
+import slotq
 from slotq.client import QueueClient
 from slotq.config import Config
 from slotq.transport import Transport
 from slotq_core.errors import NameTaken, NoSuchJob, Refused, TooLate
 from slotq_core.wire import (
+    AboutView,
     AmendmentBody,
     AttemptView,
     DoctorView,
@@ -39,6 +41,7 @@ from slotq_core.wire import (
     retagged,
 )
 
+CALLER = "arn:aws:iam::123456789012:user/ada"
 ENDPOINT = "https://queue.test/prod"
 MOMENT = "2026-11-20T10:30:00.000Z"
 STATUS = {"name_taken": 409, "too_late": 409, "no_such_job": 404}
@@ -54,7 +57,7 @@ def job_view(name: str = "job1", state: str = "pending", **fields: Any) -> JobVi
         "preemptible": True,
         "min_runtime": 0,
         "retries": 0,
-        "submitter": "arn:aws:iam::123456789012:user/ada",
+        "submitter": CALLER,
         "attempts_begun": 0,
         "evictions": 0,
     }
@@ -101,6 +104,7 @@ class FakeQueue:
         self.scripts: dict[str, list[JobView]] = {}
         self.pools: list[PoolView] = []
         self.drift: list[FindingView] = []
+        self.release = slotq.__version__
 
     def script(self, *views: JobView) -> None:
         self.jobs[views[0].name] = views[0]
@@ -111,6 +115,8 @@ class FakeQueue:
             return 202, self._submit(body)
         if (method, path) == ("GET", "/jobs"):
             return 200, self._list(query)
+        if (method, path) == ("GET", "/version"):
+            return 200, AboutView(slotq=self.release, caller=CALLER)
         if (method, path) == ("GET", "/pools"):
             return 200, PoolsView(pools=self.pools)
         if path == "/doctor":
@@ -138,7 +144,17 @@ class FakeQueue:
 
     def _list(self, query: dict[str, list[str]]) -> QueueView:
         states = query.get("state")
-        jobs = [job for job in self.jobs.values() if states is None or job.state in states]
+        wanted = {key: query[key][0] for key in ("project", "submitter", "pool") if key in query}
+        jobs = [
+            job
+            for job in self.jobs.values()
+            if (states is None or job.state in states)
+            and wanted.get("project", job.project) == job.project
+            and wanted.get("submitter", "") in job.submitter
+            and wanted.get("pool", job.pools[0]) in job.pools
+            and query.get("since", [""])[0] <= job.entry_time
+            and query.get("until", ["9"])[0] >= job.entry_time
+        ]
         return QueueView(jobs=jobs[: int(query.get("limit", ["1000"])[0])])
 
     def _look(self, name: str) -> JobView:
@@ -161,6 +177,11 @@ class FakeQueue:
             job = job.model_copy(
                 update={"priority": int(wanted.tags.get("priority", job.priority))}
             )
+        if wanted.give_up is not None and job.state == "running":
+            assert wanted.give_up == job.attempts_begun
+            job = job.model_copy(update={"state": "stopping", "message": "given up by ada"})
+        if wanted.held and job.pool is not None:
+            raise TooLate(f"job {name} is {job.state}; only a job that waits can be held")
         if wanted.held is not None:
             job = job.model_copy(update={"state": "held" if wanted.held else "pending"})
         self.jobs[name] = job
@@ -187,6 +208,10 @@ class FakeHttp:
     def __init__(self, queue: FakeQueue | None = None) -> None:
         self.queue = queue or FakeQueue()
         self.troubles: list[FakeAnswer | Exception] = []
+        self.headers: dict[str, str] = {}
+        """Of every answer of the queue."""
+        self.forbidden: set[str] = set()
+        """Methods that IAM does not allow."""
         self.sent: list[Any] = []
 
     def send(self, request: Any) -> FakeAnswer:
@@ -196,6 +221,8 @@ class FakeHttp:
             if isinstance(trouble, Exception):
                 raise trouble
             return trouble
+        if request.method in self.forbidden:
+            return FakeAnswer(403, '{"Message": "User: ada is not authorized to perform: it"}')
         url = urlsplit(request.url)
         path = url.path.removeprefix("/prod")
         try:
@@ -205,7 +232,7 @@ class FakeHttp:
         except Refused as error:
             status = STATUS.get(error.code, 400)
             view = ErrorView(code=error.code, message=error.message, field=error.field)
-        return FakeAnswer(status, view.model_dump_json())
+        return FakeAnswer(status, view.model_dump_json(), self.headers)
 
     def last_body(self) -> Any:
         return json.loads(self.sent[-1].body)
@@ -226,6 +253,22 @@ class Clock:
         self.now += seconds
         self.slept.append(seconds)
         self.after_sleep()
+
+
+class FakeNetwork:
+    """Names and connections, as far as a test says."""
+
+    def __init__(self, *, addresses: tuple[str, ...] = ("10.0.0.7",), closed: bool = False) -> None:
+        self.addresses, self.closed = addresses, closed
+
+    def resolve(self, host: str) -> list[str]:
+        if not self.addresses:
+            raise OSError("Name or service not known")
+        return list(self.addresses)
+
+    def connect(self, host: str, port: int) -> None:
+        if self.closed:
+            raise TimeoutError("timed out")
 
 
 class FakeAws:
