@@ -7,13 +7,11 @@ looked at, and what is said of it is the cause. Nothing is changed by looking.
 from __future__ import annotations
 
 import ipaddress
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from types import MappingProxyType
-from typing import Protocol
 from urllib.parse import urlsplit
 
 from botocore.utils import get_environ_proxies
@@ -23,10 +21,10 @@ import slotq
 from slotq import refusals
 from slotq.client import QueueClient
 from slotq.errors import CannotReach, NotAllowed, SlotQError, UnexpectedAnswer
+from slotq.network import Network, Sockets
 from slotq.transport import Answer
 from slotq_core.wire import VERSION, AboutView
 
-CONNECT_SECONDS = 5.0
 MOST_SKEW = timedelta(minutes=5)
 """A signature that is older, or younger, is refused."""
 
@@ -52,27 +50,6 @@ class Check:
     def ok(self) -> bool | None:
         """None: it could not be looked at."""
         return self.error is None if self.looked else None
-
-
-class Network(Protocol):
-    """What there is below HTTP."""
-
-    def resolve(self, host: str) -> list[str]:
-        """Its addresses. Raises OSError."""
-
-    def connect(self, host: str, port: int) -> None:
-        """Opens a connection and closes it. Raises OSError."""
-
-
-class Sockets:
-    """This machine's own network."""
-
-    def resolve(self, host: str) -> list[str]:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(str(address[4][0]) for address in found))
-
-    def connect(self, host: str, port: int) -> None:
-        socket.create_connection((host, port), timeout=CONNECT_SECONDS).close()
 
 
 @dataclass(kw_only=True)

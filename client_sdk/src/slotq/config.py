@@ -127,24 +127,11 @@ def load(
     """
     env = os.environ if environ is None else environ
     path = config_path(env)
-    given = {name: value for name, value in (arguments or {}).items() if value is not None}
-    variables = {s: env[_variable(s)] for s in SETTINGS if env.get(_variable(s))}
     if document is None:
         document = read(path, required=bool(env.get("SLOTQ_CONFIG")))
-    shared, tables = _parts(path, document)
-    profile = given.get("profile") or variables.get("profile") or shared.get("profile")
-    own = _profile(path, str(profile), tables) if profile else ("", {})
-    places: list[tuple[str, Mapping[str, object]]] = [
-        (str(path), shared),
-        own,
-        ("environment", variables),
-        ("argument", given),
-    ]
-    if "profile" in given:
-        places[1], places[2] = places[2], places[1]
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    for origin, found in places:
+    for origin, found in _places(arguments or {}, env, path, document):
         if "queue" in found and "endpoint" not in found:
             values.pop("endpoint", None)
             values.pop("api_id", None)
@@ -155,6 +142,24 @@ def load(
     config = Config(**values, file=path, sources={name: sources[name] for name in values})
     _vpc_form(config)
     return config
+
+
+def _places(
+    arguments: Mapping[str, object],
+    env: Mapping[str, str],
+    path: Path,
+    document: Mapping[str, Any],
+) -> list[tuple[str, Mapping[str, object]]]:
+    """Where settings stand and what stands there, the least first."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    variables = {s: env[_variable(s)] for s in SETTINGS if env.get(_variable(s))}
+    shared, tables = _parts(path, document)
+    profile = given.get("profile") or variables.get("profile") or shared.get("profile")
+    own = _profile(path, str(profile), tables) if profile else ("", {})
+    last = ("argument", given)
+    if "profile" in given:
+        return [(str(path), shared), ("environment", variables), own, last]
+    return [(str(path), shared), own, ("environment", variables), last]
 
 
 def config_path(env: Mapping[str, str]) -> Path:

@@ -15,11 +15,11 @@ import click
 from pydantic import BaseModel
 from rich.console import Console, RenderableType
 
-from slotq.checkup import Network
 from slotq.cli.exits import Exit, exit_of
 from slotq.client import QueueClient
 from slotq.config import Config, load
 from slotq.errors import NoSuchJob, Refused, SlotQError, TooLate
+from slotq.network import Network
 from slotq_core.wire import ErrorView
 
 WIDE = 10_000

@@ -28,6 +28,8 @@ from slotq.submission import settings_tags, with_tags
 from slotq_core.wire import JobView, PoolView
 
 _COMMAND = "slotq.command"
+_SETTINGS = ("priority", "pools", "preemptible", "min_runtime", "retries")
+"""Options that become tags."""
 _OF_COMMANDS = (
     "instance_type", "image", "role", "output", "instance_count", "volume", "max_runtime",
     "inputs", "environment", "source",
@@ -107,13 +109,7 @@ def submit(
     wait: bool,
     dry_run: bool,
     again: bool,
-    name: str | None,
-    priority: int | None,
-    pools: str | None,
-    preemptible: bool | None,
-    min_runtime: int | None,
-    retries: int | None,
-    **of_command: Any,
+    **given: Any,
 ) -> None:
     """Put a job into the queue.
 
@@ -123,23 +119,18 @@ def submit(
     """
     app = ctx.ensure_object(App)
     command = ctx.meta.get(_COMMAND)
-    _check_usage(file, command, of_command)
+    _check_usage(file, command, given)
     client = app.client()
-    asked = settings_tags(
-        priority=priority,
-        pools=pools or (None if file else client.config.pool),
-        preemptible=preemptible,
-        min_runtime=min_runtime,
-        retries=retries,
-    )
+    settings = {name: given.pop(name) for name in _SETTINGS}
+    if file is None and settings["pools"] is None:
+        settings["pools"] = client.config.pool
     if file is not None:
-        request = _read(file)
-        request = request if name is None else {**request, "TrainingJobName": name}
+        request = _from_file(file, given["name"])
     else:
-        of_command |= {"name": name, "command": command, "pools": asked.get("slotq:pools")}
-        request = _from_command(app, client, dry_run=dry_run, **of_command)
-    usual = settings_tags(priority=client.config.priority)
-    request = with_tags(with_tags(request, asked, override=True), usual)
+        given |= {"command": command, "pools": settings["pools"]}
+        request = _from_command(app, client, dry_run=dry_run, **given)
+    request = with_tags(request, settings_tags(**settings), override=True)
+    request = with_tags(request, settings_tags(priority=client.config.priority))
     if dry_run:
         click.echo(json.dumps(request, indent=2))
         return
@@ -231,6 +222,11 @@ def _pools(client: QueueClient, names: str | None) -> list[PoolView]:
         return there
     first = names.split(",", maxsplit=1)[0].strip()
     return [pool for pool in there if pool.name == first]
+
+
+def _from_file(file: TextIO, name: str | None) -> dict[str, Any]:
+    request = _read(file)
+    return request if name is None else {**request, "TrainingJobName": name}
 
 
 def _read(file: TextIO) -> dict[str, Any]:
