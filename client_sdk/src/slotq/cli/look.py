@@ -1,13 +1,13 @@
-"""`slotq ls`, `show`, `why` and `pools`: looking, without changing anything."""
+"""`slotq ls`, `show` and `why`: looking, without changing anything."""
 
 from __future__ import annotations
 
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.tables import explanation, job_page, pools_table, queue_table
+from slotq.cli.tables import explanation, job_page, queue_table
 from slotq_core.model import JobState
-from slotq_core.wire import PoolsView, queue_view
+from slotq_core.wire import queue_view
 
 
 @click.command
@@ -45,12 +45,3 @@ def why(app: App, name: str) -> None:
     """Why a job waits, or where it stands, in one sentence."""
     job = app.client().job(name)
     app.answer(job, explanation(job))
-
-
-@click.command
-@json_option
-@click.pass_obj
-def pools(app: App) -> None:
-    """The pools: what they have, what is used, and what SageMaker's refusals have taught."""
-    view = app.client().pools()
-    app.answer(PoolsView(pools=view), pools_table(view))

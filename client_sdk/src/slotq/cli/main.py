@@ -19,7 +19,7 @@ COMMANDS = {
     "why": "slotq.cli.look:why",
     "cancel": "slotq.cli.cancel:cancel",
     "watch": "slotq.cli.watch:watch",
-    "pools": "slotq.cli.look:pools",
+    "pools": "slotq.cli.pools:pools",
     "doctor": "slotq.cli.doctor:doctor",
     "simulate": "slotq.cli.simulate:simulate_command",
     "local": "slotq.cli.local:local",
