@@ -19,6 +19,7 @@ COMMANDS = {
     "why": "slotq.cli.look:why",
     "cancel": "slotq.cli.cancel:cancel",
     "watch": "slotq.cli.watch:watch",
+    "top": "slotq.cli.top.command:top",
     "pools": "slotq.cli.pools:pools",
     "doctor": "slotq.cli.doctor:doctor",
     "simulate": "slotq.cli.simulate:simulate_command",
