@@ -20,6 +20,7 @@ COMMANDS = {
     "cancel": "slotq.cli.cancel:cancel",
     "watch": "slotq.cli.watch:watch",
     "top": "slotq.cli.top.command:top",
+    "shell": "slotq.cli.shell:shell",
     "pools": "slotq.cli.pools:pools",
     "doctor": "slotq.cli.doctor:doctor",
     "simulate": "slotq.cli.simulate:simulate_command",
