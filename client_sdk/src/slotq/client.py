@@ -29,11 +29,15 @@ from slotq_core.wire import (
     QueueView,
     RequestView,
 )
+from slotq_core.wire_configuration import ChangesView, ChangeView
 
-View = TypeVar("View", JobView, QueueView, PoolsView, DoctorView, RequestView, AboutView)
+View = TypeVar(
+    "View", JobView, QueueView, PoolsView, ChangesView, DoctorView, RequestView, AboutView
+)
 # Named here, for `list` within the class is one of its methods.
 JobViews = list[JobView]
 PoolViews = list[PoolView]
+ChangeViews = list[ChangeView]
 FindingViews = list[FindingView]
 QueuedJobs = list[QueuedJob]
 
@@ -199,11 +203,39 @@ class QueueClient:
 
     def pools(self) -> PoolViews:
         """The pools in their order, with what is used of them and what was learned of them."""
-        return self._read(PoolsView, self.transport.call("GET", "/pools")).pools
+        return self.configuration().pools
 
     def about(self) -> AboutView:
         """The queue's release, and whom it takes the caller for."""
         return self._read(AboutView, self.transport.call("GET", "/version"))
+
+    def configuration(self) -> PoolsView:
+        """The pools, with the revision of the configuration that they are of."""
+        return self._read(PoolsView, self.transport.call("GET", "/pools"))
+
+    def set_pool(
+        self, name: str, settings: Mapping[str, Any], *, revision: int | None = None
+    ) -> PoolsView:
+        """Change a pool's settings, or make a pool of `slots` and `instance_type`; what is not
+        named stays. Durations are seconds, None is none (`PoolSettingsView` has all there is).
+
+        `revision`: what this was decided on. Raises InvalidRequest, NoSuchPool, Outdated (there is
+        another revision by now). The same settings again are no error.
+        """
+        stated = {} if revision is None else {"revision": revision}
+        body = json.dumps({**settings, **stated}).encode()
+        return self._read(PoolsView, self.transport.call("PATCH", _pool_path(name), body=body))
+
+    def remove_pool(self, name: str, *, revision: int | None = None) -> PoolsView:
+        """Raises NoSuchPool, Outdated, PoolInUse (jobs run there, or wait for it alone) and
+        InvalidRequest for the last pool."""
+        query = None if revision is None else {"revision": revision}
+        return self._read(PoolsView, self.transport.call("DELETE", _pool_path(name), query=query))
+
+    def changes(self, *, limit: int | None = None) -> ChangeViews:
+        """The changes of the configuration, the latest first: who, when, before, after."""
+        query = None if limit is None else {"limit": limit}
+        return self._read(ChangesView, self.transport.call("GET", "/changes", query=query)).changes
 
     def doctor(self, *, fix: bool = False) -> FindingViews:
         """Everything that the queue keeps and that disagrees with itself or with SageMaker; mended
@@ -241,6 +273,10 @@ class QueueClient:
             "queue's: check that the endpoint is the queue's API and ends with its stage (…/prod), "
             f"and that the queue speaks this client's version ({VERSION})"
         )
+
+
+def _pool_path(name: str) -> str:
+    return "/pools/" + quote(name, safe="")
 
 
 def _path(name: str) -> str:

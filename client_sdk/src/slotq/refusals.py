@@ -12,7 +12,10 @@ from slotq.errors import (
     NameTaken,
     NeverFits,
     NoSuchJob,
+    NoSuchPool,
     NotAllowed,
+    Outdated,
+    PoolInUse,
     Refused,
     RoleNotAllowed,
     SlotQError,
@@ -31,6 +34,9 @@ BY_CODE: dict[str, type[Refused]] = {
         RoleNotAllowed,
         NameTaken,
         TooLate,
+        PoolInUse,
+        Outdated,
+        NoSuchPool,
         NoSuchJob,
     )
 }

@@ -9,6 +9,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +23,18 @@ import slotq
 from slotq.client import QueueClient
 from slotq.config import Config
 from slotq.transport import Transport
-from slotq_core.errors import NameTaken, NoSuchJob, Refused, TooLate
+from slotq_core import wire
+from slotq_core.definitions import defined
+from slotq_core.errors import (
+    NameTaken,
+    NoSuchJob,
+    NoSuchPool,
+    Outdated,
+    PoolInUse,
+    Refused,
+    TooLate,
+)
+from slotq_core.model import Demand, PoolHealth
 from slotq_core.wire import (
     AboutView,
     AmendmentBody,
@@ -40,11 +52,19 @@ from slotq_core.wire import (
     parse_submission,
     retagged,
 )
+from slotq_core.wire_configuration import ChangesView, ChangeView, PoolChangeView, parse_pool
 
 CALLER = "arn:aws:iam::123456789012:user/ada"
 ENDPOINT = "https://queue.test/prod"
 MOMENT = "2026-11-20T10:30:00.000Z"
-STATUS = {"name_taken": 409, "too_late": 409, "no_such_job": 404}
+STATUS = {
+    "name_taken": 409,
+    "too_late": 409,
+    "pool_in_use": 409,
+    "outdated": 409,
+    "no_such_job": 404,
+    "no_such_pool": 404,
+}
 
 
 def job_view(name: str = "job1", state: str = "pending", **fields: Any) -> JobView:
@@ -67,6 +87,24 @@ def job_view(name: str = "job1", state: str = "pending", **fields: Any) -> JobVi
 def waiting(place: int, text: str = "the pool is full", **fields: Any) -> JobView:
     reason = ReasonView(code="no_free_slots", text=text, numbers={})
     return job_view(place=place, reason=reason, **fields)
+
+
+def pool_view(
+    name: str = "p5",
+    *,
+    used: int = 0,
+    foreign: int = 0,
+    health: dict[str, Any] | None = None,
+    like: PoolView | None = None,
+    **settings: Any,
+) -> PoolView:
+    """A pool with these settings, the rest as in `like`."""
+    given = {"slots": 4, "instance_type": "ml.p5.48xlarge"}
+    wanted = {**(like.settings.model_dump() if like else given), **settings}
+    pool = replace(defined(name, wanted), foreign=Demand(slots=foreign))
+    pool = replace(pool, health=PoolHealth(**(health or {})))
+    in_use = Demand(slots=used if like is None else like.used["slots"])
+    return wire.pool_view(pool, size=pool.size(0), used=in_use)
 
 
 def attempt(number: int = 1, **fields: Any) -> AttemptView:
@@ -103,6 +141,7 @@ class FakeQueue:
         self.requests: dict[str, dict[str, Any]] = {}
         self.scripts: dict[str, list[JobView]] = {}
         self.pools: list[PoolView] = []
+        self.changes: list[ChangeView] = []
         self.drift: list[FindingView] = []
         self.release = slotq.__version__
 
@@ -113,22 +152,62 @@ class FakeQueue:
     def handle(self, method: str, path: str, query: dict[str, list[str]], body: bytes) -> Any:
         if (method, path) == ("POST", "/add-job"):
             return 202, self._submit(body)
-        if (method, path) == ("GET", "/jobs"):
-            return 200, self._list(query)
-        if (method, path) == ("GET", "/version"):
-            return 200, AboutView(slotq=self.release, caller=CALLER)
-        if (method, path) == ("GET", "/pools"):
-            return 200, PoolsView(pools=self.pools)
-        if path == "/doctor":
-            return 200, DoctorView(findings=self._examined(mend=method == "POST"))
-        name, _, part = path.removeprefix("/jobs/").partition("/")
+        if path.startswith("/jobs/"):
+            return 200, self._of_job(method, *path.split("/")[2:], body=body)
+        if path.startswith("/pools"):
+            return 200, self._pools(method, path.removeprefix("/pools/"), query, body)
+        return 200, {
+            "/jobs": lambda: self._list(query),
+            "/changes": lambda: self._changes(query),
+            "/version": lambda: AboutView(slotq=self.release, caller=CALLER),
+            "/doctor": lambda: DoctorView(findings=self._examined(mend=method == "POST")),
+        }[path]()
+
+    def _of_job(
+        self, method: str, name: str, part: str = "", *, body: bytes
+    ) -> JobView | RequestView:
         if name not in self.jobs:
             raise NoSuchJob(f"there is no job '{name}'", field="name")
         if part == "request":
-            return 200, RequestView(name=name, request=self.requests.get(name, {}))
+            return RequestView(name=name, request=self.requests.get(name, {}))
         if method == "PATCH":
-            return 200, self._amend(name, parse_amendment(body))
-        return 200, self._cancel(name) if method == "DELETE" else self._look(name)
+            return self._amend(name, parse_amendment(body))
+        return self._cancel(name) if method == "DELETE" else self._look(name)
+
+    def _changes(self, query: dict[str, list[str]]) -> ChangesView:
+        return ChangesView(changes=self.changes[::-1][: int(query.get("limit", ["100"])[0])])
+
+    def _pools(self, method: str, name: str, query: dict[str, list[str]], body: bytes) -> PoolsView:
+        if method != "GET":
+            seen = query["revision"][0] if "revision" in query else None
+            settings, stated = parse_pool(body) if method == "PATCH" else (None, seen)
+            if stated is not None and int(stated) != len(self.changes):
+                raise Outdated(f"revision {len(self.changes)} by now", field="revision")
+            self._change(name, settings)
+        return PoolsView(pools=self.pools, revision=len(self.changes))
+
+    def _change(self, name: str, settings: dict[str, Any] | None) -> None:
+        """Give the pool these settings; None: remove it."""
+        there = {pool.name: pool for pool in self.pools}
+        old = there.get(name)
+        if old is None and "instance_type" not in (settings or {}):
+            raise NoSuchPool(f"there is no pool '{name}'", field="name")
+        if settings is None and there[name].used["slots"]:
+            raise PoolInUse(f"pool {name} cannot be removed", field="name")
+        new = None if settings is None else pool_view(name, like=old, **settings)
+        self.pools = [*[each for each in self.pools if each.name != name], *([new] if new else [])]
+        change = PoolChangeView(
+            name=name, before=old.settings if old else None, after=new.settings if new else None
+        )
+        self.changes.append(
+            ChangeView(
+                revision=len(self.changes) + 1,
+                who="arn:aws:sts::123456789012:assumed-role/Operator/grace",
+                at=MOMENT,
+                pools=[change],
+                order=[pool.name for pool in self.pools],
+            )
+        )
 
     def _submit(self, body: bytes) -> JobView:
         submission, request = parse_submission(body)

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from slotq.cli.exits import MEANINGS, Exit
 from slotq.cli.main import cli
-from slotq_core.wire import FindingView, JobView, PoolHealthView, PoolView, QueueView
+from slotq_core.wire import FindingView, JobView, QueueView
 from tests.unit.client.fake_queue import FakeAnswer, ended, no_connection, running, waiting
 
 REQUEST = {
@@ -209,39 +209,6 @@ def test_an_unknown_command_is_a_usage_error(slotq):
 def test_version(slotq):
     assert slotq("version").output.startswith("slotq 0.")
     assert set(json.loads(slotq("version", "--json").output)) == {"slotq", "wire"}
-
-
-def pool_view(name="p5", *, used=1, **health):
-    return PoolView(
-        name=name,
-        instance_type="ml.p5.48xlarge",
-        capacity={"slots": 4},
-        size={"slots": health.get("learned", 4) - (0 if health else 2)},
-        used={"slots": used},
-        foreign={"slots": 2},
-        health=PoolHealthView(**health),
-    )
-
-
-def test_pools_are_shown_with_what_was_learned_of_them(slotq, queue):
-    learned = {
-        "errors": 2,
-        "not_before": "2026-11-20T10:31:00.000Z",
-        "learned": 1,
-        "learned_until": "2026-11-20T11:00:00.000Z",
-        "message": "ResourceLimitExceeded",
-    }
-    queue.pools = [pool_view(**learned), pool_view("p4", used=0)]
-    head, first, second = slotq("pools").output.splitlines()
-    assert head.split()[:5] == ["POOL", "INSTANCE", "TYPE", "SLOTS", "USABLE"]
-    assert first.split()[:6] == ["p5", "ml.p5.48xlarge", "4", "1", "1", "2"]
-    assert first.rstrip().endswith(
-        "the account allows 1 until 11-20 11:00:00; 2 capacity errors, tried again at "
-        "11-20 10:31:00: ResourceLimitExceeded"
-    )
-    assert second.split()[-1] == "ok"
-    said = json.loads(slotq("pools", "--json").output)
-    assert said["pools"][0]["health"] == learned
 
 
 def drift(kind, subject):

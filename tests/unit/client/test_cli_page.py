@@ -13,8 +13,15 @@ from slotq.cli.exits import Exit
 from slotq.cli.main import COMMANDS
 from slotq.config import Config
 from tests.unit.client.fake_aws import FakeLogs, FakeServices
-from tests.unit.client.fake_queue import ENDPOINT, FakeQueue, client_of, ended, running, waiting
-from tests.unit.client.test_cli import pool_view
+from tests.unit.client.fake_queue import (
+    ENDPOINT,
+    FakeQueue,
+    client_of,
+    ended,
+    pool_view,
+    running,
+    waiting,
+)
 
 PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
 LINES = [
@@ -26,6 +33,8 @@ ELSEWHERE = {
     "simulate": "tests/unit/simulate",
     "local": "tests/functional/local",
     "demo": "tests/unit/client/test_demo.py",
+    "top": "tests/unit/client/test_top.py",
+    "shell": "tests/unit/client/test_shell.py, tests/functional/local/test_shell.py",
 }
 """Commands whose lines need more than a queue, and where they run."""
 ENDLESS = {"slotq watch", "slotq ls --watch --every 2"}
@@ -50,7 +59,7 @@ def queue():
     jobs = running(), waiting(1, name="job2"), ended("failed", name="job9")
     queue = QuickQueue(*jobs)
     queue.requests["job9"] = REQUEST | {"TrainingJobName": "job9"}
-    queue.pools = [pool_view()]
+    queue.pools = [pool_view("p5"), pool_view("main")]
     return queue
 
 

@@ -15,7 +15,7 @@ from click.shell_completion import ShellComplete
 from slotq.cli import names
 from slotq.cli.completion import SHELLS
 from slotq.cli.main import cli
-from tests.unit.client.fake_queue import job_view, no_connection, served
+from tests.unit.client.fake_queue import job_view, no_connection, pool_view, served
 
 
 @pytest.fixture
@@ -68,7 +68,6 @@ def test_names_of_the_jobs_that_the_verb_is_for(completed, queue, verb, found):
 
 
 def test_the_second_name_too_and_pools(completed, queue):
-    from tests.unit.client.test_cli import pool_view
 
     queue.pools = [pool_view("p5"), pool_view("p4")]
     assert completed("cancel", "job1", "job3") == ["job3"]

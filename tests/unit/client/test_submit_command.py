@@ -19,8 +19,7 @@ from slotq.command_job import driver, job_name
 from slotq.config import Config
 from slotq_core.names import TRAINING_JOB_NAME
 from tests.unit.client.fake_aws import FakeS3, FakeServices, refused
-from tests.unit.client.fake_queue import ENDPOINT, client_of, ended
-from tests.unit.client.test_cli import pool_view
+from tests.unit.client.fake_queue import ENDPOINT, client_of, ended, pool_view
 
 ROLE = "arn:aws:iam::123456789012:role/trainer"
 SETTINGS = {"image": "train:1", "role": ROLE, "output": "s3://bucket/runs", "priority": 4}

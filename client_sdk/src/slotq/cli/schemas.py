@@ -15,7 +15,8 @@ from pydantic.json_schema import models_json_schema
 
 from slotq.cli.views import CheckupView, LogLine, SettingsView, VersionView
 from slotq.simulate.metrics import Metrics
-from slotq_core.wire import ErrorView, JobView, PoolsView, QueueView, SubmissionBody
+from slotq_core.wire import ErrorView, JobView, PoolsView, PoolView, QueueView, SubmissionBody
+from slotq_core.wire_configuration import ChangesView
 
 
 class StateView(BaseModel):
@@ -82,6 +83,15 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "requeue": (JobView, QueueView),
     "history": (JobView, QueueView),
     "pools": (PoolsView,),
+    "pools list": (PoolsView,),
+    "pools show": (PoolView,),
+    "pools set": (PoolsView,),
+    "pools resize": (PoolsView,),
+    "pools drain": (PoolsView,),
+    "pools pause": (PoolsView,),
+    "pools resume": (PoolsView,),
+    "pools remove": (PoolsView,),
+    "pools history": (ChangesView,),
     "configure": (SettingsView,),
     "doctor": (CheckupView,),
     "simulate": (SimulationView,),

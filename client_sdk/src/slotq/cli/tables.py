@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slotq.follow import standing
-from slotq_core.wire import AttemptView, FindingView, JobView, PoolView
+from slotq_core.wire import AttemptView, FindingView, JobView
 
 COLORS = {
     "running": "green",
@@ -71,37 +71,6 @@ def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
     return table
 
 
-def pools_table(pools: Iterable[PoolView]) -> RenderableType:
-    """The pools in slots, a line for each, and how SageMaker has treated it lately."""
-    table = columns("POOL", "INSTANCE TYPE", ">SLOTS", ">USABLE", ">USED", ">FOREIGN", "HEALTH")
-    for pool in pools:
-        table.add_row(
-            pool.name,
-            pool.instance_type,
-            str(pool.capacity["slots"]),
-            str(pool.size["slots"]),
-            str(pool.used["slots"]),
-            str(pool.foreign["slots"]),
-            health(pool),
-        )
-    return table
-
-
-def health(pool: PoolView) -> str:
-    """`ok`, or what keeps the pool from being used in full, and until when."""
-    said, health = [], pool.health
-    if pool.size["slots"] + pool.foreign["slots"] < pool.capacity["slots"]:
-        until = f" until {moment(health.learned_until)}" if health.learned_until else ""
-        said.append(f"the account allows {health.learned}{until}")
-    if health.errors:
-        times = "1 capacity error" if health.errors == 1 else f"{health.errors} capacity errors"
-        until = f", tried again at {moment(health.not_before)}" if health.not_before else ""
-        said.append(times + until)
-    if not said:
-        return "ok"
-    return "; ".join(said) + (f": {health.message}" if health.message else "")
-
-
 def findings_table(findings: Iterable[FindingView]) -> RenderableType:
     """What the doctor has found, a line for each."""
     table = columns("FOUND", "SUBJECT", "MENDED", "WHAT")
@@ -139,7 +108,7 @@ def columns(*titles: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in titles:
         right = column.startswith(">")
-        wraps = column in {"WHY", "MESSAGE", "HEALTH", "WHAT"}
+        wraps = column in {"WHY", "MESSAGE", "HEALTH", "WHAT", "CHANGED"}
         table.add_column(
             column.removeprefix(">"), justify="right" if right else "left", no_wrap=not wraps
         )

@@ -22,6 +22,9 @@ from slotq_core.errors import (
     NameTaken,
     NeverFits,
     NoSuchJob,
+    NoSuchPool,
+    Outdated,
+    PoolInUse,
     Refused,
     RoleNotAllowed,
     TooLate,
@@ -32,6 +35,7 @@ from slotq_core.manager import QueueManager
 from slotq_core.model import JobState
 from slotq_core.moments import from_iso
 from slotq_core.ports import Finding, Request
+from slotq_core.wire_configuration import ChangesView, change_view, parse_pool
 
 STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
     InvalidRequest: HTTPStatus.BAD_REQUEST,
@@ -39,6 +43,9 @@ STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
     ClassNotAllowed: HTTPStatus.BAD_REQUEST,
     RoleNotAllowed: HTTPStatus.BAD_REQUEST,
     NoSuchJob: HTTPStatus.NOT_FOUND,
+    NoSuchPool: HTTPStatus.NOT_FOUND,
+    PoolInUse: HTTPStatus.CONFLICT,
+    Outdated: HTTPStatus.CONFLICT,
     NameTaken: HTTPStatus.CONFLICT,
     TooLate: HTTPStatus.CONFLICT,
 }
@@ -48,6 +55,8 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "/jobs/<name>": ("DELETE", "GET", "PATCH"),
     "/jobs/<name>/request": ("GET",),
     "/pools": ("GET",),
+    "/pools/<name>": ("DELETE", "PATCH"),
+    "/changes": ("GET",),
     "/version": ("GET",),
     "/doctor": ("GET", "POST"),
 }
@@ -55,6 +64,8 @@ METHODS: Mapping[str, tuple[str, ...]] = {
 ALL_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 MOST_JOBS = MOST_LISTED
 """The largest and the default `limit` of GET /jobs."""
+MOST_CHANGES = 100
+"""The largest and the default `limit` of GET /changes."""
 FILTERS = ("project", "submitter", "pool", "since", "until")
 """What else keeps jobs out of GET /jobs (`Wanted`); the last two are ISO 8601 moments."""
 
@@ -88,6 +99,9 @@ class Routes:
         http.patch("/jobs/<name>")(self._amend_job)
         http.get("/jobs/<name>/request")(self._get_request)
         http.get("/pools")(self._list_pools)
+        http.patch("/pools/<name>")(self._set_pool)
+        http.delete("/pools/<name>")(self._remove_pool)
+        http.get("/changes")(self._list_changes)
         http.get("/version")(self._about)
         http.get("/doctor")(self._examine)
         http.post("/doctor")(self._mend)
@@ -131,10 +145,36 @@ class Routes:
         return _json(HTTPStatus.OK, wire.RequestView(name=name, request=request))
 
     def _list_pools(self) -> Response[str]:
-        pools = [
-            wire.pool_view(it.pool, size=it.size, used=it.used) for it in self._manager().pools()
+        manager = self._manager()
+        revision = manager.configuration.revision()  # First: it is never newer than the pools.
+        pools = [wire.pool_view(it.pool, size=it.size, used=it.used) for it in manager.pools()]
+        return _json(HTTPStatus.OK, wire.PoolsView(pools=pools, revision=revision))
+
+    def _set_pool(self, name: str) -> Response[str]:
+        caller, (settings, seen) = self._caller(), parse_pool(self._body())
+        self._manager().configuration.set_pool(name, settings, by=caller, seen=seen)
+        return self._list_pools()
+
+    def _remove_pool(self, name: str) -> Response[str]:
+        caller, seen = self._caller(), _number("revision", self._query("revision"), low=0)
+        self._manager().configuration.remove_pool(name, by=caller, seen=seen)
+        return self._list_pools()
+
+    def _list_changes(self) -> Response[str]:
+        limit = _number("limit", self._query("limit"), low=1, high=MOST_CHANGES) or MOST_CHANGES
+        changes = [
+            change_view(it.revision, who=it.who, at=it.at, before=it.before, after=it.after)
+            for it in self._manager().configuration.changes(limit=limit)
         ]
-        return _json(HTTPStatus.OK, wire.PoolsView(pools=pools))
+        return _json(HTTPStatus.OK, ChangesView(changes=changes))
+
+    def _query(self, *known: str) -> Mapping[str, Sequence[str]]:
+        """The query's parameters. Raises InvalidRequest for one that is not known here."""
+        query = self._http.current_event.resolved_query_string_parameters
+        for key in query:
+            if key not in known:
+                raise InvalidRequest(f"'{key}' is not known here; use {known[0]}", field=key)
+        return query
 
     def _about(self) -> Response[str]:
         about = wire.AboutView(slotq=__version__, caller=self._caller())
@@ -186,15 +226,7 @@ def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | Non
             allowed = ", ".join(JobState)
             raise InvalidRequest(f"state takes any of {allowed}, not '{word[:40]}'", field="state")
     states = [JobState(word) for word in words] if words else None
-    return states, _wanted(query), _limit(query.get("limit", [str(MOST_JOBS)])[-1])
-
-
-def _limit(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= MOST_JOBS):
-        raise InvalidRequest(
-            f"limit takes an integer from 1 to {MOST_JOBS:,}, not '{text[:40]}'", field="limit"
-        )
-    return int(text)
+    return states, _wanted(query), _number("limit", query, low=1, high=MOST_JOBS) or MOST_JOBS
 
 
 def _wanted(query: Mapping[str, Sequence[str]]) -> Wanted:
@@ -211,6 +243,20 @@ def _moment(key: str, text: str) -> int:
         raise InvalidRequest(
             f"{key} takes a moment such as 2026-11-20T10:30:00Z, not '{text[:40]}'", field=key
         ) from None
+
+
+def _number(
+    key: str, query: Mapping[str, Sequence[str]], *, low: int, high: int = 10**9
+) -> int | None:
+    """A whole number of the query; None where it is not there."""
+    text = query[key][-1] if key in query else None
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and low <= int(text[:10]) <= high):
+        raise InvalidRequest(
+            f"{key} takes an integer from {low:,} to {high:,}, not '{text[:40]}'", field=key
+        )
+    return int(text)
 
 
 def _amendment(body: wire.AmendmentBody) -> Amendment:

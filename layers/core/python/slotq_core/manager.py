@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from slotq_core import explaining
 from slotq_core.amending import Amendment, alive, settled, with_hold, without_attempt
+from slotq_core.configuring import Configurator
 from slotq_core.effects import Effects
 from slotq_core.errors import (
     Conflict,
@@ -105,6 +106,8 @@ class QueueManager:
         self._effects = Effects(store, training, clock)
         self._reconciler = Reconciler(store, training, clock, self._effects)
         self._poisons = Poisons(store, dead_letters or Nowhere())
+        self.configuration = Configurator(store, clock, self._wake)
+        """What operators change."""
 
     def submit(self, submission: Submission, request: Request, *, submitter: str) -> Status:
         """Keep the job; once this has returned it is not lost. A pass follows on its own.
