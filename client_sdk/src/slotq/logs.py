@@ -35,7 +35,8 @@ class LogTail:
         self._line = line or (lambda _, text: say(text))
         self._tokens: dict[str, str] = {}
         self._read_after_end: Counter[int] = Counter()
-        self._broken = False
+        self.trouble: Exception | None = None
+        """Why nothing more is read: a right that is missing, a service that does not answer."""
 
     def show(self, job: JobView) -> None:
         """Print what is new of every attempt that has run and was not read to its end."""
@@ -47,14 +48,14 @@ class LogTail:
                 self._read_after_end[attempt.number] += 1
 
     def _print(self, training_job: str) -> None:
-        if self._broken:
+        if self.trouble is not None:
             return
         try:
             for line in self.new_lines(training_job):
                 self._line(training_job, line)
         except (ClientError, BotoCoreError) as error:
             if not _not_there_yet(error):
-                self._broken = True
+                self.trouble = error
                 self._say(f"the logs cannot be read (the job goes on): {error}")
 
     def new_lines(self, training_job: str) -> Iterator[str]:

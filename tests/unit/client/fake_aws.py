@@ -17,11 +17,14 @@ class FakeLogs:
 
     def __init__(self, lines: Mapping[str, list[str]] | None = None) -> None:
         self.lines = dict(lines or {})
+        self.trouble: Exception | None = None
 
     def get_paginator(self, _: str) -> FakeLogs:
         return self
 
     def paginate(self, *, logGroupName: str, logStreamNamePrefix: str) -> list[Any]:  # noqa: N803
+        if self.trouble is not None:
+            raise self.trouble
         if logStreamNamePrefix.rstrip("/") not in self.lines:
             raise refused("DescribeLogStreams", "ResourceNotFoundException")
         return [{"logStreams": [{"logStreamName": f"{logStreamNamePrefix}algo-1-1700"}]}]

@@ -8,7 +8,7 @@ import pytest
 
 from slotq.cli.exits import Exit
 from slotq.cli.views import LogLine
-from tests.unit.client.fake_aws import FakeLogs, FakeServices
+from tests.unit.client.fake_aws import FakeLogs, FakeServices, refused
 from tests.unit.client.fake_queue import attempt, ended, running, waiting
 
 
@@ -50,7 +50,20 @@ def test_a_document_for_each_line(run):
 
 def test_a_job_that_has_not_run_has_no_logs(run):
     result = run("job3")
-    assert (result.exit_code, result.output) == (Exit.OK, "")
+    assert (result.exit_code, result.stdout) == (Exit.OK, "")
+    assert result.stderr.startswith("job3: waits, place 1")
+
+
+def test_logs_that_may_not_be_read_are_no_empty_logs(run, logs, queue):
+    logs.trouble = refused("DescribeLogStreams")
+    result = run("job1")
+    assert result.exit_code == Exit.NOT_ALLOWED
+    assert "the logs of job1 cannot be read" in result.stderr
+    assert "logs:GetLogEvents" in result.stderr
+    queue.script(running(), running(), ended())
+    result = run("job1", "-f")
+    assert result.exit_code == Exit.OK, "the job goes on"
+    assert result.stderr.count("cannot be read (the job goes on)") == 1
 
 
 def test_followed_across_an_eviction_to_the_end(run, queue, logs, clock):

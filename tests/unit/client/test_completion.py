@@ -37,6 +37,19 @@ def test_the_script_for_each_shell(slotq, shell):
     assert shell in output
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_bash_takes_the_script(slotq):
+    script = slotq("completion", "bash").output
+    told = subprocess.run(
+        ["bash", "-c", 'eval "$1"; complete -p slotq', "bash", script],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "_slotq_completion" in told.stdout
+    assert told.stderr == ""
+
+
 def test_an_unknown_shell(slotq):
     assert slotq("completion", "tcsh").exit_code == 2
 

@@ -135,6 +135,20 @@ def test_settings_of_the_config(submit, queue):
     assert {"Key": "slotq:pools", "Value": "p5,p4"} in request["Tags"]
 
 
+def test_the_configured_priority_and_a_file(submit, queue, folder):
+    """It is of jobs that name none; the pool, like the image, is for command lines alone."""
+    resources = {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1}
+    request = {"TrainingJobName": "filed", "ResourceConfig": resources}
+    (folder / "job.json").write_text(json.dumps(request))
+    assert submit("job.json", pool="p5").exit_code == Exit.OK
+    assert made(queue)["Tags"] == [{"Key": "priority", "Value": "4"}]
+    submit("job.json", "--name", "other", "--priority", "7")
+    assert queue.requests["other"]["Tags"] == [{"Key": "priority", "Value": "7"}]
+    (folder / "job.json").write_text(json.dumps(queue.requests["other"]))
+    submit("job.json", "--name", "third")
+    assert queue.requests["third"]["Tags"] == [{"Key": "priority", "Value": "7"}]
+
+
 def test_the_instance_type_is_that_of_the_pool(submit, queue):
     queue.pools[1] = queue.pools[1].model_copy(update={"instance_type": "ml.p4d.24xlarge"})
     result = submit("--", "python", "train.py")

@@ -7,11 +7,14 @@ import click
 from slotq.cli.app import App, json_option
 from slotq.cli.each import named
 from slotq.cli.names import JobName
+from slotq.cli.tables import explanation
 from slotq.cli.views import LogLine
 from slotq.cli.watching import every_option, follow_job
-from slotq.errors import InvalidRequest
+from slotq.errors import InvalidRequest, NotAllowed
 from slotq.logs import LogTail
 from slotq_core.wire import JobView
+
+_RIGHTS = "You need logs:DescribeLogStreams and logs:GetLogEvents on /aws/sagemaker/TrainingJobs."
 
 
 @click.command
@@ -30,7 +33,7 @@ def logs(app: App, name: str, *, following: bool, attempt: int | None, every: fl
     client = app.client()
     tail = LogTail(
         app.aws(client, "logs"),
-        say=lambda line: click.echo(line, err=app.json),
+        say=lambda line: click.echo(line, err=True),
         line=lambda training_job, text: app.line(
             LogLine(job=name, training_job=training_job, message=text), text
         ),
@@ -47,6 +50,10 @@ def logs(app: App, name: str, *, following: bool, attempt: int | None, every: fl
     if following:
         follow_job(app, client, name, every=every, logs=look)
     look(job)
+    if tail.trouble is not None:
+        raise app.fail(NotAllowed(f"the logs of {name} cannot be read: {tail.trouble}"), _RIGHTS)
+    if not job.attempts:
+        click.echo(explanation(job), err=True)
 
 
 def _only(job: JobView, attempt: int | None) -> JobView:
