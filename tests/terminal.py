@@ -1,5 +1,5 @@
 """A terminal that is none: runs a command under a pty, keeps what its screen shows, presses keys,
-and makes a picture of it.
+and makes a picture of it (docs/top.png is one).
 
     python -m tests.terminal PICTURE.png KEY… -- COMMAND…
 
@@ -166,7 +166,7 @@ class Terminal:
                 x, y = column * width, row * height
                 drawing.rectangle((x, y, x + width - 1, y + height - 1), fill=back)
                 drawing.text((x, y), cell.data, font=faces[cell.bold], fill=front)
-        image.save(path, optimize=True)
+        image.quantize(128).save(path, optimize=True)
 
 
 def _color(name: str) -> str:

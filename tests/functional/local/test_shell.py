@@ -14,9 +14,8 @@ from tests.functional.local.account import Account
 from tests.functional.local.conftest import SLOTQ
 
 SOURCE = """
-import os, time
-os.makedirs("/opt/ml/checkpoints", exist_ok=True)
-open("/opt/ml/checkpoints/mine.txt", "w").write("written by the job")
+import time
+open("mine.txt", "w").write("written by the job")
 print("ready", flush=True)
 time.sleep(90)
 """
@@ -45,8 +44,9 @@ def job(emulator: Account) -> Iterator[str]:
 
 
 def test_the_shell_sees_what_the_job_sees(account: Account, job: str) -> None:
-    script = "pwd; cat checkpoints/mine.txt || cat /opt/ml/checkpoints/mine.txt; echo; "
-    script += 'echo "$TRAINING_JOB_NAME"; readlink /proc/self/ns/mnt; exit 5'
+    script = (
+        'pwd; cat mine.txt; echo; echo "$TRAINING_JOB_NAME"; readlink /proc/self/ns/mnt; exit 5'
+    )
     ran = slotq(account, "shell", job, text=script)
     assert ran.returncode == 5, ran.stderr
     lines = ran.stdout.splitlines()

@@ -208,11 +208,10 @@ def test_what_is_wrong_with_a_pool_is_beside_its_bar():
         pool_view("c", health={"errors": 1, "not_before": NOW}),
         pool_view("d", health={"learned": 2, "learned_until": NOW}),
     )
-    shown = drawn(Scene(pools=pools))
-    for row, said in zip(
-        shown[1:], ("paused", "draining", "backs off", "the account allows 2"), strict=False
-    ):
-        assert row.endswith(said)
+    rows = {line.split()[0]: line for line in drawn(Scene(pools=pools)) if line}
+    told = {"a": "paused", "b": "draining", "c": "backs off", "d": "the account allows 2"}
+    for name, said in told.items():
+        assert rows[name].endswith(said)
 
 
 def test_many_pools_lines_and_jobs_leave_room_for_each_other():
@@ -222,7 +221,7 @@ def test_many_pools_lines_and_jobs_leave_room_for_each_other():
         shown = drawn(Scene(pools=pools, jobs=jobs, chosen=chosen))
         text = "\n".join(shown)
         assert "… 7 more pools, 56 of 140 slots used" in text
-        assert "… 47 more lines" in text
+        assert "… 45 more lines" in text
         assert len([line for line in shown if line.startswith(f"> {chosen}")]) == 1
         assert len(shown) == 24
 

@@ -18,7 +18,8 @@ from slotq_core.wire import JobView, PoolView
 LEAST_WIDTH, LEAST_HEIGHT = 66, 15
 """Smaller screens only say so."""
 MOST_POOLS = 6
-MOST_LINES = 4
+LEAST_LINES = 3
+"""Rows that lines have, as far as there are any."""
 LEAST_JOBS = 4
 """Rows that jobs have, whatever else there is."""
 MOST_BAR = 40
@@ -63,7 +64,10 @@ def lines(scene: Scene, frame: Frame) -> list[Text]:
         keys = [Text.assemble((f"  {key:12}", "bold"), what) for key, what in HELP]
         return _fitted([Text("slotq top", "bold"), Text(), *keys], [], frame)
     foot = [*_foot(scene, frame), _hints(scene)]
-    top = [_head(scene, frame), *_pools(scene.pools, frame), *_waiting(scene.jobs, frame)]
+    pools, waiting = _pools(scene.pools, frame), _waiting(scene.jobs, frame)
+    rest = frame.height - len(pools) - len(waiting) - len(foot) - 2  # less the head and the title
+    gap = [Text()] if rest - len(scene.jobs) >= 3 else []
+    top = [_head(scene, frame), *gap, *pools, *gap, *waiting, *(gap if waiting else [])]
     room = max(LEAST_JOBS, frame.height - len(top) - len(foot) - 1)
     top = top[: frame.height - len(foot) - 1 - room]
     return _fitted([*top, *_jobs(scene, frame, room)], foot, frame)
@@ -142,19 +146,22 @@ def _waiting(jobs: Sequence[JobView], frame: Frame) -> list[Text]:
             groups[",".join(job.pools), job.priority].append(job)
     if not groups:
         return []
-    rows = [Text("LINES", "bold")]
-    for (pools, priority), its in list(groups.items())[:MOST_LINES]:
-        slots = sum(job.demand.get("slots", 0) for job in its)
-        first = its[0]
-        rows.append(
-            Text(
-                f"  {_cut(pools, 24):24} priority {priority:<7} {len(its):>4} jobs {slots:>5} slots"
-                f"  first {first.name}, {since(first.entry_time, frame.now)}"
-            )
-        )
-    if len(groups) > MOST_LINES:
-        rows[-1] = Text(f"  … {len(groups) - MOST_LINES + 1} more lines", "dim")
-    return rows
+    most = max(LEAST_LINES, frame.height // 4)
+    shown = list(groups.items())[: most if len(groups) <= most else most - 1]
+    width = min(24, max(len(pools) for (pools, _), _ in shown))
+    rows = [_line(pools, priority, its, width, frame) for (pools, priority), its in shown]
+    if left := len(groups) - len(shown):
+        rows.append(Text(f"  … {left} more lines", "dim"))
+    return [Text("LINES", "bold"), *rows]
+
+
+def _line(pools: str, priority: int, its: list[JobView], width: int, frame: Frame) -> Text:
+    slots = sum(job.demand.get("slots", 0) for job in its)
+    jobs, held = _number(len(its), "job"), _number(slots, "slot")
+    first = f"first {its[0].name}, {since(its[0].entry_time, frame.now)}"
+    return Text(
+        f"  {_cut(pools, width):{width}}  priority {priority:<8} {jobs:>9}, {held}, {first}"
+    )
 
 
 def _jobs(scene: Scene, frame: Frame, room: int) -> list[Text]:
@@ -219,6 +226,10 @@ def since(moment: str, now: int) -> str:
 def _clock(now: int) -> str:
     seconds = now // 1000 % 86400
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def _number(amount: int, what: str) -> str:
+    return f"{amount} {what}" if amount == 1 else f"{amount} {what}s"
 
 
 def _cut(text: str, width: int) -> str:
