@@ -118,8 +118,9 @@ def test_from_batch_the_code_after_runs_and_the_code_before_names_what_there_is(
 
 def batch_of_the_sdk() -> Path:
     """Read, not imported: it wants a package that the SDK does not ask for."""
-    (folder,) = find_spec("sagemaker").submodule_search_locations
-    return Path(folder) / "aws_batch" / "training_queue.py"
+    found = find_spec("sagemaker")
+    assert found and found.origin
+    return Path(found.origin).parent / "aws_batch" / "training_queue.py"
 
 
 def test_every_state_of_a_job_has_a_counterpart_in_batch():
