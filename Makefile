@@ -25,7 +25,7 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test properties test-sagemaker3 test-sagemaker-oldest faults bench demo check format validate openapi api lock clean
+.PHONY: help install test properties test-sagemaker3 test-sagemaker-oldest faults bench demo check format validate openapi schemas api lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -68,6 +68,9 @@ validate: $(INSTALLED) $(SAM_INSTALLED) ## sam validate and sam build, and what 
 
 openapi: $(INSTALLED) ## Write docs/openapi.json anew
 	$(BIN)/python -m slotq_core.openapi > docs/openapi.json
+
+schemas: $(INSTALLED) ## Write docs/cli-output.schema.json anew
+	$(BIN)/python -m slotq.cli.schemas > docs/cli-output.schema.json
 
 api: $(INSTALLED) ## Write docs/api.md anew
 	$(BIN)/python -m tests.api_page > docs/api.md

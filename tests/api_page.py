@@ -25,6 +25,7 @@ PUBLIC = {
     "QueueClient": "client.py",
     "QueuedJob": "job.py",
     "QueueTrainingJobSession": "session2.py",
+    "print_queue_state": "printing.py",
 }
 """What `slotq` exports beside its version, in the order of the page, and where it is."""
 TITLES = {
@@ -32,6 +33,7 @@ TITLES = {
     "QueueClient": "`slotq.QueueClient`: the queue's calls",
     "QueuedJob": "`slotq.QueuedJob`: a job as an object",
     "QueueTrainingJobSession": "`slotq.QueueTrainingJobSession`: SageMaker's SDK through the queue",
+    "print_queue_state": "`slotq.print_queue_state`: a look at the queue",
 }
 OVERRIDES = {"QueueTrainingJobSession"}
 """Of these only the constructor is ours to promise: the methods are the SDK's."""
@@ -86,7 +88,7 @@ def signature(node: ast.FunctionDef) -> str:
     lines = [f"@{ast.unparse(each)}" for each in node.decorator_list]
     says = (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " ")
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-    if says and node.name != "install":
+    if says and node.name not in PUBLIC:
         lines += [f"# {line}" for line in textwrap.wrap(says, 92)]
     return "\n".join([*lines, f"def {node.name}({ast.unparse(node.args)}){returns}: ..."])
 

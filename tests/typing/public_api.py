@@ -1,10 +1,11 @@
 """The public API as its users type it: `make check` runs mypy over this, and `make validate` once
 more against the installed wheels. It is never run."""
 
+from datetime import UTC, datetime
 from typing import Any, assert_type
 
 import slotq
-from slotq import QueueClient, QueuedJob, install
+from slotq import QueueClient, QueuedJob, install, print_queue_state
 from slotq.errors import NotCompleted, Outdated, Refused, SlotQError
 from slotq_core.model import JobState
 from slotq_core.wire import AttemptView, FindingView, JobView, PoolsView, PoolView
@@ -18,6 +19,12 @@ def the_queue(request: dict[str, Any]) -> None:
     assert_type(queue.submit(request), JobView)
     assert_type(queue.job("job1"), JobView)
     assert_type(queue.jobs(["running"], limit=5), list[JobView])
+    since = datetime(2026, 11, 20, tzinfo=UTC)
+    assert_type(queue.jobs(submitter="ada", pool="p5", since=since), list[JobView])
+    assert_type(queue.requeue("job1"), JobView)
+    assert_type(queue.retry("job1", priority=3), JobView)
+    assert_type(queue.about().caller, str)
+    print_queue_state(queue, states=None)
     assert_type(queue.request("job1"), dict[str, Any])
     assert_type(queue.add_tags("job1", {"team": "vision"}), dict[str, str])
     assert_type(queue.doctor(fix=True), list[FindingView])
@@ -43,6 +50,8 @@ def a_job(queue: QueueClient) -> str:
     assert_type(job.hold().set_priority(3).move("p4").release(), QueuedJob)
     assert_type(job.history(), list[AttemptView])
     assert_type(job.clone("job2", priority=1), QueuedJob)
+    assert_type(job.requeue(), QueuedJob)
+    assert_type(job.retry(), QueuedJob)
     try:
         return job.result(timeout=60)
     except NotCompleted as error:

@@ -14,16 +14,25 @@ if TYPE_CHECKING:
     from slotq.client import QueueClient
     from slotq.installation import install
     from slotq.job import QueuedJob
+    from slotq.printing import print_queue_state
     from slotq.session import QueueTrainingJobSession
 
 __version__ = "0.1.0"
-__all__ = ["QueueClient", "QueueTrainingJobSession", "QueuedJob", "__version__", "install"]
+__all__ = [
+    "QueueClient",
+    "QueueTrainingJobSession",
+    "QueuedJob",
+    "__version__",
+    "install",
+    "print_queue_state",
+]
 
 _HOME = {
     "QueueClient": "slotq.client",
     "QueueTrainingJobSession": "slotq.session",
     "QueuedJob": "slotq.job",
     "install": "slotq.installation",
+    "print_queue_state": "slotq.printing",
 }
 
 

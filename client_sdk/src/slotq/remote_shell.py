@@ -82,7 +82,7 @@ def open_shell(
 def _session(client: QueueClient) -> Any:
     config = client.config
     try:
-        aws = boto3.Session(profile_name=config.profile, region_name=config.signing_region())
+        aws = boto3.Session(profile_name=config.aws_profile, region_name=config.signing_region())
     except ProfileNotFound as error:
         raise NoShell(f"{error}; `aws configure list-profiles` shows those that are") from None
     if aws.region_name is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -12,8 +13,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from jsonschema import Draft202012Validator
 
+from slotq.checkup import CHECKS
 from slotq.cli.main import cli
+from slotq.cli.schemas import document
 from tests.functional.local.account import Account, gone
 from tests.functional.local.conftest import SLOTQ, slotq, start
 
@@ -36,7 +40,16 @@ def test_pools_and_doctor_of_an_emulator_that_is_well(account: Account) -> None:
     env = account.variables
     shown = slotq("pools", folder=account.folder, env=env).stdout.splitlines()
     assert [line.split()[0] for line in shown] == ["POOL", "main", "scarce"]
-    assert slotq("doctor", "--fix", folder=account.folder, env=env).stdout == "nothing found\n"
+    *checks, _, found = slotq("doctor", "--fix", folder=account.folder, env=env).stdout.splitlines()
+    assert [line.split()[1] for line in checks[1:]] == ["ok"] * len(CHECKS)
+    assert found == "nothing found"
+
+
+def test_env_as_json_is_as_the_schema_says(account: Account) -> None:
+    said = json.loads(slotq("local", "env", "--json", folder=account.folder).stdout)
+    schema = {**document(), "$ref": "#/$defs/slotq local env"}
+    Draft202012Validator(schema).validate(said)
+    assert said["SLOTQ_ENDPOINT"] == account.endpoint.queue
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 from botocore.awsrequest import HeadersDict
 from botocore.exceptions import EndpointConnectionError
 
+import slotq
 from slotq.client import QueueClient
 from slotq.config import Config
 from slotq.transport import Transport
@@ -35,6 +36,7 @@ from slotq_core.errors import (
 )
 from slotq_core.model import Demand, PoolHealth
 from slotq_core.wire import (
+    AboutView,
     AmendmentBody,
     AttemptView,
     DoctorView,
@@ -52,6 +54,7 @@ from slotq_core.wire import (
 )
 from slotq_core.wire_configuration import ChangesView, ChangeView, PoolChangeView, parse_pool
 
+CALLER = "arn:aws:iam::123456789012:user/ada"
 ENDPOINT = "https://queue.test/prod"
 MOMENT = "2026-11-20T10:30:00.000Z"
 STATUS = {
@@ -74,7 +77,7 @@ def job_view(name: str = "job1", state: str = "pending", **fields: Any) -> JobVi
         "preemptible": True,
         "min_runtime": 0,
         "retries": 0,
-        "submitter": "arn:aws:iam::123456789012:user/ada",
+        "submitter": CALLER,
         "attempts_begun": 0,
         "evictions": 0,
     }
@@ -140,6 +143,7 @@ class FakeQueue:
         self.pools: list[PoolView] = []
         self.changes: list[ChangeView] = []
         self.drift: list[FindingView] = []
+        self.release = slotq.__version__
 
     def script(self, *views: JobView) -> None:
         self.jobs[views[0].name] = views[0]
@@ -148,23 +152,30 @@ class FakeQueue:
     def handle(self, method: str, path: str, query: dict[str, list[str]], body: bytes) -> Any:
         if (method, path) == ("POST", "/add-job"):
             return 202, self._submit(body)
-        if (method, path) == ("GET", "/jobs"):
-            return 200, self._list(query)
+        if path.startswith("/jobs/"):
+            return 200, self._of_job(method, *path.split("/")[2:], body=body)
         if path.startswith("/pools"):
             return 200, self._pools(method, path.removeprefix("/pools/"), query, body)
-        if path == "/changes":
-            limit = int(query.get("limit", ["100"])[0])
-            return 200, ChangesView(changes=self.changes[::-1][:limit])
-        if path == "/doctor":
-            return 200, DoctorView(findings=self._examined(mend=method == "POST"))
-        name, _, part = path.removeprefix("/jobs/").partition("/")
+        return 200, {
+            "/jobs": lambda: self._list(query),
+            "/changes": lambda: self._changes(query),
+            "/version": lambda: AboutView(slotq=self.release, caller=CALLER),
+            "/doctor": lambda: DoctorView(findings=self._examined(mend=method == "POST")),
+        }[path]()
+
+    def _of_job(
+        self, method: str, name: str, part: str = "", *, body: bytes
+    ) -> JobView | RequestView:
         if name not in self.jobs:
             raise NoSuchJob(f"there is no job '{name}'", field="name")
         if part == "request":
-            return 200, RequestView(name=name, request=self.requests.get(name, {}))
+            return RequestView(name=name, request=self.requests.get(name, {}))
         if method == "PATCH":
-            return 200, self._amend(name, parse_amendment(body))
-        return 200, self._cancel(name) if method == "DELETE" else self._look(name)
+            return self._amend(name, parse_amendment(body))
+        return self._cancel(name) if method == "DELETE" else self._look(name)
+
+    def _changes(self, query: dict[str, list[str]]) -> ChangesView:
+        return ChangesView(changes=self.changes[::-1][: int(query.get("limit", ["100"])[0])])
 
     def _pools(self, method: str, name: str, query: dict[str, list[str]], body: bytes) -> PoolsView:
         if method != "GET":
@@ -212,7 +223,17 @@ class FakeQueue:
 
     def _list(self, query: dict[str, list[str]]) -> QueueView:
         states = query.get("state")
-        jobs = [job for job in self.jobs.values() if states is None or job.state in states]
+        wanted = {key: query[key][0] for key in ("project", "submitter", "pool") if key in query}
+        jobs = [
+            job
+            for job in self.jobs.values()
+            if (states is None or job.state in states)
+            and wanted.get("project", job.project) == job.project
+            and wanted.get("submitter", "") in job.submitter
+            and wanted.get("pool", job.pools[0]) in job.pools
+            and query.get("since", [""])[0] <= job.entry_time
+            and query.get("until", ["9"])[0] >= job.entry_time
+        ]
         return QueueView(jobs=jobs[: int(query.get("limit", ["1000"])[0])])
 
     def _look(self, name: str) -> JobView:
@@ -235,6 +256,11 @@ class FakeQueue:
             job = job.model_copy(
                 update={"priority": int(wanted.tags.get("priority", job.priority))}
             )
+        if wanted.give_up is not None and job.state == "running":
+            assert wanted.give_up == job.attempts_begun
+            job = job.model_copy(update={"state": "stopping", "message": "given up by ada"})
+        if wanted.held and job.pool is not None:
+            raise TooLate(f"job {name} is {job.state}; only a job that waits can be held")
         if wanted.held is not None:
             job = job.model_copy(update={"state": "held" if wanted.held else "pending"})
         self.jobs[name] = job
@@ -261,6 +287,10 @@ class FakeHttp:
     def __init__(self, queue: FakeQueue | None = None) -> None:
         self.queue = queue or FakeQueue()
         self.troubles: list[FakeAnswer | Exception] = []
+        self.headers: dict[str, str] = {}
+        """Of every answer of the queue."""
+        self.forbidden: set[str] = set()
+        """Methods that IAM does not allow."""
         self.sent: list[Any] = []
 
     def send(self, request: Any) -> FakeAnswer:
@@ -270,6 +300,8 @@ class FakeHttp:
             if isinstance(trouble, Exception):
                 raise trouble
             return trouble
+        if request.method in self.forbidden:
+            return FakeAnswer(403, '{"Message": "User: ada is not authorized to perform: it"}')
         url = urlsplit(request.url)
         path = url.path.removeprefix("/prod")
         try:
@@ -279,7 +311,7 @@ class FakeHttp:
         except Refused as error:
             status = STATUS.get(error.code, 400)
             view = ErrorView(code=error.code, message=error.message, field=error.field)
-        return FakeAnswer(status, view.model_dump_json())
+        return FakeAnswer(status, view.model_dump_json(), self.headers)
 
     def last_body(self) -> Any:
         return json.loads(self.sent[-1].body)
@@ -300,6 +332,22 @@ class Clock:
         self.now += seconds
         self.slept.append(seconds)
         self.after_sleep()
+
+
+class FakeNetwork:
+    """Names and connections, as far as a test says."""
+
+    def __init__(self, *, addresses: tuple[str, ...] = ("10.0.0.7",), closed: bool = False) -> None:
+        self.addresses, self.closed = addresses, closed
+
+    def resolve(self, host: str) -> list[str]:
+        if not self.addresses:
+            raise OSError("Name or service not known")
+        return list(self.addresses)
+
+    def connect(self, host: str, port: int) -> None:
+        if self.closed:
+            raise TimeoutError("timed out")
 
 
 class FakeAws:

@@ -151,7 +151,7 @@ def test_the_plugin_gets_the_session_and_the_terminal(client, plugin):
 
 
 def test_where_sagemaker_may_not_be_asked_the_request_tells(client, plugin):
-    client._transport._http.queue.requests["job1"] = {
+    client.transport._http.queue.requests["job1"] = {
         "RemoteDebugConfig": {"EnableRemoteDebug": True}
     }
     assert open_shell(client, "job1", host=1, aws=FakeAws(denies=("describe",))) == 7

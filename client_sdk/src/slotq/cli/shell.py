@@ -8,14 +8,16 @@ import click
 
 from slotq.cli.app import App
 from slotq.cli.exits import Exit
+from slotq.cli.names import JobName
 from slotq.client import QueueClient
 from slotq.remote_shell import open_shell, running_job
+from slotq_core.model import ACTIVE_STATES
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 @click.command
-@click.argument("name")
+@click.argument("name", type=JobName(sorted(ACTIVE_STATES)))
 @click.option(
     "--host",
     type=click.IntRange(1),

@@ -32,7 +32,13 @@ def _picture(_: click.Context, __: click.Parameter, path: Path | None) -> Path |
     return path
 
 
-@click.command("simulate")
+_EXAMPLES = """\b
+slotq simulate scenario.yaml --check
+slotq simulate scenario.yaml --live --json
+slotq simulate world.yaml --trace jobs.csv --plot run.png"""
+
+
+@click.command("simulate", epilog=_EXAMPLES)
 @click.argument("file", type=_FILE)
 @click.option("--trace", type=_FILE, help="Jobs as a table (CSV), for the file's world.")
 @click.option(
@@ -56,13 +62,7 @@ def simulate_command(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    r"""Run the scenario FILE through the queue's policy, in no time.
-
-    \b
-    slotq simulate scenario.yaml --check
-    slotq simulate scenario.yaml --live --json
-    slotq simulate world.yaml --trace jobs.csv --plot run.png
-    """
+    """Run the scenario FILE through the queue's policy, in no time."""
     app = ctx.ensure_object(App)
     scenario = load(file, trace)
     record = simulate(scenario)

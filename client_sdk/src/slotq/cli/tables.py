@@ -24,30 +24,13 @@ COLORS = {
 }
 
 
-def queue_table(jobs: Iterable[JobView]) -> RenderableType:
-    """The queue, a line for each job, in the order given."""
-    table = columns("JOB", "STATE", ">PRIORITY", ">PLACE", "POOL", ">SLOTS", "ENTERED (UTC)", "WHY")
-    for job in jobs:
-        table.add_row(
-            job.name,
-            _state(job.state),
-            str(job.priority),
-            "" if job.place is None else str(job.place),
-            job.pool or ",".join(job.pools),
-            str(job.demand.get("slots", 0)),
-            moment(job.entry_time),
-            why(job),
-        )
-    return table if table.row_count else Text("no jobs")
-
-
 def job_page(job: JobView) -> RenderableType:
     """All there is to know of one job."""
     facts = Table.grid(padding=(0, 2))
     last = job.attempts[-1] if job.attempts else None
     for name, value in (
         ("job", job.name),
-        ("state", _state(job.state)),
+        ("state", state_text(job.state)),
         ("place", "" if job.place is None else str(job.place)),
         ("why", why(job)),
         ("priority", str(job.priority)),
@@ -59,6 +42,7 @@ def job_page(job: JobView) -> RenderableType:
         ("retries", str(job.retries) if job.retries else ""),
         ("entered", moment(job.entry_time)),
         ("changed", moment(job.changed_at)),
+        ("project", job.project),
         ("submitter", job.submitter),
         ("evictions", str(job.evictions)),
         ("cause", job.cause),
@@ -102,6 +86,8 @@ def outcome(attempt: AttemptView) -> str:
     how = attempt.outcome or ("stopping" if attempt.stop_cause else "")
     if attempt.stop_cause == "evicted" and how in {"evicted", "stopping"}:
         return f"{how} for {attempt.stopped_for}"
+    if attempt.stop_cause == "requeued" and how in {"evicted", "stopping"}:
+        return f"{how}, given up by {attempt.stopped_for}"
     if attempt.stop_cause == "cancelled" and how in {"cancelled", "stopping"}:
         return f"{how}, cancelled by {attempt.stopped_for}"
     return how
@@ -129,7 +115,8 @@ def columns(*titles: str) -> Table:
     return table
 
 
-def _state(state: str) -> Text:
+def state_text(state: str) -> Text:
+    """A state in its colour."""
     return Text(state, style=COLORS.get(state, ""))
 
 

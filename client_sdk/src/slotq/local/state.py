@@ -157,5 +157,5 @@ def variables(running: Running) -> dict[str, str]:
     }
 
 
-UNSET = ("AWS_PROFILE", "AWS_SESSION_TOKEN", "SLOTQ_API_ID", "SLOTQ_PROFILE")
+UNSET = ("AWS_PROFILE", "AWS_SESSION_TOKEN", "SLOTQ_API_ID", "SLOTQ_AWS_PROFILE", "SLOTQ_PROFILE")
 """Variables that would lead away from the emulator."""

@@ -26,6 +26,7 @@ _MODELS: tuple[type[BaseModel], ...] = (
     wire.PoolsView,
     wire_configuration.PoolBody,
     wire_configuration.ChangesView,
+    wire.AboutView,
     wire.DoctorView,
     wire.ErrorView,
 )
@@ -72,6 +73,7 @@ def document() -> dict[str, Any]:
                 "delete": _remove_pool(),
             },
             "/changes": {"get": _list_changes()},
+            "/version": {"get": _about()},
             "/doctor": {"get": _examine(), "post": _mend()},
         },
         "components": {
@@ -130,9 +132,25 @@ def _list_jobs() -> dict[str, Any]:
                 "schema": states,
             },
             {"name": "limit", "in": "query", "description": "At most so many", "schema": limit},
+            *_filters(),
         ],
         "responses": _responses(200, "The jobs, without their attempts", "QueueView", 400),
     }
+
+
+def _filters() -> list[dict[str, Any]]:
+    text, moment = {"type": "string"}, {"type": "string", "format": "date-time"}
+    meanings = {
+        "project": ("Only jobs of this project", text),
+        "submitter": ("Only jobs of this ARN, or whose ARN has this between its slashes", text),
+        "pool": ("Only jobs that run in this pool or, while they do not run, accept it", text),
+        "since": ("Only jobs that entered then or later", moment),
+        "until": ("Only jobs that entered then or before", moment),
+    }
+    return [
+        {"name": name, "in": "query", "description": meaning, "schema": schema}
+        for name, (meaning, schema) in meanings.items()
+    ]
 
 
 def _get_job() -> dict[str, Any]:
@@ -156,10 +174,10 @@ def _cancel_job() -> dict[str, Any]:
 def _amend_job() -> dict[str, Any]:
     return {
         "operationId": "amendJob",
-        "summary": "Hold a job, release it, or change its priority, pools and other tags",
+        "summary": "Hold a job, release it, give its attempt up, or change its tags",
         "description": "A job that holds slots cannot be held; its settings change, and its pools "
-        "count from its next attempt on. It keeps its entry time. The same change again changes "
-        "nothing.",
+        "count from its next attempt on. Where it gives its attempt up it is stopped, and waits "
+        "again. It keeps its entry time. The same change again changes nothing.",
         "requestBody": {"required": True, "content": _content("AmendmentBody")},
         "responses": _responses(200, "The job as it now stands", "JobView", 400, 403, 404, 409),
     }
@@ -216,6 +234,14 @@ def _list_changes() -> dict[str, Any]:
             {"name": "limit", "in": "query", "description": "At most so many", "schema": limit}
         ],
         "responses": _responses(200, "The changes", "ChangesView", 400),
+    }
+
+
+def _about() -> dict[str, Any]:
+    return {
+        "operationId": "about",
+        "summary": "The release that answers, and whom it takes the caller for",
+        "responses": _responses(200, "This queue", "AboutView", 403),
     }
 
 

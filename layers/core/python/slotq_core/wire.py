@@ -210,11 +210,14 @@ class AmendmentBody(BaseModel):
     """True: it shall not start until it is released; false: it may."""
     tags: dict[str, str] = Field(default_factory=dict, max_length=MAX_TAGS)
     """Added to the job's tags, in place of those with the same key."""
+    give_up: int | None = Field(default=None, strict=True, ge=0)
+    """The number of the attempt that it gives up, to wait again at its place; of one that is over
+    nothing is left to give up."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        if self.held is None and not self.tags:
-            raise ValueError("say what shall change: held, tags")
+        if self.held is None and not self.tags and self.give_up is None:
+            raise ValueError("say what shall change: held, tags, give_up")
         return self
 
 
@@ -275,9 +278,10 @@ class AttemptView(BaseModel):
     outcome: str | None = None
     message: str = ""
     stop_cause: str | None = None
-    """`evicted` or `cancelled`, from the moment that it is decided; None for any other end."""
+    """`evicted`, `requeued`, `cancelled` …, from the moment that it is decided; None where nobody
+    wanted it to end."""
     stopped_for: str | None = None
-    """The job that this attempt was evicted for, or who cancelled it."""
+    """The job that this attempt was evicted for, or who cancelled it or gave it up."""
     artifact: str = ""
     checkpoints: str = ""
     logs: str = ""
@@ -304,6 +308,7 @@ class JobView(BaseModel):
     min_runtime: float
     retries: int
     submitter: str
+    project: str = ""
     attempts_begun: int
     evictions: int
     training_job: str | None = None
@@ -409,6 +414,17 @@ class DoctorView(BaseModel):
     findings: list[FindingView]
 
 
+class AboutView(BaseModel):
+    """Which queue answers, and whom it takes the caller for."""
+
+    version: int = VERSION
+    """Of the JSON that it speaks."""
+    slotq: str
+    """The release that is deployed."""
+    caller: str
+    """The ARN of who signed the request."""
+
+
 class ErrorView(BaseModel):
     """What every answer of 4xx and 5xx carries."""
 
@@ -463,6 +479,7 @@ def job_view(
         min_runtime=seconds(job.min_runtime),
         retries=job.retries,
         submitter=job.submitter,
+        project=job.project,
         attempts_begun=job.attempts,
         evictions=job.evictions,
         training_job=names.training_job_name(job.name, job.attempts) if job.attempts else None,
