@@ -52,6 +52,22 @@ def test_env_as_json_is_as_the_schema_says(account: Account) -> None:
     assert said["SLOTQ_ENDPOINT"] == account.endpoint.queue
 
 
+def test_pools_are_changed_under_the_signer_s_name(account: Account) -> None:
+    def pools(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return slotq("pools", *words, folder=account.folder, env=account.variables, check=check)
+
+    pools("set", "spare", "--slots", "1", "--instance-type", "ml.m5.large", "--state", "paused")
+    pools("resize", "spare", "+2")
+    refused = pools("set", "spare", "--slots", "9", "--revision", "1", check=False)
+    assert (refused.returncode, "look again" in refused.stderr) == (1, True)
+    pools("remove", "spare")
+    _, removed, resized, made, *_ = pools("history").stdout.splitlines()
+    assert "removed; it had 3 slots" in removed
+    assert "slots 1 → 3" in resized
+    assert "new: 1 slots of ml.m5.large" in made
+    assert all("user/testing" in line for line in (removed, resized, made))
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """`slotq local …` in this process, where it gets no further than to a message."""
