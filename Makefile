@@ -13,6 +13,7 @@ SDK3_TESTS := tests/e2e/test_sdk_v3.py tests/unit/client/test_session3.py \
 SAM := $(VENV)/sam/bin/sam
 SAM_INSTALLED := $(VENV)/sam/installed
 AUDIT_INSTALLED := $(VENV)/audit/installed
+AWSCLI_INSTALLED := $(VENV)/awscli/installed
 
 # Any of these, the first that is new enough. `make PYTHON=/path/to/python3.12 …` overrides.
 PYTHONS := python3 python3.13 python3.12 python3.11
@@ -37,7 +38,7 @@ install: $(INSTALLED) ## Set up .venv: both packages, editable, and the tools
 demo: $(INSTALLED) ## The queue at work on this machine, no AWS account needed
 	@$(BIN)/slotq demo
 
-test: $(INSTALLED) ## Every test
+test: $(INSTALLED) $(AWSCLI_INSTALLED) ## Every test
 	$(PYTEST) -m "not built and not sam_local" -n $(JOBS) --dist worksteal $(ARGS)
 
 test-sagemaker3: $(SDK3_INSTALLED) ## The tests of SageMaker's SDK version 3, in an environment of its own
@@ -107,12 +108,18 @@ $(SDK3_INSTALLED): constraints-sagemaker3.txt requirements-dev.txt layers/core/p
 		-e 'layers/core[aws]' -e 'client_sdk[local,sagemaker3]'
 	@touch $@
 
-# The SAM CLI pins versions that clash with the SDK's, so it has an environment of its own. So have the
-# tools that audit.
+# The SAM CLI and the AWS CLI pin versions that clash with the SDK's, so each has an environment of its
+# own. So have the tools that audit.
 $(SAM_INSTALLED): constraints-sam.txt | $(BIN)/python
 	$(BIN)/python -m venv $(VENV)/sam
 	$(VENV)/sam/bin/python -m pip install --quiet --disable-pip-version-check \
 		-c constraints-sam.txt aws-sam-cli
+	@touch $@
+
+$(AWSCLI_INSTALLED): constraints-awscli.txt | $(BIN)/python
+	$(BIN)/python -m venv $(VENV)/awscli
+	$(VENV)/awscli/bin/python -m pip install --quiet --disable-pip-version-check \
+		-c constraints-awscli.txt awscli
 	@touch $@
 
 $(AUDIT_INSTALLED): constraints-audit.txt | $(BIN)/python

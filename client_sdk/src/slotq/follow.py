@@ -90,7 +90,7 @@ def standing(job: JobView) -> str:
         case S.HELD:
             return f"held since {since(job)}: it does not start until it is released"
         case S.BACKOFF:
-            return f"pauses before its next attempt{_why(job)}"
+            return f"pauses before its next attempt{_bracketed(_earliest(job))}{_why(job)}"
         case S.STARTING:
             return f"starting in pool {job.pool} (attempt {job.attempts_begun})"
         case S.RUNNING:
@@ -124,10 +124,39 @@ def since(job: JobView) -> str:
     return f"{job.changed_at[:16].replace('T', ' ')} UTC"
 
 
+def earliest(job: JobView) -> str:
+    """The earliest time known at which things may change for it without anybody's doing, to the
+    minute, and without the date where that is the day on which it came into its state; empty:
+    it depends on what others do."""
+    moment = job.outlook.earliest if job.outlook else None
+    if moment is None:
+        return ""
+    day, time = moment[:10], moment[11:16]
+    return f"{time} UTC" if day == job.changed_at[:10] else f"{day} {time} UTC"
+
+
+def left(name: str, or_else: str) -> str:
+    """What is said to whoever stops watching a job. `or_else`: cancelling it in Python."""
+    return (
+        f"{name}: no longer watched, but still in the queue. To cancel it: `slotq cancel {name}` "
+        f"or {or_else}; to watch it again: `slotq watch {name}`"
+    )
+
+
+def _earliest(job: JobView) -> str:
+    moment = earliest(job)
+    return f"earliest time known {moment}" if moment else ""
+
+
+def _bracketed(text: str) -> str:
+    return f" ({text})" if text else ""
+
+
 def _place(job: JobView) -> str:
     if job.place is None:
-        return f"in the line since {since(job)}"
-    return f"place {job.place} in the line ({job.place - 1} ahead, since {since(job)})"
+        return f"in the line since {since(job)}{_bracketed(_earliest(job))}"
+    facts = (f"{job.place - 1} ahead", f"since {since(job)}", _earliest(job))
+    return f"place {job.place} in the line{_bracketed(', '.join(filter(None, facts)))}"
 
 
 def _why(job: JobView) -> str:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol, TextIO
 
-from slotq.follow import since, standing
+from slotq.follow import earliest, since, standing
 from slotq_core.wire import JobView
 
 
@@ -80,6 +80,7 @@ def table(job: JobView) -> str:
         "Priority": str(job.priority),
         "Place": "" if job.place is None else str(job.place),
         "Since": since(job),
+        "Earliest": earliest(job),
         "Why": job.reason.text if job.reason else job.message,
     }
     head = "".join(f"<th>{name}</th>" for name in row)

@@ -19,7 +19,7 @@ from sagemaker.session import Session
 from slotq import screen
 from slotq.client import QueueClient
 from slotq.errors import InvalidRequest, NoSuchJob
-from slotq.follow import follow
+from slotq.follow import follow, left
 from slotq.hooks import honour_sts_endpoint
 from slotq.installation import Installation, connect
 from slotq.logs import LogTail
@@ -136,11 +136,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
                 waiting=self._waiting,
             )
         except KeyboardInterrupt:
-            self._say(
-                f"{name}: no longer watched, but still in the queue. To cancel it: "
-                f"`slotq cancel {name}` or estimator.latest_training_job.stop(); to watch it "
-                f"again: `slotq watch {name}`"
-            )
+            self._say(left(name, "estimator.latest_training_job.stop()"))
             raise
         if logs and job.attempts:
             self._sleep(min(LAST_LOGS, self._poll))

@@ -8,24 +8,31 @@ and why, then the logs, across evictions, and returns when the job has ended.
 
 This SDK makes its clients itself, out of the session's boto session, and keeps them for the whole
 process. So the hooks are put into the boto session, and into those clients that may be there
-already.
+already. Waiting is the SDK's own; where it is interrupted, what to do next is said.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any
+from weakref import WeakSet
 
 import boto3
 from sagemaker.core.helper.session_helper import Session
+from sagemaker.core.resources import TrainingJob
 from sagemaker.core.utils.logs import CloudWatchLogsClient
 from sagemaker.core.utils.utils import SageMakerClient
 
 from slotq.client import QueueClient
+from slotq.follow import left
 from slotq.hooks import honour_sts_endpoint
 from slotq.installation import Installation, connect
 from slotq.screen import print_line
+
+_sessions: WeakSet[QueueTrainingJobSession] = WeakSet()
+_TELLS = "slotq_tells"
 
 
 class QueueTrainingJobSession(Session):  # type: ignore[misc]
@@ -58,7 +65,8 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
     ) -> None:
         """Raises NotConfigured at once when no endpoint is set, before anything is uploaded."""
         boto_session = boto_session or boto3.Session()
-        self.queue, training = connect(
+        self._say = say
+        self.queue, self._training = connect(
             boto_session,
             queue=queue,
             say=say,
@@ -73,7 +81,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
             retries=retries,
         )
         honour_sts_endpoint(boto_session.events)
-        hooks = Installation(boto_session, self.queue, training)
+        hooks = Installation(boto_session, self.queue, self._training)
         hooks.on(boto_session.events)
         super().__init__(boto_session, *args, **kwargs)
         for client in (
@@ -82,3 +90,30 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
             CloudWatchLogsClient().client,  # TrainingJob.wait's, of no session.
         ):
             hooks.on(client.meta.events)
+        _sessions.add(self)
+        _tell_when_interrupted()
+
+    def _tell(self, name: str) -> bool:
+        """Say how to go on with a job that is no longer watched; False: it is not the queue's."""
+        if not self._training.has_seen(name):
+            return False
+        self._say(left(name, f'session.queue.cancel("{name}")'))
+        return True
+
+
+def _tell_when_interrupted() -> None:
+    """From now on Ctrl-C in TrainingJob.wait, and so in ModelTrainer.train, leaves a word."""
+    original = TrainingJob.wait
+    if hasattr(original, _TELLS):
+        return
+
+    @wraps(original)
+    def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(self, *args, **kwargs)
+        except KeyboardInterrupt:
+            any(session._tell(self.training_job_name) for session in _sessions)  # noqa: SLF001
+            raise
+
+    setattr(wait, _TELLS, True)
+    TrainingJob.wait = wait

@@ -37,6 +37,10 @@ PAUSE = 5.0
 class Queue(Protocol):
     """What of QueueClient is used here."""
 
+    def has_seen(self, name: str) -> bool:
+        """Whether something was asked here about a job of that name, and the queue had it."""
+        return name in self._seen
+
     def submit(self, request: Mapping[str, Any]) -> JobView: ...
     def job(self, name: str) -> JobView: ...
     def jobs(
@@ -65,6 +69,7 @@ class TrainingCalls:
         self._queue, self._tags = queue, tags
         self._say, self._clock, self._sleep = say, clock, sleep
         self._requests: dict[str, Mapping[str, Any]] = {}
+        self._seen: set[str] = set()
 
     def calls(self) -> tuple[TakenCall, ...]:
         listing = Listing(self._queue)
@@ -82,6 +87,10 @@ class TrainingCalls:
                 operation="sagemaker.ListTrainingJobs", before=listing.page, after=listing.amend
             ),
         )
+
+    def has_seen(self, name: str) -> bool:
+        """Whether something was asked here about a job of that name, and the queue had it."""
+        return name in self._seen
 
     def submit(self, request: Mapping[str, Any]) -> JobView:
         """Put a CreateTrainingJob request into the queue, with this object's tags."""
@@ -139,6 +148,12 @@ class TrainingCalls:
         return None if job is None or has_training_job(job) else job
 
     def _job(self, name: Any) -> JobView | None:
+        job = self._fetched(name)
+        if job is not None:
+            self._seen.add(job.name)
+        return job
+
+    def _fetched(self, name: Any) -> JobView | None:
         """The queue's job of that name. One that was submitted here is asked for with patience:
         whoever waits for it would else give up whenever the queue is away for a moment."""
         fetch = partial(self._queue.job, str(name or ""))

@@ -6,6 +6,7 @@ import pytest
 
 from slotq.errors import CannotReach, NoSuchJob
 from slotq.follow import HEARTBEAT, PATIENCE, follow, news, standing
+from slotq_core.wire import OutlookView
 from tests.unit.client.fake_queue import Clock, attempt, ended, job_view, running, waiting
 
 EVICTED = [attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")]
@@ -46,6 +47,29 @@ def test_only_changes_are_said():
     ]
     assert job.state == "completed"
     assert clock.now == 25
+
+
+def outlook(earliest):
+    return OutlookView(rooms=[], evictions=[], reserved=[], times=[], earliest=earliest)
+
+
+@pytest.mark.parametrize(
+    ("earliest", "said"),
+    [
+        ("2026-11-20T10:45:30.000Z", ", earliest time known 10:45 UTC"),
+        ("2026-11-21T00:05:00.000Z", ", earliest time known 2026-11-21 00:05 UTC"),
+        (None, ""),
+    ],
+)
+def test_the_earliest_time_is_said_where_one_is_known(earliest, said):
+    assert standing(waiting(2, outlook=outlook(earliest))) == (
+        f"waits, place 2 in the line (1 ahead, since 2026-11-20 10:30 UTC{said}): the pool is full"
+    )
+
+
+def test_a_pause_has_an_end():
+    job = job_view(state="backoff", outlook=outlook("2026-11-20T10:31:00.000Z"))
+    assert standing(job) == "pauses before its next attempt (earliest time known 10:31 UTC)"
 
 
 def test_a_job_that_waits_long_is_mentioned_now_and_then():

@@ -104,6 +104,43 @@ def test_it_is_refreshed_and_stopped_in_the_queue(session, queue):
     assert job.refresh().training_job_status == "Stopped"
 
 
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Ctrl-C as soon as the SDK pauses between two looks."""
+
+    def press(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sagemaker.core.resources.time.sleep", press)
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_ctrl_c_leaves_the_job_in_the_queue_and_says_how_to_cancel_it(session, queue, said):
+    session(boto3.Session())  # Another one, and a second wrapping, change nothing.
+    job = create(session())
+    with pytest.raises(KeyboardInterrupt):
+        job.wait(poll=1)
+    assert queue.jobs["job1"].state == "pending"
+    (said_last,) = said[1:]
+    assert said_last == (
+        "job1: no longer watched, but still in the queue. To cancel it: `slotq cancel job1` or "
+        'session.queue.cancel("job1"); to watch it again: `slotq watch job1`'
+    )
+
+
+def test_ctrl_c_says_nothing_of_a_job_that_is_not_the_queues(session, said, monkeypatch):
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    job = create(session())
+    said.clear()
+    monkeypatch.setattr(TrainingJob, "refresh", interrupted)
+    job.training_job_name = "elsewhere"
+    with pytest.raises(KeyboardInterrupt):
+        job.wait(poll=1)
+    assert said == []
+
+
 def test_a_client_that_the_sdk_made_before_does_not_go_past_the_queue(session, queue, aws):
     SageMakerClient(session=aws)
     create(session())

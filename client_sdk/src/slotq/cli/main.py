@@ -22,6 +22,7 @@ COMMANDS = {
     "watch": "slotq.cli.watch:watch",
     "top": "slotq.cli.top.command:top",
     "shell": "slotq.cli.shell:shell",
+    "exec": "slotq.cli.exec:execute",
     "cancel": "slotq.cli.cancel:cancel",
     "hold": "slotq.cli.hold:hold",
     "release": "slotq.cli.release:release",

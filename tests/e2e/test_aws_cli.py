@@ -1,0 +1,120 @@
+"""The AWS CLI, the queue and real processes: submitted, evicted, resumed, described, finished.
+
+It has a botocore of its own, which no hook reaches, and is pointed at the relay of `slotq exec`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import boto3
+import pytest
+
+from slotq import QueueClient, install
+from slotq.relay import Relay, clients, pointed_at, served
+from slotq_core.names import LOG_GROUP
+from tests.e2e.test_boto3 import request
+from tests.e2e.waiting import until
+
+OWN = Path(sys.prefix, "awscli", "bin", "aws")
+AWS = str(OWN) if OWN.exists() else shutil.which("aws")
+
+pytestmark = pytest.mark.skipif(AWS is None, reason="there is no AWS CLI (`make test` installs it)")
+
+
+@pytest.fixture(scope="module")
+def environment(aws):
+    """What `slotq exec` gives its command; one relay for all, for the sake of time."""
+    session = boto3.Session()
+    install(session, priority=1)
+    with served(Relay(clients(session, aws.region))) as url:
+        yield {k: v for k, v in pointed_at(url).items() if k != "PYTHONPATH"}
+
+
+@pytest.fixture
+def cli(environment):
+    def run(*words):
+        done = subprocess.run(
+            [AWS, *words, "--output", "json"],
+            check=False, capture_output=True, text=True, timeout=60, env=environment,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout or "null")
+
+    return run
+
+
+def creation(tmp_path, wanted):
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps(wanted))
+    return "sagemaker", "create-training-job", "--cli-input-json", f"file://{file}"
+
+
+def described(cli, name):
+    said = cli("sagemaker", "describe-training-job", "--training-job-name", name)
+    return said["TrainingJobStatus"], said["SecondaryStatus"]
+
+
+def log_of(cli, name):
+    """All that the job's one stream gives, page after page."""
+    stream = ("--log-group-name", LOG_GROUP, "--log-stream-name", f"{name}/algo-1-slotq")
+    lines, token = [], []
+    while True:
+        page = cli("logs", "get-log-events", *stream, "--start-from-head", *token)
+        lines += [event["message"] for event in page["events"]]
+        if token == ["--next-token", page["nextForwardToken"]]:
+            return lines
+        token = ["--next-token", page["nextForwardToken"]]
+
+
+def test_a_job_is_evicted_resumes_and_completes(aws, cli, tmp_path):
+    queue = QueueClient()
+    made = cli(*creation(tmp_path, request(aws, "low", 80)))
+    assert made["TrainingJobArn"].endswith(":123456789012:training-job/low")
+    until(lambda: queue.job("low").state == "running", "low does not run")
+    urgent = [{"Key": "priority", "Value": "5"}]
+    cli(*creation(tmp_path, request(aws, "high", 30, Tags=urgent)))
+    until(lambda: queue.job("low").state == "preempted", "low was not evicted")
+    assert described(cli, "low") == ("InProgress", "Pending")
+
+    until(lambda: queue.job("low").state == "completed", "low has not completed")
+    cli(
+        "sagemaker", "wait", "training-job-completed-or-stopped", "--training-job-name", "low"
+    )  # It asks every two minutes, so it is not waited with.
+    assert described(cli, "low") == ("Completed", "Completed")
+    lines = log_of(cli, "low")
+    first, second = (n for n, line in enumerate(lines) if line.startswith("goes on from"))
+    assert lines[first] == "goes on from step 0"
+    assert lines[second] != "goes on from step 0"
+    assert lines[second - 1] == "slotq: low: attempt 1 was evicted for high"
+    assert lines.index("step 80") > second
+    assert lines[-1] == "slotq: low: completed after 2 attempts, evicted 1 time"
+
+
+def test_a_job_that_waits_is_listed_and_stopped(aws, cli, tmp_path):
+    queue = QueueClient()
+    cli(*creation(tmp_path, request(aws, "first", 1000)))
+    until(lambda: queue.job("first").state == "running", "first does not run")
+    cli(*creation(tmp_path, request(aws, "second", 5)))
+    rows = cli("sagemaker", "list-training-jobs", "--name-contains", "second")
+    assert [row["TrainingJobName"] for row in rows["TrainingJobSummaries"]] == ["second"]
+    cli("sagemaker", "stop-training-job", "--training-job-name", "second")
+    assert described(cli, "second") == ("Stopped", "Stopped")
+    queue.cancel("first")
+    until(lambda: queue.job("first").state == "cancelled", "first was not cancelled")
+
+
+def test_slotq_exec_hands_on_what_the_command_says(aws, tmp_path):
+    wanted = request(aws, "refused", 1, Tags=[{"Key": "priority", "Value": "high"}])
+    words = ("exec", "--", "env", "-u", "PYTHONPATH", AWS, *creation(tmp_path, wanted))
+    done = subprocess.run(
+        [sys.executable, "-m", "slotq", *words],
+        check=False, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode not in {0, 1}
+    assert "(ValidationException) when calling the CreateTrainingJob operation" in done.stderr
+    assert "takes an integer" in done.stderr
