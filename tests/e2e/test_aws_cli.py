@@ -21,9 +21,9 @@ from tests.e2e.test_boto3 import request
 from tests.e2e.waiting import until
 
 OWN = Path(sys.prefix, "awscli", "bin", "aws")
-AWS = str(OWN) if OWN.exists() else shutil.which("aws")
+AWS = str(OWN) if OWN.exists() else shutil.which("aws") or ""
 
-pytestmark = pytest.mark.skipif(AWS is None, reason="there is no AWS CLI (`make test` installs it)")
+pytestmark = pytest.mark.skipif(not AWS, reason="there is no AWS CLI (`make test` installs it)")
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not i
 import numpy as np
 from sagemaker.estimator import Estimator
 from sagemaker.exceptions import UnexpectedStatusException
+from sagemaker.pytorch import PyTorch
 
 import slotq.demo
 from slotq import QueueClient, QueueTrainingJobSession
@@ -42,7 +43,7 @@ def said():
 def estimator(aws, said):
     session = QueueTrainingJobSession(boto3.Session(), say=said.append, poll=0.2)
 
-    def make(name, *, steps, priority, **settings):
+    def make(name, *, steps, priority, kind=Estimator, **settings):
         given = {
             "role": "arn:aws:iam::123456789012:role/trainer",
             "instance_count": 1,
@@ -54,8 +55,9 @@ def estimator(aws, said):
             "output_path": f"s3://{aws.bucket}/models",
             "tags": [{"Key": "priority", "Value": str(priority)}],
         }
-        image = "123456789012.dkr.ecr.us-east-1.amazonaws.com/train:1"
-        return Estimator(image, sagemaker_session=session, **(given | settings))
+        if kind is Estimator:
+            given["image_uri"] = "123456789012.dkr.ecr.us-east-1.amazonaws.com/train:1"
+        return kind(sagemaker_session=session, **(given | settings))
 
     return make
 
@@ -92,6 +94,28 @@ def test_a_fit_that_waits_is_evicted_resumes_and_completes(aws, estimator, said)
     assert f"checkpoint found: goes on from step {resumed}" in text
     assert "low: completed after 2 attempts, evicted 1 time" in text
     assert said.count("step 100 loss") <= 1
+
+
+def test_a_framework_estimator_too(aws, estimator, said):
+    """`PyTorch`, whose image the SDK names by its own data; the emulator runs the script."""
+    queue, evidence = QueueClient(), Evidence("torch", aws.bucket)
+    versions = {"framework_version": "2.3", "py_version": "py311"}
+    torch = estimator("torch", steps=60, priority=1, kind=PyTorch, **versions)
+    join = in_background(lambda: torch.fit(job_name="torch"))
+    until(lambda: evidence.checkpoint("torch") is not None, "torch has no checkpoint")
+    image = queue.request("torch")["AlgorithmSpecification"]["TrainingImage"]
+    assert image.endswith("/pytorch-training:2.3-gpu-py311")
+
+    estimator("first-of-all", steps=10, priority=5).fit(job_name="first-of-all", wait=False)
+    assert join() is None
+    outcomes = [attempt.outcome for attempt in queue.job("torch").attempts]
+    assert outcomes == ["evicted", "completed"]
+    assert torch.latest_training_job.describe()["TrainingJobStatus"] == "Completed"
+    assert evidence.model(torch.model_data).shape == begin().shape
+    text = "\n".join(said)
+    assert "evicted for first-of-all" in text
+    assert "checkpoint found: goes on from step" in text
+    assert "torch: completed after 2 attempts, evicted 1 time" in text
 
 
 def test_a_failure_raises_with_its_message(estimator, said):

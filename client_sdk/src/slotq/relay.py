@@ -67,10 +67,11 @@ class Relay:
         self._client = client
 
     def answer(self, headers: Mapping[str, str], body: bytes) -> Said:
-        prefix, _, operation = headers.get("X-Amz-Target", "").partition(".")
+        """`headers`: their names in small letters."""
+        prefix, _, operation = headers.get("x-amz-target", "").partition(".")
         if prefix not in SERVICES:
             return _error("UnknownOperationException", "only SageMaker and logs are relayed here")
-        signed = _REGION.search(headers.get("Authorization", ""))
+        signed = _REGION.search(headers.get("authorization", ""))
         client = self._client(SERVICES[prefix], signed[1] if signed else None)
         name = xform_name(operation)
         if client.meta.method_to_api_mapping.get(name) != operation:
@@ -153,7 +154,8 @@ def _handler(relay: Relay, secret: str) -> type[BaseHTTPRequestHandler]:
             elif not known:
                 self._say(*_error("AccessDeniedException", "the address lacks its secret", 403))
             else:
-                self._say(*relay.answer(self.headers, body))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                self._say(*relay.answer(headers, body))
 
         def _body(self) -> bytes | None:
             length = self.headers.get("Content-Length", "")

@@ -26,12 +26,12 @@ from sagemaker.core.utils.logs import CloudWatchLogsClient
 from sagemaker.core.utils.utils import SageMakerClient
 
 from slotq.client import QueueClient
-from slotq.follow import left
 from slotq.hooks import honour_sts_endpoint
 from slotq.installation import Installation, connect
 from slotq.screen import print_line
+from slotq.training_calls import TrainingCalls
 
-_sessions: WeakSet[QueueTrainingJobSession] = WeakSet()
+_in_use: WeakSet[TrainingCalls] = WeakSet()
 _TELLS = "slotq_tells"
 
 
@@ -65,8 +65,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
     ) -> None:
         """Raises NotConfigured at once when no endpoint is set, before anything is uploaded."""
         boto_session = boto_session or boto3.Session()
-        self._say = say
-        self.queue, self._training = connect(
+        self.queue, training = connect(
             boto_session,
             queue=queue,
             say=say,
@@ -81,7 +80,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
             retries=retries,
         )
         honour_sts_endpoint(boto_session.events)
-        hooks = Installation(boto_session, self.queue, self._training)
+        hooks = Installation(boto_session, self.queue, training)
         hooks.on(boto_session.events)
         super().__init__(boto_session, *args, **kwargs)
         for client in (
@@ -90,15 +89,8 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
             CloudWatchLogsClient().client,  # TrainingJob.wait's, of no session.
         ):
             hooks.on(client.meta.events)
-        _sessions.add(self)
+        _in_use.add(training)
         _tell_when_interrupted()
-
-    def _tell(self, name: str) -> bool:
-        """Say how to go on with a job that is no longer watched; False: it is not the queue's."""
-        if not self._training.has_seen(name):
-            return False
-        self._say(left(name, f'session.queue.cancel("{name}")'))
-        return True
 
 
 def _tell_when_interrupted() -> None:
@@ -112,7 +104,7 @@ def _tell_when_interrupted() -> None:
         try:
             return original(self, *args, **kwargs)
         except KeyboardInterrupt:
-            any(session._tell(self.training_job_name) for session in _sessions)  # noqa: SLF001
+            any(calls.left(self.training_job_name) for calls in _in_use)
             raise
 
     setattr(wait, _TELLS, True)

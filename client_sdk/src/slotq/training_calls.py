@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from slotq.describe import arn_of, as_the_job, description, has_training_job
 from slotq.errors import InvalidRequest, NoSuchJob
-from slotq.follow import patiently
+from slotq.follow import left, patiently
 from slotq.hooks import Answer, Context, Params, TakenCall
 from slotq.listing import Listing
 from slotq.submission import jsonable, with_tags
@@ -36,10 +36,6 @@ PAUSE = 5.0
 
 class Queue(Protocol):
     """What of QueueClient is used here."""
-
-    def has_seen(self, name: str) -> bool:
-        """Whether something was asked here about a job of that name, and the queue had it."""
-        return name in self._seen
 
     def submit(self, request: Mapping[str, Any]) -> JobView: ...
     def job(self, name: str) -> JobView: ...
@@ -88,9 +84,13 @@ class TrainingCalls:
             ),
         )
 
-    def has_seen(self, name: str) -> bool:
-        """Whether something was asked here about a job of that name, and the queue had it."""
-        return name in self._seen
+    def left(self, name: str) -> bool:
+        """Say of a job that is no longer watched how to go on with it. False: nothing was asked
+        here of a job of that name which the queue has."""
+        if name not in self._seen:
+            return False
+        self._say(left(name, f'session.queue.cancel("{name}")'))
+        return True
 
     def submit(self, request: Mapping[str, Any]) -> JobView:
         """Put a CreateTrainingJob request into the queue, with this object's tags."""

@@ -34,6 +34,7 @@ ELSEWHERE = {
     "local": "tests/functional/local",
     "demo": "tests/unit/client/test_demo.py",
     "top": "tests/unit/client/test_top.py",
+    "exec": "tests/unit/client/test_relay.py, tests/e2e/test_aws_cli.py",
     "shell": "tests/unit/client/test_shell.py, tests/functional/local/test_shell.py",
 }
 """Commands whose lines need more than a queue, and where they run."""
