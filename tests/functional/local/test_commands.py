@@ -64,7 +64,7 @@ def test_pools_are_changed_under_the_signer_s_name(account: Account) -> None:
     _, removed, resized, made, *_ = pools("history").stdout.splitlines()
     assert "removed; it had 3 slots" in removed
     assert "slots 1 → 3" in resized
-    assert "new: 1 slots of ml.m5.large" in made
+    assert "new: 1 slot of ml.m5.large" in made
     assert all("user/testing" in line for line in (removed, resized, made))
 
 

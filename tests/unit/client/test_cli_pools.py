@@ -175,8 +175,8 @@ def test_the_history_says_who_did_what(slotq, queue):
     lines = slotq("pools", "history").output.splitlines()
     assert [line.split()[0] for line in lines] == ["REVISION", "3", "2", "1"]
     assert "assumed-role/Operator/grace" in lines[1]
-    assert "removed; it had 1 slots of ml.g5.xlarge" in lines[1]
-    assert "new: 1 slots of ml.g5.xlarge" in lines[2]
+    assert "removed; it had 1 slot of ml.g5.xlarge" in lines[1]
+    assert "new: 1 slot of ml.g5.xlarge" in lines[2]
     assert "slots 4 → 8, reserve_after none → 60" in lines[3]
     said = ChangesView.model_validate_json(
         slotq("pools", "history", "--limit", "2", "--json").output

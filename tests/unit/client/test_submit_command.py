@@ -94,7 +94,7 @@ def test_the_shortest_way(submit, queue, s3):
         "StoppingCondition": {"MaxRuntimeInSeconds": 86400},
         "Tags": [{"Key": "priority", "Value": "4"}],
     }
-    assert "packed 1 files" in result.stderr
+    assert "packed 1 file (" in result.stderr
     assert result.stdout.startswith(f"{name}: waits")
 
 

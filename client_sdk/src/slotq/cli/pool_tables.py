@@ -10,6 +10,7 @@ from rich.text import Text
 
 from slotq.cli.tables import columns, moment
 from slotq_core.model import PoolState
+from slotq_core.reasons import units
 from slotq_core.wire import PoolSettingsView, PoolView
 from slotq_core.wire_configuration import ChangeView, PoolChangeView
 
@@ -86,9 +87,11 @@ def changed(pool: PoolChangeView) -> str:
     """`slots 2 → 4, state active → paused`"""
     before, after = (_settings(each) for each in (pool.before, pool.after))
     if not after:
-        return f"removed; it had {setting(before['slots'])} slots of {before['instance_type']}"
+        return (
+            f"removed; it had {units(int(before['slots']), 'slots')} of {before['instance_type']}"
+        )
     if not before:
-        return f"new: {setting(after['slots'])} slots of {after['instance_type']}"
+        return f"new: {units(int(after['slots']), 'slots')} of {after['instance_type']}"
     return ", ".join(
         f"{key} {setting(before[key])} → {setting(after[key])}"
         for key in after

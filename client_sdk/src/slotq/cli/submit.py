@@ -25,6 +25,7 @@ from slotq.config import Config, checked
 from slotq.errors import CannotReach, NameTaken
 from slotq.packing import pack
 from slotq.submission import settings_tags, with_tags
+from slotq_core.reasons import units
 from slotq_core.wire import JobView, PoolView
 
 _COMMAND = "slotq.command"
@@ -211,7 +212,7 @@ def _from_command(
         ) from None
     if not app.json:
         size = f"{len(packed.content) / 1000:,.0f} kB"
-        click.echo(f"packed {packed.files} files ({size}) into {code}", err=True)
+        click.echo(f"packed {units(packed.files, 'files')} ({size}) into {code}", err=True)
     return request
 
 

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slotq.follow import standing
+from slotq_core.reasons import units
 from slotq_core.wire import AttemptView, FindingView, JobView
 
 COLORS = {
@@ -34,7 +35,7 @@ def job_page(job: JobView) -> RenderableType:
         ("place", "" if job.place is None else str(job.place)),
         ("why", why(job)),
         ("priority", str(job.priority)),
-        ("needs", ", ".join(f"{n} {what}" for what, n in job.demand.items())),
+        ("needs", ", ".join(units(n, what) for what, n in job.demand.items())),
         ("pools", ", ".join(job.pools)),
         ("runs in", job.pool or ""),
         ("preemptible", "yes" if job.preemptible else "no"),
