@@ -21,6 +21,8 @@ COMMANDS = {
     "watch": "slotq.cli.watch:watch",
     "pools": "slotq.cli.look:pools",
     "doctor": "slotq.cli.doctor:doctor",
+    "backup": "slotq.cli.backup:backup",
+    "cost": "slotq.cli.cost:cost",
     "simulate": "slotq.cli.simulate:simulate_command",
     "local": "slotq.cli.local:local",
     "demo": "slotq.cli.demo:demo",

@@ -96,6 +96,8 @@ class Routes:
 
     def answer(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         """The answer to one event of API Gateway's REST proxy integration, in its format."""
+        if not _as_matched(event):
+            event = {**event, "path": "/"}
         return self._http.resolve(dict(event), context)
 
     def _add_job(self) -> Response[str]:
@@ -164,11 +166,31 @@ class Routes:
         return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", message)
 
 
+def _as_matched(event: Mapping[str, Any]) -> bool:
+    """Whether the path is the one that API Gateway matched to its resource and IAM was asked for.
+
+    Gateway and IAM read the path as it came, and here it is decoded: `/jobs/a%2Frequest` is the job
+    `a%2Frequest` to them. Behind a proxy resource there is nothing to compare with.
+    """
+    path, resource = str(event.get("path") or "/"), str(event.get("resource") or "/{proxy+}")
+    if not path.isprintable():
+        return False
+    there, matched = path.rstrip("/").split("/"), resource.rstrip("/").split("/")
+    return "{proxy+}" in matched or (
+        len(there) == len(matched)
+        and all(
+            name.startswith("{") or name == part for name, part in zip(matched, there, strict=True)
+        )
+    )
+
+
 def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | None, int]:
     """`?state=` (repeated or comma separated; none: every state) and `?limit=`."""
     for key in query:
         if key not in {"state", "limit"}:
-            raise InvalidRequest(f"'{key}' is not known here; use state or limit", field=key)
+            raise InvalidRequest(
+                f"'{key[:40]}' is not known here; use state or limit", field=key[:40]
+            )
     words = [word.strip() for text in query.get("state", ()) for word in text.split(",")]
     for word in words:
         if word not in tuple(JobState):

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from slotq_core import names
+from slotq_core import names, strict_json
 from slotq_core.errors import InvalidRequest
 from slotq_core.model import Attempt, Demand, Job, Pool, Submission
 from slotq_core.moments import iso, seconds
@@ -28,6 +28,15 @@ MAX_BODY = 1_000_000
 """Bytes of a submission, on any way in. API Gateway itself takes up to 10 MB, an asynchronous
 Lambda payload 1 MB; a CreateTrainingJob request of every field at its limit stays below this."""
 
+MAX_INSTANCES = 10_000
+"""Of one job: as many as a pool may have."""
+_MAX_TYPE = 64
+_MAX_ROLE = 2048
+_MAX_GROUPS = 5
+"""SageMaker's limits."""
+_SHOWN = 100
+"""Characters of a field's path that come back: it may hold a key of the body's."""
+
 PRIORITY_TAG = "priority"
 SETTING_TAGS = (
     "slotq:pools",
@@ -41,17 +50,17 @@ _ALLOWED_TAGS = ", ".join((PRIORITY_TAG, *SETTING_TAGS))
 
 class InstanceGroup(BaseModel):
     model_config = ConfigDict(extra="allow")
-    InstanceType: str
-    InstanceCount: int = Field(ge=1, strict=True)
+    InstanceType: str = Field(max_length=_MAX_TYPE)
+    InstanceCount: int = Field(ge=1, le=MAX_INSTANCES, strict=True)
 
 
 class ResourceConfig(BaseModel):
     """Either InstanceType and InstanceCount, or InstanceGroups of one type."""
 
     model_config = ConfigDict(extra="allow")
-    InstanceType: str | None = None
-    InstanceCount: int | None = Field(default=None, ge=1, strict=True)
-    InstanceGroups: list[InstanceGroup] | None = None
+    InstanceType: str | None = Field(default=None, max_length=_MAX_TYPE)
+    InstanceCount: int | None = Field(default=None, ge=1, le=MAX_INSTANCES, strict=True)
+    InstanceGroups: list[InstanceGroup] | None = Field(default=None, max_length=_MAX_GROUPS)
 
     @model_validator(mode="after")
     def _has_instances(self) -> Self:
@@ -91,15 +100,15 @@ class SubmissionBody(BaseModel):
     """
 
     model_config = ConfigDict(extra="allow")
-    TrainingJobName: str
-    RoleArn: str = ""
+    TrainingJobName: str = Field(json_schema_extra=names.SCHEMA)
+    RoleArn: str = Field(default="", max_length=_MAX_ROLE)
     ResourceConfig: ResourceConfig
     Tags: list[Tag] = Field(default_factory=list, max_length=MAX_TAGS)
 
     @field_validator("TrainingJobName")
     @classmethod
     def _legal_name(cls, name: str) -> str:
-        if not names.TRAINING_JOB_NAME.fullmatch(name):
+        if not names.is_legal(name):
             raise ValueError(
                 "use 1 to 63 letters, digits and hyphens, with a letter or digit at either end"
             )
@@ -236,8 +245,10 @@ def _object(body: str | bytes, what: str = "a CreateTrainingJob request") -> Map
     if len(body) > MAX_BODY:
         raise InvalidRequest(f"the body is larger than {MAX_BODY:,} bytes")
     try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
+        value = strict_json.parse(body)
+    except strict_json.NotStrict as error:
+        raise InvalidRequest(f"the body is not JSON that the queue takes: {error}") from None
+    except ValueError:
         raise InvalidRequest(f"the body is not JSON; send {what}") from None
     if not isinstance(value, dict):
         raise InvalidRequest(f"the body must be a JSON object: {what}")
@@ -246,7 +257,7 @@ def _object(body: str | bytes, what: str = "a CreateTrainingJob request") -> Map
 
 def _invalid(error: ValidationError) -> InvalidRequest:
     first = error.errors()[0]
-    path = ".".join(str(part) for part in first["loc"])
+    path = ".".join(str(part) for part in first["loc"])[:_SHOWN]
     message = first["msg"].removeprefix("Value error, ")
     if not path and "tag '" in message:
         path = "Tags"
