@@ -97,8 +97,10 @@ class Door:
 
 
 def described() -> bytes:
-    """docs/openapi.json, which a test holds to the code."""
-    return json.dumps(document()).encode()
+    """docs/openapi.json, which a test holds to the code, but for the signature."""
+    its = document()
+    del its["security"], its["components"]["securitySchemes"]
+    return json.dumps(its).encode()
 
 
 class _Quiet(WSGIRequestHandler):

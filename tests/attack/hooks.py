@@ -5,11 +5,13 @@ Without these every submission is refused for its instance type, and no job is e
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import schemathesis
 from schemathesis import GenerationMode
 
+_numbers = itertools.count()
 KNOWN = ("job1", "job2", "job3")
 
 
@@ -22,7 +24,8 @@ def before_call(context: Any, case: Any, _kwargs: dict[str, Any]) -> None:
     if isinstance(resources, dict) and chance:
         resources.pop("InstanceGroups", None)
         resources.update(InstanceType="ml.p4d.24xlarge", InstanceCount=1)
-        if chance > 1:  # else with tags as they come, which are mostly refused
-            case.body["Tags"] = [{"Key": "priority", "Value": str(chance)}]
+        if chance == 1:  # else the name may be taken
+            case.body["TrainingJobName"] = f"fuzzed-{next(_numbers)}"
+            case.body["Tags"] = [{"Key": "priority", "Value": str(len(str(case.body)) % 9)}]
     if case.path_parameters and chance:
         case.path_parameters["name"] = KNOWN[chance - 1]

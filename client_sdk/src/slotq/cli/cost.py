@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from math import isnan
+from typing import Any
 
 import click
 from rich.table import Table
@@ -35,7 +37,15 @@ def _one_of(known: Mapping[str, object]) -> Callable[..., Values]:
     return read
 
 
-_AMOUNT = click.FloatRange(min=0, max=1e9)
+class _Amount(click.FloatRange):
+    """From 0 to a thousand million; and a number, which NaN is not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        return self.fail(f"{value} is no number", param, ctx) if isnan(number) else number
+
+
+_AMOUNT = _Amount(min=0, max=1e9)
 
 
 @click.command

@@ -50,7 +50,9 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "/doctor": ("GET", "POST"),
 }
 """What each path answers to."""
-ALL_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+OTHER = "OTHER"
+"""Stands for every method that is not named here."""
+ALL_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", OTHER)
 MOST_JOBS = 1000
 """The largest and the default `limit` of GET /jobs."""
 
@@ -98,6 +100,8 @@ class Routes:
         """The answer to one event of API Gateway's REST proxy integration, in its format."""
         if not _as_matched(event):
             event = {**event, "path": "/"}
+        if event["httpMethod"] not in ALL_METHODS:
+            event = {**event, "httpMethod": OTHER}
         return self._http.resolve(dict(event), context)
 
     def _add_job(self) -> Response[str]:
