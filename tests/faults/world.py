@@ -324,7 +324,9 @@ class World:
         sagemaker, lambdas = self.wire(invocation, "sagemaker"), self.wire(invocation, "lambda")
         training = SageMakerTraining(queue=TABLE, clock=self.clock, make_client=lambda: sagemaker)
         return QueueManager(
-            store=kind(self.wire(invocation, "dynamodb"), TABLE, **self._kept),
+            store=kind(
+                self.wire(invocation, "dynamodb"), TABLE, pause=no_time_passes, **self._kept
+            ),
             training=training,
             clock=self.clock,
             notifier=AsynchronousPass(lambda: lambdas, "slotq"),
@@ -391,6 +393,10 @@ class _Plane(PlaneClient):
                 self._world.ours.add(name)
                 self._world.watch.created(there)
                 self._world.look()
+
+
+def no_time_passes(_: float) -> None:
+    """What happens meanwhile is the schedule's to say."""
 
 
 class _Leaseless(DynamoStore):

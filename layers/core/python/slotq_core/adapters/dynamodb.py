@@ -7,6 +7,7 @@ so the same commit again is refused (Conflict), and whoever loads again finds wh
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -59,13 +60,20 @@ _SUBMIT_TRIES = 4
 class DynamoStore:
     """Every instance is as good as any other; it keeps no state of its own."""
 
-    def __init__(self, client: Any, table_name: str, *, history: int = HISTORY) -> None:
+    def __init__(
+        self,
+        client: Any,
+        table_name: str,
+        *,
+        history: int = HISTORY,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         """`client` is boto3's low-level DynamoDB client; `history` how long ended jobs stay
-        readable (ms)."""
+        readable (ms); `pause` waits that long (s) before a second look."""
         self._keeps = history
         self._calls = TableCalls(client, table_name)
         self._configuration = Configuration(self._calls)
-        self._world = WorldLoader(self._calls, self._configuration)
+        self._world = WorldLoader(self._calls, self._configuration, pause)
         self._scheduler = Scheduler(self._calls)
         self._facts = PoolFacts(self._calls)
         self._sightings = Sightings(self._calls)

@@ -139,7 +139,7 @@ class Account:
         return max(parts, default=0.0)
 
 
-Mark = tuple[int, dict[Place, Counted]]
+Mark = tuple[int, int, dict[Place, Counted]]
 
 Chain = tuple[Account, ...]
 """A project's account and then its department's, where it has one. Empty: no projects at all."""
@@ -171,7 +171,7 @@ class Accounts:
         self._moved: dict[str, str] = {}
         self.gates_opened = 0
         """How often somebody has come above its share or quota: then whoever was blocked before may
-        reclaim what it could not."""
+        reclaim what it could not. What was only tried does not count."""
         self._over: dict[str, set[str]] = defaultdict(set)
         """By scope, the projects over their quota or share. Kept, for each reclaim asks for them
         and few ever are."""
@@ -254,19 +254,17 @@ class Accounts:
         self._stop(job, pool)
         self.take(job, job.claim.pool)
 
-    def may_move(self, job: Job, pool: str) -> bool:
-        """Whether what it holds may count there. Where everything counts together it does now, but
-        for its user, whose limits are by pool."""
-        assert job.attempt is not None
-        if self._scope.get(pool) == self._scope.get(job.attempt.pool):
+    def may_move(self, job: Job, here: str, pool: str) -> bool:
+        """Whether what it holds here may count there. Where everything counts together it does now,
+        but for its user, whose limits are by pool."""
+        if self._scope.get(pool) == self._scope.get(here):
             return self.users.admits_in(job, pool) is not None
         return self.limits_allow(job, pool) and self.quotas_allow(job, pool)
 
-    def bound_by(self, job: Job, pool: str) -> set[str]:
-        """Those whose limits it comes to count in by a move there."""
-        assert job.attempt is not None
+    def bound_by(self, job: Job, here: str, pool: str) -> set[str]:
+        """Those whose limits it comes to count in by a move from here to that pool."""
         bound = {f"user {job.submitter}"} if self.users.limited(job.submitter, pool) else set()
-        if self._scope.get(pool) != self._scope.get(job.attempt.pool):
+        if self._scope.get(pool) != self._scope.get(here):
             bound |= {account.key for account in self.of(job, pool) if account.limit}
         return bound
 
@@ -279,11 +277,11 @@ class Accounts:
 
     def mark(self) -> Mark:
         """This moment, for `back_to`."""
-        return len(self._before), self.users.mark()
+        return len(self._before), self.gates_opened, self.users.mark()
 
     def back_to(self, mark: Mark) -> None:
         """Everything as it was at that moment."""
-        length, users = mark
+        length, self.gates_opened, users = mark
         self.users.back_to(users)
         while len(self._before) > length:
             project, scope, amounts = self._before.pop()

@@ -149,6 +149,10 @@ class PoolRoom:
     def unwell(self) -> bool:
         return self.rests or bool(self.probe) or self.pool.state is not PoolState.ACTIVE
 
+    def was_given(self, job: Job) -> bool:
+        """Whether the job has its slots here only since this plan."""
+        return job.name in self.placed
+
     def give(self, job: Job) -> None:
         """A job starts: its slots are used up for those behind."""
         self.free = self.free - job.demand
@@ -188,7 +192,7 @@ class PoolRoom:
     def evict(self, victim: Job) -> None:
         """What it held is coming free; at once, where it was only given it in this plan."""
         self._holders.remove(victim, self.pool.name)
-        if victim.name in self.placed:
+        if self.was_given(victim):
             self.placed.remove(victim.name)
             self.free = self.free + victim.demand
         else:

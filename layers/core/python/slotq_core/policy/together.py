@@ -13,6 +13,7 @@ from slotq_core.policy.blocked import gang_blocked
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.gang import Gang
 from slotq_core.policy.plan import Evict
+from slotq_core.policy.stakes import Place
 from slotq_core.policy.walk import Walk
 
 Step = Callable[[Job, Sequence[PoolRoom]], bool]
@@ -20,6 +21,9 @@ Step = Callable[[Job, Sequence[PoolRoom]], bool]
 
 Left = Callable[[Job, PoolRoom], Demand]
 """What is left for a member in a room."""
+
+Rooms = dict[str, list[PoolRoom]]
+"""By member, those that it may use."""
 
 
 class Together:
@@ -34,6 +38,8 @@ class Together:
             ]
             for job in self._jobs
         }
+        self._to_come: dict[str, Place] = {}
+        """While a step is tried: who is still to be served, and where."""
 
     def take_turn(self) -> bool:
         """False: it is blocked, all of it."""
@@ -88,20 +94,29 @@ class Together:
             }
             left_in = self._left_now if only_free else self._left_in_all
             target = self._target(rooms, left_in)
+            self._to_come = self._needed(rooms, target)
             served: list[str] = []
             for job in self._jobs:
                 if not only_free and self._gang.enough(served):
                     break
-                chosen = target.get(job.name)
-                usable = [r for r in rooms[job.name] if chosen is None or r.pool.name == chosen]
-                if step(job, usable):
+                self._to_come.pop(job.name, None)
+                if step(job, _chosen(rooms, target, job)):
                     served.append(job.name)
             if self._gang.enough(served):
                 return served
             self._walk.back_to(mark)
         return []
 
-    def _target(self, rooms: dict[str, list[PoolRoom]], left_in: Left) -> dict[str, str]:
+    def _needed(self, rooms: Rooms, target: dict[str, str]) -> dict[str, Place]:
+        """The first of it that are enough, each with the pool where it is served."""
+        needed: dict[str, Place] = {}
+        for job in self._jobs:
+            usable = _chosen(rooms, target, job)
+            if usable and not self._gang.enough(needed):
+                needed[job.name] = job, usable[0].pool.name
+        return needed
+
+    def _target(self, rooms: Rooms, left_in: Left) -> dict[str, str]:
         """In which pool each is served best, so that as many as possible are."""
         left = {
             room.pool.name: left_in(job, room) for job in self._jobs for room in rooms[job.name]
@@ -129,7 +144,17 @@ class Together:
         return self._walk.wait_for_coming(job, self._walk.rooms_of(job), within)
 
     def _reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        return self._hold(job, rooms) or self._walk.reclaim(job, self._within(job, rooms))
+        """ "The gate is asked" with all of the gang counted: one of it alone might be within its
+        project's share and the whole of it not, and then be reclaimed in turn."""
+        if self._hold(job, rooms):
+            return True
+        return self._walk.reclaim(job, self._within(job, rooms), [*self._to_come.values()])
 
     def _preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         return self._hold(job, rooms) or self._walk.preempt(job, rooms)
+
+
+def _chosen(rooms: Rooms, target: dict[str, str], job: Job) -> list[PoolRoom]:
+    """The room in which the member is served best; any, where none was found for it."""
+    best = target.get(job.name)
+    return [room for room in rooms[job.name] if best is None or room.pool.name == best]

@@ -7,6 +7,7 @@ of each step.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from slotq_core.model import Claim, Job, Snapshot, StopCause
@@ -183,13 +184,34 @@ class Walk:
         if found is None:
             return False
         moved = self._consolidation.carry_out(found, self.now)
+        for other, room in found.to:
+            if found.room.was_given(other):
+                self._start_elsewhere(other, found.room, room)
+        if not moved:
+            return self.start(job, [found.room])
         self._hold(job, found.room)
         its, claim = self.waiting[job.name], self.claim_of(job.name)
         self.decisions[job.name] = Move(beneficiary=its, moved=moved, claim=claim)
         return True
 
-    def reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        return self._evict(job, reclaim(job, rooms, self.accounts, self.entitled))
+    def _start_elsewhere(self, job: Job, given: PoolRoom, room: PoolRoom) -> None:
+        """One that was to start in the given room of this plan starts in the other."""
+        given.evict(job)
+        self.accounts.give_back(job, given.pool.name)
+        room.give(job)
+        self.accounts.take(job, room.pool.name)
+        start = self.decisions[job.name]
+        assert isinstance(start, Start)
+        self.decisions[job.name] = replace(start, pool=room.pool.name)
+
+    def reclaim(self, job: Job, rooms: Sequence[PoolRoom], along: Sequence[Place] = ()) -> bool:
+        """`along`: who else starts with it, and where. The gate is asked with them counted."""
+        before = self.accounts.mark()
+        for other, pool in along:
+            self.accounts.take(other, pool)
+        found = reclaim(job, rooms, self.accounts, self.entitled)
+        self.accounts.back_to(before)
+        return self._evict(job, found)
 
     def preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         rooms = [room for room in rooms if self.accounts.quotas_allow(job, room.pool.name)]
