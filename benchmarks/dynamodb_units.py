@@ -42,10 +42,12 @@ def _size(value: Mapping[str, Any]) -> int:
     if kind == "L":
         return 3 + len(content) + sum(_size(each) for each in content)
     if kind == "N":
-        return ceil(len(content.lstrip("-")) / 2) + 1 + content.startswith("-")
+        digits: str = content.lstrip("-")
+        return ceil(len(digits) / 2) + 1 + int(digits != content)
     if kind in {"BOOL", "NULL"}:
         return 1
-    return len(content.encode() if kind == "S" else content)
+    plain: bytes = content.encode() if kind == "S" else content
+    return len(plain)
 
 
 def read_units(size: int, *, consistent: bool) -> float:

@@ -27,7 +27,7 @@ def renewed(account: Account) -> Account:
     """The account as new, with an empty table: one for each example."""
     account.dynamodb.delete_table(TableName=TABLE)
     account.__init__(account.dynamodb)  # type: ignore[misc]
-    app.clock = account.clock  # type: ignore[assignment] - the fixture puts it back
+    vars(app)["clock"] = account.clock  # The fixture puts it back.
     forget()
     return account
 

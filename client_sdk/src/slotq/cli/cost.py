@@ -25,7 +25,7 @@ def _one_of(known: Mapping[str, object]) -> Callable[..., Values]:
     def read(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> Values:
         found = {}
         for text in given:
-            name, _, value = text.partition("=")
+            name, _equals, value = text.partition("=")
             if name not in known or not re.fullmatch(r"\d{1,12}(\.\d{1,12})?", value):
                 raise click.BadParameter(
                     f"'{text}' is not NAME=VALUE with a number of 0 or more and as NAME one of "

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from typing import Any
 
 LONGEST = 63
 """Characters of a training job's name; the pattern alone lets any number of hyphens pass."""
 
 _NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 
-SCHEMA = {"pattern": f"^{_NAME.pattern}$", "minLength": 1, "maxLength": LONGEST}
+SCHEMA: dict[str, Any] = {"pattern": f"^{_NAME.pattern}$", "minLength": 1, "maxLength": LONGEST}
 """SageMaker's own rule for TrainingJobName, as a JSON schema."""
 
 STAMP = "-qstamp-"
