@@ -42,7 +42,7 @@ def show(app: App, name: str) -> None:
 @json_option
 @click.pass_obj
 def why(app: App, name: str) -> None:
-    """Why a job waits, or where it stands, in one sentence."""
+    """Why a job waits, or where it stands: what could be evicted for it, what is reserved, when."""
     job = app.client().job(name)
     app.answer(job, explanation(job))
 
