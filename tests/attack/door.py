@@ -24,9 +24,9 @@ from tests.attack.worlds import renewed
 from tests.functional.account import Account, add_job
 
 SCHEMA = "/openapi.json"
-MOST_JOBS = 300
+MOST_JOBS = 100
 """With so many the account is made anew: listing them is not what is tried here."""
-SETTLES_EVERY = 10
+SETTLES_EVERY = 25
 CALLER = Caller(
     arn="arn:aws:sts::123456789012:assumed-role/DataScientist/ada",
     access_key="testing",
