@@ -158,6 +158,7 @@ def test_permissions_by_verb(doctor, http):
     assert (code, wrong(checks)) == (Exit.NOT_ALLOWED, ["permissions"])
     assert checks["permissions"]["text"] == "you may not change, cancel"
     assert "PATCH /jobs/*, DELETE /jobs/*" in checks["permissions"]["advice"]
+    assert checks["versions"]["ok"], "that is another matter"
 
 
 @pytest.mark.parametrize(("release", "well"), [("0.1.7", True), ("0.2.0", False), ("1.1.0", False)])

@@ -222,6 +222,7 @@ def test_wait_and_again(submit, queue):
     queue.requests = {"one": {}}
     result = submit("--name", "one", "--", "python", "train.py")
     assert (result.exit_code, "taken" in result.stderr) == (Exit.NO, True)
+    assert "`slotq submit --again` takes the next free name." in result.stderr
     queue.script(ended(name="one-r2"))
     queue.jobs.pop("one-r2")
     result = submit("--name", "one", "--again", "--wait", "--", "python", "train.py")

@@ -18,7 +18,7 @@ from rich.console import Console, RenderableType
 from slotq.cli.exits import Exit, exit_of
 from slotq.client import QueueClient
 from slotq.config import Config, load
-from slotq.errors import NoSuchJob, Refused, SlotQError, TooLate
+from slotq.errors import NameTaken, NoSuchJob, Refused, SlotQError, TooLate
 from slotq.network import Network
 from slotq_core.wire import ErrorView
 
@@ -146,9 +146,12 @@ def _snake(name: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
 
 
+_NEXT_STEPS: tuple[tuple[type[SlotQError], str], ...] = (
+    (NoSuchJob, "`slotq ls --all` shows the jobs that there are."),
+    (TooLate, "Nothing was changed."),
+    (NameTaken, "`slotq submit --again` takes the next free name."),
+)
+
+
 def _next_step(error: SlotQError) -> str:
-    if isinstance(error, NoSuchJob):
-        return "`slotq ls --all` shows the jobs that there are."
-    if isinstance(error, TooLate):
-        return "Nothing was changed."
-    return ""
+    return next((step for kind, step in _NEXT_STEPS if isinstance(error, kind)), "")
