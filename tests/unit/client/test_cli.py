@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from slotq.cli.exits import MEANINGS, Exit
 from slotq.cli.main import cli
-from slotq_core.wire import FindingView, JobView, QueueView
+from slotq_core.wire import FindingView, JobView, OutlookView, QueueView, ReasonView
 from tests.unit.client.fake_queue import FakeAnswer, ended, no_connection, running, waiting
 
 REQUEST = {
@@ -68,6 +68,25 @@ def test_show_has_the_attempts(slotq):
 )
 def test_why_is_one_sentence(slotq, name, sentence):
     assert slotq("why", name).output == sentence + "\n"
+
+
+def test_why_tells_what_could_be_evicted_what_is_reserved_and_when(slotq, queue):
+    def said(text: str) -> ReasonView:
+        return ReasonView(code="x", text=text, numbers={})
+
+    outlook = OutlookView(
+        rooms=[said("pool p has 0 free")],
+        evictions=[said("a holds 1 slot: not preemptible")],
+        reserved=[said("1 slot is owed to b")],
+        times=[],
+    )
+    queue.jobs["job3"] = queue.jobs["job3"].model_copy(update={"outlook": outlook})
+    assert slotq("why", "job3").output.splitlines()[1:] == [
+        "  room         pool p has 0 free",
+        "  not evicted  a holds 1 slot: not preemptible",
+        "  reserved     1 slot is owed to b",
+        "  times        none is known: it depends on what others do",
+    ]
 
 
 def test_submit_from_a_file_from_yaml_and_from_stdin(slotq, http, tmp_path):

@@ -99,8 +99,20 @@ def why(job: JobView) -> str:
 
 
 def explanation(job: JobView) -> str:
-    """One sentence on where the job stands and why."""
-    return f"{job.name}: {standing(job)}"
+    """One sentence on where the job stands and why; then, where it waits, what there is of room,
+    what could be evicted and why not, what is reserved, and the times known, a line for each."""
+    lines = [f"{job.name}: {standing(job)}"]
+    if job.outlook:
+        for what, entries in (
+            ("room", job.outlook.rooms),
+            ("not evicted", job.outlook.evictions),
+            ("reserved", job.outlook.reserved),
+            ("times", job.outlook.times),
+        ):
+            lines += [f"  {what:<13}{each.text}" for each in entries]
+        if not job.outlook.times:
+            lines.append(f"  {'times':<13}none is known: it depends on what others do")
+    return "\n".join(lines)
 
 
 def columns(*titles: str) -> Table:

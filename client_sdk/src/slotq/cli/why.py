@@ -14,6 +14,6 @@ from slotq.cli.names import names_argument
 @json_option
 @click.pass_obj
 def why(app: App, names: tuple[str, ...]) -> None:
-    """Why a job waits, or where it stands, in one sentence."""
+    """Why a job waits, or where it stands: what could be evicted for it, what is reserved, when."""
     client = app.client()
     on_each(app, client, names, client.job)

@@ -13,10 +13,12 @@ from slotq_core.errors import InvalidRequest, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.model import Job, JobState, StopCause, Submission
 from slotq_core.policy.apply import requeued
+from slotq_core.policy.classes import Classes
+from slotq_core.policy.demote import come_into
 from slotq_core.ports import Request
 
 _SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
-    (("priority", "priority_class"), ("priority", "priority_class", "auto")),
+    (("priority", "priority_class"), ("priority", "priority_class", "admitted_class", "auto")),
     (("pools",), ("pools",)),
     (("preemptible",), ("preemptible",)),
     (("min_runtime",), ("min_runtime",)),
@@ -57,10 +59,11 @@ def alive(job: Job) -> Job:
     return job
 
 
-def settled(job: Job, revision: Revision, admitted: Job) -> Job:
+def settled(job: Job, revision: Revision, admitted: Job, classes: Classes) -> Job:
     """The job with the settings that the revision changes, as it would be admitted with now. What
-    has come of the others since (a class that was demoted, retries that were used) stays. It keeps
-    its entry time; a claim in a pool that it no longer accepts is given up."""
+    has come of the others since (a class that was demoted, retries that were used) stays, and so
+    does its running time: a class that it comes into anew may have ended for it. It keeps its entry
+    time; a claim in a pool that it no longer accepts is given up."""
     changed = {
         name: getattr(admitted, name)
         for asked, decided in _SETTINGS
@@ -68,6 +71,8 @@ def settled(job: Job, revision: Revision, admitted: Job) -> Job:
         for name in decided
     }
     after: Job = replace(job, **changed)
+    if "priority_class" in changed:
+        after = come_into(after, classes)
     if after.claim and after.claim.pool not in after.pools:
         after = replace(after, claim=None)
     return after

@@ -24,6 +24,7 @@ from slotq_core.errors import (
     NoSuchJob,
     NoSuchPool,
     Outdated,
+    PlanNotAllowed,
     PoolInUse,
     Refused,
     RoleNotAllowed,
@@ -42,6 +43,7 @@ STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
     NeverFits: HTTPStatus.BAD_REQUEST,
     ClassNotAllowed: HTTPStatus.BAD_REQUEST,
     RoleNotAllowed: HTTPStatus.BAD_REQUEST,
+    PlanNotAllowed: HTTPStatus.BAD_REQUEST,
     NoSuchJob: HTTPStatus.NOT_FOUND,
     NoSuchPool: HTTPStatus.NOT_FOUND,
     PoolInUse: HTTPStatus.CONFLICT,
@@ -141,8 +143,9 @@ class Routes:
         return _json(HTTPStatus.OK, _view(status))
 
     def _get_request(self, name: str) -> Response[str]:
-        request = dict(self._manager().request(name))
-        return _json(HTTPStatus.OK, wire.RequestView(name=name, request=request))
+        it = self._manager().request(name, by=self._caller())
+        view = wire.RequestView(name=name, request=dict(it.request), withheld=list(it.withheld))
+        return _json(HTTPStatus.OK, view)
 
     def _list_pools(self) -> Response[str]:
         manager = self._manager()
@@ -272,7 +275,11 @@ def _amendment(body: wire.AmendmentBody) -> Amendment:
 
 def _view(status: Status) -> wire.JobView:
     return wire.job_view(
-        status.job, place=status.place, reason=status.reason, attempts=status.attempts
+        status.job,
+        place=status.place,
+        reason=status.reason,
+        outlook=status.outlook,
+        attempts=status.attempts,
     )
 
 

@@ -16,6 +16,7 @@ from slotq_core.model import (
     Snapshot,
     Yielded,
 )
+from slotq_core.outlook import KnownTime, Outlook, TimeCause
 from slotq_core.policy.attempts import NOT_SCHEDULED
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.order import Position, last_yields, position
@@ -38,6 +39,9 @@ class Status:
     place: int | None = None
     """1 is next, among the waiting jobs that share a pool with it; None where it does not wait."""
     reason: Reason | None = None
+    outlook: Outlook | None = None
+    """What could be evicted for it, what is reserved, the times known; None where nobody asked for
+    this one job, or where its turn does not come."""
     attempts: tuple[Attempt, ...] = ()
 
 
@@ -116,6 +120,15 @@ def why(job: Job, planned: Plan, place: int | None) -> Reason | None:
         if isinstance(decision, Start) and decision.job.name == job.name:
             return NextPass(pool=decision.pool)
     return BehindInLine(ahead=(place or 1) - 1)
+
+
+def looked_into(job: Job, snapshot: Snapshot, place: int | None, now: int) -> Status:
+    """All that there is to say of why the job waits. `snapshot`: the heads of the lines will do."""
+    planned = plan(snapshot, now, asked=job)
+    outlook = planned.outlook
+    if job.state is JobState.BACKOFF and job.not_before is not None:
+        outlook = Outlook(times=(KnownTime(at=job.not_before, cause=TimeCause.BACKOFF),))
+    return Status(job=job, place=place, reason=why(job, planned, place), outlook=outlook)
 
 
 def places(waiting: Iterable[Job], yields: Iterable[Yielded] = ()) -> Mapping[str, int]:

@@ -28,7 +28,9 @@ from slotq_core.poison import Nowhere, Poisons
 from slotq_core.policy.admission import NO_RIGHTS, admit
 from slotq_core.policy.apply import Step, cancelled, pools_touched, steps
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.disclosure import Shown, shown
 from slotq_core.policy.plan import Decision
+from slotq_core.policy.plans import ANY_PLAN, TrainingPlans
 from slotq_core.policy.roles import ANY_ROLE, ExecutionRoles
 from slotq_core.policy.users import Rights
 from slotq_core.ports import (
@@ -94,11 +96,13 @@ class QueueManager:
         dead_letters: DeadLetters | None = None,
         rights: Rights = NO_RIGHTS,
         roles: ExecutionRoles = ANY_ROLE,
+        plans: TrainingPlans = ANY_PLAN,
     ) -> None:
-        """`rights`: what users may hold, and the classes there are. `roles`: what training jobs may
-        run under."""
+        """`rights`: what users may hold, and the classes there are. `roles` and `plans`: what
+        training jobs may run under and on."""
         self._rights = rights
         self._roles = roles
+        self._plans = plans
         self._store = store
         self._training = training
         self._clock = clock
@@ -113,12 +117,13 @@ class QueueManager:
         """Keep the job; once this has returned it is not lost. A pass follows on its own.
 
         The same submission again, while the job lives, is answered with the job as it is. Raises
-        InvalidRequest, NeverFits, ClassNotAllowed, RoleNotAllowed or NameTaken; then nothing is
-        stored.
+        InvalidRequest, NeverFits, ClassNotAllowed, RoleNotAllowed, PlanNotAllowed or NameTaken;
+        then nothing is stored.
         """
         known = self._store.job(submission.name)
         if known is None:
             self._roles.check(submission.role, submitter=submitter)
+            self._plans.check(submission.plan)
             pools, now = self._store.pools(), self._clock.now()
             job = admit(submission, pools, submitter=submitter, now=now, rights=self._rights)
             self._refuse_foreign(submission.name)
@@ -185,16 +190,20 @@ class QueueManager:
                 now=now,
                 rights=self._rights,
             )
-            after = settled(job, revision, admitted)
+            after = settled(job, revision, admitted, self._rights.classes)
         if wanted.give_up is not None:
             after = without_attempt(after, number=wanted.give_up, by=by, now=now)
         if wanted.held is not None:
             after = with_hold(after, held=wanted.held, by=by, now=now)
         return after, request
 
-    def request(self, name: str) -> Request:
-        """The job's CreateTrainingJob request as it stands. Raises NoSuchJob."""
-        return self._store.request(self._job(name).name)
+    def request(self, name: str, *, by: str) -> Shown:
+        """The job's CreateTrainingJob request as it stands, as `by` may see it.
+
+        Raises NoSuchJob.
+        """
+        job = self._job(name)
+        return shown(self._store.request(job.name), submitter=job.submitter, to=by)
 
     def observe(self, observation: Observation) -> str:
         """Take in one training event; any number of times, in any order. Runs no pass.
@@ -306,9 +315,15 @@ class QueueManager:
             pass
 
     def status(self, name: str) -> Status:
-        """One job with its place, its reason and its attempts. Raises NoSuchJob."""
+        """One job with its place, its reason, its outlook and its attempts. Raises NoSuchJob."""
         job = self._job(name)
-        return replace(self._status(job), attempts=self._store.attempts(name))
+        attempts = self._store.attempts(name)
+        if job.terminal or job.active:
+            return Status(job=job, attempts=attempts)
+        now = self._clock.now()
+        world = self._store.load(now).snapshot
+        known = explaining.looked_into(job, world, self._place(job), now)
+        return replace(known, attempts=attempts)
 
     def statuses(
         self, states: Iterable[JobState] | None = None, wanted: Wanted = ANY_JOB
@@ -348,10 +363,12 @@ class QueueManager:
     def _status(self, job: Job) -> Status:
         if job.terminal or job.active:
             return Status(job=job)
-        place = 1 + self._store.ahead_of(job) if job.waits else None
-        now = self._clock.now()
+        place, now = self._place(job), self._clock.now()
         planned = plan(self._store.load(now).snapshot, now)
         return Status(job=job, place=place, reason=explaining.why(job, planned, place))
+
+    def _place(self, job: Job) -> int | None:
+        return 1 + self._store.ahead_of(job) if job.waits else None
 
     def _refuse_foreign(self, name: str) -> None:
         try:

@@ -228,6 +228,11 @@ class Pool:
     it."""
     count_foreign: bool = False
     """Whether training jobs outside the queue count against this pool."""
+    open: bool = True
+    """False: only projects that have a quota there may use it. Without projects it says nothing."""
+    suspend_grace: int = 0
+    """How long a job that others are to have the slots of is only asked to stop, before it is
+    stopped (ms)."""
     time_slice: int | None = None
     """How long an attempt runs before it yields to a job of equal rank of another user who holds
     fewer slots (ms); None: for as long as it likes."""
@@ -593,6 +598,8 @@ class Submission:
     demand: Demand
     role: str = ""
     """The execution role's ARN: what the training job runs under."""
+    plan: str = ""
+    """The ARN of the SageMaker training plan whose capacity it asks for; empty: none."""
     pools: tuple[str, ...] = ()
     """Pools asked for by name, the most welcome first; empty: every pool of that instance type."""
     parts: tuple[tuple[str, Demand], ...] = ()

@@ -11,14 +11,24 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+import pydantic
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from slotq_core import names
 from slotq_core.definitions import settings_of
 from slotq_core.errors import InvalidRequest
 from slotq_core.model import Attempt, Demand, Job, Pool, Submission
 from slotq_core.moments import iso, seconds
+from slotq_core.outlook import Outlook
 from slotq_core.reasons import Number, Reason
+
+
+class BaseModel(pydantic.BaseModel):
+    """Built with its first use, not at import: a cold start answers one request, with few of
+    them."""
+
+    model_config = ConfigDict(defer_build=True)
+
 
 VERSION = 1
 PRIORITY_LIMIT = 1_000_000
@@ -53,9 +63,14 @@ class ResourceConfig(BaseModel):
     InstanceType: str | None = None
     InstanceCount: int | None = Field(default=None, ge=1, strict=True)
     InstanceGroups: list[InstanceGroup] | None = None
+    TrainingPlanArn: str = ""
 
     @model_validator(mode="after")
     def _has_instances(self) -> Self:
+        if "InstancePreferences" in (self.model_extra or {}):
+            raise ValueError(
+                "leave out InstancePreferences: a job prefers pools, by the tag 'slotq:pools'"
+            )
         if self.InstanceGroups:
             kinds = sorted({group.InstanceType for group in self.InstanceGroups})
             if len(kinds) > 1:
@@ -192,6 +207,7 @@ def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission,
         instance_type=read.ResourceConfig.instance_type,
         demand=Demand(slots=read.ResourceConfig.instances),
         role=read.RoleArn,
+        plan=read.ResourceConfig.TrainingPlanArn,
         pools=read.pools,
         priority=read.priority,
         preemptible=read.preemptible,
@@ -267,6 +283,21 @@ class ReasonView(BaseModel):
     numbers: dict[str, Number]
 
 
+class OutlookView(BaseModel):
+    """What a waiting job could have, and when: each entry as a reason is."""
+
+    rooms: list[ReasonView]
+    """What each of its pools has for it."""
+    evictions: list[ReasonView]
+    """What holds slots there, by why it is not evicted for the job."""
+    reserved: list[ReasonView]
+    """What is kept there for one job, this one or another."""
+    times: list[ReasonView]
+    """When time alone may change something for it, the earliest first."""
+    earliest: str | None = None
+    """The earliest time known; None: it depends on what others do."""
+
+
 class AttemptView(BaseModel):
     number: int
     training_job: str
@@ -298,6 +329,8 @@ class JobView(BaseModel):
     place: int | None = None
     """1 is next, among the waiting jobs that share a pool with it; None if it does not wait."""
     reason: ReasonView | None = None
+    outlook: OutlookView | None = None
+    """More than the reason; only where one job was asked for, and waits."""
     entry_time: str
     changed_at: str
     demand: dict[str, int]
@@ -326,6 +359,8 @@ class RequestView(BaseModel):
     version: int = VERSION
     name: str
     request: dict[str, Any]
+    withheld: list[str] = []
+    """The fields that only those see who have the submitter's IAM identity."""
 
 
 class QueueView(BaseModel):
@@ -438,6 +473,16 @@ def reason_view(reason: Reason) -> ReasonView:
     return ReasonView(code=reason.code, text=reason.sentence(), numbers=reason.numbers())
 
 
+def outlook_view(outlook: Outlook) -> OutlookView:
+    return OutlookView(
+        rooms=[reason_view(each) for each in outlook.rooms],
+        evictions=[reason_view(each) for each in outlook.spared],
+        reserved=[reason_view(each) for each in outlook.reserved],
+        times=[reason_view(each) for each in outlook.times],
+        earliest=_iso(outlook.earliest),
+    )
+
+
 def attempt_view(attempt: Attempt) -> AttemptView:
     return AttemptView(
         number=attempt.number,
@@ -462,6 +507,7 @@ def job_view(
     *,
     place: int | None = None,
     reason: Reason | None = None,
+    outlook: Outlook | None = None,
     attempts: Sequence[Attempt] = (),
 ) -> JobView:
     return JobView(
@@ -470,6 +516,7 @@ def job_view(
         priority=job.priority,
         place=place,
         reason=reason_view(reason) if reason else None,
+        outlook=outlook_view(outlook) if outlook else None,
         entry_time=iso(job.entry_time),
         changed_at=iso(job.changed_at),
         demand=dict(job.demand),

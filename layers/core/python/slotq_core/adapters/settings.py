@@ -31,16 +31,19 @@ from typing import Any
 from slotq_core.definitions import DURATIONS, SWITCHES, defined, settings_of
 from slotq_core.errors import InvalidRequest, Misconfigured
 from slotq_core.model import Pool, PoolState
+from slotq_core.policy.plans import TrainingPlans
 from slotq_core.policy.roles import ExecutionRoles
 
 POOLS_VARIABLE = "SLOTQ_POOLS"
 HISTORY_VARIABLE = "SLOTQ_HISTORY_DAYS"
 ROLES_VARIABLE = "SLOTQ_EXECUTION_ROLES"
 ROLE_USERS_VARIABLE = "SLOTQ_ROLE_USERS"
+PLANS_VARIABLE = "SLOTQ_TRAINING_PLANS"
 LOCAL_INSTANCE_TYPE = "ml.m5.large"
 """What a pool of the emulator offers where its type is left out."""
 
 _ROLE = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+")
+_PLAN = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:training-plan/[A-Za-z0-9-]+")
 _PLAIN = {
     **{name: f"{name}=SECONDS" for name in DURATIONS},
     **{name: f"{name}=true|false" for name in SWITCHES},
@@ -101,6 +104,18 @@ def roles_from_environment(environment: Mapping[str, str] = os.environ) -> Execu
             )
         patterns[role] = (*patterns.get(role, ()), entry.removeprefix(f"{role}="))
     return ExecutionRoles(allowed=roles or None, users=patterns)
+
+
+def plans_from_environment(environment: Mapping[str, str] = os.environ) -> TrainingPlans:
+    """The training plans in SLOTQ_TRAINING_PLANS, their ARNs comma separated: empty: none; not set:
+    any. Raises Misconfigured."""
+    text = environment.get(PLANS_VARIABLE)
+    if text is None:
+        return TrainingPlans()
+    plans = tuple(part.strip() for part in text.split(",") if part.strip())
+    if wrong := next((plan for plan in plans if not _PLAN.fullmatch(plan)), None):
+        raise Misconfigured(f"{PLANS_VARIABLE}: '{wrong[:100]}' is not the ARN of a training plan")
+    return TrainingPlans(allowed=plans)
 
 
 def parse_pools(text: str, *, default_type: str | None = None) -> tuple[Pool, ...]:

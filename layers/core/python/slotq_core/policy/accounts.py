@@ -160,6 +160,13 @@ class Accounts:
             for amounts in (owner.quota, owner.limit)
             if amounts
         )
+        self._shut = {
+            (project.name, pool.name)
+            for pool in snapshot.pools
+            for project in snapshot.projects
+            if not (pool.open or _has_quota(project, pool.name if by_pool else EVERYWHERE))
+        }
+        """Projects, and the pools that they may not use."""
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
         self._together = {
             scope: frozenset(name for name, its in self._scope.items() if its == scope)
@@ -177,13 +184,18 @@ class Accounts:
         and few ever are."""
         self._before: list[tuple[str, str, list[tuple[Account, Demand, Demand, Demand]]]] = []
         """What the accounts were before each change, to go back to."""
-        asked = _asked(snapshot, self._scopes_of) if owners else {}
+        asked = _asked(snapshot, self._scopes_of, self._shut) if owners else {}
         for scope in dict.fromkeys(self._scope.values() if owners else ()):
             self._open(snapshot, scope, asked)
         self._begin(snapshot)
 
     def of(self, job: Job, pool: str) -> Chain:
         return self._books.get((job.project, self._scope.get(pool, EVERYWHERE)), ())
+
+    def open_to(self, job: Job, pool: str) -> bool:
+        """ "A new pool is open to every project with quota 0 unless `open: false`": then only to
+        those that have a quota there."""
+        return (job.project, pool) not in self._shut
 
     def take(self, job: Job, pool: str) -> None:
         """The job holds its demand in that pool, or is owed it."""
@@ -222,6 +234,15 @@ class Accounts:
                 over = Demand({name: max(over[name], more[name]) for name in {*over, *more}})
         return over
 
+    def left_by_limits(self, job: Job, pool: str, room: Demand) -> Demand:
+        """What of the room the limits of its project and department leave to it and its like."""
+        for account in self.of(job, pool):
+            if account.limit:
+                held = account.used + account.stopping
+                most = {name: max(0, most - held[name]) for name, most in account.limit.items()}
+                room = Demand({name: min(room[name], most.get(name, room[name])) for name in room})
+        return room
+
     def quotas_allow(self, job: Job, pool: str) -> bool:
         """ "Any non-preemptible job, whatever its class, is bound by quota": with it admitted, what
         cannot be evicted stays within the quota, at each level."""
@@ -257,6 +278,8 @@ class Accounts:
     def may_move(self, job: Job, here: str, pool: str) -> bool:
         """Whether what it holds here may count there. Where everything counts together it does now,
         but for its user, whose limits are by pool."""
+        if not self.open_to(job, pool):
+            return False
         if self._scope.get(pool) == self._scope.get(here):
             return self.users.admits_in(job, pool) is not None
         return self.limits_allow(job, pool) and self.quotas_allow(job, pool)
@@ -323,17 +346,15 @@ class Accounts:
     def _begin(self, snapshot: Snapshot) -> None:
         """What is held and owed when the plan begins."""
         held = []
+        self.users.begin(snapshot)
         for job in snapshot.active:
             assert job.attempt is not None
-            self.users.take(job, job.attempt.pool)
             if job.state is JobState.STOPPING:
                 self._stop(job, job.attempt.pool)
             else:
                 held.append((job, job.attempt.pool))
-        for job in (*snapshot.active, *snapshot.waiting):
-            if job.claim:
-                self.users.take(job, job.claim.pool)
-                held.append((job, job.claim.pool))
+        everyone = (*snapshot.active, *snapshot.waiting)
+        held += [(job, job.claim.pool) for job in everyone if job.claim]
         of_all = _sums(
             ((job.project, self._scope.get(pool, EVERYWHERE), job.evictable), job.demand)
             for job, pool in held
@@ -400,11 +421,17 @@ def _shared_resources(owners: Iterable[Project | Department]) -> tuple[str, ...]
     return tuple(sorted(named)) or ("slots",)
 
 
+def _has_quota(project: Project, scope: str) -> bool:
+    return any(project.quota.get(scope, NOTHING).values())
+
+
 def _asked(
-    snapshot: Snapshot, scopes_of: Callable[[Iterable[str]], Iterable[str]]
+    snapshot: Snapshot,
+    scopes_of: Callable[[Iterable[str]], Iterable[str]],
+    shut: AbstractSet[tuple[str, str]],
 ) -> dict[tuple[str, str], Demand]:
     """What each project holds and waits for in each scope: a job counts in each pool that it
-    accepts."""
+    accepts and may use. `shut`: what projects may not use."""
 
     def asking() -> Iterator[tuple[tuple[str, str], Demand]]:
         for job in snapshot.active:
@@ -414,7 +441,8 @@ def _asked(
                 for scope in scopes_of(pools):
                     yield (job.project, scope), job.demand
         for job in wanting(snapshot):
-            for scope in scopes_of(job.pools):
+            pools = [name for name in job.pools if (job.project, name) not in shut]
+            for scope in scopes_of(pools) if pools else ():
                 yield (job.project, scope), job.demand
 
     return _sums(asking())

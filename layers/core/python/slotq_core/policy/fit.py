@@ -96,6 +96,10 @@ class PoolRoom:
         """The project's starting and running jobs, and those given slots in this plan."""
         return self._holders.running(self.pool.name, project)
 
+    def everyone(self) -> Iterable[Job]:
+        """Of all projects."""
+        return self._holders.everyone(self.pool.name)
+
     def held_below(self, rank: Rank, project: str) -> Demand:
         """What the project's jobs of a lower rank hold here, evictable or not."""
         return self._holders.held_below(rank, self.pool.name, project)

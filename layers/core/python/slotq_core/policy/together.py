@@ -6,10 +6,12 @@ Each step is tried on the working sheets themselves and taken back where too few
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 
 from slotq_core.model import Demand, Job
 from slotq_core.policy.assign import assign
 from slotq_core.policy.blocked import gang_blocked
+from slotq_core.policy.bounded import Bounded
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.gang import Gang
 from slotq_core.policy.plan import Evict
@@ -31,7 +33,8 @@ class Together:
 
     def __init__(self, *, walk: Walk, gang: Gang) -> None:
         self._walk, self._gang = walk, gang
-        self._jobs = gang.standing()
+        self._orders = gang.orders()
+        self._jobs = self._orders[0]
         self._rooms = {
             job.name: [
                 room for room in walk.rooms_of(job) if not room.unwell and not room.closed_to(job)
@@ -86,17 +89,17 @@ class Together:
     def _whole(self, step: Step, *, only_free: bool = False) -> list[str]:
         """Whom the step served, where they are enough of it: of those who start at once all that
         fit, else no more than have to be. Else nobody, and nothing has changed."""
-        for pools in self._gang.allowed_pools():
+        for jobs, pools in product(self._orders, self._gang.allowed_pools()):
             mark = self._walk.mark()
             rooms = {
                 name: [room for room in usable if room.pool.name in pools]
                 for name, usable in self._rooms.items()
             }
             left_in = self._left_now if only_free else self._left_in_all
-            target = self._target(rooms, left_in)
-            self._to_come = self._needed(rooms, target)
+            target = self._target(jobs, rooms, left_in)
+            self._to_come = self._needed(jobs, rooms, target)
             served: list[str] = []
-            for job in self._jobs:
+            for job in jobs:
                 if not only_free and self._gang.enough(served):
                     break
                 self._to_come.pop(job.name, None)
@@ -107,22 +110,30 @@ class Together:
             self._walk.back_to(mark)
         return []
 
-    def _needed(self, rooms: Rooms, target: dict[str, str]) -> dict[str, Place]:
+    def _needed(
+        self, jobs: Sequence[Job], rooms: Rooms, target: dict[str, str]
+    ) -> dict[str, Place]:
         """The first of it that are enough, each with the pool where it is served."""
         needed: dict[str, Place] = {}
-        for job in self._jobs:
+        for job in jobs:
             usable = _chosen(rooms, target, job)
             if usable and not self._gang.enough(needed):
                 needed[job.name] = job, usable[0].pool.name
         return needed
 
-    def _target(self, rooms: Rooms, left_in: Left) -> dict[str, str]:
+    def _target(self, jobs: Sequence[Job], rooms: Rooms, left_in: Left) -> dict[str, str]:
         """In which pool each is served best, so that as many as possible are."""
-        left = {
-            room.pool.name: left_in(job, room) for job in self._jobs for room in rooms[job.name]
-        }
+        users = self._walk.accounts.users
+        bounded = Bounded(jobs, users, users.left)
+        left = {}
+        for job in jobs:
+            for room in rooms[job.name]:
+                name = room.pool.name
+                bound = self._walk.accounts.left_by_limits(job, name, left_in(job, room))
+                left[name] = bound + bounded.left(name)
+        counted = [bounded.counted(job) for job in jobs]
         pools = {name: [each.pool.name for each in usable] for name, usable in rooms.items()}
-        return assign(self._jobs, pools, left)
+        return assign(counted, pools, left)
 
     def _left_in_all(self, job: Job, room: PoolRoom) -> Demand:
         return room.left(job, self._walk.entitled)

@@ -15,7 +15,7 @@ from slotq_core.policy import explain
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.attempts import failed_alike
 from slotq_core.policy.consolidate import Consolidation
-from slotq_core.policy.demote import admitted_in, demotes_at
+from slotq_core.policy.demote import admitted_in
 from slotq_core.policy.entitled import Entitlement
 from slotq_core.policy.fit import PoolRoom, rooms_of
 from slotq_core.policy.gang import gangs, starts_together
@@ -25,10 +25,9 @@ from slotq_core.policy.parallel import Parallel
 from slotq_core.policy.plan import Decision, DropClaim, Evict, Move, Plan, Start, TryLater
 from slotq_core.policy.preempt import Preemption
 from slotq_core.policy.reclaim import reclaim
-from slotq_core.policy.reserve import due_at
-from slotq_core.policy.retry import gives_up_at
 from slotq_core.policy.slices import Slices
 from slotq_core.policy.stakes import Place
+from slotq_core.policy.timers import first_timer, known_times
 from slotq_core.policy.victims import Eviction
 from slotq_core.reasons import Reason
 
@@ -53,6 +52,12 @@ class Walk:
             gangs=self.gangs,
             yields=self.yields,
             now=now,
+        )
+        self.sheets = explain.Sheets(
+            accounts=self.accounts,
+            entitled=self.entitled,
+            slices=self.slices,
+            waiting=self.waiting,
         )
         self._preemption = Preemption(
             everywhere=self._rooms, accounts=self.accounts, entitled=self.entitled
@@ -101,9 +106,12 @@ class Walk:
         """Whether its user's place at that rank was lost to a turn in this plan."""
         return (job.submitter, rank(job)) in self._yielded
 
+    def keeps_back(self, job: Job) -> Reason | None:
+        """That so many run already that it, or its gang, is not even tried."""
+        return self._parallel.keeps_back(job)
+
     def is_kept_back(self, job: Job) -> bool:
-        """Whether so many run already that it, or its gang, is not even tried."""
-        why = self._parallel.keeps_back(job)
+        why = self.keeps_back(job)
         if why:
             gang = self.gangs.get(job.group)
             tried = gang.waiting if gang and not gang.runs else [job]
@@ -111,7 +119,9 @@ class Walk:
         return why is not None
 
     def rooms_of(self, job: Job) -> list[PoolRoom]:
-        return [self._rooms[name] for name in job.pools if name in self._rooms]
+        """Of its pools those that there are, and that its project may use."""
+        there = (self._rooms[name] for name in job.pools if name in self._rooms)
+        return [room for room in there if self.accounts.open_to(job, room.pool.name)]
 
     def take_its_claim(self, job: Job) -> None:
         """While it is its turn, what it is owed is its own to use."""
@@ -273,12 +283,8 @@ class Walk:
         rooms = [room for room in rooms if room.timed]
         if not rooms:
             return
-        moments = [due_at(entered(job, self.yields), room) for room in rooms]
-        moments += [room.pool.health.not_before for room in rooms]
-        moments += [room.pool.health.learned_until for room in rooms]
-        moments += [room.probed_until for room in rooms]
-        moments += [explain.protection_ends(job, room) for room in rooms]
-        moments += self.slices.ends(job, rooms)
+        entry = entered(job, self.yields)
+        moments = [at for room in rooms for _, at in known_times(job, entry, room, self.slices)]
         self.wake_at = min(
             (at for at in [*moments, self.wake_at] if at is not None and at > self.now),
             default=None,
@@ -300,13 +306,3 @@ class Walk:
         self.accounts.back_to(accounts)
         self._parallel.back_to(counts)
         self.taken_back = []
-
-
-def first_timer(snapshot: Snapshot) -> int | None:
-    """When something is settled next, whatever is decided now."""
-    pools = {pool.name: pool for pool in snapshot.pools}
-    classes = {each.name: each for each in snapshot.classes}
-    timers = [job.not_before for job in snapshot.due]
-    timers += [gives_up_at(job, pools) for job in snapshot.active]
-    timers += [demotes_at(job, classes) for job in snapshot.active]
-    return min((at for at in timers if at is not None), default=None)
