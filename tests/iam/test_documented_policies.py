@@ -20,7 +20,7 @@ CALLS = {
     for path, methods in METHODS.items()
     for method in methods
 }
-LOOKS = {"GET /jobs", "GET /jobs/<name>", "GET /pools"}
+LOOKS = {"GET /jobs", "GET /jobs/<name>", "GET /pools", "GET /changes", "GET /version"}
 SUBMITS = LOOKS | {
     "POST /add-job",
     "DELETE /jobs/<name>",
