@@ -30,7 +30,7 @@ from tests.functional.account import Account
 from tests.functional.conftest import in_use
 
 PROGRAM = Path(sys.executable).with_name("schemathesis")
-WHOLE, SHORT = 1600, 40
+WHOLE, SHORT = 1100, 40
 """Examples for each operation that takes anything."""
 LEAST = 10_000
 """Requests of a whole run."""
