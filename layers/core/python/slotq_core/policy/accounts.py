@@ -12,7 +12,7 @@ it names.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -441,7 +441,9 @@ def _asked(
                 for scope in scopes_of(pools):
                     yield (job.project, scope), job.demand
         for job in wanting(snapshot):
-            pools = [name for name in job.pools if (job.project, name) not in shut]
+            pools: Sequence[str] = job.pools
+            if shut:
+                pools = [name for name in pools if (job.project, name) not in shut]
             for scope in scopes_of(pools) if pools else ():
                 yield (job.project, scope), job.demand
 
