@@ -1,6 +1,7 @@
 # Every target does the set-up that it needs, into .venv, and does it once: the stamp files in .venv
 # stand for what is installed. Nothing but make, python3 (3.11 or newer) and a package index is
-# needed, except by `validate`, which also wants a python3.13 (the Lambda's).
+# needed, except by `validate`, which also wants a python3.13 (the Lambda's), and by `sam-local`, which
+# wants that and a Docker engine.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,6 +12,7 @@ SDK3_TESTS := tests/e2e/test_sdk_v3.py tests/unit/client/test_session3.py \
 	tests/unit/client/test_client_page.py
 SAM := $(VENV)/sam/bin/sam
 SAM_INSTALLED := $(VENV)/sam/installed
+AUDIT_INSTALLED := $(VENV)/audit/installed
 
 # Any of these, the first that is new enough. `make PYTHON=/path/to/python3.12 …` overrides.
 PYTHONS := python3 python3.13 python3.12 python3.11
@@ -25,7 +27,7 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test properties test-sagemaker3 test-sagemaker-oldest faults bench demo check format validate openapi lock clean
+.PHONY: help install test properties test-sagemaker3 test-sagemaker-oldest faults bench demo check format validate sam-local openapi lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -36,7 +38,7 @@ demo: $(INSTALLED) ## The queue at work on this machine, no AWS account needed
 	@$(BIN)/slotq demo
 
 test: $(INSTALLED) ## Every test
-	$(PYTEST) -m "not built" -n $(JOBS) --dist worksteal $(ARGS)
+	$(PYTEST) -m "not built and not sam_local" -n $(JOBS) --dist worksteal $(ARGS)
 
 test-sagemaker3: $(SDK3_INSTALLED) ## The tests of SageMaker's SDK version 3, in an environment of its own
 	$(SDK3)/bin/python -m pytest $(SDK3_TESTS) $(ARGS)
@@ -50,8 +52,9 @@ properties: $(INSTALLED) ## The promises on thousands of random worlds each (abo
 faults: $(INSTALLED) ## Crashes, races, lost and doubled events: the whole campaign (docs/faults.md)
 	$(BIN)/python -m tests.faults $(ARGS)
 
-bench: $(INSTALLED) ## How long plans and simulations take (benchmarks/README.md)
+bench: $(INSTALLED) ## How long plans, simulations and cold starts take (benchmarks/README.md)
 	$(BIN)/python -m benchmarks $(ARGS)
+	$(BIN)/python -m benchmarks.cold_start $(if $(findstring --short,$(ARGS)),--runs 5)
 
 check: $(INSTALLED) ## ruff, mypy and import-linter
 	$(BIN)/ruff check
@@ -63,8 +66,11 @@ format: $(INSTALLED) ## Put the code into its form
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-validate: $(INSTALLED) $(SAM_INSTALLED) ## sam validate and sam build, and what was built
+validate: $(INSTALLED) $(SAM_INSTALLED) $(AUDIT_INSTALLED) ## The template, sam build, what was built, and the audits
 	.ci/validate
+
+sam-local: $(INSTALLED) $(SAM_INSTALLED) ## Every sample event and the API in Lambda's image (wants Docker)
+	.ci/sam-local
 
 openapi: $(INSTALLED) ## Write docs/openapi.json anew
 	$(BIN)/python -m slotq_core.openapi > docs/openapi.json
@@ -95,11 +101,18 @@ $(SDK3_INSTALLED): constraints-sagemaker3.txt requirements-dev.txt layers/core/p
 		-e 'layers/core[aws]' -e 'client_sdk[local,sagemaker3]'
 	@touch $@
 
-# The SAM CLI pins versions that clash with the SDK's, so it has an environment of its own.
+# The SAM CLI pins versions that clash with the SDK's, so it has an environment of its own. So have the
+# tools that audit.
 $(SAM_INSTALLED): constraints-sam.txt | $(BIN)/python
 	$(BIN)/python -m venv $(VENV)/sam
 	$(VENV)/sam/bin/python -m pip install --quiet --disable-pip-version-check \
 		-c constraints-sam.txt aws-sam-cli
+	@touch $@
+
+$(AUDIT_INSTALLED): constraints-audit.txt | $(BIN)/python
+	$(BIN)/python -m venv $(VENV)/audit
+	$(VENV)/audit/bin/python -m pip install --quiet --disable-pip-version-check \
+		-c constraints-audit.txt bandit checkov pip-audit
 	@touch $@
 
 $(BIN)/python:

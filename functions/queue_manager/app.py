@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import boto3
+import botocore.session
 from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import MetricUnit
 from botocore.config import Config
@@ -31,6 +31,7 @@ from slotq_core.adapters.sagemaker_news import observation_of_event
 from slotq_core.adapters.settings import (
     SystemClock,
     history_from_environment,
+    plans_from_environment,
     pools_from_environment,
     roles_from_environment,
 )
@@ -225,6 +226,7 @@ def manager() -> QueueManager:
         notifier=notifier(),
         dead_letters=dead_letters(),
         roles=roles_from_environment(),
+        plans=plans_from_environment(),
     )
 
 
@@ -261,4 +263,10 @@ def client(service: str) -> Any:
     """A client that gives up before API Gateway does; of what need not arrive, after one try."""
     tries = {"total_max_attempts": 1} if service == "events" else {}
     timeouts = {"connect_timeout": 2, "read_timeout": 5, "retries": {"mode": "standard", **tries}}
-    return boto3.client(service, config=Config(**timeouts))
+    return session().create_client(service, config=Config(**timeouts))
+
+
+@cache
+def session() -> Any:
+    """botocore's own: boto3 around it would only cost time at each cold start."""
+    return botocore.session.get_session()

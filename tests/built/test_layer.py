@@ -1,4 +1,4 @@
-"""The core layer as `sam build` makes it, for both processors."""
+"""The core layer and the functions as `sam build` makes them."""
 
 import json
 import os
@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-MACHINES = {"x86_64": 62, "arm64": 183}  # e_machine of the ELF header: EM_X86_64, EM_AARCH64
+from tests.built.layer import build_layer
+from tests.built.runtime import BUILT
+
+MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine of the ELF header: EM_X86_64, EM_AARCH64
+LAYER = BUILT / "CoreLayer" / "python"
+UNCHECKED = 1
+"""In a compiled file's second word: taken as it is, whatever its source's time or contents."""
 
 pytestmark = pytest.mark.built
-
-
-def layer(architecture: str) -> Path:
-    return ROOT / ".aws-sam" / architecture / "CoreLayer" / "python"
 
 
 def machine(shared_object: Path) -> int:
@@ -25,43 +26,112 @@ def machine(shared_object: Path) -> int:
     return int(struct.unpack("<H", header[18:20])[0])
 
 
-@pytest.mark.parametrize("architecture", sorted(MACHINES))
-def test_every_shared_object_is_for_the_architecture(architecture):
-    found = sorted(layer(architecture).rglob("*.so*"))
+def test_every_extension_is_there_for_both_processors():
+    found = sorted(LAYER.rglob("*.so*"))
     assert any("pydantic_core" in path.name for path in found)
-    assert {path.name: machine(path) for path in found} == {
-        path.name: MACHINES[architecture] for path in found
-    }
+    for path in found:
+        (its,) = [name for name in MACHINES if f"-{name}-linux-gnu.so" in path.name]
+        assert machine(path) == MACHINES[its], path
+        for other in MACHINES:
+            assert path.with_name(path.name.replace(its, other)).exists(), path
 
 
-def test_the_handler_imports_from_the_layer_alone():
-    """As in Lambda: the layer and the function's code, and nothing of this machine's packages."""
-    code = (
-        "import sys; sys.path[:0] = sys.argv[1:]\n"
-        "import app, pydantic, aws_xray_sdk, boto3, slotq_core.api\n"
-        "import json; print(json.dumps([m.__file__ for m in "
-        "(app, pydantic, aws_xray_sdk, boto3, slotq_core)]))"
-    )
-    built = ROOT / ".aws-sam" / "x86_64"
-    paths = [str(built / "QueueManager"), str(built / "CoreLayer" / "python")]
-    environment = {
-        "PATH": os.environ["PATH"],
-        "LAMBDA_TASK_ROOT": paths[0],
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }
+def test_every_module_is_compiled_for_good():
+    """A zip file does not keep times exactly; and Lambda could not write what it compiles."""
+    for folder in (LAYER, BUILT / "QueueManager", BUILT / "Views"):
+        sources = list(folder.rglob("*.py"))
+        assert sources
+        for source in sources:
+            compiled = source.parent / "__pycache__" / f"{source.stem}.cpython-313.pyc"
+            assert struct.unpack("<I", compiled.read_bytes()[4:8]) == (UNCHECKED,), source
+
+
+def test_botocore_s_data_is_what_the_clients_read():
+    services = {path.name for path in (LAYER / "botocore" / "data").iterdir() if path.is_dir()}
+    assert services == set(build_layer.KEPT)
+
+
+def run(code: str) -> str:
+    """In the Lambda's Python, with the layer and the function's code and nothing of this machine's
+    packages."""
+    paths = [str(BUILT / "QueueManager"), str(LAYER)]
     out = subprocess.run(
-        [os.environ["SLOTQ_LAMBDA_PYTHON"], "-S", "-E", "-s", "-c", code, *paths],
-        env=environment,
-        check=True,
+        [os.environ["SLOTQ_LAMBDA_PYTHON"], "-S", "-s", "-c", code],
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": os.pathsep.join(paths),
+            "LAMBDA_TASK_ROOT": paths[0],
+            "AWS_DEFAULT_REGION": "us-east-1",
+        },
+        check=False,
         capture_output=True,
         text=True,
         cwd="/",
     )
-    files = json.loads(out.stdout.splitlines()[-1])
-    assert all(file.startswith(str(built)) for file in files)
+    assert out.returncode == 0, out.stderr
+    return out.stdout
+
+
+def test_the_handler_imports_from_the_layer_alone():
+    out = run(
+        "import app, pydantic, botocore, slotq_core.api, json\n"
+        "print(json.dumps([m.__file__ for m in (app, pydantic, botocore, slotq_core)]))"
+    )
+    files = json.loads(out.splitlines()[-1])
+    assert all(file.startswith(str(BUILT)) for file in files)
+
+
+def test_no_dataclass_is_compiled_at_a_cold_start():
+    out = run(
+        "import builtins\n"
+        "compiled, execute = [], builtins.exec\n"
+        "def watch(source, *scopes):\n"
+        "    if isinstance(source, str):\n"
+        "        compiled.append(source)\n"
+        "    execute(source, *scopes)\n"
+        "builtins.exec = watch\n"
+        "import slotq_core, app, slotq_core.api\n"
+        "from slotq_core.model import Demand\n"
+        "print([text for text in compiled if '__dataclass' in text])\n"
+        "print(Demand(slots=2) == Demand(slots=2), Demand(slots=2))\n"
+    )
+    compiled, works = out.splitlines()
+    assert compiled == "[]"
+    assert works.startswith("True Demand(")
+
+
+def test_its_clients_check_requests_and_find_their_endpoints_as_with_botocore_whole():
+    """What was cut out of botocore's data is not missed: compared with the botocore of the tests,
+    which is whole and of the same version."""
+    import botocore
+    from botocore.session import get_session
+
+    code = (
+        "import botocore, json\n"
+        "from botocore.session import get_session\n"
+        "found = {}\n"
+        "for service, names in OPERATIONS.items():\n"
+        "    for region in ('us-east-1', 'cn-north-1', 'us-gov-west-1'):\n"
+        "        keys = dict(aws_access_key_id='k', aws_secret_access_key='s')\n"
+        "        client = get_session().create_client(service, region, **keys)\n"
+        "        shapes = {}\n"
+        "        for name in names:\n"
+        "            model = client.meta.service_model.operation_model(name)\n"
+        "            errors = sorted(shape.name for shape in model.error_shapes)\n"
+        "            given = {n: str(s) for n, s in sorted(model.input_shape.members.items())}\n"
+        "            told = model.output_shape.members if model.output_shape else {}\n"
+        "            shapes[name] = [given, sorted(told), errors]\n"
+        "        found[f'{service} {region}'] = [client.meta.endpoint_url, shapes]\n"
+    )
+    operations = {name: sorted(its) for name, its in build_layer.KEPT.items()}
+    code = f"OPERATIONS = {operations!r}\n{code}"
+    out = run(f"{code}print(json.dumps([botocore.__version__, found]))")
+    whole: dict = {"get_session": get_session, "botocore": botocore}
+    exec(code, whole)
+    assert json.loads(out.splitlines()[-1]) == [botocore.__version__, whole["found"]]
 
 
 def test_the_layer_fits():
     """Lambda allows 250 MB for function and layers, unpacked."""
-    size = sum(path.stat().st_size for path in layer("x86_64").rglob("*") if path.is_file())
-    assert size < 100_000_000
+    size = sum(path.stat().st_size for path in LAYER.rglob("*") if path.is_file())
+    assert size < 60_000_000

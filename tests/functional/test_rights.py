@@ -81,6 +81,100 @@ def test_nobody_changes_the_role_or_the_code_of_a_job_that_waits(guarded: Accoun
     assert {**after, "Tags": before["Tags"]} == before
 
 
+PLAN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/p5"
+VOLUMES = "arn:aws:kms:us-east-1:123456789012:key/0a1b"
+
+
+def resources(**more) -> dict:
+    return {**json.loads(sample("add-job")["body"])["ResourceConfig"], **more}
+
+
+@pytest.mark.parametrize(
+    ("allowed", "plan", "status"),
+    [(PLAN, PLAN, 202), (PLAN, f"{PLAN}-2", 400), ("", PLAN, 400), ("", "", 202)],
+)
+def test_a_training_plan_that_the_queue_may_not_use_is_refused_with_the_list(
+    guarded: Account, monkeypatch, allowed, plan, status
+):
+    monkeypatch.setenv("SLOTQ_TRAINING_PLANS", allowed)
+    forget()
+    asked = resources(TrainingPlanArn=plan) if plan else resources()
+    answered, told = guarded.call(add_job(ResourceConfig=asked))
+    assert answered == status, told
+    if status == 400:
+        assert (told["code"], told["field"]) == (
+            "plan_not_allowed",
+            "ResourceConfig.TrainingPlanArn",
+        )
+        assert (allowed or "none at all") in told["message"]
+
+
+def test_nobody_gets_other_instances_or_plans_by_way_of_preferences(guarded: Account):
+    preferred = [{"InstanceType": "ml.p5.48xlarge", "TrainingPlanArns": [PLAN]}]
+    status, told = guarded.call(add_job(ResourceConfig=resources(InstancePreferences=preferred)))
+    assert (status, told["field"]) == (400, "ResourceConfig")
+    assert "slotq:pools" in told["message"]
+
+
+def test_keys_for_volumes_and_outputs_reach_sagemaker_as_they_were_asked_for(guarded: Account):
+    output = {"S3OutputPath": "s3://bucket/out", "KmsKeyId": VOLUMES}
+    encrypted = resources(VolumeKmsKeyId=VOLUMES)
+    guarded.call(add_job(ResourceConfig=encrypted, OutputDataConfig=output))
+    guarded.settle()
+    found = guarded.plane.handle("DescribeTrainingJob", {"TrainingJobName": "job1"})
+    assert found["ResourceConfig"]["VolumeKmsKeyId"] == VOLUMES
+    assert found["OutputDataConfig"]["KmsKeyId"] == VOLUMES
+
+
+SECRETS = {
+    "Environment": {"TOKEN": "s3cr3t"},
+    "HyperParameters": {"password": "s3cr3t"},
+    "AlgorithmSpecification": {
+        "TrainingImage": "image",
+        "TrainingInputMode": "File",
+        "ContainerEntrypoint": ["train"],
+        "ContainerArguments": ["--key", "s3cr3t"],
+    },
+    "FieldOfTomorrow": "s3cr3t",
+}
+
+
+@pytest.mark.parametrize(
+    ("caller", "whole"),
+    [
+        (CALLER, True),
+        (CALLER.replace("/ada", "/another-session"), True),
+        (CALLER.replace("DataScientist", "Researcher"), False),
+        (CALLER.replace("DataScientist/ada", "DataScientist2/ada"), False),
+        (CALLER.replace("123456789012", "210987654321"), False),
+        ("arn:aws:iam::123456789012:user/DataScientist", False),
+    ],
+)
+def test_what_may_hold_secrets_is_shown_to_the_submitter_s_identity_alone(
+    guarded: Account, caller, whole
+):
+    guarded.call(add_job(**SECRETS))
+    status, answer = guarded.call(signed_by(sample("get-request"), caller))
+    assert status == 200
+    assert ("s3cr3t" in json.dumps(answer)) is whole
+    assert answer["request"]["ResourceConfig"] == resources()
+    assert answer["request"]["AlgorithmSpecification"]["TrainingImage"] == "image"
+    assert bool(answer["withheld"]) is not whole
+    if not whole:
+        assert set(answer["withheld"]) >= {
+            "Environment",
+            "HyperParameters",
+            "AlgorithmSpecification.ContainerArguments",
+            "FieldOfTomorrow",
+        }
+
+
+def test_an_unsigned_request_is_shown_nothing(guarded: Account):
+    guarded.call("add-job")
+    status, answer = guarded.call(signed_by(sample("get-request"), ""))
+    assert (status, answer["code"]) == (403, "not_signed")
+
+
 def test_nobody_marks_a_training_job_as_another_queue_s(guarded: Account):
     """The queue's tags are what its right to stop training jobs hangs on."""
     status, told = guarded.call(add_job(Tags=[{"Key": QUEUE_TAG, "Value": "another"}]))

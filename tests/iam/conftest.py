@@ -15,7 +15,7 @@ from tests.faults.scenarios import SCENARIOS
 from tests.faults.world import Invocation, World
 from tests.functional.account import HOUR, Account, add_job, forget, sample
 from tests.functional.conftest import account  # noqa: F401 - pytest finds fixtures by their name
-from tests.iam.recorder import Recorder
+from tests.iam.recorder import PLAN, VOLUMES, Recorder
 
 CRASHES = 2
 """Of each scenario of the campaign."""
@@ -48,6 +48,9 @@ def life(account: Account, recording, monkeypatch: pytest.MonkeyPatch) -> Record
     account.call("add-job-urgent")
     account.settle()
     account.call(add_job(TrainingJobName="cancelled"))
+    resources = json.loads(sample("add-job")["body"])["ResourceConfig"]
+    reserved = {**resources, "TrainingPlanArn": PLAN, "VolumeKmsKeyId": VOLUMES}
+    account.call(add_job(TrainingJobName="reserved", ResourceConfig=reserved))
     account.call("amend-job")
     account.call("cancel-job")
     account.plane.knobs.refuse_creates = 1

@@ -1,7 +1,9 @@
 """What IAM is asked for each call that the queue makes: actions, resources, context.
 
 From the Service Authorization Reference: a transaction is judged by its parts, a Query of an index
-by the index; CreateTrainingJob with tags also asks for AddTags, and hands over its role (PassRole).
+by the index; CreateTrainingJob with tags also asks for AddTags, hands over its role (PassRole), and
+is judged by the training plan as well, where it names one. A key for volumes or outputs adds
+nothing: SageMaker asks the execution role for the grant first.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ OWN = f"{REGION}:{ACCOUNT}"
 FUNCTION = "slotq-queue-manager"
 KEY = f"arn:aws:kms:{OWN}:key/0a1b2c3d-0000-4000-8000-000000000000"
 """The table's, of the customer."""
+PLAN = f"arn:aws:sagemaker:{OWN}:training-plan/p5-in-winter"
+VOLUMES = f"arn:aws:kms:{OWN}:key/0a1b2c3d-0000-4000-8000-000000000001"
+"""A user's, for what training jobs keep."""
 THROUGH_DYNAMODB = {"kms:ViaService": f"dynamodb.{REGION}.amazonaws.com"}
 
 
@@ -33,8 +38,11 @@ class Recorder:
 
     def __init__(self) -> None:
         self.calls: set[Call] = set()
+        self.operations: set[tuple[str, str]] = set()
+        """What was called, as AWS names it: services and operations."""
 
     def note(self, service: str, operation: str, request: Mapping[str, Any], plane: Plane) -> None:
+        self.operations.add((service, _camel(operation)))
         self.calls.update(_ASKED[service](_camel(operation), request, plane))
 
     def client(self, service: str, client: Any, plane: Plane) -> Any:
@@ -96,6 +104,8 @@ def _create(arn: str, request: Mapping[str, Any]) -> Iterator[Call]:
     context = {f"aws:RequestTag/{key}": value for key, value in tags.items()}
     with_keys = {**context, "aws:TagKeys": sorted(tags)}
     yield call("sagemaker:CreateTrainingJob", arn, with_keys)
+    if plan := request["ResourceConfig"].get("TrainingPlanArn"):
+        yield call("sagemaker:CreateTrainingJob", plan, with_keys)
     yield call(
         "sagemaker:AddTags", arn, {**with_keys, "sagemaker:TaggingAction": "CreateTrainingJob"}
     )

@@ -12,13 +12,22 @@ from pathlib import Path
 
 import pytest
 
-from slotq_core.adapters.settings import roles_from_environment
+from slotq_core.adapters.settings import plans_from_environment, roles_from_environment
 from tests.cloudformation import Resolver, statements, template
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.world import TABLE as CAMPAIGN_TABLE
 from tests.functional.account import TABLE, sample
 from tests.iam.evaluator import Call, Verdict, applies, call, judge, many
-from tests.iam.recorder import FUNCTION, KEY, OWN, THROUGH_DYNAMODB, Recorder, platform
+from tests.iam.recorder import (
+    FUNCTION,
+    KEY,
+    OWN,
+    PLAN,
+    THROUGH_DYNAMODB,
+    VOLUMES,
+    Recorder,
+    platform,
+)
 
 ROLE = json.loads(sample("add-job")["body"])["RoleArn"]
 CAMPAIGN_ROLE = "arn:aws:iam::123456789012:role/training"
@@ -26,6 +35,7 @@ PARAMETERS = {
     "ExecutionRoleArns": f"{ROLE},{CAMPAIGN_ROLE}",
     "TableName": TABLE,
     "TableKeyArn": KEY,
+    "TrainingPlanArns": PLAN,
 }
 MANAGER, VIEWS = "QueueManagerRole", "ViewsRole"
 WIDE = {
@@ -153,6 +163,9 @@ NEAR_MISSES = [
     call("sagemaker:CreateTrainingJob", TRAINING_JOB),
     call("sagemaker:CreateTrainingJob", TRAINING_JOB, {"aws:RequestTag/slotq:queue": "another"}),
     call("sagemaker:CreateProcessingJob", f"arn:aws:sagemaker:{OWN}:processing-job/job1", OURS),
+    call("sagemaker:CreateTrainingJob", PLAN),
+    call("sagemaker:CreateTrainingJob", f"{PLAN}-2", OURS),
+    call("sagemaker:DescribeTrainingPlan", PLAN),
     call("sagemaker:StopTrainingJob", TRAINING_JOB),
     call("sagemaker:StopTrainingJob", TRAINING_JOB, {"aws:ResourceTag/slotq:queue": "another"}),
     call("sagemaker:AddTags", TRAINING_JOB, OURS),
@@ -166,6 +179,9 @@ NEAR_MISSES = [
     call("kms:Decrypt", KEY),
     call("kms:Decrypt", KEY + "1", THROUGH_DYNAMODB),
     call("kms:ScheduleKeyDeletion", KEY, THROUGH_DYNAMODB),
+    call("kms:CreateGrant", KEY, THROUGH_DYNAMODB),
+    call("kms:CreateGrant", VOLUMES, {"kms:GrantIsForAWSResource": "true"}),
+    call("kms:Decrypt", VOLUMES, THROUGH_DYNAMODB),
     call("lambda:InvokeFunction", f"arn:aws:lambda:{OWN}:function:another"),
     call("lambda:UpdateFunctionCode", f"arn:aws:lambda:{OWN}:function:{FUNCTION}"),
     call("sqs:SendMessage", f"arn:aws:sqs:{OWN}:another"),
@@ -189,6 +205,15 @@ def test_the_door_admits_the_roles_that_may_be_passed_and_no_others():
     assert list(admitted or ()) == passes["Resource"] == [ROLE, CAMPAIGN_ROLE]
 
 
+def test_the_door_admits_the_training_plans_that_may_be_used_and_no_others():
+    resolve = Resolver(template(), PARAMETERS)
+    its = template()["Resources"]["QueueManager"]["Properties"]["Environment"]["Variables"]
+    (uses,) = [it for it in roles()[MANAGER] if it["Sid"] == "StartThemOnTrainingPlans"]
+    assert list(plans_from_environment(resolve(its)).allowed or ()) == uses["Resource"] == [PLAN]
+    none = Resolver(template(), {**PARAMETERS, "TrainingPlanArns": ""})(its)
+    assert plans_from_environment(none).allowed == ()
+
+
 def test_the_views_may_do_nothing_but_read(calls):
     writes = {
         asked
@@ -200,11 +225,18 @@ def test_the_views_may_do_nothing_but_read(calls):
     assert [str(asked) for asked in writes if judge(views, asked) is not Verdict.DENIED] == []
 
 
-def test_without_a_key_of_the_customer_s_there_is_no_right_to_one():
+@pytest.mark.parametrize(
+    ("parameter", "sid", "of"),
+    [
+        ("TableKeyArn", "UseTheTablesKey", {MANAGER, VIEWS}),
+        ("TrainingPlanArns", "StartThemOnTrainingPlans", {MANAGER}),
+    ],
+)
+def test_where_a_parameter_is_left_empty_there_is_no_right(parameter, sid, of):
     for role in (MANAGER, VIEWS):
-        without = statements(role, {**PARAMETERS, "TableKeyArn": ""})
-        assert "UseTheTablesKey" not in {statement["Sid"] for statement in without}
-        assert len(without) == len(statements(role, PARAMETERS)) - 1
+        whole = {statement["Sid"] for statement in statements(role, PARAMETERS)}
+        without = {it["Sid"] for it in statements(role, {**PARAMETERS, parameter: ""})}
+        assert whole - without == ({sid} if role in of else set())
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"

@@ -154,7 +154,7 @@ def test_a_higher_priority_evicts_and_is_in_the_request():
     assert retag(world, "job2", priority="5").job.priority == 5
     world.deliver()
     assert world.states() == {"job1": "preempted", "job2": "running"}
-    assert {"Key": "priority", "Value": "5"} in world.manager.request("job2")["Tags"]
+    assert {"Key": "priority", "Value": "5"} in world.store.request("job2")["Tags"]
 
 
 def test_a_running_jobs_priority_decides_whether_it_is_evicted():
@@ -214,10 +214,10 @@ def test_tags_reach_the_next_training_job():
 def test_what_a_submission_may_not_say_changes_nothing(tags, kind, said):
     world = QueueWorld(pool("p", 2), pool("small", 1))
     world.submit("job1", slots=2, pools="p")
-    before, request = world.job("job1"), world.manager.request("job1")
+    before, request = world.job("job1"), world.store.request("job1")
     with pytest.raises(kind, match=said):
         retag(world, "job1", **tags)
-    assert (world.job("job1"), world.manager.request("job1")) == (before, request)
+    assert (world.job("job1"), world.store.request("job1")) == (before, request)
 
 
 def test_a_tag_that_is_no_setting_gives_back_nothing_that_was_used():

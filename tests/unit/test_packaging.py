@@ -31,6 +31,7 @@ def test_every_installed_version_is_pinned():
     [
         "constraints.txt",
         "constraints-sagemaker3.txt",
+        "constraints-audit.txt",
         "constraints-sam.txt",
         "layers/core/python/requirements.txt",
     ],

@@ -12,6 +12,7 @@ import pytest
 from slotq_core.adapters.settings import (
     history_from_environment,
     parse_pools,
+    plans_from_environment,
     pools_from_environment,
     pools_text,
     roles_from_environment,
@@ -128,6 +129,19 @@ def test_how_long_the_history_is_kept() -> None:
     for odd in ("0", "366", "a month", "-1", "1.5"):
         with pytest.raises(Misconfigured, match="whole number of days from 1 to 365"):
             history_from_environment({"SLOTQ_HISTORY_DAYS": odd})
+
+
+PLAN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/p5"
+
+
+def test_the_training_plans_are_any_none_or_those_that_are_named():
+    assert plans_from_environment({}).allowed is None
+    assert plans_from_environment({"SLOTQ_TRAINING_PLANS": " "}).allowed == ()
+    two = {"SLOTQ_TRAINING_PLANS": f"{PLAN}, {PLAN}-2"}
+    assert plans_from_environment(two).allowed == (PLAN, f"{PLAN}-2")
+    for odd in ("p5", f"{PLAN}*", "arn:aws:sagemaker:us-east-1:123456789012:training-job/a"):
+        with pytest.raises(Misconfigured, match="is not the ARN of a training plan"):
+            plans_from_environment({"SLOTQ_TRAINING_PLANS": odd})
 
 
 RESEARCH, SHARED_ROLE = (

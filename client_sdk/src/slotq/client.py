@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from slotq import discovery, refusals
 from slotq.config import Config, load
-from slotq.errors import InvalidRequest, TooLate, UnexpectedAnswer
+from slotq.errors import InvalidRequest, NotAllowed, TooLate, UnexpectedAnswer
 from slotq.job import QueuedJob
 from slotq.submission import jsonable, settings_tags, with_tags
 from slotq.transport import Answer, Transport
@@ -105,9 +105,15 @@ class QueueClient:
             raise
 
     def request(self, name: str) -> dict[str, Any]:
-        """The job's CreateTrainingJob request, with the tags of today. Raises NoSuchJob."""
-        answer = self._transport.call("GET", f"{_path(name)}/request")
-        return self._read(RequestView, answer).request
+        """The job's CreateTrainingJob request, with the tags of today. Raises NoSuchJob.
+
+        Where the job was submitted under another IAM identity, without what may hold secrets
+        (`HyperParameters`, `Environment` and more).
+        """
+        return self._request(name).request
+
+    def _request(self, name: str) -> RequestView:
+        return self._read(RequestView, self._transport.call("GET", f"{_path(name)}/request"))
 
     def hold(self, name: str) -> JobView:
         """The job shall not start until it is released. Raises NoSuchJob; TooLate where it holds
@@ -137,11 +143,18 @@ class QueueClient:
 
     def clone(self, name: str, new_name: str, *, priority: int | None = None) -> JobView:
         """Submit a job's request once more, under another name and as its caller's. Raises
-        NoSuchJob, and what `submit` raises.
+        NoSuchJob, what `submit` raises, and NotAllowed where the request is not shown whole to this
+        caller.
 
         What the first writes its checkpoints to, the second finds there.
         """
-        request = {**self.request(name), "TrainingJobName": new_name}
+        kept = self._request(name)
+        if kept.withheld:
+            raise NotAllowed(
+                f"'{name}' was submitted under another IAM identity, and its {kept.withheld[0]} is "
+                "shown to that one alone: ask its submitter to clone it"
+            )
+        request = {**kept.request, "TrainingJobName": new_name}
         return self.submit(with_tags(request, settings_tags(priority=priority), override=True))
 
     def pools(self) -> PoolViews:

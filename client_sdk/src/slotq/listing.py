@@ -18,7 +18,7 @@ from slotq.hooks import Answer, Context, Params
 from slotq_core.model import TERMINAL_STATES, WAITING_STATES, JobState
 from slotq_core.wire import JobView
 
-_TOKEN = "slotq:"  # noqa: S105 - marks our own page tokens
+_TOKEN = "slotq:"  # noqa: S105 - marks our own page tokens # nosec B105
 _OURS = re.compile(rf"{_TOKEN}[0-9]{{1,6}}")
 _PAGE = 10
 """SageMaker's own default."""

@@ -136,7 +136,7 @@ class VirtualLogs:
                 continue
             if at.attempt + 1 not in attempts:
                 break
-            at = replace(at, attempt=at.attempt + 1, token="")
+            at = replace(at, attempt=at.attempt + 1, token="")  # a page's # nosec B106
             told = sum(each.outcome == "evicted" for each in job.attempts[: at.attempt - 1])
             if host == _FIRST and told > at.evictions:
                 line = f"attempt {attempt.number} was evicted for {attempt.stopped_for}"

@@ -98,6 +98,8 @@ class FakeQueue:
     def __init__(self, *jobs: JobView) -> None:
         self.jobs = {job.name: job for job in jobs}
         self.requests: dict[str, dict[str, Any]] = {}
+        self.withheld: list[str] = []
+        """What of the requests is not shown to this caller."""
         self.scripts: dict[str, list[JobView]] = {}
         self.pools: list[PoolView] = []
         self.drift: list[FindingView] = []
@@ -119,7 +121,10 @@ class FakeQueue:
         if name not in self.jobs:
             raise NoSuchJob(f"there is no job '{name}'", field="name")
         if part == "request":
-            return 200, RequestView(name=name, request=self.requests.get(name, {}))
+            request = {
+                k: v for k, v in self.requests.get(name, {}).items() if k not in self.withheld
+            }
+            return 200, RequestView(name=name, request=request, withheld=self.withheld)
         if method == "PATCH":
             return 200, self._amend(name, parse_amendment(body))
         return 200, self._cancel(name) if method == "DELETE" else self._look(name)

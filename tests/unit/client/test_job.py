@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotq.errors import NoSuchJob, NotCompleted, TooLate
+from slotq.errors import NoSuchJob, NotAllowed, NotCompleted, TooLate
 from slotq_core.model import JobState
 from tests.unit.client.fake_queue import (
     Clock,
@@ -68,6 +68,15 @@ def test_a_clone_has_the_same_request_under_its_own_name(job, queue):
         "TrainingJobName": "job2",
         "Tags": [{"Key": "priority", "Value": "4"}],
     }
+
+
+def test_a_request_that_is_not_shown_whole_is_not_cloned_in_part(job, client, queue):
+    queue.requests["job1"] = REQUEST | {"Environment": {"TOKEN": "s3cr3t"}}
+    queue.withheld = ["Environment"]
+    with pytest.raises(NotAllowed, match="its Environment is shown to that one alone"):
+        job.clone("job2")
+    assert "job2" not in queue.requests
+    assert "Environment" not in client.request("job1")
 
 
 def test_a_verb_that_comes_too_late_says_so_and_changes_nothing(job, queue):

@@ -34,7 +34,7 @@ def emulator(pool: str) -> Iterator[Endpoint]:
     with tempfile.TemporaryDirectory(prefix="slotq-demo-") as folder:
         home = Path(folder)
         with (home / "demo.log").open("wb") as output:
-            process = subprocess.Popen(  # noqa: S603 - our own program
+            process = subprocess.Popen(  # noqa: S603 - our own program # nosec B603
                 [sys.executable, "-m", "slotq.cli", "local", "start", "--port=0", f"--pool={pool}"],
                 env={**os.environ, "SLOTQ_LOCAL_DIR": folder},
                 stdin=subprocess.DEVNULL,

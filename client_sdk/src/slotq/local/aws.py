@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 from urllib.parse import parse_qs
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape  # writes XML, reads none # nosec B406
 
 from moto.iam.models import iam_backends
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app

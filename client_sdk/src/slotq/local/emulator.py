@@ -76,7 +76,8 @@ class Emulator:
         shutil.rmtree(self._jobs, ignore_errors=True)
         listening = _listen(options.host, options.port)
         port = listening.getsockname()[1]
-        shown = "127.0.0.1" if options.host in {"0.0.0.0", "::"} else options.host
+        everywhere = options.host in {"0.0.0.0", "::"}  # asked for by name # nosec B104
+        shown = "127.0.0.1" if everywhere else options.host
         self.endpoint = Endpoint(url=f"http://{shown}:{port}", region=options.region)
         self.runner = ProcessRunner(
             endpoint=self.endpoint,

@@ -9,7 +9,7 @@ from typing import Any
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
 ACCESS_KEY = "testing"
-SECRET_KEY = "testing"  # noqa: S105 - what the emulator accepts; worth nothing elsewhere
+SECRET_KEY = "testing"  # noqa: S105 - what the emulator alone accepts # nosec B105
 API_ID = "slotqlocal"
 STAGE = "prod"
 

@@ -31,7 +31,7 @@ class HostProcess:
         self._lock = threading.Lock()
         self._over = False
         self.last_lines: deque[str] = deque(maxlen=8)
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # running the user's script is its purpose # nosec B603
             command,
             cwd=folder,
             env={**environment, MARK: mark},

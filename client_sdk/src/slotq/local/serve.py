@@ -62,7 +62,7 @@ def detach(options: Options) -> state.Running:
     state.forget()
     log = state.log_file()
     with log.open("wb") as output:
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # this very program # nosec B603
             [sys.executable, "-m", "slotq.local.serve", _as_text(options)],
             stdin=subprocess.DEVNULL,
             stdout=output,

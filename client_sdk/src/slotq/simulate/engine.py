@@ -381,7 +381,7 @@ def _running(spec: JobSpec, scenario: Scenario) -> Job:
     attempt = Attempt(
         number=1,
         training_job=spec.name,
-        token="",
+        token="",  # an attempt's, and there is none # nosec B106
         pool=spec.at,
         instance_type=INSTANCE_TYPE,
         admitted_at=spec.running_since,

@@ -22,6 +22,7 @@ from slotq_core.errors import (
     NameTaken,
     NeverFits,
     NoSuchJob,
+    PlanNotAllowed,
     Refused,
     RoleNotAllowed,
     TooLate,
@@ -37,6 +38,7 @@ STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
     NeverFits: HTTPStatus.BAD_REQUEST,
     ClassNotAllowed: HTTPStatus.BAD_REQUEST,
     RoleNotAllowed: HTTPStatus.BAD_REQUEST,
+    PlanNotAllowed: HTTPStatus.BAD_REQUEST,
     NoSuchJob: HTTPStatus.NOT_FOUND,
     NameTaken: HTTPStatus.CONFLICT,
     TooLate: HTTPStatus.CONFLICT,
@@ -121,8 +123,9 @@ class Routes:
         return _json(HTTPStatus.OK, _view(status))
 
     def _get_request(self, name: str) -> Response[str]:
-        request = dict(self._manager().request(name))
-        return _json(HTTPStatus.OK, wire.RequestView(name=name, request=request))
+        it = self._manager().request(name, by=self._caller())
+        view = wire.RequestView(name=name, request=dict(it.request), withheld=list(it.withheld))
+        return _json(HTTPStatus.OK, view)
 
     def _list_pools(self) -> Response[str]:
         pools = [

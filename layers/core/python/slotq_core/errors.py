@@ -6,6 +6,7 @@ SlotQError
 │   ├── NeverFits         no acceptable pool could hold the job even if it were empty (400)
 │   ├── ClassNotAllowed   its user may hold no slots in that priority class (400)
 │   ├── RoleNotAllowed    its user may not run training jobs under that role (400)
+│   ├── PlanNotAllowed    the queue may not use that training plan (400)
 │   ├── NameTaken         another job or training job has that name (409)
 │   ├── TooLate           the job has ended, or moved on while we looked (409)
 │   └── NoSuchJob         (404)
@@ -53,6 +54,10 @@ class ClassNotAllowed(Refused):
 
 class RoleNotAllowed(Refused):
     code = "role_not_allowed"
+
+
+class PlanNotAllowed(Refused):
+    code = "plan_not_allowed"
 
 
 class NameTaken(Refused):

@@ -27,7 +27,9 @@ from slotq_core.poison import Nowhere, Poisons
 from slotq_core.policy.admission import NO_RIGHTS, admit
 from slotq_core.policy.apply import Step, cancelled, pools_touched, steps
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.disclosure import Shown, shown
 from slotq_core.policy.plan import Decision
+from slotq_core.policy.plans import ANY_PLAN, TrainingPlans
 from slotq_core.policy.roles import ANY_ROLE, ExecutionRoles
 from slotq_core.policy.users import Rights
 from slotq_core.ports import (
@@ -93,11 +95,13 @@ class QueueManager:
         dead_letters: DeadLetters | None = None,
         rights: Rights = NO_RIGHTS,
         roles: ExecutionRoles = ANY_ROLE,
+        plans: TrainingPlans = ANY_PLAN,
     ) -> None:
-        """`rights`: what users may hold, and the classes there are. `roles`: what training jobs may
-        run under."""
+        """`rights`: what users may hold, and the classes there are. `roles` and `plans`: what
+        training jobs may run under and on."""
         self._rights = rights
         self._roles = roles
+        self._plans = plans
         self._store = store
         self._training = training
         self._clock = clock
@@ -110,12 +114,13 @@ class QueueManager:
         """Keep the job; once this has returned it is not lost. A pass follows on its own.
 
         The same submission again, while the job lives, is answered with the job as it is. Raises
-        InvalidRequest, NeverFits, ClassNotAllowed, RoleNotAllowed or NameTaken; then nothing is
-        stored.
+        InvalidRequest, NeverFits, ClassNotAllowed, RoleNotAllowed, PlanNotAllowed or NameTaken;
+        then nothing is stored.
         """
         known = self._store.job(submission.name)
         if known is None:
             self._roles.check(submission.role, submitter=submitter)
+            self._plans.check(submission.plan)
             pools, now = self._store.pools(), self._clock.now()
             job = admit(submission, pools, submitter=submitter, now=now, rights=self._rights)
             self._refuse_foreign(submission.name)
@@ -184,9 +189,13 @@ class QueueManager:
             after = with_hold(after, held=wanted.held, by=by, now=now)
         return after, request
 
-    def request(self, name: str) -> Request:
-        """The job's CreateTrainingJob request as it stands. Raises NoSuchJob."""
-        return self._store.request(self._job(name).name)
+    def request(self, name: str, *, by: str) -> Shown:
+        """The job's CreateTrainingJob request as it stands, as `by` may see it.
+
+        Raises NoSuchJob.
+        """
+        job = self._job(name)
+        return shown(self._store.request(job.name), submitter=job.submitter, to=by)
 
     def observe(self, observation: Observation) -> str:
         """Take in one training event; any number of times, in any order. Runs no pass.

@@ -596,6 +596,8 @@ class Submission:
     demand: Demand
     role: str = ""
     """The execution role's ARN: what the training job runs under."""
+    plan: str = ""
+    """The ARN of the SageMaker training plan whose capacity it asks for; empty: none."""
     pools: tuple[str, ...] = ()
     """Pools asked for by name, the most welcome first; empty: every pool of that instance type."""
     parts: tuple[tuple[str, Demand], ...] = ()

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+import pydantic
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from slotq_core import names
 from slotq_core.errors import InvalidRequest
@@ -19,6 +20,14 @@ from slotq_core.model import Attempt, Demand, Job, Pool, Submission
 from slotq_core.moments import iso, seconds
 from slotq_core.outlook import Outlook
 from slotq_core.reasons import Number, Reason
+
+
+class BaseModel(pydantic.BaseModel):
+    """Built with its first use, not at import: a cold start answers one request, with few of
+    them."""
+
+    model_config = ConfigDict(defer_build=True)
+
 
 VERSION = 1
 PRIORITY_LIMIT = 1_000_000
@@ -53,9 +62,14 @@ class ResourceConfig(BaseModel):
     InstanceType: str | None = None
     InstanceCount: int | None = Field(default=None, ge=1, strict=True)
     InstanceGroups: list[InstanceGroup] | None = None
+    TrainingPlanArn: str = ""
 
     @model_validator(mode="after")
     def _has_instances(self) -> Self:
+        if "InstancePreferences" in (self.model_extra or {}):
+            raise ValueError(
+                "leave out InstancePreferences: a job prefers pools, by the tag 'slotq:pools'"
+            )
         if self.InstanceGroups:
             kinds = sorted({group.InstanceType for group in self.InstanceGroups})
             if len(kinds) > 1:
@@ -192,6 +206,7 @@ def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission,
         instance_type=read.ResourceConfig.instance_type,
         demand=Demand(slots=read.ResourceConfig.instances),
         role=read.RoleArn,
+        plan=read.ResourceConfig.TrainingPlanArn,
         pools=read.pools,
         priority=read.priority,
         preemptible=read.preemptible,
@@ -336,6 +351,8 @@ class RequestView(BaseModel):
     version: int = VERSION
     name: str
     request: dict[str, Any]
+    withheld: list[str] = []
+    """The fields that only those see who have the submitter's IAM identity."""
 
 
 class QueueView(BaseModel):

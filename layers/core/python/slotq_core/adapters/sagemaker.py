@@ -46,8 +46,8 @@ def sagemaker_client() -> Any:
     The timeouts fit a Lambda of a minute: one call is decided within about half of it, and what was
     not answered is tried again by the next pass.
     """
-    import boto3
     from botocore.config import Config
+    from botocore.session import get_session
 
     config = Config(
         connect_timeout=3,
@@ -55,7 +55,7 @@ def sagemaker_client() -> Any:
         retries={"mode": "standard", "total_max_attempts": 3},
         user_agent_extra="slotq",
     )
-    return boto3.client("sagemaker", config=config)
+    return get_session().create_client("sagemaker", config=config)
 
 
 class SageMakerTraining:

@@ -20,7 +20,7 @@ from slotq_core.errors import NotUnderstood
 from slotq_core.moments import FAR_OFF
 from slotq_core.ports import Observation, Phase, Verdict
 
-TOKEN_TAG = "slotq:token"  # noqa: S105 - the name of a tag, not a secret
+TOKEN_TAG = "slotq:token"  # noqa: S105 - a tag's name, not a secret # nosec B105
 """The attempt's token, among the ownership tags of a training job."""
 
 _LIVE = frozenset({"InProgress", "Stopping"})

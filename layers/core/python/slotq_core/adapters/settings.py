@@ -26,18 +26,21 @@ from typing import Any
 
 from slotq_core.errors import Misconfigured
 from slotq_core.model import Demand, Pool
+from slotq_core.policy.plans import TrainingPlans
 from slotq_core.policy.roles import ExecutionRoles
 
 POOLS_VARIABLE = "SLOTQ_POOLS"
 HISTORY_VARIABLE = "SLOTQ_HISTORY_DAYS"
 ROLES_VARIABLE = "SLOTQ_EXECUTION_ROLES"
 ROLE_USERS_VARIABLE = "SLOTQ_ROLE_USERS"
+PLANS_VARIABLE = "SLOTQ_TRAINING_PLANS"
 LOCAL_INSTANCE_TYPE = "ml.m5.large"
 """What a pool of the emulator offers where its type is left out."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9-]+")
 _ROLE = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+")
+_PLAN = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:training-plan/[A-Za-z0-9-]+")
 _MOST_SLOTS = 10_000
 _LONGEST = 28 * 86400
 _DURATIONS = ("reserve_after", "min_runtime", "max_min_runtime", "pending_timeout")
@@ -100,6 +103,18 @@ def roles_from_environment(environment: Mapping[str, str] = os.environ) -> Execu
             )
         patterns[role] = (*patterns.get(role, ()), entry.removeprefix(f"{role}="))
     return ExecutionRoles(allowed=roles or None, users=patterns)
+
+
+def plans_from_environment(environment: Mapping[str, str] = os.environ) -> TrainingPlans:
+    """The training plans in SLOTQ_TRAINING_PLANS, their ARNs comma separated: empty: none; not set:
+    any. Raises Misconfigured."""
+    text = environment.get(PLANS_VARIABLE)
+    if text is None:
+        return TrainingPlans()
+    plans = tuple(part.strip() for part in text.split(",") if part.strip())
+    if wrong := next((plan for plan in plans if not _PLAN.fullmatch(plan)), None):
+        raise Misconfigured(f"{PLANS_VARIABLE}: '{wrong[:100]}' is not the ARN of a training plan")
+    return TrainingPlans(allowed=plans)
 
 
 def parse_pools(text: str, *, default_type: str | None = None) -> tuple[Pool, ...]:

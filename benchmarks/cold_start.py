@@ -1,0 +1,178 @@
+"""What a cold start costs: import and first client of the handler, against `import boto3` and one
+DynamoDB client. Run by `make bench`; alone: `python -m benchmarks.cold_start [--runs N]`.
+
+CPU time of fresh processes of the Lambda's own Python. The handler comes from the layer as it is
+deployed (layers/core/build_layer.py), the baseline from boto3 as pip installs it, in a folder of
+its own. Each round runs all kinds once, so that what else the machine does touches all alike; the
+medians of the rounds are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+WORK = ROOT / ".cache" / "cold-start"
+RUNS = 15
+MOST: Mapping[str, float] = {"event": 1.1, "api": 1.35}
+"""The aims: how much dearer than the baseline a cold start may be."""
+
+_TIMED = """
+import sys, time
+sys.path[:0] = {paths}
+began = time.process_time()
+{work}
+print(time.process_time() - began)
+{after}
+"""
+_BASELINE = """
+import boto3
+boto3.client("dynamodb")
+"""
+_EVENT = """
+import app
+app.client("dynamodb")
+"""
+_API = f"""
+{_EVENT}
+app.routes()
+"""
+_NOTHING_LEFT = """
+before = set(sys.modules)
+class Table:
+    def __getattr__(self, operation):
+        return lambda **request: dict(Items=[], Count=0, Attributes=dict())
+class Context:
+    aws_request_id = "r"
+    def get_remaining_time_in_millis(self):
+        return 60_000
+app.client = lambda service: Table()
+import io, contextlib
+with contextlib.redirect_stdout(io.StringIO()):
+    tick = {"source": "aws.events", "detail-type": "Scheduled Event", "detail": dict()}
+    app.handler(tick, Context())
+late = sorted(name for name in set(sys.modules) - before if name.partition(".")[0] == "slotq_core")
+assert not late, f"a tick imports more: {late}"
+"""
+"""After the time is taken: a tick is handled with what was imported, so nothing was put off."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=RUNS, help="rounds (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    python = _python()
+    if not python:
+        print("cold start: not measured, the Lambda's own Python is not here (.ci/lambda-python)")
+        return 0
+    function, layer, plain = _function(python), _layer(python), _plain(python)
+    kinds = {
+        "baseline": (_BASELINE, [plain], ""),
+        "event": (_EVENT, [function, layer], _NOTHING_LEFT),
+        "api": (_API, [function, layer], ""),
+    }
+    taken: dict[str, list[float]] = {kind: [] for kind in kinds}
+    for _ in range(options.runs + 1):
+        for kind, (work, paths, after) in kinds.items():
+            taken[kind].append(_seconds(python, work, paths, after))
+    return _report(
+        {kind: times[1:] for kind, times in taken.items()}
+    )  # The first fills the caches.
+
+
+def _python() -> str:
+    """The Lambda's own Python; empty where there is none."""
+    find = 'source .ci/lambda-python && echo "$lambda_python"'
+    ran = subprocess.run(
+        ["bash", "-c", find], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return ran.stdout.strip()
+
+
+def _function(python: str) -> Path:
+    source = ROOT / "functions" / "queue_manager"
+    return _made("function", source, "build-QueueManager", python)
+
+
+def _layer(python: str) -> Path:
+    return _made("layer", ROOT / "layers" / "core", "build-CoreLayer", python) / "python"
+
+
+def _made(name: str, source: Path, target: str, python: str) -> Path:
+    """What `sam build` makes of a folder, made anew where the folder has changed."""
+    folder = WORK / name
+    files = [path for path in source.rglob("*") if "__pycache__" not in path.parts]
+    if not folder.exists() or folder.stat().st_mtime < max(it.stat().st_mtime for it in files):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        make = ["make", "--silent", "-C", str(source), target, f"PYTHON={python}"]
+        subprocess.run([*make, f"ARTIFACTS_DIR={folder}"], check=True)
+        os.utime(folder)
+    return folder
+
+
+def _plain(python: str) -> Path:
+    """boto3 as pip installs it, in the version of the layer."""
+    folder = WORK / "boto3"
+    if not folder.exists():
+        constraints = str(ROOT / "constraints.txt")
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "-q", f"--target={folder}", "-c", constraints, "boto3"], check=True)
+        subprocess.run([python, "-m", "compileall", "-q", str(folder)], check=True)
+    return folder
+
+
+def _report(taken: Mapping[str, Sequence[float]]) -> int:
+    medians = {kind: statistics.median(times) for kind, times in taken.items()}
+    ratios = {kind: medians[kind] / medians["baseline"] for kind in MOST}
+    for kind, most in MOST.items():
+        print(
+            f"cold start, {kind}: {medians[kind] * 1000:.0f} ms of CPU, {ratios[kind]:.2f} times "
+            f"import boto3 with one client (at most {most})"
+        )
+    figures = {
+        "cold_start": {kind: round(ratio, 3) for kind, ratio in ratios.items()},
+        "cpu_ms": {kind: round(median * 1000, 1) for kind, median in medians.items()},
+        "runs": len(taken["baseline"]),
+    }
+    print(json.dumps(figures))
+    return 1 if any(ratios[kind] > most for kind, most in MOST.items()) else 0
+
+
+def _seconds(python: str, work: str, paths: Sequence[Path], after: str) -> float:
+    """CPU seconds of one fresh process, as in Lambda: nothing of this machine's packages."""
+    code = _TIMED.format(paths=[str(path) for path in paths], work=work, after=after)
+    environment = {
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_LAMBDA_FUNCTION_NAME": "slotq-queue-manager",
+        "LAMBDA_TASK_ROOT": str(paths[0]),
+        "POWERTOOLS_METRICS_NAMESPACE": "SlotQ",
+        "SLOTQ_POOLS": "main=2@ml.p4d.24xlarge",
+        "SLOTQ_TABLE": "sagemaker-queue",
+        "_X_AMZN_TRACE_ID": f"Root=1-5759e988-{'0' * 24};Parent={'0' * 16};Sampled=1",
+    }
+    ran = subprocess.run(
+        [python, "-S", "-s", "-c", code],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+    if ran.returncode:
+        raise SystemExit(ran.stderr)
+    return float(ran.stdout.splitlines()[0])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

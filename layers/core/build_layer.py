@@ -1,0 +1,258 @@
+"""Makes the core layer: what Lambda unpacks into /opt, with the folder `python` in it.
+
+A cold start is mostly imports, and this file makes them cheap (benchmarks/cold_start.py measures
+it):
+
+- every module is compiled, because Lambda cannot keep what it compiles. The compiled files are not
+  checked against their sources' times, which a zip file does not keep exactly;
+- what dataclasses are made of is compiled too (prepared.py);
+- of botocore's descriptions of AWS only what the queue calls is kept: each client reads its whole
+  service's. tests/iam holds the list against the calls that are made. Its help texts go too.
+
+One layer serves both processors: compiled extensions bear the processor in their file names, lie
+side by side, and Python takes its own.
+
+    python3.13 build_layer.py FOLDER
+"""
+
+from __future__ import annotations
+
+import compileall
+import gzip
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from py_compile import PycInvalidationMode
+from typing import Any
+
+HERE = Path(__file__).parent
+RUNTIME = "3.13"
+PLATFORMS = {
+    "x86_64": ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64"),
+    "aarch64": ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"),
+}
+"""Of each processor: the wheels that run on Lambda's Amazon Linux 2023."""
+
+OPERATIONS: Mapping[str, frozenset[str]] = {
+    "dynamodb": frozenset(
+        {
+            "DeleteItem",
+            "GetItem",
+            "PutItem",
+            "Query",
+            "Scan",
+            "TransactWriteItems",
+            "UpdateItem",
+        }
+    ),
+    "events": frozenset({"PutEvents"}),
+    "lambda": frozenset({"Invoke"}),
+    "sagemaker": frozenset(
+        {
+            "CreateTrainingJob",
+            "DescribeTrainingJob",
+            "ListTags",
+            "ListTrainingJobs",
+            "StopTrainingJob",
+        }
+    ),
+    "sqs": frozenset({"SendMessage"}),
+}
+"""What the queue calls, by service. A client of the layer knows nothing else."""
+
+OF_OTHERS: Mapping[str, frozenset[str]] = {
+    "xray": frozenset({"GetSamplingRules", "GetSamplingTargets"}),
+}
+"""What packages of the layer may call: the X-Ray SDK makes this client at its import, where it does
+not see by LAMBDA_TASK_ROOT that it is in Lambda."""
+
+KEPT: Mapping[str, frozenset[str]] = {**OPERATIONS, **OF_OTHERS}
+
+NEVER_READ = ("examples-1", "paginators-1", "waiters-2", "completions-1")
+"""What clients do without."""
+
+
+NO_PROSE = '''\
+"""Stands for botocore's own, which imports an HTML parser so that clients can explain themselves to
+somebody who asks for help(). Nobody does in Lambda."""
+
+
+class _NoProse(str):
+    def __new__(cls, *_, **__):
+        return super().__new__(cls)
+
+
+ClientMethodDocstring = PaginatorDocstring = WaiterDocstring = _NoProse
+'''
+
+NAMES = frozenset({*KEPT, "api.sagemaker"})
+"""The services as endpoints.json calls them."""
+
+
+def build(folder: Path) -> None:
+    """Make the layer's folder `python`."""
+    shutil.rmtree(folder, ignore_errors=True)
+    first, *others = PLATFORMS
+    install(folder, first)
+    for other in others:
+        add_extensions(folder, other)
+    shutil.copytree(
+        HERE / "python" / "slotq_core",
+        folder / "slotq_core",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    trim(folder / "botocore" / "data")
+    (folder / "botocore" / "docs" / "__init__.py").write_text("")
+    (folder / "botocore" / "docs" / "docstring.py").write_text(NO_PROSE)
+    prepare_dataclasses(folder)
+    compile_all(folder)
+
+
+def install(folder: Path, processor: str) -> None:
+    """The pinned packages, as wheels for one processor."""
+    platforms = (f"--platform={each}" for each in PLATFORMS[processor])
+    subprocess.run(  # pip, with arguments from this file # nosec B603
+        [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--quiet"),
+            *("--disable-pip-version-check", "--root-user-action=ignore"),
+            *("--no-deps", "--no-compile", "--only-binary=:all:", "--implementation=cp"),
+            *(f"--python-version={RUNTIME}", *platforms, f"--target={folder}"),
+            *("--requirement", str(HERE / "python" / "requirements.txt")),
+        ],
+        check=True,
+    )
+    shutil.rmtree(folder / "bin", ignore_errors=True)
+
+
+def add_extensions(folder: Path, processor: str) -> None:
+    """The compiled extensions of another processor, beside those that are there."""
+    with tempfile.TemporaryDirectory() as work:
+        install(Path(work), processor)
+        for extension in Path(work).rglob("*.so"):
+            beside = folder / extension.relative_to(work)
+            if beside.exists():
+                raise SystemExit(f"{beside.name} does not name its processor: build two layers")
+            shutil.copy2(extension, beside)
+
+
+def trim(data: Path) -> None:
+    """Keep of botocore's data what the clients of these services read."""
+    for service in [each for each in data.iterdir() if each.is_dir()]:
+        if service.name not in KEPT:
+            shutil.rmtree(service)
+            continue
+        *older, latest = sorted(service.iterdir())
+        for version in older:
+            shutil.rmtree(version)
+        for file in list(latest.iterdir()):
+            trim_file(file, KEPT[service.name])
+    endpoints = data / "endpoints.json"
+    endpoints.write_text(json.dumps(known_endpoints(json.loads(endpoints.read_text()))))
+
+
+def trim_file(file: Path, operations: frozenset[str]) -> None:
+    kind = file.name.partition(".")[0]
+    if kind in NEVER_READ:
+        file.unlink()
+    elif kind == "service-2":
+        text = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
+        file.unlink()
+        (file.parent / "service-2.json").write_text(
+            json.dumps(described(json.loads(text), operations))
+        )
+
+
+def described(service: Mapping[str, Any], operations: frozenset[str]) -> dict[str, Any]:
+    """A service's description with these operations, the shapes that they use, and no prose."""
+    missing = operations - set(service["operations"])
+    if missing:
+        raise SystemExit(f"botocore knows no {', '.join(sorted(missing))}")
+    kept = {name: silent(service["operations"][name]) for name in sorted(operations)}
+    names = set(reached(kept.values(), service["shapes"]))
+    shapes = {name: silent_shape(service["shapes"][name]) for name in sorted(names)}
+    rest = {key: value for key, value in service.items() if key != "documentation"}
+    return {**rest, "operations": kept, "shapes": shapes}
+
+
+def reached(nodes: Any, shapes: Mapping[str, Any]) -> Iterator[str]:
+    """The names of all shapes that these refer to, one way or another."""
+    seen: set[str] = set()
+    ahead = list(nodes)
+    while ahead:
+        node = ahead.pop()
+        if isinstance(node, Mapping):
+            name = node.get("shape")
+            if isinstance(name, str) and name in shapes and name not in seen:
+                seen.add(name)
+                ahead.append(shapes[name])
+            ahead += node.values()
+        elif isinstance(node, list):
+            ahead += node
+    return iter(seen)
+
+
+def silent(node: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in node.items() if key != "documentation"}
+
+
+def silent_shape(shape: Mapping[str, Any]) -> dict[str, Any]:
+    """A member may itself be called `documentation`: only the prose beside members goes."""
+    kept = silent(shape)
+    if "members" in kept:
+        kept["members"] = {name: silent(member) for name, member in kept["members"].items()}
+    return kept
+
+
+def known_endpoints(endpoints: Mapping[str, Any]) -> dict[str, Any]:
+    """Every partition and region, with the services that are called."""
+    partitions = [
+        {
+            **partition,
+            "services": {name: its for name, its in partition["services"].items() if name in NAMES},
+        }
+        for partition in endpoints["partitions"]
+    ]
+    return {**endpoints, "partitions": partitions}
+
+
+NOTE_TEXTS = """
+import builtins, dataclasses, importlib, pkgutil, sys
+texts = set()
+def note(text, *scopes):
+    texts.add(text)
+    builtins.exec(text, *scopes)
+dataclasses.exec = note
+import slotq_core, slotq_core.prepared
+for module in pkgutil.walk_packages(slotq_core.__path__, "slotq_core."):
+    importlib.import_module(module.name)
+slotq_core.prepared.keep(texts)
+"""
+
+
+def prepare_dataclasses(folder: Path) -> None:
+    """Keep compiled what dataclasses of the layer are made of (prepared.py)."""
+    shutil.copy2(HERE / "prepared.py", folder / "slotq_core")
+    subprocess.run(  # this Python, with a text from this file # nosec B603
+        [sys.executable, "-S", "-s", "-B", "-c", NOTE_TEXTS],
+        env={"PYTHONPATH": str(folder), "AWS_DEFAULT_REGION": "us-east-1"},
+        check=True,
+    )
+    package = folder / "slotq_core" / "__init__.py"
+    use = "\nfrom slotq_core import prepared\n\nprepared.use()\n"
+    package.write_text(package.read_text() + use)
+
+
+def compile_all(folder: Path) -> None:
+    mode = PycInvalidationMode.UNCHECKED_HASH
+    if not compileall.compile_dir(folder, quiet=1, invalidation_mode=mode):
+        raise SystemExit("a module of the layer cannot be compiled")
+
+
+if __name__ == "__main__":
+    if sys.version_info[:2] != tuple(map(int, RUNTIME.split("."))):
+        raise SystemExit(f"the layer is compiled by Python {RUNTIME}, not by {sys.version}")
+    build(Path(sys.argv[1]))

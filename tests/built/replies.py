@@ -1,0 +1,52 @@
+"""What the functions answer to each file in events/, in an emulator whose queue is empty at first
+and whose SageMaker has no capacity: jobs are submitted, tried, and wait."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tests import cloudformation
+from tests.functional.account import EVENTS, sample
+
+FIRST, LAST = ("add-job", "add-job-urgent"), ("cancel-job",)
+REFUSALS = 1000
+"""So many starts the emulator refuses for want of capacity."""
+
+
+def names() -> list[str]:
+    """The samples in the order in which they make one story."""
+    between = {path.stem for path in EVENTS.glob("*.json")} - {*FIRST, *LAST}
+    return [*FIRST, *sorted(between), *LAST]
+
+
+def function_of(event: Mapping[str, Any]) -> str:
+    """The function that gets an event, by the template."""
+    views = cloudformation.template()["Resources"]["Views"]["Properties"]["Events"].values()
+    for route in (each["Properties"] for each in views):
+        path = re.sub(r"\{\w+\}", "[^/]+", route["Path"])
+        if event.get("httpMethod") == route["Method"] and re.fullmatch(path, event["path"]):
+            return "Views"
+    return "QueueManager"
+
+
+def check(name: str, reply: Any) -> None:
+    """Raises AssertionError where this is no fit answer to that sample."""
+    assert isinstance(reply, dict), (name, reply)
+    if "httpMethod" in sample(name):
+        assert reply["statusCode"] == (202 if name in FIRST else 200), (name, reply)
+        assert json.loads(reply["body"]), (name, reply)
+    elif name.startswith("poison-"):
+        assert set(reply) == {"dead_letter"}, (name, reply)
+    else:
+        assert set(reply) == {"decisions", "busy"}, (name, reply)
+
+
+def check_story(listed: Mapping[str, Any], *, refusals_left: int, letters: int) -> None:
+    """After all of it. `listed`: the answer to list-jobs."""
+    states = {job["name"]: job["state"] for job in json.loads(listed["body"])["jobs"]}
+    assert states == {"job1": "cancelled", "job2": "pending"}
+    assert 0 < refusals_left < REFUSALS, "SageMaker was asked, and refused"
+    assert letters == sum(name.startswith("poison-") for name in names())

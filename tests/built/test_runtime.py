@@ -1,0 +1,98 @@
+"""Every file in events/ through the Lambda runtime: what was built, under the very loop that Lambda
+runs, with real clients against the emulator. No container."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotq_core.adapters.dynamodb_table import table_definition
+from tests.built import replies
+from tests.built.runtime import Function
+from tests.functional.account import EVENTS, TABLE, sample
+from tests.functional.local.account import Account
+from tests.functional.local.conftest import slotq, start
+
+pytestmark = pytest.mark.built
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
+    """Its own queue manager keeps quiet: what happens comes from the functions under test."""
+    folder = tmp_path_factory.mktemp("emulator")
+    refuse = ("--knob", f"refuse_creates={replies.REFUSALS}")
+    try:
+        yield start(folder, "--pool", "main=2@ml.p4d.24xlarge", "--tick", "3600", *refuse)
+    finally:
+        slotq("local", "stop", folder=folder)
+
+
+@pytest.fixture(scope="module")
+def variables(emulator: Account) -> Mapping[str, str]:
+    """The functions' environment, as the template sets it, and the way to the emulator."""
+    letters = emulator.endpoint.client("sqs").create_queue(QueueName="dead-letters")["QueueUrl"]
+    return {
+        **emulator.endpoint.variables(),
+        "SLOTQ_TABLE": TABLE,
+        "SLOTQ_POOLS": "main=2@ml.p4d.24xlarge",
+        "SLOTQ_DEAD_LETTERS": letters,
+        "SLOTQ_ANNOUNCE": "1",
+        "SLOTQ_EXECUTION_ROLES": "arn:aws:iam::123456789012:role/SageMakerTraining",
+        "SLOTQ_TRAINING_PLANS": "",
+        "SLOTQ_INLINE_PASS": "1",
+        "POWERTOOLS_METRICS_NAMESPACE": "SlotQ",
+    }
+
+
+@pytest.fixture
+def functions(variables: Mapping[str, str], tmp_path: Path) -> Iterator[Callable[..., Function]]:
+    """Starts a function; each is stopped at the end."""
+    made: list[Function] = []
+
+    def begin(name: str, **more: str) -> Function:
+        own = {"SLOTQ_READ_ONLY": "1"} if name == "Views" else {}
+        log = tmp_path / f"{len(made)}-{name}.log"
+        made.append(Function(name, {**variables, **own, **more}, log))
+        return made[-1]
+
+    yield begin
+    for function in made:
+        function.stop()
+
+
+def test_every_sample_is_answered(emulator: Account, functions, variables: Mapping[str, str]):
+    running = {name: functions(name) for name in ("QueueManager", "Views")}
+    answers: dict[str, Any] = {}
+    for name in replies.names():
+        event = sample(name)
+        answers[name] = running[replies.function_of(event)].invoke(event)
+        replies.check(name, answers[name])
+    assert len(answers) == len(list(EVENTS.glob("*.json")))
+    asked = {"QueueUrl": variables["SLOTQ_DEAD_LETTERS"], "AttributeNames": ["All"]}
+    read = emulator.endpoint.client("sqs").get_queue_attributes(**asked)
+    replies.check_story(
+        running["Views"].invoke(sample("list-jobs")),
+        refusals_left=emulator.knobs()["refuse_creates"],
+        letters=int(read["Attributes"]["ApproximateNumberOfMessages"]),
+    )
+
+
+def test_an_invocation_that_fails_is_an_error_to_lambda_which_tries_it_again(functions):
+    """The table is not there: the event must not be taken for handled."""
+    manager = functions("QueueManager", SLOTQ_TABLE="another-table")
+    answer = manager.invoke(sample("tick"))
+    assert answer["errorType"] == "Failed"
+    assert "see the log of request" in answer["errorMessage"]
+
+
+def test_one_process_serves_many_invocations(emulator: Account, functions):
+    """Nothing of one invocation is left in the next: the second is answered as the first."""
+    table = "another-queue"
+    emulator.endpoint.client("dynamodb").create_table(**table_definition(table))
+    manager = functions("QueueManager", SLOTQ_TABLE=table)
+    for _ in range(3):
+        assert manager.invoke(sample("tick")) == {"decisions": 0, "busy": False}
+        assert manager.invoke(sample("examine"))["statusCode"] == 200

@@ -1,0 +1,195 @@
+"""Every file in events/ by `sam local invoke`, and the API by `sam local start-api`: what was
+built, in Lambda's own image, against the emulator. `make sam-local` runs this; it needs a Docker
+engine."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.built import replies
+from tests.built.runtime import BUILT, MACHINE, ROOT
+from tests.functional.account import EVENTS, TABLE, sample
+from tests.functional.local.account import Account
+from tests.functional.local.conftest import slotq, start
+
+pytestmark = pytest.mark.sam_local
+
+SAM = str(ROOT / ".venv" / "sam" / "bin" / "sam")
+START_SECONDS = 120.0
+
+
+@pytest.fixture(scope="module")
+def host() -> str:
+    """This machine, as containers reach it: the first address of the engine's own network."""
+    form = "{{(index .IPAM.Config 0).Subnet}}"
+    asked = ["docker", "network", "inspect", "bridge", "--format", form]
+    subnet = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
+    return str(ipaddress.ip_network(subnet)[1])
+
+
+@pytest.fixture(scope="module")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
+    """Its own queue manager keeps quiet: what happens comes from the functions under test."""
+    folder = tmp_path_factory.mktemp("emulator")
+    refuse = ("--knob", f"refuse_creates={replies.REFUSALS}", "--host", "0.0.0.0")
+    try:
+        yield start(folder, "--pool", "main=2@ml.p4d.24xlarge", "--tick", "3600", *refuse)
+    finally:
+        slotq("local", "stop", folder=folder)
+
+
+@pytest.fixture(scope="module")
+def letters(emulator: Account) -> str:
+    made: str = emulator.endpoint.client("sqs").create_queue(QueueName="dead-letters")["QueueUrl"]
+    return made
+
+
+@pytest.fixture(scope="module")
+def sam(emulator: Account, host: str, letters: str, tmp_path_factory) -> list[str]:
+    """`sam local` and what each of its commands is told.
+
+    The SAM CLI sets only variables that the template declares, so the way to the emulator is
+    written into a copy of what was built; values for the others come from a file.
+    """
+    port = emulator.running.url.rpartition(":")[2]
+    more = {"AWS_ENDPOINT_URL": f"http://{host}:{port}", "SLOTQ_INLINE_PASS": "1"}
+    built = (BUILT / "template.yaml").read_text()
+    (first, *_) = re.finditer(r"^( +)Variables:\n", built, re.MULTILINE)
+    lines = "".join(f"{first[1]}  {key}: '{value}'\n" for key, value in more.items())
+    template = BUILT / "sam-local.yaml"
+    template.write_text(built[: first.end()] + lines + built[first.end() :])
+    values = {
+        "SLOTQ_TABLE": TABLE,
+        "SLOTQ_POOLS": "main=2@ml.p4d.24xlarge",
+        "SLOTQ_DEAD_LETTERS": letters.replace("127.0.0.1", host),
+        "SLOTQ_EXECUTION_ROLES": json.loads(sample("add-job")["body"])["RoleArn"],
+        "SLOTQ_TRAINING_PLANS": "",
+        "POWERTOOLS_SERVICE_NAME": "slotq",
+    }
+    file = tmp_path_factory.mktemp("sam") / "variables.json"
+    file.write_text(json.dumps({"Parameters": values}))
+    return [
+        *("--template", str(template), "--env-vars", str(file), "--skip-pull-image"),
+        *("--parameter-overrides", f"Architecture={MACHINE}"),
+    ]
+
+
+def environment() -> dict[str, str]:
+    keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
+    return {**os.environ, **keys, "AWS_DEFAULT_REGION": "us-east-1"}
+
+
+def invoke(sam: list[str], name: str) -> Any:
+    """The answer, which is looked at."""
+    function, event = replies.function_of(sample(name)), EVENTS / f"{name}.json"
+    ran = subprocess.run(
+        [SAM, "local", "invoke", function, "--event", str(event), *sam],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, f"{name}: {ran.stderr[-3000:]}"
+    reply = json.loads(ran.stdout.strip().splitlines()[-1])
+    try:
+        replies.check(name, reply)
+    except AssertionError:
+        pytest.fail(f"{name}: {reply}\n{ran.stderr[-3000:]}")
+    return reply
+
+
+def test_every_sample_is_answered_by_sam_local_invoke(emulator: Account, sam, letters: str):
+    for name in replies.names():
+        invoke(sam, name)
+    asked = {"QueueUrl": letters, "AttributeNames": ["All"]}
+    read = emulator.endpoint.client("sqs").get_queue_attributes(**asked)
+    replies.check_story(
+        invoke(sam, "list-jobs"),
+        refusals_left=emulator.knobs()["refuse_creates"],
+        letters=int(read["Attributes"]["ApproximateNumberOfMessages"]),
+    )
+
+
+@pytest.fixture(scope="module")
+def api(sam: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of `sam local start-api`."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = tmp_path_factory.mktemp("api") / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [SAM, "local", "start-api", "--port", str(port), "--warm-containers", "LAZY", *sam],
+            cwd=ROOT,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        until = time.monotonic() + START_SECONDS
+        while not _listens(port):
+            assert process.poll() is None and time.monotonic() < until, log.read_text()[-3000:]
+            time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGINT)  # It removes its containers.
+        process.wait(timeout=60)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def call(url: str, method: str = "GET", body: str | None = None) -> tuple[int, dict[str, Any]]:
+    data = None if body is None else body.encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=120) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def test_the_api_answers_under_sam_local_start_api(api: str):
+    """The jobs are those that `sam local invoke` submitted."""
+    status, listed = call(f"{api}/jobs?state=pending&state=cancelled")
+    assert (status, [job["name"] for job in listed["jobs"]]) == (200, ["job2", "job1"])
+    status, job = call(f"{api}/jobs/job2")
+    assert (status, job["state"], job["place"]) == (200, "pending", 1)
+    assert job["reason"]["text"]
+    assert call(f"{api}/pools")[1]["pools"][0]["name"] == "main"
+    assert call(f"{api}/doctor")[0] == 200
+    status, told = call(f"{api}/jobs?state=odd")
+    assert (status, told["field"]) == (400, "state")
+    assert call(f"{api}/jobs/job9")[1]["code"] == "no_such_job"
+
+
+def test_whoever_is_not_signed_changes_nothing_here_either(api: str):
+    """`sam local` checks no signatures, so its callers are nobody; and nobody may submit."""
+    for method, path, body in (
+        ("POST", "/add-job", sample("add-job")["body"]),
+        ("DELETE", "/jobs/job2", None),
+        ("PATCH", "/jobs/job2", '{"held": true}'),
+        ("GET", "/jobs/job2/request", None),
+    ):
+        status, told = call(f"{api}{path}", method, body)
+        assert (status, told["code"]) == (403, "not_signed")
+    assert call(f"{api}/jobs/job2")[1]["state"] == "pending"
