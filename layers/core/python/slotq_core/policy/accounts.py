@@ -441,10 +441,10 @@ def _asked(
                 for scope in scopes_of(pools):
                     yield (job.project, scope), job.demand
         for job in wanting(snapshot):
-            pools: Sequence[str] = job.pools
+            usable: Sequence[str] = job.pools
             if shut:
-                pools = [name for name in pools if (job.project, name) not in shut]
-            for scope in scopes_of(pools) if pools else ():
+                usable = [name for name in usable if (job.project, name) not in shut]
+            for scope in scopes_of(usable) if usable else ():
                 yield (job.project, scope), job.demand
 
     return _sums(asking())
