@@ -27,6 +27,7 @@ from slotq_core.adapters.dynamodb import DynamoStore, table_definition
 from slotq_core.adapters.lambda_invoke import AsynchronousPass
 from slotq_core.adapters.sagemaker import SageMakerTraining
 from slotq_core.adapters.sagemaker_news import observation_of
+from slotq_core.amending import Amendment
 from slotq_core.errors import Refused, SlotQError
 from slotq_core.manager import JOBS_PER_COMMIT, QueueManager
 from slotq_core.model import Demand, Pool
@@ -188,6 +189,11 @@ class World:
 
     def cancel(self, name: str, *, tries: int = 3) -> None:
         self._user(f"cancel {name}", lambda manager, _: manager.cancel(name, by="ann"), tries)
+
+    def requeue(self, name: str, attempt: int, *, tries: int = 3) -> None:
+        """The user gives this attempt up; one who gets no answer asks for the same again."""
+        wish = Amendment(give_up=attempt)
+        self._user(f"requeue {name}", lambda manager, _: manager.amend(name, wish, by="ann"), tries)
 
     def _user(
         self, label: str, verb: Callable[[QueueManager, Invocation], object], tries: int

@@ -54,7 +54,8 @@ def commands():
 def test_every_command_line_is_one_that_slotq_takes(line):
     """Parses as far as a line goes: a mention may leave the arguments out, but invent none."""
     words = [w for w in shlex.split(line, comments=True) if not re.match(r"\w+=", w)]
-    words = words[: words.index("|")] if "|" in words else words
+    ends = [place for place, word in enumerate(words) if word in {"|", "<", ">"}]
+    words = words[: ends[0]] if ends else words
     command: click.Command = cli
     context = click.Context(cli)
     words = [word.strip("[]…") for word in words[1:]]
@@ -86,7 +87,10 @@ def skip_options(command, words):
 
 def check_arguments(command, words):
     flags = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
-    for word in words:
+    own = (
+        words[: words.index("--")] if "--" in words else words
+    )  # what follows is another program's
+    for word in own:
         if word.startswith("--"):
             flag = word.partition("=")[0]
             assert flag in flags | {"--help"}, f"{command.name} has no option {flag}"

@@ -48,7 +48,14 @@ def _questions(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> l
     return found
 
 
-@click.command("simulate")
+_EXAMPLES = """\b
+slotq simulate scenario.yaml --check
+slotq simulate scenario.yaml --live --json
+slotq simulate scenario.yaml --why job2@30
+slotq simulate world.yaml --trace jobs.csv --plot run.png"""
+
+
+@click.command("simulate", epilog=_EXAMPLES)
 @click.argument("file", type=_FILE)
 @click.option("--trace", type=_FILE, help="Jobs as a table (CSV), for the file's world.")
 @click.option(
@@ -81,14 +88,7 @@ def simulate_command(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    r"""Run the scenario FILE through the queue's policy, in no time.
-
-    \b
-    slotq simulate scenario.yaml --check
-    slotq simulate scenario.yaml --live --json
-    slotq simulate scenario.yaml --why job2@30
-    slotq simulate world.yaml --trace jobs.csv --plot run.png
-    """
+    """Run the scenario FILE through the queue's policy, in no time."""
     app = ctx.ensure_object(App)
     scenario = _with_questions(load(file, trace), questions)
     record = simulate(scenario)

@@ -55,6 +55,54 @@ class PoolStatus:
     used: Demand
 
 
+MOST_LISTED = 1000
+"""As many jobs as one answer has room for."""
+
+MOST_LOOKED_AT = 10_000
+"""Among how many those are looked for that somebody wants to see: the store can read them in the
+time that an answer may take."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """Which jobs somebody wants to see. What is left out says nothing."""
+
+    project: str | None = None
+    submitter: str = ""
+    """The ARN of who submitted it, or what stands in it between two slashes: a user's name."""
+    pool: str = ""
+    """Where it runs or, while it does not, may run."""
+    since: int | None = None
+    """It entered then or later (ms)."""
+    until: int | None = None
+    """It entered then or before (ms)."""
+
+    @property
+    def looks_at(self) -> int:
+        return MOST_LISTED if self == ANY_JOB else MOST_LOOKED_AT
+
+    def has(self, job: Job) -> bool:
+        entered = job.entry_time
+        return (
+            self.project in {None, job.project}
+            and (not self.submitter or self.submitter in {job.submitter, *_parts(job.submitter)})
+            and (not self.pool or self.pool in _pools(job))
+            and (self.since is None or entered >= self.since)
+            and (self.until is None or entered <= self.until)
+        )
+
+
+ANY_JOB = Wanted()
+
+
+def _parts(arn: str) -> list[str]:
+    return arn.split("/")[1:]
+
+
+def _pools(job: Job) -> tuple[str, ...]:
+    return (job.attempt.pool,) if job.attempt else job.pools
+
+
 def why(job: Job, planned: Plan, place: int | None) -> Reason | None:
     """Why the job waits; None if it does not. `planned`: a plan that could look at it."""
     if job.state is JobState.BACKOFF and job.not_before is not None:

@@ -409,6 +409,8 @@ class StopCause(StrEnum):
     EVICTED = "evicted"
     YIELDED = "yielded"
     """Evicted too: its time slice was over, and it was another user's turn."""
+    REQUEUED = "requeued"
+    """Evicted too: its user gave the attempt up, and nobody was waiting for its slots."""
     CANCELLED = "cancelled"
     NO_CAPACITY = "no_capacity"
     """SageMaker looked for instances for longer than the pool's `pending_timeout`."""
@@ -420,7 +422,7 @@ class StopOrder:
 
     cause: StopCause
     by: str
-    """The job that it makes room for, or the person who cancelled it."""
+    """The job that it makes room for, or the person who cancelled it or gave it up."""
     at: int
     sent: bool = False
     """SageMaker has accepted the stop."""

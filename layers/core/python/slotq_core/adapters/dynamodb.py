@@ -50,7 +50,8 @@ from slotq_core.errors import (
 from slotq_core.model import WAITING_STATES, Attempt, Demand, Job, JobState, Pool, PoolHealth
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import order_key
-from slotq_core.ports import Change, Finding, Poison, Request, Sighting, World
+from slotq_core.ports import Change, ConfigurationChange, Finding, Poison, Request, Sighting, World
+from slotq_core.ports import Configuration as Stand
 
 __all__ = ["MAX_ACTIONS", "DynamoStore", "action_count", "table_definition", "time_to_live"]
 
@@ -84,8 +85,16 @@ class DynamoStore:
     def pools(self) -> tuple[Pool, ...]:
         return self._configuration.pools()
 
-    def configure(self, pools: Sequence[Pool], *, who: str, now: int) -> None:
-        self._configuration.change(pools, who=who, now=now)
+    def configuration(self) -> Stand:
+        return self._configuration.read()
+
+    def configure(
+        self, pools: Sequence[Pool], *, who: str, now: int, seen: int | None = None
+    ) -> None:
+        self._configuration.change(pools, who=who, now=now, seen=seen)
+
+    def changes(self, *, limit: int, who: str | None = None) -> tuple[ConfigurationChange, ...]:
+        return self._configuration.changes(limit=limit, who=who)
 
     def pool(self, name: str) -> Pool | None:
         return self._facts.pool(name)
