@@ -2,8 +2,8 @@
 
 The dataclass decorator writes each class's methods as text and compiles it, at every cold start
 anew. `build_layer.py` notes those texts when it builds the layer and keeps them compiled; in the
-layer, where this file is `slotq_core/prepared.py`, the decorator is given what was kept. A text that
-is not among them, and a Python of another make, are compiled as ever.
+layer, where this file is `slotq_core/prepared.py`, the decorator is given what was kept. A text
+that is not among them, and a Python of another make, are compiled as ever.
 """
 
 import builtins
