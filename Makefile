@@ -27,7 +27,7 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test properties test-sagemaker3 test-sagemaker-oldest faults bench demo check format validate sam-local openapi lock clean
+.PHONY: help install test properties test-sagemaker3 test-sagemaker-oldest faults bench demo check format validate sam-local openapi schemas api lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -47,7 +47,7 @@ test-sagemaker-oldest: $(INSTALLED) ## Both majors of the SDK at the oldest vers
 	.ci/oldest-sdks
 
 properties: $(INSTALLED) ## The promises on thousands of random worlds each (about an hour)
-	HYPOTHESIS_PROFILE=deep $(PYTEST) tests/property -n $(JOBS) --dist worksteal $(ARGS)
+	HYPOTHESIS_PROFILE=deep $(PYTEST) tests/property --timeout 0 -n $(JOBS) --dist worksteal $(ARGS)
 
 faults: $(INSTALLED) ## Crashes, races, lost and doubled events: the whole campaign (docs/faults.md)
 	$(BIN)/python -m tests.faults $(ARGS)
@@ -74,6 +74,12 @@ sam-local: $(INSTALLED) $(SAM_INSTALLED) ## Every sample event and the API in La
 
 openapi: $(INSTALLED) ## Write docs/openapi.json anew
 	$(BIN)/python -m slotq_core.openapi > docs/openapi.json
+
+schemas: $(INSTALLED) ## Write docs/cli-output.schema.json anew
+	$(BIN)/python -m slotq.cli.schemas > docs/cli-output.schema.json
+
+api: $(INSTALLED) ## Write docs/api.md anew
+	$(BIN)/python -m tests.api_page > docs/api.md
 
 lock: | $(BIN)/python ## Pin the newest versions that fit together (then run everything)
 	.ci/lock

@@ -99,6 +99,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("get", "/jobs/{name}"),
         ("get", "/jobs/{name}/request"),
         ("get", "/pools"),
+        ("get", "/version"),
         ("patch", "/jobs/{name}"),
         ("post", "/add-job"),
         ("post", "/doctor"),
@@ -113,7 +114,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
     }
     views = {route for route, uri in served.items() if "${Views.Arn}" in uri}
     jobs = ("/jobs", "/jobs/{name}", "/jobs/{name}/request")
-    assert views == {("get", path) for path in (*jobs, "/pools")}
+    assert views == {("get", path) for path in (*jobs, "/pools", "/version")}
     assert all("${QueueManager.Arn}" in served[route] for route in set(served) - views)
     assert len(of_type(resources, "AWS::Lambda::Permission")) == len(routes) + 2
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from slotq_core.adapters.dynamodb import DynamoStore
-from slotq_core.errors import Conflict, Misconfigured
+from slotq_core.errors import Conflict, Misconfigured, PoolInUse
 from slotq_core.model import Demand, PoolState
-from slotq_core.ports import Store
+from slotq_core.ports import ConfigurationChange, Store
 from tests.contract.faults import before_the_next
 from tests.contract.worlds import (
     NOW,
@@ -93,7 +93,7 @@ def test_a_new_resource_may_be_added_and_taken_away(store: Store) -> None:
 def test_a_pool_in_which_something_runs_is_not_removed(store: Store) -> None:
     a_queue(store, a_pool("p5"), a_pool("p4"))
     job = runs(store, "job1")
-    with pytest.raises(Misconfigured, match="p5"):
+    with pytest.raises(PoolInUse, match="p5"):
         configure(store, a_pool("p4"))
     assert [pool.name for pool in store.pools()] == ["p5", "p4"]
     commit(store, completing(job))
@@ -127,6 +127,72 @@ def test_two_pools_of_one_name_are_refused(store: Store) -> None:
     with pytest.raises(Misconfigured):
         configure(store, a_pool("p5"), a_pool("p5", 3))
     assert store.pools() == ()
+
+
+def test_the_record_has_who_when_before_and_after_the_latest_first(store: Store) -> None:
+    one, two = a_pool("p5", 1), a_pool("p5", 2, state=PoolState.PAUSED)
+    assert (store.configuration().revision, store.changes(limit=9)) == (0, ())
+    store.configure([one], who="ada", now=NOW)
+    store.configure([two], who="grace", now=NOW)
+    assert store.changes(limit=9) == (
+        ConfigurationChange(revision=2, who="grace", at=NOW, before=(one,), after=(two,)),
+        ConfigurationChange(revision=1, who="ada", at=NOW, before=(), after=(one,)),
+    )
+    stands = store.configuration()
+    assert (stands.pools, stands.revision) == ((two,), 2)
+
+
+def test_the_record_can_be_read_in_part(store: Store) -> None:
+    for slots in range(30):
+        store.configure([a_pool("p5", slots)], who=("ada", "grace")[slots % 2], now=NOW + slots)
+    assert [change.revision for change in store.changes(limit=3)] == [30, 29, 28]
+    assert [change.revision for change in store.changes(limit=2, who="ada")] == [29, 27]
+    assert store.changes(limit=2, who="nobody") == ()
+    assert len(store.changes(limit=99)) == 30
+
+
+def test_a_change_decided_on_an_older_revision_is_refused(store: Store) -> None:
+    configure(store, a_pool("p5", 1))
+    seen = store.configuration().revision
+    store.configure([a_pool("p5", 2)], who="ada", now=NOW, seen=seen)
+    with pytest.raises(Conflict):
+        store.configure([a_pool("p5", 3)], who="grace", now=NOW, seen=seen)
+    assert store.pools() == (a_pool("p5", 2),)
+    assert [change.who for change in store.changes(limit=9)] == ["ada", "ada"]
+
+
+def test_whoever_is_first_of_two_who_saw_the_same_wins(
+    dynamo: DynamoStore, client: Any, table: str
+) -> None:
+    """The second had read, and was about to write."""
+    configure(dynamo, a_pool("p5", 1))
+    seen = dynamo.configuration().revision
+    other = DynamoStore(client, table)
+    interfere = partial(configure, other, a_pool("p5", 2))
+    with before_the_next(client, "TransactWriteItems", interfere), pytest.raises(Conflict):
+        dynamo.configure([a_pool("p5", 3)], who="grace", now=NOW, seen=seen)
+    assert dynamo.pools() == (a_pool("p5", 2),)
+
+
+def test_a_pool_of_no_slots_admits_nothing_and_grows(store: Store) -> None:
+    a_queue(store, a_pool("p5", 0))
+    job = waits(store, "job1")
+    with pytest.raises(Conflict):
+        commit(store, starting(job))
+    configure(store, a_pool("p5", 1))
+    commit(store, starting(job))
+
+
+def test_a_pool_shrinks_below_its_use_and_admits_again_when_use_has_fallen(store: Store) -> None:
+    a_queue(store, a_pool("p5", 2))
+    first, second = runs(store, "job1"), runs(store, "job2")
+    configure(store, a_pool("p5", 1))
+    waiting = waits(store, "job3")
+    for ended in (first, second):
+        with pytest.raises(Conflict):
+            commit(store, starting(waiting))
+        commit(store, completing(ended))
+    commit(store, starting(waiting))
 
 
 def test_each_change_is_recorded(dynamo: DynamoStore, client: Any, table: str) -> None:
@@ -166,7 +232,7 @@ def test_a_job_that_starts_just_before_its_pool_is_removed_keeps_it(
     configure(dynamo, a_pool("p5"))
     start = starting(waits(dynamo, "job1"))
     interfere = before_the_next(client, "TransactWriteItems", partial(commit, dynamo, start))
-    with interfere, pytest.raises(Misconfigured, match="p5"):
+    with interfere, pytest.raises(PoolInUse, match="p5"):
         configure(dynamo)
     assert [job.name for job in dynamo.load(NOW).snapshot.active] == ["job1"]
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 
-from slotq import QueueClient
+from slotq import QueueClient, print_queue_state
 from slotq.cli.exits import Exit
 from slotq.cli.main import cli
 from slotq.config import Config, load
 from slotq.errors import InvalidRequest, NotAllowed, UnexpectedAnswer
 from slotq_core.wire import JobView, QueueView
+from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.usefixtures("aws")
 
@@ -113,3 +116,127 @@ def test_a_larger_request_than_the_queue_takes_is_not_sent():
     large = request("large", "true") | {"Environment": {"A": "x" * 1_000_001}}
     with pytest.raises(InvalidRequest):
         QueueClient().submit(large)
+
+
+TRAIN = """
+import argparse, json, os, pathlib, signal, sys, time
+
+arguments = argparse.ArgumentParser()
+arguments.add_argument("--epochs", type=int)
+epochs = arguments.parse_args().epochs
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to stop"))
+kept = pathlib.Path(os.environ["SM_MODEL_DIR"]).parent / "checkpoints" / "epoch"
+first = int(kept.read_text()) if kept.exists() else 0
+for epoch in range(first, epochs):
+    print("epoch", epoch, flush=True)
+    kept.write_text(str(epoch + 1))
+    time.sleep(float(os.environ.get("PAUSE", "0")))
+data = pathlib.Path(os.environ["SM_CHANNEL_WORDS"], "words.txt").read_text()
+pathlib.Path(os.environ["SM_MODEL_DIR"], "model.json").write_text(json.dumps([data, epochs]))
+"""
+
+
+@pytest.fixture
+def folder(aws, tmp_path, monkeypatch):
+    """A working folder, data in S3, and the settings of command jobs."""
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "secret.txt").write_text("stays at home")
+    (tmp_path / ".slotqignore").write_text("secret.txt\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLOTQ_IMAGE", "none")
+    monkeypatch.setenv("SLOTQ_ROLE", "arn:aws:iam::123456789012:role/trainer")
+    monkeypatch.setenv("SLOTQ_OUTPUT", f"s3://{aws.bucket}/runs")
+    aws.client("s3").put_object(Bucket=aws.bucket, Key="words/words.txt", Body=b"one two")
+    return tmp_path
+
+
+WORDS = ("--input", "words=s3://sagemaker-us-east-1-123456789012/words")
+
+
+def objects(aws, prefix):
+    found = aws.client("s3").list_objects_v2(Bucket=aws.bucket, Prefix=prefix)
+    return [each["Key"] for each in found.get("Contents", ())]
+
+
+def test_a_command_line_from_the_folder_to_the_model(aws, folder):
+    words = ("python", "train.py", "--epochs", "2")
+    result = slotq("submit", "--name", "mine", *WORDS, "--wait", "--", *words)
+    assert result.exit_code == Exit.OK, result.output
+    assert "mine: completed after 1 attempt" in result.output
+    assert objects(aws, "runs/mine/output") == ["runs/mine/output/model.tar.gz"]
+    assert slotq("logs", "mine").output.splitlines() == ["epoch 0", "epoch 1"]
+    (archive,) = [key for key in objects(aws, "runs/code/") if key.endswith(".tar.gz")]
+    body = aws.client("s3").get_object(Bucket=aws.bucket, Key=archive)["Body"].read()
+    with tarfile.open(fileobj=io.BytesIO(body)) as tar:
+        assert tar.getnames() == [".slotqignore", "train.py"]
+
+
+def test_a_command_that_fails_tells_its_exit_code(folder):
+    result = slotq("submit", "--name", "fails", "--wait", "--", "sh", "-c", "echo no; exit 7")
+    assert result.exit_code == Exit.NO
+    assert "exit code: 7" in result.output
+    assert slotq("logs", "fails").output == "no\n"
+    result = slotq("retry", "fails")
+    assert result.output.startswith("fails-r2: ")
+    assert slotq("watch", "fails-r2", "--every", "0.2").exit_code == Exit.NO
+
+
+def test_a_running_attempt_is_given_up_and_goes_on_from_its_checkpoint(folder):
+    words = ("python", "train.py", "--epochs", "12")
+    submitted = slotq("submit", "--name", "long-one", *WORDS, "--env", "PAUSE=0.5", "--", *words)
+    assert submitted.exit_code == Exit.OK, submitted.output
+    until(lambda: "epoch 2" in slotq("logs", "long-one").output, "it trains")
+    result = slotq("requeue", "long-one")
+    assert result.exit_code == Exit.OK
+    assert "given up by arn:aws:iam::" in result.output
+    result = slotq("logs", "long-one", "-f", "--every", "0.3")
+    assert result.exit_code == Exit.OK, result.output
+    lines = [line for line in result.output.splitlines() if line.startswith("epoch")]
+    assert lines[-1] == "epoch 11"
+    assert lines.count("epoch 0") == 1, "it did not begin anew"
+    job = JobView.model_validate_json(slotq("history", "long-one", "--json").output)
+    assert [each.outcome for each in job.attempts] == ["evicted", "completed"]
+    assert slotq("requeue", "long-one").exit_code == Exit.TOO_LATE
+
+
+def test_hold_priority_move_and_release(folder):
+    slotq("submit", "--name", "front", "--", "sleep", "100")
+    until(lambda: "running" in slotq("why", "front").output, "it runs")
+    slotq("submit", "--name", "back", "--priority", "-1", "--", "true")
+    assert "held since" in slotq("hold", "back").output
+    assert slotq("hold", "front").exit_code == Exit.TOO_LATE
+    assert slotq("priority", "-7", "back").exit_code == Exit.OK
+    assert slotq("move", "one", "back").exit_code == Exit.OK
+    result = slotq("move", "nowhere", "back")
+    assert (result.exit_code, "names no pool" in result.stderr) == (Exit.NO, True)
+    assert slotq("release", "back").exit_code == Exit.OK
+    view = QueueView.model_validate_json(slotq("ls", "--submitter", "testing", "--json").output)
+    assert [(job.name, job.priority) for job in view.jobs] == [("front", 0), ("back", -7)]
+    assert slotq("ls", "--since", "1h", "--pool", "one", "--limit", "1").output.count("front") == 1
+    assert slotq("ls", "--submitter", "nobody").output == "no jobs\n"
+    assert slotq("ls", "--until", "1h").output == "no jobs\n"
+    assert slotq("cancel", "front", "back").exit_code == Exit.OK
+
+
+def test_the_doctor_finds_nothing_and_then_the_wrong_key(monkeypatch):
+    result = slotq("doctor", "--json")
+    checks = json.loads(result.stdout)["checks"]
+    assert result.exit_code == Exit.OK, result.output
+    assert [each["name"] for each in checks if not each["ok"]] == []
+    assert "user/testing" in result.stdout
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    result = slotq("doctor")
+    assert result.exit_code == Exit.NOT_ALLOWED
+    assert "answer       WRONG" in result.output
+    assert "does not match" in result.output
+
+
+def test_the_state_of_the_queue_in_a_notebook(folder, capsys):
+    slotq("submit", "--name", "shown", "--priority", "3", "--", "sleep", "100")
+    until(lambda: "running" in slotq("why", "shown").output, "it runs")
+    print_queue_state()
+    assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
+        ["Job", "Name", "State", "Priority"],
+        ["shown", "running", "3"],
+    ]
+    assert slotq("cancel", "shown").exit_code == Exit.OK

@@ -254,6 +254,10 @@ def a_cancel(name: str) -> tuple[str, Handler]:
     return f"cancel {name}", lambda world: world.cancel(name)
 
 
+def a_requeue(name: str, attempt: int = 1) -> tuple[str, Handler]:
+    return f"requeue {name}", lambda world: world.requeue(name, attempt)
+
+
 A_PASS: tuple[str, Handler] = ("pass", lambda world: world.run_pass())
 A_TICK: tuple[str, Handler] = ("tick", lambda world: world.tick())
 
@@ -440,6 +444,29 @@ CASES: tuple[Case, ...] = (
         (later(15, an_event("low", "Stopped")), a_cancel("high")),
         ends(low=C, high=X),
         work={"low": Work(runtime=100_000, stop=20_000), "high": LONG},
+    ),
+    Case(
+        "requeued_and_completed",
+        begun(stored("a"), seconds=10),
+        (later(20, an_event("a", "Completed")), a_requeue("a")),
+        ends(a=C),
+        work={"a": Work(runtime=25_000)},
+    ),
+    Case(
+        "requeued_and_cancelled",
+        begun(stored("a"), seconds=10),
+        (a_requeue("a"), a_cancel("a")),
+        ends(a=X),
+        work={"a": LONG},
+    ),
+    Case(
+        "requeued_twice_beside_an_eviction",
+        begun(stored("low"), seconds=20),
+        (a_submit("high", priority=5), A_PASS, a_requeue("low"), a_requeue("low")),
+        ends(low=C, high=C),
+        work={"low": Work(runtime=100_000, stop=10_000)},
+        bound=1,
+        leases=False,
     ),
     Case(
         "two_pools_two_passes",

@@ -103,6 +103,10 @@ def submit(at: float, job: str, **fields: Any) -> Step:
     return Step(at, f"submit {job}", act, "submit", job)
 
 
+def requeue(at: float, job: str, attempt: int = 1) -> Step:
+    return Step(at, f"requeue {job}", lambda world: world.requeue(job, attempt))
+
+
 def cancel(at: float, job: str) -> Step:
     return Step(at, f"cancel {job}", lambda world: world.cancel(job), "cancel", job)
 
@@ -195,6 +199,13 @@ SCENARIOS: tuple[Scenario, ...] = (
         (submit(1, "a"), cancel(1, "a")),
         {"a": S.CANCELLED},
         runtime=2_000_000,
+    ),
+    Scenario(
+        "requeue_while_running",
+        (submit(1, "a"), submit(2, "b"), requeue(40, "a")),
+        done("a", "b"),
+        work={"a": Work(runtime=100_000, stop=20_000)},
+        pools=(pool(slots=2),),
     ),
     Scenario(
         "cancel_while_starting",

@@ -60,13 +60,13 @@ def test_the_campaign_catches(name):
 def test_the_campaign_on_the_real_engine(dynamodb_local_endpoint):
     """A few of each on DynamoDB Local; `make faults` runs more."""
     found = Counter()
-    for part in ("crash", "race", "chaos"):
-        outcome = campaign.perform(("real", part, "1", "2"))
+    for part, size in (("crash", "1"), ("race", "2"), ("chaos", "1")):
+        outcome = campaign.perform(("real", part, "1", size))
         assert outcome.violations == []
         found += outcome.counts
-    assert found["local_crash_runs"] >= 2 * len(campaign.ON_THE_REAL_ENGINE)
+    assert found["local_crash_runs"] >= len(campaign.ON_THE_REAL_ENGINE)
     assert found["local_interleavings"] == 2 * len(campaign.CASES_ON_THE_REAL_ENGINE)
-    assert found["local_chaos_jobs"] == 2
+    assert found["local_chaos_jobs"] == 1
 
 
 def test_overlapping_transactions_collide_on_the_real_engine_too(dynamodb_local_endpoint):

@@ -27,6 +27,7 @@ from slotq_core.adapters.dynamodb import DynamoStore, table_definition
 from slotq_core.adapters.lambda_invoke import AsynchronousPass
 from slotq_core.adapters.sagemaker import SageMakerTraining
 from slotq_core.adapters.sagemaker_news import observation_of
+from slotq_core.amending import Amendment
 from slotq_core.errors import Refused, SlotQError
 from slotq_core.manager import JOBS_PER_COMMIT, QueueManager
 from slotq_core.model import Demand, Pool
@@ -189,6 +190,11 @@ class World:
     def cancel(self, name: str, *, tries: int = 3) -> None:
         self._user(f"cancel {name}", lambda manager, _: manager.cancel(name, by="ann"), tries)
 
+    def requeue(self, name: str, attempt: int, *, tries: int = 3) -> None:
+        """The user gives this attempt up; one who gets no answer asks for the same again."""
+        wish = Amendment(give_up=attempt)
+        self._user(f"requeue {name}", lambda manager, _: manager.amend(name, wish, by="ann"), tries)
+
     def _user(
         self, label: str, verb: Callable[[QueueManager, Invocation], object], tries: int
     ) -> None:
@@ -324,7 +330,9 @@ class World:
         sagemaker, lambdas = self.wire(invocation, "sagemaker"), self.wire(invocation, "lambda")
         training = SageMakerTraining(queue=TABLE, clock=self.clock, make_client=lambda: sagemaker)
         return QueueManager(
-            store=kind(self.wire(invocation, "dynamodb"), TABLE, **self._kept),
+            store=kind(
+                self.wire(invocation, "dynamodb"), TABLE, pause=no_time_passes, **self._kept
+            ),
             training=training,
             clock=self.clock,
             notifier=AsynchronousPass(lambda: lambdas, "slotq"),
@@ -391,6 +399,10 @@ class _Plane(PlaneClient):
                 self._world.ours.add(name)
                 self._world.watch.created(there)
                 self._world.look()
+
+
+def no_time_passes(_: float) -> None:
+    """What happens meanwhile is the schedule's to say."""
 
 
 class _Leaseless(DynamoStore):

@@ -57,6 +57,9 @@ def test_too_late_and_never_there(account: Account):
         ({"tags": {"slotq:pool": "p5"}}, "Tags", "slotq:pools"),
         ({"tags": {f"t{n}": "x" for n in range(60)}}, "tags", "46"),
         ({"tags": {"t": "x" * 300}}, "Tags", "256"),
+        ({"give_up": "1"}, "give_up", "integer"),
+        ({"give_up": -1}, "give_up", "greater"),
+        ({"give_up": 1}, "give_up", "begun 0 attempts"),
     ],
 )
 def test_what_cannot_be_read_changes_nothing(account: Account, body, field, said):
@@ -75,3 +78,15 @@ def test_who_is_not_signed_changes_nothing(account: Account):
     event["requestContext"]["identity"]["userArn"] = None
     assert account.call(event)[0] == 403
     assert account.state("job1") == "pending"
+
+
+def test_a_running_attempt_is_given_up(account: Account):
+    account.call("add-job")
+    account.settle()
+    status, job = account.call(amend({"give_up": 1}))
+    assert (status, job["state"]) == (200, "stopping")
+    assert "given up by arn:aws:" in job["message"]
+    account.settle()
+    status, job = account.call("get-job")
+    assert (job["state"], job["attempts_begun"], job["evictions"]) == ("running", 2, 1)
+    assert [each["stop_cause"] for each in job["attempts"]] == ["requeued", None]

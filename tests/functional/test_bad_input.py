@@ -240,7 +240,10 @@ def test_a_job_that_has_ended_is_not_cancelled(account: Account):
         ({"limit": ["ten"]}, "limit", "integer"),
         ({"limit": ["\u0661"]}, "limit", "integer"),
         ({"limit": ["9" * 5000]}, "limit", "1 to 1,000"),
-        ({"states": ["running"]}, "states", "state or limit"),
+        ({"states": ["running"]}, "states", "until or limit"),
+        ({"since": ["yesterday"]}, "since", "2026-11-20T10:30:00Z"),
+        ({"until": ["2026-11-20T10:30:00"]}, "until", "2026-11-20T10:30:00Z"),
+        ({"since": ["9" * 5000]}, "since", "2026-11-20T10:30:00Z"),
     ],
 )
 def test_a_question_that_is_not_understood(account: Account, query, field, words):

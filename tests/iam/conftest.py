@@ -65,6 +65,10 @@ def life(account: Account, recording, monkeypatch: pytest.MonkeyPatch) -> Record
     forget()
     account.call("examine")
     account.call("mend")
+    more = {**sample("set-pool"), "path": "/pools/more"}
+    assert account.call(more)[0] == 200
+    removed = {**sample("remove-pool"), "path": "/pools/more"}
+    assert account.call(removed)[0] == 200
     account.send("poison-no-detail")
     return made
 
@@ -78,8 +82,12 @@ def views(account: Account, recording, monkeypatch: pytest.MonkeyPatch) -> Recor
     account.call(add_job(TrainingJobName="waiting"))
     monkeypatch.setenv("SLOTQ_READ_ONLY", "1")
     made = recording()
-    for event in ("list-jobs", "list-jobs-filtered", "get-job", "get-request", "list-pools"):
+    looks = ("list-jobs", "list-jobs-filtered", "get-job", "get-request", "list-pools")
+    for event in (*looks, "list-changes"):
         assert account.call(event)[0] == 200
+    about = sample("list-pools")
+    about["path"] = "/version"
+    assert account.call(about)[1]["caller"]
     waiting = sample("get-job")
     waiting["path"] = "/jobs/waiting"
     assert account.call(waiting)[1]["reason"]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from slotq_core.adapters.settings import plans_from_environment, roles_from_environment
+from slotq_core.api import METHODS
 from tests.cloudformation import Resolver, statements, template
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.world import TABLE as CAMPAIGN_TABLE
@@ -239,6 +240,45 @@ def test_where_a_parameter_is_left_empty_there_is_no_right(parameter, sid, of):
         assert whole - without == ({sid} if role in of else set())
 
 
+API = f"arn:aws:execute-api:{OWN}:a1b2c3d4e5/prod"
+"""As on the page."""
+FOR_OPERATORS = {"PATCH/pools/{name}", "DELETE/pools/{name}", "POST/doctor"}
+
+
+def routes() -> set[str]:
+    """`METHOD/path` of each event of the template that the API brings."""
+    events = [
+        event["Properties"]
+        for its in template()["Resources"].values()
+        if its["Type"] == "AWS::Serverless::Function"
+        for event in its["Properties"]["Events"].values()
+        if event["Type"] == "Api"
+    ]
+    return {f"{event['Method']}{event['Path']}" for event in events}
+
+
+def test_the_sample_policy_leaves_the_pools_to_operators():
+    users = on_the_page("UseTheQueue")["Statement"]
+    operators = [each for each in users if each["Effect"] == "Allow"]
+    assert routes() >= FOR_OPERATORS
+    for route in routes():
+        asked = call("execute-api:Invoke", f"{API}/{route.replace('{name}', 'x')}")
+        mine = Verdict.FORBIDDEN if route in FOR_OPERATORS else Verdict.ALLOWED
+        assert (judge(users, asked), judge(operators, asked)) == (mine, Verdict.ALLOWED), route
+
+
+def test_the_template_has_the_routes_of_the_api_and_no_others():
+    described = {f"{method}{path}" for path, methods in METHODS.items() for method in methods}
+    assert routes() == {route.replace("<name>", "{name}") for route in described}
+
+
+def on_the_page(sid: str) -> dict:
+    """The policy of docs/security.md that has this statement."""
+    found = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (text,) = [text for text in found if f'"{sid}"' in text]
+    return json.loads(text)
+
+
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 QUEUE_ROLE = "arn:aws:iam::123456789012:role/slotq-QueueManagerRole-EXAMPLE"
 
@@ -253,8 +293,7 @@ QUEUE_ROLE = "arn:aws:iam::123456789012:role/slotq-QueueManagerRole-EXAMPLE"
     ],
 )
 def test_the_sample_scp_leaves_the_pools_to_the_queue(principal, types, verdict):
-    (text,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    sample_policy = json.loads(text)
+    sample_policy = on_the_page("TrainingOnThePoolsGoesThroughTheQueue")
     everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}  # FullAWSAccess
     context = {"aws:PrincipalArn": principal, "sagemaker:InstanceTypes": types}
     asked = call("sagemaker:CreateTrainingJob", TRAINING_JOB, context)

@@ -108,16 +108,26 @@ def test_no_pool_is_over_its_capacity_with_those_that_move_there(scenario: Scena
 
 @given(worlds)
 def test_whoever_moves_starts_where_it_moves_to(scenario: Scenario) -> None:
-    """Its place is not lost: it starts there in the pass in which it has stopped."""
+    """Its place is not lost: it starts there at the moment at which it has stopped; or in another
+    pool of its, where it would have to move again in that moment, for a job that then starts."""
     record = simulate(scenario)
+    pools = {spec.name: spec.pools for spec in scenario.jobs}
     goes_to: dict[str, str] = {}
+    stopped: dict[str, int] = {}
     for event in record.events:
         if event.event == "evict" and event.reason.startswith("moved to "):
             goes_to[event.job] = event.reason.split()[2]
         elif event.event in {"complete", "cancel"}:
             goes_to.pop(event.job, None)
+        elif event.event == "stopped":
+            stopped[event.job] = event.t
         elif event.event == "start" and event.job in goes_to:
-            assert event.pool == goes_to.pop(event.job)
+            target = goes_to.pop(event.job)
+            assert event.t == stopped[event.job]
+            others = [
+                e for e in record.events if (e.t, e.event, e.pool) == (event.t, "start", target)
+            ]
+            assert event.pool == target or (event.pool in pools[event.job] and others)
     assert not goes_to
 
 

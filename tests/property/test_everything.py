@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 from hypothesis import given
@@ -16,7 +17,9 @@ from slotq.simulate import simulate
 from slotq.simulate.live import live_record
 from slotq.simulate.report import unequal
 from slotq.simulate.scenario import Scenario
-from slotq_core.model import JobState, Snapshot
+from slotq_core.explaining import looked_into
+from slotq_core.model import Demand, Job, JobState, Snapshot
+from slotq_core.outlook import Outlook
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.gang import gangs
 from slotq_core.policy.plan import Evict, Move, Plan, Start
@@ -160,6 +163,63 @@ def test_what_one_plan_starts_the_next_of_the_same_moment_does_not_evict(
                 started[decision.job.name] = now
 
     simulate(scenario, watch)
+
+
+@given(worlds())
+def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scenario) -> None:
+    """A simulation plans from the heads, and shows everything beside that plan."""
+
+    def watch(everything: Snapshot, planned: Plan, now: int) -> None:
+        assert plan(everything, now).decisions == planned.decisions
+
+    simulate(scenario, watch)
+
+
+@given(worlds())
+def test_what_is_not_preemptible_is_never_evicted(scenario: Scenario) -> None:
+    record = simulate(scenario)
+    for spec in scenario.jobs:
+        assert spec.preemptible or record.evictions(spec.name) == 0, spec.name
+
+
+@given(worlds())
+def test_every_waiting_job_is_explained_when_asked_and_asking_changes_nothing(
+    scenario: Scenario,
+) -> None:
+    """Promise 10. At rest it is told of everything that holds slots in its pools, or that it needs
+    nobody's; and no time is known before the one that the plan names."""
+
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        if planned.decisions or any(job.state is JobState.STARTING for job in snapshot.active):
+            return
+        for job in (*snapshot.waiting, *snapshot.due):
+            asked = plan(snapshot, now, asked=job)
+            assert replace(asked, outlook=None) == plan(snapshot, now)
+            status = looked_into(job, snapshot, 1, now)
+            assert status.reason is not None and status.reason.sentence(), job.name
+            if status.outlook is None:
+                continue
+            _check(status.outlook, snapshot)
+            earliest = status.outlook.earliest
+            if earliest is not None and job.waits:
+                assert asked.wake_at is not None and asked.wake_at <= earliest, job.name
+
+    simulate(scenario, watch)
+
+
+def _check(outlook: Outlook, snapshot: Snapshot) -> None:
+    every = (*outlook.rooms, *outlook.spared, *outlook.reserved, *outlook.times)
+    assert all(each.sentence() for each in every)
+    pools = {each.pool for each in outlook.spared}
+    for pool in pools:
+        told = sum(each.slots for each in outlook.spared if each.pool == pool)
+        held = [demand for job in snapshot.active for where, demand in _held(job) if where == pool]
+        assert told == sum(demand.slots for demand in held), pool
+
+
+def _held(job: Job) -> Iterable[tuple[str, Demand]]:
+    assert job.attempt is not None
+    return job.parts or [(job.attempt.pool, job.demand)]
 
 
 @given(worlds())

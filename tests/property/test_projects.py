@@ -18,6 +18,7 @@ from slotq_core.policy.lines import heads_needed, line_of
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import Evict, Plan, Start
 from slotq_core.policy.shares import Sharer, divide
+from tests.property.test_runs import decides_nothing_before_its_time
 
 
 @st.composite
@@ -135,6 +136,64 @@ def test_a_reclaim_is_gated(scenario: Scenario) -> None:
 
 
 @given(worlds())
+def test_nobody_within_quota_is_a_victim_of_another_project(scenario: Scenario) -> None:
+    """ "In-quota work is safe (asked before each victim)": what is taken from another project, with
+    what has been taken before, leaves from above its quota."""
+
+    def watch(snapshot: Snapshot, planned: Plan, _now: int) -> None:
+        books = Accounts(snapshot)
+        for decision in planned.decisions:
+            if isinstance(decision, Start):
+                books.take(decision.job, decision.pool)
+            elif isinstance(decision, Evict):
+                for victim in decision.victims:
+                    theirs = books.of(victim, victim.attempt.pool)[0]
+                    same = victim.project == decision.beneficiary.project
+                    assert same or theirs.over_quota(), (victim.name, theirs)
+                    books.evict(victim, victim.attempt.pool)
+                books.take(decision.beneficiary, decision.claim.pool)
+
+    simulate(scenario, watch)
+
+
+@given(worlds())
+def test_twenty_passes_more_decide_nothing(scenario: Scenario) -> None:
+    """Promise 9, in the worlds where it is hardest: priorities, weights, stop times, large jobs."""
+    decides_nothing_before_its_time(scenario)
+
+
+@given(worlds())
+def test_no_two_jobs_evict_each_other_in_turn(scenario: Scenario) -> None:
+    """Promise 9: between one of them evicting the other and the reverse, something else happens: a
+    submission, or an end."""
+    evicted_by: dict[str, str] = {}
+    for event in simulate(scenario).events:
+        if event.event in {"submit", "complete", "fail", "cancel"}:
+            evicted_by.clear()
+        elif event.event == "evict":
+            by = event.reason.removeprefix("evicted for ")
+            assert evicted_by.get(by) != event.job, (event, evicted_by)
+            evicted_by[event.job] = by
+
+
+@given(worlds())
+def test_whoever_was_evicted_for_a_job_that_job_starts(scenario: Scenario) -> None:
+    """Promise 9. Or somebody entitled to take its claim over does, in its place."""
+    record = simulate(scenario)
+    last = max((event.t for event in record.events), default=0)
+    for event in record.events:
+        if event.event == "evict" and event.t < last:
+            by = event.reason.removeprefix("evicted for ")
+            started = [t for t in record.started(by) if t >= event.t]
+            others = [
+                each
+                for each in record.events
+                if each.event == "start" and each.pool == event.pool and each.t >= event.t
+            ]
+            assert started or others, (event, by)
+
+
+@given(worlds())
 def test_idle_slots_are_never_left_empty_because_of_shares(scenario: Scenario) -> None:
     """Work-conserving: at rest a waiting job that fits is kept back only by a limit, or by a quota
     for what cannot be evicted."""
@@ -188,6 +247,28 @@ def test_a_division_is_fair(total: int, rows: list) -> None:
     deserved = sum(min(s.quota, s.most) for s in sharers)
     assert given_out <= max(total, deserved)
     assert not wanting or given_out >= total
+
+
+@given(
+    st.integers(0, 20),
+    st.lists(
+        st.tuples(
+            st.integers(0, 6), st.sampled_from([None, 3, 8]), st.integers(0, 12), st.integers(1, 4)
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+)
+def test_shares_sum_to_what_there_is_or_to_all_that_is_asked_for(total: int, rows: list) -> None:
+    """To min(capacity, requests), where everyone has a weight; and to what quotas promise, where
+    that is more than there is."""
+    sharers = [
+        Sharer(name=f"s{i}", age=i, quota=q, limit=lim, request=r, weight=w, priority=0)
+        for i, (q, lim, r, w) in enumerate(rows)
+    ]
+    promised = sum(min(each.quota, each.most) for each in sharers)
+    asked = sum(each.most for each in sharers)
+    assert sum(divide(total, sharers).values()) == max(promised, min(total, asked))
 
 
 @given(

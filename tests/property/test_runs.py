@@ -8,7 +8,7 @@ from slotq.simulate import simulate
 from slotq.simulate.live import live_record
 from slotq.simulate.report import unequal
 from slotq.simulate.scenario import Scenario
-from slotq_core.model import Demand, Job, Snapshot
+from slotq_core.model import Demand, Job, JobState, Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Evict, Plan, Start
 from tests.property.worlds import scenarios
@@ -118,7 +118,8 @@ def decides_nothing_before_its_time(scenario: Scenario) -> None:
     the plan says that time may change something."""
 
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
-        if not planned.decisions and all(job.attempt.created for job in snapshot.active):
+        starting = any(job.state is JobState.STARTING for job in snapshot.active)
+        if not planned.decisions and not starting:
             until = now + 2_000_000 if planned.wake_at is None else planned.wake_at
             step = max(1, (until - now) // 20)
             for later in range(now, until, step):

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core.amending import Amendment, Revision
+from slotq_core.amending import Amendment, Revision, settled
 from slotq_core.errors import InvalidRequest, NeverFits, NoSuchJob, TooLate, Unavailable
-from slotq_core.model import JobState
+from slotq_core.model import Demand, JobState, PriorityClass, Submission
+from slotq_core.policy.classes import classes_of
 from slotq_core.ports import Change
 from slotq_core.wire import parse_submission, retagged
 from tests.queue_world import QueueWorld, evicting, pool
+from tests.unit.policy.test_reasons import waits
 
 
 def retag(world, name, **tags):
@@ -234,3 +236,31 @@ def test_the_same_submission_is_still_the_same_after_a_change():
     world.submit("job1", priority=1)
     retag(world, "job1", priority="7")
     assert world.submit("job1", priority=1).job.priority == 7
+
+
+LOWER = PriorityClass(name="NORMAL", value=10)
+UPPER = PriorityClass(name="ABOVE_NORMAL", value=20, demote_to="NORMAL", demote_after=1_800_000)
+
+
+@pytest.mark.parametrize(
+    ("ran", "its"), [(600_000, "ABOVE_NORMAL"), (1_800_000, "NORMAL"), (9_000_000, "NORMAL")]
+)
+def test_nobody_wins_time_in_a_class_back_by_an_amendment(ran, its):
+    """The class that a user gives a job anew counts the time that it has run, in whatever class."""
+    asked = Submission(name="job1", instance_type="t", demand=Demand(slots=1))
+    job = waits(
+        "job1",
+        priority=10,
+        priority_class="NORMAL",
+        admitted_class="ABOVE_NORMAL",
+        ran=ran,
+        ran_before_class=1_800_000,
+    )
+    anew = waits("job1", priority=20, priority_class="ABOVE_NORMAL")
+    revision = Revision(request={}, before=asked, after=replace(asked, priority=20))
+    after = settled(job, revision, anew, classes_of([UPPER, LOWER]))
+    assert (after.priority_class, after.ran) == (its, ran)
+    assert after.priority == {"NORMAL": 10, "ABOVE_NORMAL": 20}[its]
+    left = UPPER.demote_after - (after.ran - after.ran_before_class)
+    assert its == "NORMAL" or left == UPPER.demote_after - ran
+    assert (after.admitted_class or after.priority_class) == "ABOVE_NORMAL"

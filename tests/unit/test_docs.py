@@ -18,7 +18,7 @@ from slotq.simulate import simulate
 from slotq.simulate.metrics import Figures, Metrics
 from slotq.simulate.report import differences
 from slotq.simulate.scenario import SECTIONS
-from slotq.simulate.sections import ChangeSpec
+from slotq.simulate.sections import ChangeSpec, WhySpec
 from slotq_core.lifecycle import TRANSITIONS
 from tests.faults.mutants import MUTANTS
 
@@ -54,7 +54,8 @@ def commands():
 def test_every_command_line_is_one_that_slotq_takes(line):
     """Parses as far as a line goes: a mention may leave the arguments out, but invent none."""
     words = [w for w in shlex.split(line, comments=True) if not re.match(r"\w+=", w)]
-    words = words[: words.index("|")] if "|" in words else words
+    ends = [place for place, word in enumerate(words) if word in {"|", "<", ">"}]
+    words = words[: ends[0]] if ends else words
     command: click.Command = cli
     context = click.Context(cli)
     words = [word.strip("[]…") for word in words[1:]]
@@ -86,7 +87,10 @@ def skip_options(command, words):
 
 def check_arguments(command, words):
     flags = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
-    for word in words:
+    own = (
+        words[: words.index("--")] if "--" in words else words
+    )  # what follows is another program's
+    for word in own:
         if word.startswith("--"):
             flag = word.partition("=")[0]
             assert flag in flags | {"--help"}, f"{command.name} has no option {flag}"
@@ -146,10 +150,13 @@ def test_traces_in_the_docs_load(text, tmp_path):
 def test_every_key_of_a_scenario_is_in_the_docs_and_no_other(section):
     text = (ROOT / "docs" / "simulate.md").read_text()
     body = re.split(r"\n##", text.partition(f"\n### {section}\n")[2])[0]
-    first, *nested = body.split("Each of the `changes`")
+    deeper = {"pools": ("Each of the `changes`", ChangeSpec), "expect": ("Of `why` only", WhySpec)}
+    lead, inner = deeper.get(section, ("no such words", None))
+    first, *nested = body.split(lead)
     assert re.findall(r"^\| `(\w+)` \|", first, re.MULTILINE) == list(SECTIONS[section].keys())
+    assert len(nested) == (inner is not None)
     for part in nested:
-        assert re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE) == list(ChangeSpec.keys())
+        assert re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE) == list(inner.keys())
 
 
 def test_every_figure_of_a_run_is_in_the_docs():

@@ -451,3 +451,19 @@ def slow_calls(clock: VirtualClock, world: QueueWorld) -> None:
         return call(**asked)
 
     world.client.create_training_job = slow
+
+
+def test_who_asks_for_one_job_is_told_more_than_its_reason():
+    world = QueueWorld(pool("p", 1))
+    world.submit("job1", priority=1)
+    world.deliver()
+    for name in ("job2", "job3"):
+        world.submit(name, priority=1)
+    world.deliver()
+    last = world.manager.status("job3")
+    assert (last.place, last.reason.code) == (2, "behind_in_line")
+    (spared,) = last.outlook.spared
+    assert (spared.code, spared.jobs) == ("no_lower_rank", ("job1",))
+    assert last.outlook.rooms == world.manager.status("job2").outlook.rooms
+    assert all(status.outlook is None for status in world.manager.statuses())
+    assert world.manager.status("job1").outlook is None

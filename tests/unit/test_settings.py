@@ -18,7 +18,7 @@ from slotq_core.adapters.settings import (
     roles_from_environment,
 )
 from slotq_core.errors import Misconfigured
-from slotq_core.model import Demand, Pool
+from slotq_core.model import Demand, Pool, PoolState
 
 P4, P5 = "ml.p4d.24xlarge", "ml.p5.48xlarge"
 BIG = Pool(
@@ -29,6 +29,14 @@ BIG = Pool(
     min_runtime=300_000,
 )
 SMALL = Pool(name="small", instance_type=P4, capacity=Demand(slots=8))
+EVERYTHING = Pool(
+    name="all",
+    instance_type=P5,
+    capacity=Demand(slots=0, gpus=16, licences=2),
+    time_slice=60_000,
+    consolidate=True,
+    state=PoolState.PAUSED,
+)
 SHARED = replace(SMALL, pending_timeout=1_800_000, count_foreign=True)
 READS = [
     (f"small=8@{P4}", (SMALL,)),
@@ -37,6 +45,10 @@ READS = [
     (f"small=8@{P4},big=2@{P5}; min_runtime=300; reserve_after=600", (SMALL, BIG)),
     (f"small=8@{P4};pending_timeout=1800;count_foreign=true", (SHARED,)),
     (f"small=8@{P4};count_foreign=false", (SMALL,)),
+    (
+        f"all=0@{P5};time_slice=60;consolidate=true;state=paused;resources=gpus:16+licences:2",
+        (EVERYTHING,),
+    ),
     (
         json.dumps(
             [
@@ -86,8 +98,14 @@ MISTAKES = [
     ("p=1", "pool 'p': instance_type must be one of SageMaker's"),
     (f"=1@{P4}", "pool name '': use 1 to 63 letters"),
     (f"a#b=1@{P4}", "pool name 'a#b': use 1 to 63 letters"),
-    (f"p=0@{P4}", "pool 'p': slots must be a whole number from 1 to 10000, not 0"),
-    (f"p=two@{P4}", "pool 'p': slots must be a whole number from 1 to 10000, not 'two'"),
+    (f"p=10001@{P4}", "pool 'p': slots must be a whole number from 0 to 10000, not 10001"),
+    (f"p=two@{P4}", "pool 'p': slots must be a whole number from 0 to 10000, not 'two'"),
+    (f"p=1@{P4};state=open", "pool 'p': state must be one of active, paused, drained, not 'open'"),
+    (f"p=1@{P4};time_slice=0", "pool 'p': time_slice must be a whole number from 1 to 2419200, not 0"),
+    (f"p=1@{P4};resources=gpus", "pool 'p': resources.gpus must be a whole number from 0 to 1000000, not ''"),
+    (f"p=1@{P4};resources=slots:2", "pool 'p': resources must be named by 1 to 31 of a-z"),
+    (f"p=1@{P4};resources=", "pool 'p': resources must be named by 1 to 31 of a-z"),
+    ('[{"name": "p", "slots": 1, "instance_type": "ml.g5.xlarge", "resources": [8]}]', "pool 'p': resources must be amounts by name"),
     (f"p=-1@{P4}", "pool 'p': slots must be"),
     ("p=1@p5", "pool 'p': instance_type must be one of SageMaker's, e.g. ml.p4d.24xlarge, not 'p5'"),
     (f"p=1@{P4};colour=3", "pool 'p': 'colour=3' is not one of reserve_after=SECONDS, min_runtime="),

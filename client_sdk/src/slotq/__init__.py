@@ -1,7 +1,8 @@
 """SlotQ for its users: submit SageMaker training jobs to the queue.
 
-`QueueTrainingJobSession` needs the `sagemaker2` or the `sagemaker3` extra; it, `install` and
-`QueueClient` are imported when they are first asked for.
+What is public is `__all__`, the errors of `slotq.errors` and the views of `slotq_core.wire`;
+docs/api.md lists all of it. `QueueTrainingJobSession` needs the `sagemaker2` or the `sagemaker3`
+extra; each name is imported when it is first asked for.
 """
 
 from __future__ import annotations
@@ -12,15 +13,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from slotq.client import QueueClient
     from slotq.installation import install
+    from slotq.job import QueuedJob
+    from slotq.printing import print_queue_state
     from slotq.session import QueueTrainingJobSession
 
 __version__ = "0.1.0"
-__all__ = ["QueueClient", "QueueTrainingJobSession", "__version__", "install"]
+__all__ = [
+    "QueueClient",
+    "QueueTrainingJobSession",
+    "QueuedJob",
+    "__version__",
+    "install",
+    "print_queue_state",
+]
 
 _HOME = {
     "QueueClient": "slotq.client",
     "QueueTrainingJobSession": "slotq.session",
+    "QueuedJob": "slotq.job",
     "install": "slotq.installation",
+    "print_queue_state": "slotq.printing",
 }
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from slotq import discovery, refusals
+from slotq import again, discovery, refusals
 from slotq.config import Config, load
 from slotq.errors import InvalidRequest, NotAllowed, TooLate, UnexpectedAnswer
 from slotq.job import QueuedJob
@@ -19,6 +20,7 @@ from slotq_core import names
 from slotq_core.wire import (
     MAX_BODY,
     VERSION,
+    AboutView,
     DoctorView,
     FindingView,
     JobView,
@@ -27,11 +29,15 @@ from slotq_core.wire import (
     QueueView,
     RequestView,
 )
+from slotq_core.wire_configuration import ChangesView, ChangeView
 
-View = TypeVar("View", JobView, QueueView, PoolsView, DoctorView, RequestView)
+View = TypeVar(
+    "View", JobView, QueueView, PoolsView, ChangesView, DoctorView, RequestView, AboutView
+)
 # Named here, for `list` within the class is one of its methods.
 JobViews = list[JobView]
 PoolViews = list[PoolView]
+ChangeViews = list[ChangeView]
 FindingViews = list[FindingView]
 QueuedJobs = list[QueuedJob]
 
@@ -50,15 +56,30 @@ class QueueClient:
         api_id: str | None = None,
         region: str | None = None,
         profile: str | None = None,
+        aws_profile: str | None = None,
         config: Config | None = None,
         transport: Transport | None = None,
     ) -> None:
-        """What is not given comes from the environment or the config file (`slotq.config`)."""
-        arguments = {"endpoint": endpoint, "api_id": api_id, "region": region, "profile": profile}
+        """What is not given comes from the environment or the config file (`slotq.config`).
+
+        `profile`: one of that file's; `aws_profile`: one of AWS's own files.
+        """
+        arguments = {
+            "endpoint": endpoint,
+            "api_id": api_id,
+            "region": region,
+            "profile": profile,
+            "aws_profile": aws_profile,
+        }
         self.config = config or load(arguments)
         if transport is None:
             self.config = discovery.complete(self.config)
-        self._transport = transport or Transport(self.config)
+        self.transport = transport or Transport(self.config)
+
+    @property
+    def aws(self) -> Any:
+        """The boto3 session whose credentials sign."""
+        return self.transport.aws
 
     def submit(self, request: Mapping[str, Any]) -> JobView:
         """Put a CreateTrainingJob request into the queue and return the job as it then stands.
@@ -71,25 +92,43 @@ class QueueClient:
                 f"the request has {len(body):,} bytes, the queue takes {MAX_BODY:,}: put what is "
                 "large (hyperparameters, environment) into S3"
             )
-        return self._read(JobView, self._transport.call("POST", "/add-job", body=body))
+        return self._read(JobView, self.transport.call("POST", "/add-job", body=body))
 
     def job(self, name: str) -> JobView:
         """One job with its attempts, place and reason. Raises NoSuchJob."""
-        return self._read(JobView, self._transport.call("GET", _path(name)))
+        return self._read(JobView, self.transport.call("GET", _path(name)))
 
-    def jobs(self, states: Iterable[str] | None = None, *, limit: int | None = None) -> JobViews:
+    def jobs(
+        self,
+        states: Iterable[str] | None = None,
+        *,
+        limit: int | None = None,
+        project: str | None = None,
+        submitter: str | None = None,
+        pool: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> JobViews:
         """Jobs in the order of the queue: running, then waiting by place, then ended.
 
-        `states` keeps only those (None: all); `limit` cuts the list.
+        `states` keeps only those (None: all); `limit` cuts the list. `submitter`: an ARN, or a name
+        that stands in it between its slashes; `pool`: where it runs or, while it does not, may run;
+        `since`, `until`: when it entered.
         """
-        query: dict[str, object] = {}
+        query: dict[str, object] = {
+            key: moment.astimezone(UTC).isoformat()
+            for key, moment in (("since", since), ("until", until))
+            if moment is not None
+        }
+        wanted = {"project": project, "submitter": submitter, "pool": pool}
+        query |= {key: text for key, text in wanted.items() if text is not None}
         if states is not None:
             query["state"] = [*states]
             if not query["state"]:
                 return []
         if limit is not None:
             query["limit"] = limit
-        return self._read(QueueView, self._transport.call("GET", "/jobs", query=query)).jobs
+        return self._read(QueueView, self.transport.call("GET", "/jobs", query=query)).jobs
 
     def cancel(self, name: str) -> JobView:
         """Cancel a job, whether it waits or runs. Raises NoSuchJob, TooLate (it has ended).
@@ -97,7 +136,7 @@ class QueueClient:
         Cancelling a cancelled job is no error: the first answer may have been lost.
         """
         try:
-            return self._read(JobView, self._transport.call("DELETE", _path(name)))
+            return self._read(JobView, self.transport.call("DELETE", _path(name)))
         except TooLate:
             job = self.job(name)
             if job.state == "cancelled":
@@ -113,7 +152,7 @@ class QueueClient:
         return self._request(name).request
 
     def _request(self, name: str) -> RequestView:
-        return self._read(RequestView, self._transport.call("GET", f"{_path(name)}/request"))
+        return self._read(RequestView, self.transport.call("GET", f"{_path(name)}/request"))
 
     def hold(self, name: str) -> JobView:
         """The job shall not start until it is released. Raises NoSuchJob; TooLate where it holds
@@ -124,6 +163,13 @@ class QueueClient:
         """A held job waits again, at its old entry time. Raises NoSuchJob, TooLate (it has ended).
         Releasing a job that is not held is no error."""
         return self._amend(name, held=False)
+
+    def requeue(self, name: str) -> JobView:
+        """Stop the running attempt; the job goes back into the line, at its old entry time and with
+        its checkpoints. No error where it waits: then there is nothing to give up. Raises
+        NoSuchJob; TooLate where it is being cancelled or has ended."""
+        # The attempt's number goes with the wish: repeated, it does not cost the next attempt too.
+        return self._amend(name, give_up=self.job(name).attempts_begun)
 
     def set_priority(self, name: str, priority: int) -> JobView:
         """High first. A running job's counts too: it says whom it is evicted for. Raises NoSuchJob,
@@ -157,15 +203,58 @@ class QueueClient:
         request = {**kept.request, "TrainingJobName": new_name}
         return self.submit(with_tags(request, settings_tags(priority=priority), override=True))
 
+    def retry(
+        self, name: str, new_name: str | None = None, *, priority: int | None = None
+    ) -> JobView:
+        """Submit the request of a job that has ended without completing once more. Raises
+        NoSuchJob, InvalidRequest (it has not ended, or has completed), and what `submit` raises.
+
+        A name is used once, so it is another job: `new_name`, else the first free one of
+        `<name>-r2`, `<name>-r3` … . It goes on from the first one's checkpoints.
+        """
+        return again.retry(self, name, new_name, priority=priority)
+
     def pools(self) -> PoolViews:
         """The pools in their order, with what is used of them and what was learned of them."""
-        return self._read(PoolsView, self._transport.call("GET", "/pools")).pools
+        return self.configuration().pools
+
+    def about(self) -> AboutView:
+        """The queue's release, and whom it takes the caller for."""
+        return self._read(AboutView, self.transport.call("GET", "/version"))
+
+    def configuration(self) -> PoolsView:
+        """The pools, with the revision of the configuration that they are of."""
+        return self._read(PoolsView, self.transport.call("GET", "/pools"))
+
+    def set_pool(
+        self, name: str, settings: Mapping[str, Any], *, revision: int | None = None
+    ) -> PoolsView:
+        """Change a pool's settings, or make a pool of `slots` and `instance_type`; what is not
+        named stays. Durations are seconds, None is none (`PoolSettingsView` has all there is).
+
+        `revision`: what this was decided on. Raises InvalidRequest, NoSuchPool, Outdated (there is
+        another revision by now). The same settings again are no error.
+        """
+        stated = {} if revision is None else {"revision": revision}
+        body = json.dumps({**settings, **stated}).encode()
+        return self._read(PoolsView, self.transport.call("PATCH", _pool_path(name), body=body))
+
+    def remove_pool(self, name: str, *, revision: int | None = None) -> PoolsView:
+        """Raises NoSuchPool, Outdated, PoolInUse (jobs run there, or wait for it alone) and
+        InvalidRequest for the last pool."""
+        query = None if revision is None else {"revision": revision}
+        return self._read(PoolsView, self.transport.call("DELETE", _pool_path(name), query=query))
+
+    def changes(self, *, limit: int | None = None) -> ChangeViews:
+        """The changes of the configuration, the latest first: who, when, before, after."""
+        query = None if limit is None else {"limit": limit}
+        return self._read(ChangesView, self.transport.call("GET", "/changes", query=query)).changes
 
     def doctor(self, *, fix: bool = False) -> FindingViews:
         """Everything that the queue keeps and that disagrees with itself or with SageMaker; mended
         where `fix` says so and where one look suffices."""
         method = "POST" if fix else "GET"
-        return self._read(DoctorView, self._transport.call(method, "/doctor")).findings
+        return self._read(DoctorView, self.transport.call(method, "/doctor")).findings
 
     def get(self, name: str) -> QueuedJob:
         """One job as an object, to act on and to wait for. Raises NoSuchJob."""
@@ -177,11 +266,11 @@ class QueueClient:
 
     def _amend(self, name: str, **changes: Any) -> JobView:
         body = json.dumps(changes).encode()
-        return self._read(JobView, self._transport.call("PATCH", _path(name), body=body))
+        return self._read(JobView, self.transport.call("PATCH", _path(name), body=body))
 
     def _read(self, view: type[View], answer: Answer) -> View:
         if not 200 <= answer.status_code < 300:
-            signed = self._transport.credentials() is not None
+            signed = self.transport.credentials() is not None
             raise refusals.error(answer, config=self.config, signed=signed)
         try:
             read = view.model_validate_json(answer.content)
@@ -197,6 +286,10 @@ class QueueClient:
             "queue's: check that the endpoint is the queue's API and ends with its stage (…/prod), "
             f"and that the queue speaks this client's version ({VERSION})"
         )
+
+
+def _pool_path(name: str) -> str:
+    return "/pools/" + quote(name, safe="")
 
 
 def _path(name: str) -> str:

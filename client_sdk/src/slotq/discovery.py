@@ -29,7 +29,7 @@ def complete(config: Config, *, aws: boto3.Session | None = None) -> Config:
         return config
     name = parameter_of(config.queue)
     try:
-        session = aws or boto3.Session(profile_name=config.profile)
+        session = aws or boto3.Session(profile_name=config.aws_profile)
         answer = session.client("ssm", region_name=config.region).get_parameter(Name=name)
         found = read_where(answer["Parameter"]["Value"])
     except (BotoCoreError, ClientError, ValueError) as error:

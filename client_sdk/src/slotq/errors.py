@@ -7,6 +7,7 @@ SlotQError
 ├── CannotReach       no connection to the endpoint, after several tries
 ├── ScenarioError     a scenario or trace file cannot be taken: says where, and what would be right
 ├── Unavailable       the queue answers, but not for now, after several tries (slotq_core.errors)
+├── NoShell           a session in a job cannot be opened: says what is missing
 ├── NotCompleted      a job whose result was asked for has ended otherwise
 └── UnexpectedAnswer  something answers at the endpoint that does not speak as the queue does
 """
@@ -19,7 +20,10 @@ from slotq_core.errors import (
     NameTaken,
     NeverFits,
     NoSuchJob,
+    NoSuchPool,
+    Outdated,
     PlanNotAllowed,
+    PoolInUse,
     Refused,
     RoleNotAllowed,
     SlotQError,
@@ -33,11 +37,15 @@ __all__ = [
     "InvalidRequest",
     "NameTaken",
     "NeverFits",
+    "NoShell",
     "NoSuchJob",
+    "NoSuchPool",
     "NotAllowed",
     "NotCompleted",
     "NotConfigured",
+    "Outdated",
     "PlanNotAllowed",
+    "PoolInUse",
     "Refused",
     "RoleNotAllowed",
     "ScenarioError",
@@ -67,6 +75,10 @@ class ScenarioError(SlotQError):
 
 class UnexpectedAnswer(SlotQError):
     """Something answers at the endpoint, but it is not (this version of) the queue."""
+
+
+class NoShell(SlotQError):
+    """A session in a running job cannot be opened; the message says what is missing."""
 
 
 class NotCompleted(SlotQError):

@@ -17,6 +17,9 @@ PATIENCE = 900.0
 
 S = JobState
 
+_EVICTED = {"evicted": "evicted for", "yielded": "set aside for", "requeued": "given up by"}
+"""What was done to an attempt after which its job waits again, by the cause of its stop."""
+
 
 def follow(
     fetch: Callable[[], JobView],
@@ -75,7 +78,7 @@ def news(before: JobView | None, now: JobView) -> str | None:
 def news_since(evictions: int, now: JobView) -> str:
     """Where the job stands, and that it was evicted, if so many evictions were known before."""
     if now.evictions > evictions and now.state != S.STOPPING:
-        return f"was evicted{_for(_last_evicted(now))}; now {standing(now)}"
+        return f"was {ending(_last_evicted(now))}; now {standing(now)}"
     return standing(now)
 
 
@@ -100,11 +103,11 @@ def standing(job: JobView) -> str:
 
 def _stopping(job: JobView) -> str:
     last = job.attempts[-1] if job.attempts else None
-    if last is None or last.stop_cause != "evicted":
+    if last is None or last.stop_cause not in _EVICTED:
         return f"stopping: {job.message}" if job.message else "stopping"
     return (
-        f"evicted{_for(last)}: it stops, keeps its place in the line, and goes on from its last "
-        "checkpoint when it starts again"
+        f"{ending(last)}: it stops, keeps its place in the line, and goes "
+        "on from its last checkpoint when it starts again"
     )
 
 
@@ -131,8 +134,11 @@ def _why(job: JobView) -> str:
     return f": {job.reason.text}" if job.reason else ""
 
 
-def _for(attempt: AttemptView | None) -> str:
-    return f" for {attempt.stopped_for}" if attempt is not None and attempt.stopped_for else ""
+def ending(attempt: AttemptView | None) -> str:
+    """What was done to an attempt after which its job waits again, and for or by whom."""
+    if attempt is None or not attempt.stopped_for:
+        return "evicted"
+    return f"{_EVICTED.get(attempt.stop_cause or '', 'evicted for')} {attempt.stopped_for}"
 
 
 def _last_evicted(job: JobView) -> AttemptView | None:

@@ -20,9 +20,13 @@ class Queue(Protocol):
     def cancel(self, name: str) -> JobView: ...
     def hold(self, name: str) -> JobView: ...
     def release(self, name: str) -> JobView: ...
+    def requeue(self, name: str) -> JobView: ...
     def set_priority(self, name: str, priority: int) -> JobView: ...
     def move(self, name: str, pools: str | Iterable[str]) -> JobView: ...
     def clone(self, name: str, new_name: str, *, priority: int | None = None) -> JobView: ...
+    def retry(
+        self, name: str, new_name: str | None = None, *, priority: int | None = None
+    ) -> JobView: ...
 
 
 class QueuedJob:
@@ -92,6 +96,12 @@ class QueuedJob:
         self.view = self._queue.release(self.name)
         return self
 
+    def requeue(self) -> Self:
+        """It gives its running attempt up and waits again, at its old entry time and with its
+        checkpoints. Raises TooLate (it is being cancelled, or has ended)."""
+        self.view = self._queue.requeue(self.name)
+        return self
+
     def set_priority(self, priority: int) -> Self:
         """High first. Raises TooLate (it has ended), InvalidRequest."""
         self.view = self._queue.set_priority(self.name, priority)
@@ -106,6 +116,12 @@ class QueuedJob:
     def clone(self, new_name: str, *, priority: int | None = None) -> QueuedJob:
         """The same request once more, under another name. Raises what a submission does."""
         return QueuedJob(self._queue, self._queue.clone(self.name, new_name, priority=priority))
+
+    def retry(self, new_name: str | None = None, *, priority: int | None = None) -> QueuedJob:
+        """The same request once more, where it ended without completing: as another job, `…-r2` or
+        the next free name where none is given. Raises InvalidRequest (it has not ended, or has
+        completed), and what a submission does."""
+        return QueuedJob(self._queue, self._queue.retry(self.name, new_name, priority=priority))
 
     def wait(
         self,

@@ -22,12 +22,21 @@ class LogTail:
     once, and that is all.
     """
 
-    def __init__(self, client: Any, *, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        client: Any,
+        *,
+        say: Callable[[str], None],
+        line: Callable[[str, str], None] | None = None,
+    ) -> None:
+        """`line` takes the training job and what it has written; where None, `say` takes it."""
         self._client = client
         self._say = say
+        self._line = line or (lambda _, text: say(text))
         self._tokens: dict[str, str] = {}
         self._read_after_end: Counter[int] = Counter()
-        self._broken = False
+        self.trouble: Exception | None = None
+        """Why nothing more is read: a right that is missing, a service that does not answer."""
 
     def show(self, job: JobView) -> None:
         """Print what is new of every attempt that has run and was not read to its end."""
@@ -39,14 +48,14 @@ class LogTail:
                 self._read_after_end[attempt.number] += 1
 
     def _print(self, training_job: str) -> None:
-        if self._broken:
+        if self.trouble is not None:
             return
         try:
             for line in self.new_lines(training_job):
-                self._say(line)
+                self._line(training_job, line)
         except (ClientError, BotoCoreError) as error:
             if not _not_there_yet(error):
-                self._broken = True
+                self.trouble = error
                 self._say(f"the logs cannot be read (the job goes on): {error}")
 
     def new_lines(self, training_job: str) -> Iterator[str]:

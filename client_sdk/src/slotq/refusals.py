@@ -12,8 +12,11 @@ from slotq.errors import (
     NameTaken,
     NeverFits,
     NoSuchJob,
+    NoSuchPool,
     NotAllowed,
+    Outdated,
     PlanNotAllowed,
+    PoolInUse,
     Refused,
     RoleNotAllowed,
     SlotQError,
@@ -33,6 +36,9 @@ BY_CODE: dict[str, type[Refused]] = {
         PlanNotAllowed,
         NameTaken,
         TooLate,
+        PoolInUse,
+        Outdated,
+        NoSuchPool,
         NoSuchJob,
     )
 }
@@ -52,7 +58,8 @@ _HINTS = {
         "machine's clock"
     ),
     "security token": (
-        "the AWS credentials are not known: check the profile (SLOTQ_PROFILE) and the account"
+        "the AWS credentials are not known: check the AWS profile (SLOTQ_AWS_PROFILE) and the "
+        "account"
     ),
     "forbidden": (
         "API Gateway found no API for this host: through a VPC endpoint set api_id (SLOTQ_API_ID) "
@@ -90,7 +97,7 @@ def _not_allowed(status: int, message: str, config: Config, *, signed: bool) -> 
     lead = f"the queue at {config.endpoint} did not let you in ({status}{_quoted(message)}): "
     if not signed:
         return (
-            lead + "no AWS credentials were found to sign the request with; set SLOTQ_PROFILE, "
+            lead + "no AWS credentials were found to sign the request with; set SLOTQ_AWS_PROFILE, "
             "AWS_PROFILE or AWS_ACCESS_KEY_ID"
         )
     lowered = message.lower()

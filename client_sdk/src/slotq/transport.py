@@ -74,11 +74,15 @@ class Transport:
         http: Http | None = None,
         sleep: Callable[[float], None] = time.sleep,
         jitter: Callable[[], float] = random.random,
+        tries: int = TRIES,
+        timeout: tuple[float, float] = (CONNECT_TIMEOUT, READ_TIMEOUT),
     ) -> None:
+        """`timeout`: seconds to connect, and to be answered."""
         self.endpoint = config.required_endpoint()
         self._config = config
-        self._aws = aws or _aws_session(config)
-        self._http = http or _http(self.endpoint, config)
+        self.aws = aws or aws_session(config)
+        self._http = http or _http(self.endpoint, config, timeout)
+        self._tries = tries
         self._sleep = sleep
         self._jitter = jitter
 
@@ -96,7 +100,7 @@ class Transport:
         """
         failure: BotoCoreError | None = None
         answer: Answer | None = None
-        for left in reversed(range(TRIES)):
+        for left in reversed(range(self._tries)):
             failure = answer = None
             try:
                 answer = self._http.send(self._signed(method, path, query, body))
@@ -104,7 +108,7 @@ class Transport:
                 failure = error
             if not left or not _worth_repeating(answer, failure):
                 break
-            self._sleep(self._pause(TRIES - left, answer))
+            self._sleep(self._pause(self._tries - left, answer))
         if answer is None:
             raise self._unreachable(failure) from failure
         return answer
@@ -129,7 +133,7 @@ class Transport:
     def credentials(self) -> Any | None:
         """The caller's AWS credentials of this moment, None where there are none to find."""
         try:
-            found = self._aws.get_credentials()
+            found = self.aws.get_credentials()
             return found.get_frozen_credentials() if found else None
         except NoCredentialsError:
             return None
@@ -137,7 +141,7 @@ class Transport:
             raise NotConfigured(f"the AWS credentials cannot be loaded: {error}") from error
 
     def _region(self) -> str:
-        region = self._config.signing_region() or self._aws.region_name
+        region = self._config.signing_region() or self.aws.region_name
         if region:
             return region
         if urlsplit(self.endpoint).hostname in _LOOPBACK:
@@ -179,24 +183,25 @@ def _worth_repeating(answer: Answer | None, failure: BotoCoreError | None) -> bo
     return answer.status_code == 429 or answer.status_code >= 500
 
 
-def _aws_session(config: Config) -> boto3.Session:
-    if config.profile is None and boto3.DEFAULT_SESSION is not None:
+def aws_session(config: Config) -> boto3.Session:
+    """The caller's AWS settings. Raises NotConfigured where there is no such profile."""
+    if config.aws_profile is None and boto3.DEFAULT_SESSION is not None:
         return boto3.DEFAULT_SESSION
     try:
-        return boto3.Session(profile_name=config.profile)
+        return boto3.Session(profile_name=config.aws_profile)
     except ProfileNotFound:
         raise NotConfigured(
-            f"the AWS profile '{config.profile}' (from {config.source('profile')}) is not in the "
-            "AWS config files; `aws configure list-profiles` shows those that are"
+            f"the AWS profile '{config.aws_profile}' (from {config.source('aws_profile')}) is not "
+            "in the AWS config files; `aws configure list-profiles` shows those that are"
         ) from None
 
 
-def _http(endpoint: str, config: Config) -> Http:
+def _http(endpoint: str, config: Config, timeout: tuple[float, float]) -> Http:
     local = urlsplit(endpoint).hostname in _LOOPBACK
-    settings = botocore.session.Session(profile=config.profile)
+    settings = botocore.session.Session(profile=config.aws_profile)
     http: Http = URLLib3Session(
         verify=settings.get_config_variable("ca_bundle") or True,
         proxies={} if local else get_environ_proxies(endpoint),
-        timeout=(CONNECT_TIMEOUT, READ_TIMEOUT),
+        timeout=timeout,
     )
     return http

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 from botocore.exceptions import ClientError
 
 from slotq.errors import InvalidRequest, NoSuchJob
-from slotq.follow import news_since, standing
+from slotq.follow import ending, news_since, standing
 from slotq.hooks import Answer, Context, Params, TakenCall, untouched
 from slotq_core.moments import from_iso
 from slotq_core.names import LOG_GROUP
@@ -139,7 +139,7 @@ class VirtualLogs:
             at = replace(at, attempt=at.attempt + 1, token="")  # a page's # nosec B106
             told = sum(each.outcome == "evicted" for each in job.attempts[: at.attempt - 1])
             if host == _FIRST and told > at.evictions:
-                line = f"attempt {attempt.number} was evicted for {attempt.stopped_for}"
+                line = f"attempt {attempt.number} was {ending(attempt)}"
                 return [self._event(job, line)], replace(at, evictions=told)
         return [], at
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -12,8 +13,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from jsonschema import Draft202012Validator
 
+from slotq.checkup import CHECKS
 from slotq.cli.main import cli
+from slotq.cli.schemas import document
 from tests.functional.local.account import Account, gone
 from tests.functional.local.conftest import SLOTQ, slotq, start
 
@@ -36,7 +40,32 @@ def test_pools_and_doctor_of_an_emulator_that_is_well(account: Account) -> None:
     env = account.variables
     shown = slotq("pools", folder=account.folder, env=env).stdout.splitlines()
     assert [line.split()[0] for line in shown] == ["POOL", "main", "scarce"]
-    assert slotq("doctor", "--fix", folder=account.folder, env=env).stdout == "nothing found\n"
+    *checks, _, found = slotq("doctor", "--fix", folder=account.folder, env=env).stdout.splitlines()
+    assert [line.split()[1] for line in checks[1:]] == ["ok"] * len(CHECKS)
+    assert found == "nothing found"
+
+
+def test_env_as_json_is_as_the_schema_says(account: Account) -> None:
+    said = json.loads(slotq("local", "env", "--json", folder=account.folder).stdout)
+    schema = {**document(), "$ref": "#/$defs/slotq local env"}
+    Draft202012Validator(schema).validate(said)
+    assert said["SLOTQ_ENDPOINT"] == account.endpoint.queue
+
+
+def test_pools_are_changed_under_the_signer_s_name(account: Account) -> None:
+    def pools(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return slotq("pools", *words, folder=account.folder, env=account.variables, check=check)
+
+    pools("set", "spare", "--slots", "1", "--instance-type", "ml.m5.large", "--state", "paused")
+    pools("resize", "spare", "+2")
+    refused = pools("set", "spare", "--slots", "9", "--revision", "1", check=False)
+    assert (refused.returncode, "look again" in refused.stderr) == (1, True)
+    pools("remove", "spare")
+    _, removed, resized, made, *_ = pools("history").stdout.splitlines()
+    assert "removed; it had 3 slots" in removed
+    assert "slots 1 → 3" in resized
+    assert "new: 1 slots of ml.m5.large" in made
+    assert all("user/testing" in line for line in (removed, resized, made))
 
 
 @pytest.fixture
@@ -78,7 +107,7 @@ def test_nothing_runs(command: str, here: Callable[..., Result]) -> None:
 
 WRONG = [
     (["--pool", "p"], "'p' is no pool: write NAME=SLOTS@INSTANCE_TYPE"),
-    (["--pool", "p=0"], "slots must be a whole number from 1 to 10000"),
+    (["--pool", "p=-1"], "slots must be a whole number from 0 to 10000"),
     (["--knob", "colour=1"], "there is no knob 'colour'"),
     (["--knob", "throttle"], "'throttle' is not NAME=VALUE"),
     (["--grace", "-1"], "a number of seconds from 0 up"),

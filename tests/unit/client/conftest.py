@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 
 import boto3
 import pytest
+from click.testing import CliRunner
+
+from slotq.cli.app import App
+from slotq.cli.main import cli
+from tests.unit.client.fake_queue import (
+    Clock,
+    FakeHttp,
+    FakeNetwork,
+    FakeQueue,
+    attempt,
+    client_of,
+    ended,
+    running,
+    waiting,
+)
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 
 @pytest.fixture(autouse=True)
@@ -19,3 +37,51 @@ def own_settings(monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+
+
+@pytest.fixture
+def queue():
+    """job1 runs for the second time, job3 waits, job9 has failed."""
+    history = [attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4"), attempt(2)]
+    return FakeQueue(
+        running(2, evictions=1, attempts=history),
+        waiting(1, "needs 1 slot; pool p5 has 0 free of 2", name="job3"),
+        ended("failed", name="job9", message="AlgorithmError: exit code 1"),
+    )
+
+
+@pytest.fixture
+def http(queue):
+    return FakeHttp(queue)
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def app(http, clock):
+    """A command's world: the queue of fakes, and no clock or network of this machine."""
+
+    def make(**fields):
+        given = {
+            "connect": lambda endpoint: client_of(http, clock=clock),
+            "clock": clock,
+            "sleep": clock.sleep,
+            "now": lambda: NOW,
+            "network": FakeNetwork(),
+        }
+        return App(**(given | fields))
+
+    return make
+
+
+@pytest.fixture
+def slotq(app):
+    """Runs a command. `world`: further fields of its App."""
+
+    def run(*args, world=None, **options):
+        return CliRunner().invoke(cli, args, obj=app(**(world or {})), **options)
+
+    return run

@@ -9,6 +9,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Any
@@ -18,11 +19,24 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 from botocore.awsrequest import HeadersDict
 from botocore.exceptions import EndpointConnectionError
 
+import slotq
 from slotq.client import QueueClient
 from slotq.config import Config
 from slotq.transport import Transport
-from slotq_core.errors import NameTaken, NoSuchJob, Refused, TooLate
+from slotq_core import wire
+from slotq_core.definitions import defined
+from slotq_core.errors import (
+    NameTaken,
+    NoSuchJob,
+    NoSuchPool,
+    Outdated,
+    PoolInUse,
+    Refused,
+    TooLate,
+)
+from slotq_core.model import Demand, PoolHealth
 from slotq_core.wire import (
+    AboutView,
     AmendmentBody,
     AttemptView,
     DoctorView,
@@ -38,10 +52,19 @@ from slotq_core.wire import (
     parse_submission,
     retagged,
 )
+from slotq_core.wire_configuration import ChangesView, ChangeView, PoolChangeView, parse_pool
 
+CALLER = "arn:aws:iam::123456789012:user/ada"
 ENDPOINT = "https://queue.test/prod"
 MOMENT = "2026-11-20T10:30:00.000Z"
-STATUS = {"name_taken": 409, "too_late": 409, "no_such_job": 404}
+STATUS = {
+    "name_taken": 409,
+    "too_late": 409,
+    "pool_in_use": 409,
+    "outdated": 409,
+    "no_such_job": 404,
+    "no_such_pool": 404,
+}
 
 
 def job_view(name: str = "job1", state: str = "pending", **fields: Any) -> JobView:
@@ -54,7 +77,7 @@ def job_view(name: str = "job1", state: str = "pending", **fields: Any) -> JobVi
         "preemptible": True,
         "min_runtime": 0,
         "retries": 0,
-        "submitter": "arn:aws:iam::123456789012:user/ada",
+        "submitter": CALLER,
         "attempts_begun": 0,
         "evictions": 0,
     }
@@ -64,6 +87,24 @@ def job_view(name: str = "job1", state: str = "pending", **fields: Any) -> JobVi
 def waiting(place: int, text: str = "the pool is full", **fields: Any) -> JobView:
     reason = ReasonView(code="no_free_slots", text=text, numbers={})
     return job_view(place=place, reason=reason, **fields)
+
+
+def pool_view(
+    name: str = "p5",
+    *,
+    used: int = 0,
+    foreign: int = 0,
+    health: dict[str, Any] | None = None,
+    like: PoolView | None = None,
+    **settings: Any,
+) -> PoolView:
+    """A pool with these settings, the rest as in `like`."""
+    given = {"slots": 4, "instance_type": "ml.p5.48xlarge"}
+    wanted = {**(like.settings.model_dump() if like else given), **settings}
+    pool = replace(defined(name, wanted), foreign=Demand(slots=foreign))
+    pool = replace(pool, health=PoolHealth(**(health or {})))
+    in_use = Demand(slots=used if like is None else like.used["slots"])
+    return wire.pool_view(pool, size=pool.size(0), used=in_use)
 
 
 def attempt(number: int = 1, **fields: Any) -> AttemptView:
@@ -102,7 +143,9 @@ class FakeQueue:
         """What of the requests is not shown to this caller."""
         self.scripts: dict[str, list[JobView]] = {}
         self.pools: list[PoolView] = []
+        self.changes: list[ChangeView] = []
         self.drift: list[FindingView] = []
+        self.release = slotq.__version__
 
     def script(self, *views: JobView) -> None:
         self.jobs[views[0].name] = views[0]
@@ -111,23 +154,65 @@ class FakeQueue:
     def handle(self, method: str, path: str, query: dict[str, list[str]], body: bytes) -> Any:
         if (method, path) == ("POST", "/add-job"):
             return 202, self._submit(body)
-        if (method, path) == ("GET", "/jobs"):
-            return 200, self._list(query)
-        if (method, path) == ("GET", "/pools"):
-            return 200, PoolsView(pools=self.pools)
-        if path == "/doctor":
-            return 200, DoctorView(findings=self._examined(mend=method == "POST"))
-        name, _, part = path.removeprefix("/jobs/").partition("/")
+        if path.startswith("/jobs/"):
+            return 200, self._of_job(method, *path.split("/")[2:], body=body)
+        if path.startswith("/pools"):
+            return 200, self._pools(method, path.removeprefix("/pools/"), query, body)
+        return 200, {
+            "/jobs": lambda: self._list(query),
+            "/changes": lambda: self._changes(query),
+            "/version": lambda: AboutView(slotq=self.release, caller=CALLER),
+            "/doctor": lambda: DoctorView(findings=self._examined(mend=method == "POST")),
+        }[path]()
+
+    def _of_job(
+        self, method: str, name: str, part: str = "", *, body: bytes
+    ) -> JobView | RequestView:
         if name not in self.jobs:
             raise NoSuchJob(f"there is no job '{name}'", field="name")
         if part == "request":
             request = {
                 k: v for k, v in self.requests.get(name, {}).items() if k not in self.withheld
             }
-            return 200, RequestView(name=name, request=request, withheld=self.withheld)
+            return RequestView(name=name, request=request, withheld=self.withheld)
         if method == "PATCH":
-            return 200, self._amend(name, parse_amendment(body))
-        return 200, self._cancel(name) if method == "DELETE" else self._look(name)
+            return self._amend(name, parse_amendment(body))
+        return self._cancel(name) if method == "DELETE" else self._look(name)
+
+    def _changes(self, query: dict[str, list[str]]) -> ChangesView:
+        return ChangesView(changes=self.changes[::-1][: int(query.get("limit", ["100"])[0])])
+
+    def _pools(self, method: str, name: str, query: dict[str, list[str]], body: bytes) -> PoolsView:
+        if method != "GET":
+            seen = query["revision"][0] if "revision" in query else None
+            settings, stated = parse_pool(body) if method == "PATCH" else (None, seen)
+            if stated is not None and int(stated) != len(self.changes):
+                raise Outdated(f"revision {len(self.changes)} by now", field="revision")
+            self._change(name, settings)
+        return PoolsView(pools=self.pools, revision=len(self.changes))
+
+    def _change(self, name: str, settings: dict[str, Any] | None) -> None:
+        """Give the pool these settings; None: remove it."""
+        there = {pool.name: pool for pool in self.pools}
+        old = there.get(name)
+        if old is None and "instance_type" not in (settings or {}):
+            raise NoSuchPool(f"there is no pool '{name}'", field="name")
+        if settings is None and there[name].used["slots"]:
+            raise PoolInUse(f"pool {name} cannot be removed", field="name")
+        new = None if settings is None else pool_view(name, like=old, **settings)
+        self.pools = [*[each for each in self.pools if each.name != name], *([new] if new else [])]
+        change = PoolChangeView(
+            name=name, before=old.settings if old else None, after=new.settings if new else None
+        )
+        self.changes.append(
+            ChangeView(
+                revision=len(self.changes) + 1,
+                who="arn:aws:sts::123456789012:assumed-role/Operator/grace",
+                at=MOMENT,
+                pools=[change],
+                order=[pool.name for pool in self.pools],
+            )
+        )
 
     def _submit(self, body: bytes) -> JobView:
         submission, request = parse_submission(body)
@@ -143,7 +228,17 @@ class FakeQueue:
 
     def _list(self, query: dict[str, list[str]]) -> QueueView:
         states = query.get("state")
-        jobs = [job for job in self.jobs.values() if states is None or job.state in states]
+        wanted = {key: query[key][0] for key in ("project", "submitter", "pool") if key in query}
+        jobs = [
+            job
+            for job in self.jobs.values()
+            if (states is None or job.state in states)
+            and wanted.get("project", job.project) == job.project
+            and wanted.get("submitter", "") in job.submitter
+            and wanted.get("pool", job.pools[0]) in job.pools
+            and query.get("since", [""])[0] <= job.entry_time
+            and query.get("until", ["9"])[0] >= job.entry_time
+        ]
         return QueueView(jobs=jobs[: int(query.get("limit", ["1000"])[0])])
 
     def _look(self, name: str) -> JobView:
@@ -166,6 +261,11 @@ class FakeQueue:
             job = job.model_copy(
                 update={"priority": int(wanted.tags.get("priority", job.priority))}
             )
+        if wanted.give_up is not None and job.state == "running":
+            assert wanted.give_up == job.attempts_begun
+            job = job.model_copy(update={"state": "stopping", "message": "given up by ada"})
+        if wanted.held and job.pool is not None:
+            raise TooLate(f"job {name} is {job.state}; only a job that waits can be held")
         if wanted.held is not None:
             job = job.model_copy(update={"state": "held" if wanted.held else "pending"})
         self.jobs[name] = job
@@ -192,6 +292,10 @@ class FakeHttp:
     def __init__(self, queue: FakeQueue | None = None) -> None:
         self.queue = queue or FakeQueue()
         self.troubles: list[FakeAnswer | Exception] = []
+        self.headers: dict[str, str] = {}
+        """Of every answer of the queue."""
+        self.forbidden: set[str] = set()
+        """Methods that IAM does not allow."""
         self.sent: list[Any] = []
 
     def send(self, request: Any) -> FakeAnswer:
@@ -201,6 +305,8 @@ class FakeHttp:
             if isinstance(trouble, Exception):
                 raise trouble
             return trouble
+        if request.method in self.forbidden:
+            return FakeAnswer(403, '{"Message": "User: ada is not authorized to perform: it"}')
         url = urlsplit(request.url)
         path = url.path.removeprefix("/prod")
         try:
@@ -210,7 +316,7 @@ class FakeHttp:
         except Refused as error:
             status = STATUS.get(error.code, 400)
             view = ErrorView(code=error.code, message=error.message, field=error.field)
-        return FakeAnswer(status, view.model_dump_json())
+        return FakeAnswer(status, view.model_dump_json(), self.headers)
 
     def last_body(self) -> Any:
         return json.loads(self.sent[-1].body)
@@ -231,6 +337,22 @@ class Clock:
         self.now += seconds
         self.slept.append(seconds)
         self.after_sleep()
+
+
+class FakeNetwork:
+    """Names and connections, as far as a test says."""
+
+    def __init__(self, *, addresses: tuple[str, ...] = ("10.0.0.7",), closed: bool = False) -> None:
+        self.addresses, self.closed = addresses, closed
+
+    def resolve(self, host: str) -> list[str]:
+        if not self.addresses:
+            raise OSError("Name or service not known")
+        return list(self.addresses)
+
+    def connect(self, host: str, port: int) -> None:
+        if self.closed:
+            raise TimeoutError("timed out")
 
 
 class FakeAws:

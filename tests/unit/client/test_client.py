@@ -150,7 +150,7 @@ def test_a_refusal_comes_back_as_its_own_exception(status, code, kind):
         ("Missing Authentication Token", "must end with the stage"),
         ("User: x is not authorized to perform: execute-api:Invoke on", "execute-api:Invoke"),
         ("The security token included in the request is expired", "expired: log in again"),
-        ("The security token included in the request is invalid.", "SLOTQ_PROFILE"),
+        ("The security token included in the request is invalid.", "SLOTQ_AWS_PROFILE"),
         ("The request signature we calculated does not match", "SLOTQ_REGION"),
         ("Forbidden", "SLOTQ_API_ID"),
         ("something new", "execute-api:Invoke"),
@@ -220,7 +220,7 @@ def test_no_region_for_the_signature_is_said():
 def test_an_unknown_profile_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     with pytest.raises(errors.NotConfigured, match=r"'nobody'.*list-profiles"):
-        Transport(Config(endpoint=ENDPOINT, profile="nobody"))
+        Transport(Config(endpoint=ENDPOINT, aws_profile="nobody"))
 
 
 def test_over_a_real_connection(monkeypatch):

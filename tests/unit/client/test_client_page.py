@@ -10,7 +10,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from tests.unit.client.fake_queue import FakeQueue, attempt, ended, served
+from tests.unit.client.fake_queue import FakeQueue, attempt, ended, running, served, waiting
 
 PAGE = Path(__file__).parents[3] / "docs" / "client.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
@@ -96,3 +96,10 @@ def test_submit(page):
     assert notebook["submit"](request) == "own is pending, place 1"
     assert notebook["submit"](request | {"RoleArn": "other"}) == "choose another name"
     assert "ResourceConfig" in notebook["submit"]({"TrainingJobName": "own"})
+
+
+def test_the_state_of_the_queue(page, capsys):
+    page.jobs = {"job1": running(), "job3": waiting(1, name="job3", priority=10)}
+    exec(block("print_queue_state"), {})
+    (shown,) = re.findall(r"^```text\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert capsys.readouterr().out == shown

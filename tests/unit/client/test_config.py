@@ -100,3 +100,66 @@ def test_the_region_is_read_from_the_endpoint_unless_given(env):
         "us-east-1"
     )
     assert load({"endpoint": "https://queue.test"}, environ=env).signing_region() is None
+
+
+PROFILES = """
+endpoint = "https://shared.test"
+api_id = "shared"
+priority = 3
+
+[profiles.night]
+queue = "night"
+priority = -5
+
+[profiles.other]
+endpoint = "https://other.test"
+"""
+
+
+def test_a_profile_over_what_the_file_says_for_everybody(tmp_path, env):
+    path = write(tmp_path, PROFILES)
+    night = load({"profile": "night"}, environ=env)
+    assert (night.queue, night.endpoint, night.api_id) == ("night", None, None)
+    assert (night.priority, night.source("priority")) == (-5, f"{path} [profiles.night]")
+    other = load(environ=env | {"SLOTQ_PROFILE": "other"})
+    assert (other.endpoint, other.api_id, other.priority) == ("https://other.test", "shared", 3)
+    assert load(environ=env).profile is None
+
+
+def test_a_profile_named_by_the_file_itself(tmp_path, env):
+    write(tmp_path, 'profile = "night"\n' + PROFILES)
+    assert load(environ=env).priority == -5
+    assert load(environ=env | {"SLOTQ_PROFILE": "other"}).priority == 3
+
+
+def test_a_profile_on_the_command_line_is_over_the_environment(tmp_path, env):
+    write(tmp_path, PROFILES)
+    env |= {"SLOTQ_ENDPOINT": "https://env.test", "SLOTQ_PRIORITY": "1"}
+    night = load({"profile": "night"}, environ=env)
+    assert (night.queue, night.endpoint, night.priority) == ("night", None, -5)
+    night = load(environ=env | {"SLOTQ_PROFILE": "night"})
+    assert (night.endpoint, night.priority) == ("https://env.test", 1)
+
+
+def test_a_queue_that_is_named_is_another_than_the_endpoint_of_a_lesser_place(tmp_path, env):
+    write(tmp_path, 'endpoint = "https://file.test"\n')
+    assert load(environ=env | {"SLOTQ_QUEUE": "research"}).endpoint is None
+    write_again = load({"endpoint": "https://own.test"}, environ=env | {"SLOTQ_QUEUE": "research"})
+    assert write_again.endpoint == "https://own.test"
+
+
+@pytest.mark.parametrize(
+    ("text", "profile", "said"),
+    [
+        (PROFILES, "day", r"no profile 'day' in .*; there are night, other.*aws_profile"),
+        ("priority = 1", "day", "it has none"),
+        ("[profiles.day]\nendpint = 1", "day", r"\[profiles.day\]: the setting 'endpint'"),
+        ("[profiles.day]\npriority = 'x'", "day", r"priority .from .*\[profiles.day\]. must be"),
+        ('[profiles.day]\nprofile = "night"', "day", "cannot name a profile"),
+        ("profiles = 1", "day", "must hold tables"),
+    ],
+)
+def test_a_wrong_profile_is_named(tmp_path, env, text, profile, said):
+    write(tmp_path, text)
+    with pytest.raises(NotConfigured, match=said):
+        load({"profile": profile}, environ=env)

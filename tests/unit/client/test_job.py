@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 
-from slotq.errors import NoSuchJob, NotAllowed, NotCompleted, TooLate
+from slotq.again import MOST_NAMES, next_names
+from slotq.errors import NameTaken, NoSuchJob, NotAllowed, NotCompleted, TooLate
 from slotq_core.model import JobState
 from tests.unit.client.fake_queue import (
     Clock,
@@ -120,3 +123,34 @@ def test_a_wait_has_an_end(job):
 def test_tags(client, job):
     assert client.add_tags("job1", {"team": "vision"}) == {"priority": "1", "team": "vision"}
     assert client.request("job1")["Tags"][-1] == {"Key": "team", "Value": "vision"}
+
+
+def test_a_running_attempt_is_given_up(job, queue):
+    queue.jobs["job1"] = running(2)
+    assert job.requeue().state is JobState.STOPPING
+    queue.jobs["job1"] = ended()
+    with pytest.raises(TooLate):
+        job.requeue()
+
+
+def test_a_retry_is_another_job(job, queue):
+    queue.jobs["job1"] = ended("failed")
+    again = job.retry(priority=8)
+    assert (again.name, again.priority, job.name) == ("job1-r2", 8, "job1")
+    assert job.retry("own").name == "own"
+
+
+def test_names_of_retries_stay_within_sagemakers_limit():
+    names = next_names("x" * 63)
+    assert [next(names), next(names)] == ["x" * 60 + "-r2", "x" * 60 + "-r3"]
+    assert next(next_names("train-r9")) == "train-r10"
+    assert next(next_names("a-r1")) == "a-r1-r2"
+    assert next(next_names("x" * 59 + "-yyy")) == "x" * 59 + "-r2"
+
+
+def test_a_name_that_was_tried_again_too_often(client, job, queue):
+    queue.jobs["job1"] = ended("failed")
+    for name in islice(next_names("job1"), MOST_NAMES):
+        queue.requests[name] = {"TrainingJobName": name}
+    with pytest.raises(NameTaken, match=f"up to job1-r{MOST_NAMES + 1} are taken; choose one"):
+        client.retry("job1")

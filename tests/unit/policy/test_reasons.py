@@ -17,6 +17,7 @@ from slotq_core.model import (
     JobState,
     Pool,
     PoolState,
+    Project,
     SchedulerSettings,
     Snapshot,
     StopCause,
@@ -75,6 +76,7 @@ class Case:
     job: Job = field(default_factory=lambda: waits("job"))
     scheduler: SchedulerSettings | None = None
     users: tuple[User, ...] = ()
+    projects: tuple[Project, ...] = ()
     reason: reasons.Reason
     text: str
     wake_at: int | None = None
@@ -316,6 +318,48 @@ CASES += [
 ]
 
 
+NLP = Project(name="nlp", quota={"": Demand(slots=4)})
+VISION = Project(name="vision", quota={"": Demand(slots=4)})
+CASES += [
+    Case(
+        sentence="the free slots belong to another project",
+        pools=(pool(slots=8),),
+        projects=(NLP, VISION),
+        active=(runs("n", project="nlp", slots=4), stops("s", project="nlp", slots=2)),
+        others=(
+            waits(
+                "vis",
+                project="vision",
+                slots=4,
+                since=-5,
+                claim=Claim(pool="p", amount=Demand(slots=4), since=0),
+            ),
+        ),
+        job=waits("job", project="nlp"),
+        reason=reasons.HeldForOthers(
+            pool="p",
+            needed=1,
+            free=2,
+            holder="vis",
+            holder_project="vision",
+            project="nlp",
+            used=4,
+            quota=4,
+        ),
+        text="needs 1 slot; project nlp uses 4 slots, quota 4; the 2 free in pool p belong to "
+        "project vision (vis)",
+    ),
+    Case(
+        sentence="the pool is not open to its project",
+        pools=(pool(open=False),),
+        projects=(NLP, Project(name="other")),
+        job=waits("job", project="other"),
+        reason=reasons.PoolNotOpen(pool="p", project="other"),
+        text="pool p is open only to projects with a quota there, and project other has none",
+    ),
+]
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.sentence)
 def test_reason(case: Case) -> None:
     snapshot = Snapshot(
@@ -325,6 +369,7 @@ def test_reason(case: Case) -> None:
         groups=case.groups,
         scheduler=case.scheduler,
         users=case.users,
+        projects=case.projects,
     )
     planned = plan(snapshot, NOW)
     assert planned.reasons[case.job.name] == case.reason

@@ -78,6 +78,9 @@ CASES = [
     (POOL + "projects: [{name: a, quota: {p: -1}}]", 2, "projects[0].quota.p", "a whole number"),
     (GPUS + "projects: [{name: a, quota: {p: {gpus: x}}}]", 2, "projects[0].quota.p.gpus",
      "a whole number"),
+    ("pools: [{name: p, capacity: 1, open: maybe}]", 1, "pools[0].open", "true or false"),
+    ("pools: [{name: p, capacity: 1, suspend_grace: -1}]", 1, "pools[0].suspend_grace",
+     "at least 0"),
     # names
     ("pools:\n- {name: p, capacity: 1}\n- {name: p, capacity: 2}", 3, "pools[1].name",
      "'p' is there already, as pools[0]"),
@@ -138,6 +141,10 @@ CASES = [
     (POOL + "groups: [{name: g, min_members: 2}]\njobs: [{name: j, submit_at: 0, group: g}]", 2,
      "groups[0].min_members", "1 members, fewer than 2"),
     (POOL + "jobs: [{name: j, submit_at: 0, group: g}]", 2, "jobs[0].group", "no group 'g'"),
+    (POOL + "projects: [{name: a}, {name: b}]\ngroups: [{name: g}]\njobs:\n"
+     "- {name: j, submit_at: 0, group: g, project: a}\n"
+     "- {name: k, submit_at: 0, group: g, project: b}", 3, "groups[0].name",
+     "a gang is of one project; its members are of a, b"),
     # attempts, sweeps, jobs after jobs
     (POOL + "scheduler: {max_jobs: 0}", 2, "scheduler.max_jobs", "a whole number from 1"),
     (POOL + "scheduler: {min_schedule_interval: 0}", 2, "scheduler.min_schedule_interval",
@@ -171,6 +178,16 @@ CASES = [
      "there is no state 'runing'"),
     (POOL + JOB + "expect: [{at: 0, running_slots: {a: 1}}]", 3, "expect[0].running_slots.a",
      "there is no project 'a'"),
+    (POOL + JOB + "expect: [{at: 0, why: [{job: k}]}]", 3, "expect[0].why[0].job",
+     "there is no job 'k'; there are j"),
+    (POOL + JOB + "expect: [{at: 0, why: [{job: j, reson: x}]}]", 3, "expect[0].why[0].reson",
+     "did you mean 'reason'? an entry of expect.why takes job, reason, place, evictions"),
+    (POOL + JOB + "expect: [{at: 0, why: [{job: j, reason: full}]}]", 3, "expect[0].why[0].reason",
+     "there is no reason 'full'; there are backing_off"),
+    (POOL + JOB + "expect: [{at: 0, why: [{job: j, evictions: {full: 1}}]}]", 3,
+     "expect[0].why[0].evictions.full", "there is no cause 'full'; there are already_stopping"),
+    (POOL + JOB + "expect: [{at: 0, why: [{job: j, reserved: {k: 1}}]}]", 3,
+     "expect[0].why[0].reserved.k", "there is no job 'k'"),
     (POOL + JOB + "until: 5\nexpect: [{at: 9}]", 4, "expect[0].at", "after until"),
 ]  # fmt: skip
 

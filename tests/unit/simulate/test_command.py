@@ -110,3 +110,38 @@ def test_many_events_are_cut_for_people_and_whole_for_programs(slotq):
 def test_figures_by_project(slotq):
     result = slotq(WORLD + "projects: [{name: nlp}]\n")
     assert any(line.split()[:2] == ["default", "2"] for line in result.stdout.splitlines())
+
+
+def test_why_a_job_waits_at_a_moment(slotq):
+    result = slotq(WORLD, "--why", "high@12", "--why", "low")
+    assert result.exit_code == 0
+    at, *lines = result.stdout[result.stdout.index("at 12 s") :].splitlines()
+    assert at == "at 12 s"
+    assert lines[0].startswith("high: waits, place 1")
+    assert lines[1:] == [
+        "  room         pool p has 0 free and 1 coming free of the 1 slot that it needs; 0 missing",
+        "  reserved     1 slot of pool p is owed to high, which others were stopped for",
+        "  times        none is known: it depends on what others do",
+    ]
+
+
+def test_why_as_json(slotq):
+    answer = json.loads(slotq(WORLD, "--why", "high@12", "--json").stdout)
+    (told,) = answer["why"]
+    assert (told["at"], told["job"], told["place"]) == (12, "high", 1)
+    assert told["reason"]["code"] == "slots_coming"
+    assert told["outlook"]["reserved"][0]["numbers"]["slots"] == 1
+
+
+def test_a_why_that_does_not_hold(slotq):
+    wrong = "expect: [{at: 12, why: [{job: high, reason: no_free_slots}, {job: low, place: 1}]}]\n"
+    result = slotq(WORLD + wrong, "--check")
+    assert result.exit_code == 1
+    assert "2 of 2 expectations do not hold" in result.stderr
+    assert 'seen      {"reason": "slots_coming"}' in result.stderr
+    assert "seen      nothing" in result.stderr
+
+
+@pytest.mark.parametrize("question", ["none@12", "high@soon", "high@-"])
+def test_a_question_that_nobody_can_answer(slotq, question):
+    assert slotq(WORLD, "--why", question).exit_code == 2

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
@@ -16,7 +17,9 @@ from rich.console import Console, RenderableType
 
 from slotq.cli.exits import Exit, exit_of
 from slotq.client import QueueClient
-from slotq.errors import NoSuchJob, Refused, SlotQError
+from slotq.config import Config, load
+from slotq.errors import NameTaken, NoSuchJob, Refused, SlotQError, TooLate
+from slotq.network import Network
 from slotq_core.wire import ErrorView
 
 WIDE = 10_000
@@ -30,15 +33,32 @@ class App:
     """The state of one invocation of `slotq`."""
 
     endpoint: str | None = None
+    profile: str | None = None
     json: bool = False
     color: bool = True
-    connect: Callable[[str | None], QueueClient] = field(default=QueueClient)
+    connect: Callable[[str | None], QueueClient] | None = None
+    """Makes the client in place of `QueueClient`."""
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    aws: Callable[[QueueClient, str], Any] = field(
+        default=lambda queue, service: queue.aws.client(
+            service, region_name=queue.config.signing_region() or queue.aws.region_name
+        )
+    )
+    """boto3's client for a service, in the queue's region."""
+    network: Network | None = None
+    """What is below HTTP; None: this machine's own."""
 
     def client(self) -> QueueClient:
         """The queue at the configured endpoint. Raises NotConfigured."""
-        return self.connect(self.endpoint)
+        if self.connect is not None:
+            return self.connect(self.endpoint)
+        return QueueClient(self.endpoint, profile=self.profile)
+
+    def config(self) -> Config:
+        """The settings alone. Raises NotConfigured."""
+        return load({"endpoint": self.endpoint, "profile": self.profile})
 
     def console(self) -> Console:
         """Plain where it is not a terminal, where NO_COLOR is set and with --no-color."""
@@ -64,14 +84,19 @@ class App:
         """The same for a stream of answers: one JSON document a line."""
         click.echo(view.model_dump_json() if self.json else text)
 
+    def fail(self, error: SlotQError, hint: str = "") -> Failure:
+        """The error as click shows it, with what to do next."""
+        return Failure(error, as_json=self.json, hint=hint)
+
 
 class Failure(click.ClickException):
     """An error of SlotQ's as click shows it: on stderr, with the exit code of `exits`."""
 
-    def __init__(self, error: SlotQError, *, as_json: bool) -> None:
+    def __init__(self, error: SlotQError, *, as_json: bool, hint: str = "") -> None:
         super().__init__(str(error))
         self.error = error
         self.as_json = as_json
+        self.hint = " ".join(filter(None, (hint, _next_step(error))))
 
     @property
     def exit_code(self) -> int:  # type: ignore[override]
@@ -81,7 +106,8 @@ class Failure(click.ClickException):
         if self.as_json:
             text = _error_view(self.error).model_dump_json()
         else:
-            text = f"slotq: {self.message}{_next_step(self.error)}"
+            lead = "too late: " if isinstance(self.error, TooLate) else ""
+            text = "\n".join(filter(None, (f"slotq: {lead}{self.message}", self.hint)))
         click.echo(text, err=True, file=file)
 
 
@@ -97,7 +123,7 @@ def json_option(command: Command) -> Command:
         is_flag=True,
         expose_value=False,
         callback=switch_on,
-        help="The queue's own JSON instead of a table.",
+        help="JSON instead of a table (docs/cli-output.schema.json).",
     )(command)
 
 
@@ -120,5 +146,12 @@ def _snake(name: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
 
 
+_NEXT_STEPS: tuple[tuple[type[SlotQError], str], ...] = (
+    (NoSuchJob, "`slotq ls --all` shows the jobs that there are."),
+    (TooLate, "Nothing was changed."),
+    (NameTaken, "`slotq submit --again` takes the next free name."),
+)
+
+
 def _next_step(error: SlotQError) -> str:
-    return "\n`slotq ls` shows the jobs that there are." if isinstance(error, NoSuchJob) else ""
+    return next((step for kind, step in _NEXT_STEPS if isinstance(error, kind)), "")

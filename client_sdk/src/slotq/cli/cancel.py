@@ -5,14 +5,15 @@ from __future__ import annotations
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.tables import explanation
+from slotq.cli.each import on_each
+from slotq.cli.names import names_argument
 
 
 @click.command
-@click.argument("name")
+@names_argument()
 @json_option
 @click.pass_obj
-def cancel(app: App, name: str) -> None:
-    """Cancel a job, whether it waits or runs. A running one is stopped first."""
-    job = app.client().cancel(name)
-    app.answer(job, explanation(job))
+def cancel(app: App, names: tuple[str, ...]) -> None:
+    """Cancel jobs, whether they wait or run. One that runs is stopped first."""
+    client = app.client()
+    on_each(app, client, names, client.cancel)

@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 import click
+from rich.console import Group, RenderableType
+from rich.text import Text
 
+from slotq.checkup import Check, checkup
+from slotq.cli import tables
 from slotq.cli.app import App, json_option
-from slotq.cli.exits import Exit
-from slotq.cli.tables import findings_table
-from slotq_core.wire import DoctorView
+from slotq.cli.exits import Exit, exit_of
+from slotq.cli.views import CheckupView, CheckView
+from slotq_core.wire import FindingView
 
 
 @click.command
-@click.option("--fix", is_flag=True, help="Mend it, as far as one look suffices.")
+@click.option("--fix", is_flag=True, help="Mend what the queue finds, as far as one look suffices.")
+@click.option("--client", "only_client", is_flag=True, help="Only what is between you and it.")
 @json_option
 @click.pass_obj
-def doctor(app: App, *, fix: bool) -> None:
-    """What the queue keeps that disagrees with itself or with SageMaker.
+def doctor(app: App, *, fix: bool, only_client: bool) -> None:
+    """What is wrong between this machine and the queue, and what the queue keeps that disagrees.
 
-    Exits with 0 if nothing was found or everything is mended, else with 1.
+    Looks at settings, name, route, credentials, the queue's answer, clock, permissions and
+    versions, and says which one is wrong and what to do. Then the queue looks at itself. Exits with
+    0 if nothing was found or everything is mended; else as the first thing that is wrong.
     """
-    found = app.client().doctor(fix=fix)
-    app.answer(DoctorView(findings=found), findings_table(found))
-    well = all(finding.mended for finding in found)
+    checks = list(checkup(app.client, network=app.network, now=app.now))
+    wrong = [check.error for check in checks if check.error is not None]
+    reached = all(check.ok for check in checks if check.name in {"settings", "answer"})
+    found = app.client().doctor(fix=fix) if reached and not only_client else None
+    views = [
+        CheckView(name=each.name, ok=each.ok, text=each.text, advice=each.advice) for each in checks
+    ]
+    app.answer(CheckupView(checks=views, findings=found or []), _page(checks, found))
+    if wrong:
+        raise click.exceptions.Exit(int(exit_of(wrong[0])))
+    well = all(finding.mended for finding in found or [])
     raise click.exceptions.Exit(int(Exit.OK if well else Exit.NO))
+
+
+def _page(checks: list[Check], found: list[FindingView] | None) -> RenderableType:
+    table = tables.columns("CHECK", "", "WHAT")
+    for check in checks:
+        word = {True: "ok", False: "WRONG", None: "-"}[check.ok]
+        table.add_row(check.name, word, "\n".join(filter(None, (check.text, check.advice))))
+    return table if found is None else Group(table, Text(""), tables.findings_table(found))

@@ -11,6 +11,7 @@ from slotq.errors import (
     Refused,
     ScenarioError,
     SlotQError,
+    TooLate,
     Unavailable,
     UnexpectedAnswer,
 )
@@ -24,6 +25,7 @@ class Exit(IntEnum):
     USAGE = 2
     UNREACHABLE = 3
     NOT_ALLOWED = 4
+    TOO_LATE = 5
     INTERRUPTED = 130
 
 
@@ -33,10 +35,12 @@ MEANINGS = {
     Exit.USAGE: "the command line, a file or a setting is wrong",
     Exit.UNREACHABLE: "the queue cannot be reached, or does not answer as it should",
     Exit.NOT_ALLOWED: "the API did not let you in",
+    Exit.TOO_LATE: "too late: the job has ended or moved on, and nothing was changed",
     Exit.INTERRUPTED: "interrupted (Ctrl-C); the queue goes on",
 }
 
 _OF_ERROR: tuple[tuple[type[SlotQError], Exit], ...] = (
+    (TooLate, Exit.TOO_LATE),
     (Refused, Exit.NO),
     (NotConfigured, Exit.USAGE),
     (ScenarioError, Exit.USAGE),
@@ -45,6 +49,7 @@ _OF_ERROR: tuple[tuple[type[SlotQError], Exit], ...] = (
     (Unavailable, Exit.UNREACHABLE),
     (UnexpectedAnswer, Exit.UNREACHABLE),
 )
+"""The first that fits counts."""
 
 
 def exit_of(error: SlotQError) -> Exit:

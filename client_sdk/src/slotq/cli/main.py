@@ -10,20 +10,34 @@ import click
 
 from slotq.cli.app import App, Failure, interrupted
 from slotq.cli.exits import MEANINGS
+from slotq.cli.names import nearest
 from slotq.errors import SlotQError
 
 COMMANDS = {
     "submit": "slotq.cli.submit:submit",
-    "ls": "slotq.cli.look:ls",
-    "show": "slotq.cli.look:show",
-    "why": "slotq.cli.look:why",
-    "cancel": "slotq.cli.cancel:cancel",
+    "ls": "slotq.cli.ls:ls",
+    "show": "slotq.cli.show:show",
+    "why": "slotq.cli.why:why",
+    "logs": "slotq.cli.logs:logs",
     "watch": "slotq.cli.watch:watch",
-    "pools": "slotq.cli.look:pools",
+    "top": "slotq.cli.top.command:top",
+    "shell": "slotq.cli.shell:shell",
+    "cancel": "slotq.cli.cancel:cancel",
+    "hold": "slotq.cli.hold:hold",
+    "release": "slotq.cli.release:release",
+    "priority": "slotq.cli.priority:priority",
+    "move": "slotq.cli.move:move",
+    "clone": "slotq.cli.clone:clone",
+    "retry": "slotq.cli.retry:retry",
+    "requeue": "slotq.cli.requeue:requeue",
+    "history": "slotq.cli.history:history",
+    "pools": "slotq.cli.pools:pools",
+    "configure": "slotq.cli.configure:configure",
     "doctor": "slotq.cli.doctor:doctor",
     "simulate": "slotq.cli.simulate:simulate_command",
     "local": "slotq.cli.local:local",
     "demo": "slotq.cli.demo:demo",
+    "completion": "slotq.cli.completion:completion",
     "version": "slotq.cli.version:version",
 }
 """By command: where it is. The order is that of the help."""
@@ -50,6 +64,16 @@ class Commands(click.Group):
         command: click.Command = getattr(import_module(module), attribute)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            hint = nearest(args[0], self.list_commands(ctx)) if args else ""
+            message = " ".join(filter(None, (error.message, hint)))
+            raise click.UsageError(message, ctx) from None
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
@@ -63,10 +87,18 @@ class Commands(click.Group):
 @click.option(
     "--endpoint", metavar="URL", help="The queue's API; else SLOTQ_ENDPOINT, else config."
 )
-@click.option("--json", "as_json", is_flag=True, help="The queue's own JSON instead of tables.")
+@click.option("--profile", metavar="NAME", help="A profile of the config; else SLOTQ_PROFILE.")
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of tables.")
 @click.option("--no-color", is_flag=True, help="Plain text; so does NO_COLOR, and a pipe.")
 @click.pass_context
-def cli(ctx: click.Context, endpoint: str | None, *, as_json: bool, no_color: bool) -> None:
+def cli(
+    ctx: click.Context,
+    endpoint: str | None,
+    *,
+    profile: str | None,
+    as_json: bool,
+    no_color: bool,
+) -> None:
     """A priority queue in front of SageMaker training.
 
     `slotq COMMAND --help` explains a command. Settings come from options, else SLOTQ_…
@@ -74,6 +106,7 @@ def cli(ctx: click.Context, endpoint: str | None, *, as_json: bool, no_color: bo
     """
     app = ctx.ensure_object(App)
     app.endpoint = endpoint or app.endpoint
+    app.profile = profile or app.profile
     app.json = as_json or app.json
     app.color = app.color and not no_color
 

@@ -12,10 +12,13 @@ from rich.table import Table
 
 from slotq.cli.app import App
 from slotq.cli.exits import Exit
+from slotq.cli.tables import explanation
 from slotq.errors import NotConfigured
 from slotq.simulate import Record, Scenario, load, simulate
 from slotq.simulate.metrics import Metrics, metrics
 from slotq.simulate.report import Difference, differences, expectations, unequal
+from slotq.simulate.sections import Expectation
+from slotq_core.wire import JobView, job_view
 
 PICTURES = (".html", ".png")
 
@@ -32,7 +35,27 @@ def _picture(_: click.Context, __: click.Parameter, path: Path | None) -> Path |
     return path
 
 
-@click.command("simulate")
+def _questions(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> list[Expectation]:
+    """`job2@30`, `job2@end` or `job2`: of whom it is asked, and when."""
+    found = []
+    for text in texts:
+        name, at = text.split("@", 1) if "@" in text else (text, "end")
+        try:
+            moment = float(at) if at != "end" else at
+            found.append(Expectation.model_validate({"at": moment, "why": [{"job": name}]}))
+        except ValueError:
+            raise click.BadParameter(f"a job and a second is needed: job2@30, not {text}") from None
+    return found
+
+
+_EXAMPLES = """\b
+slotq simulate scenario.yaml --check
+slotq simulate scenario.yaml --live --json
+slotq simulate scenario.yaml --why job2@30
+slotq simulate world.yaml --trace jobs.csv --plot run.png"""
+
+
+@click.command("simulate", epilog=_EXAMPLES)
 @click.argument("file", type=_FILE)
 @click.option("--trace", type=_FILE, help="Jobs as a table (CSV), for the file's world.")
 @click.option(
@@ -42,6 +65,14 @@ def _picture(_: click.Context, __: click.Parameter, path: Path | None) -> Path |
     "--live",
     is_flag=True,
     help="Run through manager, store and training plane as well; the events must be equal.",
+)
+@click.option(
+    "--why",
+    "questions",
+    multiple=True,
+    metavar="JOB@T",
+    callback=_questions,
+    help="Say why that job waits at second T (or at the end).",
 )
 @click.option("--plot", type=_FILE, callback=_picture, help="Draw the run: a .html or .png file.")
 @click.option("--json", "as_json", is_flag=True, help="Print events, jobs and metrics as JSON.")
@@ -53,18 +84,13 @@ def simulate_command(
     trace: Path | None,
     check: bool,
     live: bool,
+    questions: Sequence[Expectation],
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    r"""Run the scenario FILE through the queue's policy, in no time.
-
-    \b
-    slotq simulate scenario.yaml --check
-    slotq simulate scenario.yaml --live --json
-    slotq simulate world.yaml --trace jobs.csv --plot run.png
-    """
+    """Run the scenario FILE through the queue's policy, in no time."""
     app = ctx.ensure_object(App)
-    scenario = load(file, trace)
+    scenario = _with_questions(load(file, trace), questions)
     record = simulate(scenario)
     wrong = differences(scenario, record) if check else []
     wrong += _live(scenario, record) if live else []
@@ -85,6 +111,22 @@ def simulate_command(
         _judge(file, scenario, wrong, check=check, live=live)
     if wrong:
         raise SystemExit(Exit.NO)
+
+
+def _with_questions(scenario: Scenario, questions: Sequence[Expectation]) -> Scenario:
+    names = {job.name for job in scenario.jobs}
+    for each in questions:
+        if each.why[0].job not in names:
+            raise click.BadParameter(f"there is no job {each.why[0].job}", param_hint="--why")
+    return scenario.model_copy(update={"expect": (*scenario.expect, *questions)})
+
+
+def _answers(record: Record) -> list[tuple[int, JobView]]:
+    """What was said of those that waited, in the order of the moments."""
+    return [
+        (at, job_view(it.job, place=it.place, reason=it.reason, outlook=it.outlook))
+        for (at, _), it in sorted(record.asked.items(), key=lambda item: item[0])
+    ]
 
 
 def _live(scenario: Scenario, record: Record) -> list[Difference]:
@@ -124,6 +166,12 @@ def _as_json(
         },
         "metrics": asdict(figures),
     }
+    if record.asked:
+        answer["why"] = [
+            {"at": at / 1000, "job": job.name}
+            | job.model_dump(include={"state", "place", "reason", "outlook"})
+            for at, job in _answers(record)
+        ]
     if wrong is not None:
         answer["differences"] = [each.as_json() for each in wrong]
     return answer
@@ -147,6 +195,8 @@ def _show(app: App, scenario: Scenario, record: Record, figures: Metrics) -> Non
     )
     if scenario.projects:
         console.print(_projects(figures))
+    for at, job in _answers(record):
+        click.echo(f"\nat {at / 1000:g} s\n{explanation(job)}")
 
 
 def _projects(figures: Metrics) -> Table:

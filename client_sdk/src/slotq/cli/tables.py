@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slotq.follow import standing
-from slotq_core.wire import AttemptView, FindingView, JobView, PoolView
+from slotq_core.wire import AttemptView, FindingView, JobView
 
 COLORS = {
     "running": "green",
@@ -24,30 +24,13 @@ COLORS = {
 }
 
 
-def queue_table(jobs: Iterable[JobView]) -> RenderableType:
-    """The queue, a line for each job, in the order given."""
-    table = _table("JOB", "STATE", ">PRIORITY", ">PLACE", "POOL", ">SLOTS", "ENTERED (UTC)", "WHY")
-    for job in jobs:
-        table.add_row(
-            job.name,
-            _state(job.state),
-            str(job.priority),
-            "" if job.place is None else str(job.place),
-            job.pool or ",".join(job.pools),
-            str(job.demand.get("slots", 0)),
-            _moment(job.entry_time),
-            why(job),
-        )
-    return table if table.row_count else Text("no jobs")
-
-
 def job_page(job: JobView) -> RenderableType:
     """All there is to know of one job."""
     facts = Table.grid(padding=(0, 2))
     last = job.attempts[-1] if job.attempts else None
     for name, value in (
         ("job", job.name),
-        ("state", _state(job.state)),
+        ("state", state_text(job.state)),
         ("place", "" if job.place is None else str(job.place)),
         ("why", why(job)),
         ("priority", str(job.priority)),
@@ -57,8 +40,9 @@ def job_page(job: JobView) -> RenderableType:
         ("preemptible", "yes" if job.preemptible else "no"),
         ("min. runtime", f"{job.min_runtime:g} s" if job.min_runtime else ""),
         ("retries", str(job.retries) if job.retries else ""),
-        ("entered", _moment(job.entry_time)),
-        ("changed", _moment(job.changed_at)),
+        ("entered", moment(job.entry_time)),
+        ("changed", moment(job.changed_at)),
+        ("project", job.project),
         ("submitter", job.submitter),
         ("evictions", str(job.evictions)),
         ("cause", job.cause),
@@ -73,54 +57,23 @@ def job_page(job: JobView) -> RenderableType:
 
 def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
     """The history of a job, a line for each attempt."""
-    table = _table(">#", "TRAINING JOB", "POOL", "RAN FROM (UTC)", "TO", "OUTCOME", "MESSAGE")
+    table = columns(">#", "TRAINING JOB", "POOL", "RAN FROM (UTC)", "TO", "OUTCOME", "MESSAGE")
     for attempt in attempts:
         table.add_row(
             str(attempt.number),
             attempt.training_job,
             attempt.pool,
-            _moment(attempt.running_since),
-            _moment(attempt.ended_at),
+            moment(attempt.running_since),
+            moment(attempt.ended_at),
             outcome(attempt),
             attempt.message,
         )
     return table
 
 
-def pools_table(pools: Iterable[PoolView]) -> RenderableType:
-    """The pools in slots, a line for each, and how SageMaker has treated it lately."""
-    table = _table("POOL", "INSTANCE TYPE", ">SLOTS", ">USABLE", ">USED", ">FOREIGN", "HEALTH")
-    for pool in pools:
-        table.add_row(
-            pool.name,
-            pool.instance_type,
-            str(pool.capacity["slots"]),
-            str(pool.size["slots"]),
-            str(pool.used["slots"]),
-            str(pool.foreign["slots"]),
-            health(pool),
-        )
-    return table
-
-
-def health(pool: PoolView) -> str:
-    """`ok`, or what keeps the pool from being used in full, and until when."""
-    said, health = [], pool.health
-    if pool.size["slots"] + pool.foreign["slots"] < pool.capacity["slots"]:
-        until = f" until {_moment(health.learned_until)}" if health.learned_until else ""
-        said.append(f"the account allows {health.learned}{until}")
-    if health.errors:
-        times = "1 capacity error" if health.errors == 1 else f"{health.errors} capacity errors"
-        until = f", tried again at {_moment(health.not_before)}" if health.not_before else ""
-        said.append(times + until)
-    if not said:
-        return "ok"
-    return "; ".join(said) + (f": {health.message}" if health.message else "")
-
-
 def findings_table(findings: Iterable[FindingView]) -> RenderableType:
     """What the doctor has found, a line for each."""
-    table = _table("FOUND", "SUBJECT", "MENDED", "WHAT")
+    table = columns("FOUND", "SUBJECT", "MENDED", "WHAT")
     for finding in findings:
         table.add_row(
             finding.kind, finding.subject, "yes" if finding.mended else "no", finding.text
@@ -133,6 +86,8 @@ def outcome(attempt: AttemptView) -> str:
     how = attempt.outcome or ("stopping" if attempt.stop_cause else "")
     if attempt.stop_cause == "evicted" and how in {"evicted", "stopping"}:
         return f"{how} for {attempt.stopped_for}"
+    if attempt.stop_cause == "requeued" and how in {"evicted", "stopping"}:
+        return f"{how}, given up by {attempt.stopped_for}"
     if attempt.stop_cause == "cancelled" and how in {"cancelled", "stopping"}:
         return f"{how}, cancelled by {attempt.stopped_for}"
     return how
@@ -144,25 +99,39 @@ def why(job: JobView) -> str:
 
 
 def explanation(job: JobView) -> str:
-    """One sentence on where the job stands and why."""
-    return f"{job.name}: {standing(job)}"
+    """One sentence on where the job stands and why; then, where it waits, what there is of room,
+    what could be evicted and why not, what is reserved, and the times known, a line for each."""
+    lines = [f"{job.name}: {standing(job)}"]
+    if job.outlook:
+        for what, entries in (
+            ("room", job.outlook.rooms),
+            ("not evicted", job.outlook.evictions),
+            ("reserved", job.outlook.reserved),
+            ("times", job.outlook.times),
+        ):
+            lines += [f"  {what:<13}{each.text}" for each in entries]
+        if not job.outlook.times:
+            lines.append(f"  {'times':<13}none is known: it depends on what others do")
+    return "\n".join(lines)
 
 
-def _table(*columns: str) -> Table:
+def columns(*titles: str) -> Table:
+    """An empty table with these columns; `>` before a title sets it to the right."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in columns:
+    for column in titles:
         right = column.startswith(">")
-        wraps = column in {"WHY", "MESSAGE", "HEALTH", "WHAT"}
+        wraps = column in {"WHY", "MESSAGE", "HEALTH", "WHAT", "CHANGED"}
         table.add_column(
             column.removeprefix(">"), justify="right" if right else "left", no_wrap=not wraps
         )
     return table
 
 
-def _state(state: str) -> Text:
+def state_text(state: str) -> Text:
+    """A state in its colour."""
     return Text(state, style=COLORS.get(state, ""))
 
 
-def _moment(text: str | None) -> str:
+def moment(text: str | None) -> str:
     """`11-20 10:30:00` of `2026-11-20T10:30:00.000Z`."""
     return f"{text[5:10]} {text[11:19]}" if text else ""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 import slotq
 from slotq.cli.app import App, json_option
+from slotq.cli.views import VersionView
 from slotq_core.wire import VERSION
 
 
@@ -17,6 +16,6 @@ from slotq_core.wire import VERSION
 def version(app: App) -> None:
     """This program's version, and that of the JSON it speaks."""
     if app.json:
-        click.echo(json.dumps({"slotq": slotq.__version__, "wire": VERSION}))
+        click.echo(VersionView(slotq=slotq.__version__, wire=VERSION).model_dump_json())
     else:
         click.echo(f"slotq {slotq.__version__} (wire version {VERSION})")

@@ -55,13 +55,19 @@ class Running:
 
     def health(self) -> dict[str, Any] | None:
         """What it says of itself; None where it, and nothing else, does not answer."""
-        try:
-            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            with opener.open(f"{self.url}/_slotq/health", timeout=5) as answer:
-                said: dict[str, Any] = json.load(answer)
-        except (OSError, ValueError, urllib.error.URLError):
-            return None
-        return said if said.get("run") == self.run else None
+        said = health_at(self.url)
+        return said if said and said.get("run") == self.run else None
+
+
+def health_at(url: str) -> dict[str, Any] | None:
+    """What the emulator at this address says of itself; None where none answers."""
+    try:
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(f"{url}/_slotq/health", timeout=5) as answer:
+            said: dict[str, Any] = json.load(answer)
+    except (OSError, ValueError, urllib.error.URLError):
+        return None
+    return said if "run" in said else None
 
 
 def folder() -> Path:
@@ -151,5 +157,5 @@ def variables(running: Running) -> dict[str, str]:
     }
 
 
-UNSET = ("AWS_PROFILE", "AWS_SESSION_TOKEN", "SLOTQ_API_ID", "SLOTQ_PROFILE")
+UNSET = ("AWS_PROFILE", "AWS_SESSION_TOKEN", "SLOTQ_API_ID", "SLOTQ_AWS_PROFILE", "SLOTQ_PROFILE")
 """Variables that would lead away from the emulator."""

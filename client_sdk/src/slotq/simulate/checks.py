@@ -10,9 +10,16 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from slotq.simulate.faults import Fault, Loc, listed
-from slotq.simulate.sections import DepartmentSpec, ProjectSpec, UserGroupSpec, UserSpec
-from slotq_core import model
+from slotq.simulate.sections import (
+    DepartmentSpec,
+    ProjectSpec,
+    UserGroupSpec,
+    UserSpec,
+    WhySpec,
+)
+from slotq_core import model, outlook, reasons
 from slotq_core.policy.dependencies import circle
+from slotq_core.reasons import codes
 
 if TYPE_CHECKING:
     from slotq.simulate.scenario import Scenario
@@ -30,6 +37,10 @@ NAMED = (
     "jobs",
 )
 """The sections whose entries have names, each of them once."""
+
+REASONS = codes(reasons, reasons.Reason)
+SPARED = codes(outlook, outlook.Spared)
+"""Why a job waits, and why what holds slots is not evicted for it: by code."""
 
 STATES = (*(state.value for state in model.JobState), "refused", "not submitted")
 
@@ -255,6 +266,26 @@ def expectations_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
                 yield _unknown(("expect", place, "states", name), "state", state, STATES)
 
 
+def questions_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
+    jobs = {job.name for job in scenario.jobs}
+    for place, expected in enumerate(scenario.expect):
+        for index, why in enumerate(expected.why):
+            yield from _unknown_in(("expect", place, "why", index), why, jobs)
+
+
+def _unknown_in(where: Loc, why: WhySpec, jobs: Iterable[str]) -> Iterator[Fault]:
+    if why.job not in jobs:
+        yield _unknown((*where, "job"), "job", why.job, jobs)
+    for name in why.reserved:
+        if name not in jobs:
+            yield _unknown((*where, "reserved", name), "job", name, jobs)
+    if why.reason is not None and why.reason not in REASONS:
+        yield _unknown((*where, "reason"), "reason", why.reason, REASONS)
+    for code in why.evictions:
+        if code not in SPARED:
+            yield _unknown((*where, "evictions", code), "cause", code, SPARED)
+
+
 CHECKS: tuple[Check, ...] = (
     there_is_a_pool,
     names_are_unique,
@@ -270,6 +301,7 @@ CHECKS: tuple[Check, ...] = (
     what_runs_at_the_start_fits,
     quotas_are_of_one_kind,
     expectations_name_what_there_is,
+    questions_name_what_there_is,
 )
 
 

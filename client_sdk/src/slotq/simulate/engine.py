@@ -13,6 +13,7 @@ from slotq.simulate.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.sections import JobSpec
 from slotq.simulate.standing import Standing
 from slotq_core.errors import Refused
+from slotq_core.explaining import looked_into, places
 from slotq_core.lifecycle import move
 from slotq_core.model import (
     Attempt,
@@ -21,6 +22,7 @@ from slotq_core.model import (
     Job,
     JobState,
     Snapshot,
+    Submission,
     Yielded,
 )
 from slotq_core.policy.admission import admit, check_gang, classed
@@ -32,6 +34,7 @@ from slotq_core.policy.health import after_a_start, after_capacity_error
 from slotq_core.policy.plan import Plan
 from slotq_core.policy.retry import Ending, after_end
 from slotq_core.policy.slices import after_yield
+from slotq_core.policy.suspend import grace
 from slotq_core.policy.users import UserBooks
 
 USER_CANCEL = "its user"
@@ -81,6 +84,7 @@ class _World:
         self._states = {spec.name: JobState.PENDING for spec in scenario.jobs}
         """Of every job of the file, submitted yet or not, until it is refused."""
         self._due: list[tuple[int, Due, str, int]] = []
+        self._asks = scenario.asks()
         self.record = Record()
 
     def run(self) -> Record:
@@ -88,6 +92,9 @@ class _World:
             self._jobs.put(job)
         for number, (t, pool, _) in enumerate(self._changes):
             self._push(t, Due.CHANGE, pool, number)
+        for at in self._asks:
+            if isinstance(at, int):
+                self._push(at, Due.PASS, "")
         for spec in self._scenario.jobs:
             self._announce(spec)
         self._push(0, Due.PASS, "")
@@ -98,8 +105,20 @@ class _World:
             while self._due and self._due[0][0] == now:
                 self._take_in(*heapq.heappop(self._due))
             self._pass(now)
+            self._answer(now, now)
             self.record.end = max(self.record.end, now)
+        self._answer("end", self.record.end)
         return self.record
+
+    def _answer(self, at: int | str, now: int) -> None:
+        """Say of those that somebody asks about then why they wait."""
+        for name in self._asks.get(at, ()):
+            job = self._jobs.get(name)
+            if job is not None and not job.active:
+                everything = self._jobs.everything(self._world())
+                place = places(everything.waiting, everything.yields).get(name)
+                heads = self._jobs.heads(self._world())
+                self.record.asked[now, name] = looked_into(job, heads, place, now)
 
     def _announce(self, spec: JobSpec) -> None:
         if spec.running_since is not None:
@@ -147,7 +166,9 @@ class _World:
 
     def _cancel(self, job: Job, now: int) -> None:
         after = cancelled(job, USER_CANCEL, now)
-        if after.attempt and not (job.attempt and job.attempt.stop):
+        stop = job.attempt.stop if job.attempt else None
+        only_asked = stop is not None and now < stop.at + grace(job, self._pools)
+        if after.attempt and (stop is None or only_asked):
             self._push_stop(after, now)
         self._put(job, after, now)
 
@@ -184,13 +205,28 @@ class _World:
                 self._watch(self._jobs.everything(self._world()), planned, now)
             for decision in planned.decisions:
                 for before, after in steps(decision, self._pools, now):
-                    self._put(self._jobs[before.name], after, now)
+                    self._put(self._jobs[before.name], _answered(after), now)
                     if after.state is JobState.STOPPING:
                         self._push_stop(after, now)
-            if not planned.decisions and not self._run_started(now):
+            if not planned.decisions and not self._happens(now):
                 break
         if planned.wake_at is not None:
             self._push(planned.wake_at, Due.PASS, "")
+
+    def _happens(self, now: int) -> bool:
+        """What has been decided takes effect, and what comes of that at once. Whether anything."""
+        happened = False
+        while self._take_in_ends(now) or self._run_started(now):
+            happened = True
+        return happened
+
+    def _take_in_ends(self, now: int) -> bool:
+        """What was stopped at this moment and has stopped at once. Whether any has."""
+        ended = False
+        while self._due and self._due[0][0] == now and self._due[0][1] <= Due.STOPPED:
+            self._take_in(*heapq.heappop(self._due))
+            ended = True
+        return ended
 
     def _run_started(self, now: int) -> bool:
         """Training begins at once here, or fails, one after the other as they were started. Whether
@@ -265,13 +301,25 @@ class _World:
 
     def _push_stop(self, job: Job, now: int) -> None:
         assert job.attempt is not None
-        held_in = self._specs[job.name].held_in(job.attempt.pool)
-        stop_time = max(self._stop_time[pool] for pool in held_in)
-        self._push(now + stop_time, Due.STOPPED, job.name, job.attempt.number)
+        spec = self._specs[job.name]
+        asked = grace(job, self._pools)
+        takes = max(self._stop_time[pool] for pool in spec.held_in(job.attempt.pool))
+        if job.attempt.running_since is None:
+            takes = 0  # There is nothing to stop but the start.
+        if spec.release_seconds is not None and spec.release_seconds <= asked:
+            asked, takes = spec.release_seconds, 0
+        self._push(now + asked + takes, Due.STOPPED, job.name, job.attempt.number)
 
     def _push(self, t: int, due: Due, name: str, number: int = 0) -> None:
         """`number`: of the attempt, or of the change."""
         heapq.heappush(self._due, (t, due, name, number))
+
+
+def _answered(job: Job) -> Job:
+    """SageMaker answers each create at once: from then on the start may be stopped."""
+    if job.state is not JobState.STARTING or job.attempt is None:
+        return job
+    return replace(job, attempt=replace(job.attempt, created=True))
 
 
 def followers_of(scenario: Scenario) -> dict[str, list[str]]:
@@ -299,9 +347,12 @@ def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
     found: dict[str, Refused] = {}
     configuration = scenario.configuration()
     for group in (each for each in configuration.groups if each.max_parallel is None):
-        members = [scenario.submission(job) for job in scenario.jobs if job.group == group.name]
+        members: dict[str, list[Submission]] = {}
+        for job in scenario.jobs:
+            if job.group == group.name:
+                members.setdefault(job.user, []).append(scenario.submission(job))
         try:
-            check_gang(group, members, configuration.pools)
+            check_gang(group, members, configuration.pools, scenario.rights)
         except Refused as error:
             found[group.name] = error
     return found

@@ -39,6 +39,8 @@ def not_carried(scenario: Scenario) -> str:
         return "jobs that come after others: at a job's end the manager frees none"
     if any(spec.parts for spec in scenario.jobs):
         return "jobs over several pools at once: a store counts a job in one pool's ledger"
+    if any(pool.suspend_grace for pool in scenario.pools):
+        return "jobs that are asked before they are stopped: nobody asks a script yet"
     return ""
 
 
@@ -145,6 +147,7 @@ class _Live:
             knobs=_Fates(self._fails_to_start),
             max_runtime_counts=False,
         )
+        self._asks = scenario.asks()
         self.record = Record()
         self._store = store
         self._pools = {pool.name: pool for pool in scenario.configuration().pools}
@@ -165,6 +168,8 @@ class _Live:
     def run(self) -> Record:
         for number, (t, pool, _) in enumerate(self._changes):
             self._push(t, Due.CHANGE, pool, number)
+        for at in self._asks:
+            self._push(at if isinstance(at, int) else None, Due.PASS, "")
         for spec in self._scenario.jobs:
             self._push(spec.submit_at, Due.SUBMIT, spec.name)
             self._push(spec.running_since, Due.SUBMIT, spec.name)
@@ -174,8 +179,18 @@ class _Live:
         while (now := self._next()) is not None and (until is None or now <= until):
             self._clock.set(now)
             self._take_in(now)
+            self._answer(now, now)
             self.record.end = max(self.record.end, now)
+        self._answer("end", self.record.end)
         return self.record
+
+    def _answer(self, at: int | str, now: int) -> None:
+        """Ask the queue itself why these wait."""
+        for name in self._asks.get(at, ()):
+            with suppress(NoSuchJob):  # It was refused, or is yet to be submitted.
+                status = self._manager.status(name)
+                if not (status.job.active or status.job.terminal):
+                    self.record.asked[now, name] = status
 
     def _configure(self) -> None:
         self._store.configure([*self._pools.values()], who="scenario", now=self._clock.now())

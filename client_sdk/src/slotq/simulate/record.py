@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
+from slotq_core.explaining import Status
 from slotq_core.model import Job, JobState, StopCause
 
 REFUSED = "refused"
@@ -63,6 +64,8 @@ class Record:
     """By job: its states and since when, in order."""
     runs: list[Run] = field(default_factory=list)
     """In the order of their starts."""
+    asked: dict[tuple[int, str], Status] = field(default_factory=dict)
+    """What was said of a job that waited, by the moment and its name."""
     end: int = 0
     """The last moment at which anything was due."""
     _starts: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from slotq.simulate.record import Event, Record
 from slotq.simulate.scenario import Scenario
 from slotq.simulate.sections import Expectation
+from slotq_core.explaining import Status
+from slotq_core.outlook import Outlook
 
 _RUNNING = {"starting", "running"}
 
@@ -19,7 +22,7 @@ class Difference:
 
     at: int
     what: str
-    """`state`, `started`, `evictions`, `running_slots`; `live`: an event of the live run."""
+    """`state`, `started`, `evictions`, `running_slots`, `why`; `live`: an event of the live run."""
     of: str
     """The job, or the project."""
     expected: Any
@@ -45,7 +48,11 @@ def differences(scenario: Scenario, record: Record) -> list[Difference]:
 def expectations(scenario: Scenario) -> int:
     """How many single statements the scenario makes."""
     return sum(
-        len(each.states) + len(each.started) + len(each.evictions) + len(each.running_slots)
+        len(each.states)
+        + len(each.started)
+        + len(each.evictions)
+        + len(each.running_slots)
+        + len(each.why)
         for each in scenario.expect
     )
 
@@ -74,6 +81,32 @@ def _compared(
             if spec.project == project and record.state_at(spec.name, at) in _RUNNING
         )
         yield "running_slots", project, slots, running
+    for why in expected.why:
+        wanted = why.model_dump(exclude={"job"}, exclude_unset=True)
+        if wanted.get("earliest") is not None:
+            wanted["earliest"] /= 1000
+        said = _said(record.asked.get((at, why.job)))
+        yield "why", why.job, wanted, {key: said[key] for key in wanted} if said else None
+
+
+def _said(status: Status | None) -> dict[str, Any] | None:
+    """What was said of a job that waits, as an expectation puts it; None: it does not wait."""
+    if status is None:
+        return None
+    outlook = status.outlook or Outlook()
+    evictions: Counter[str] = Counter()
+    reserved: Counter[str] = Counter()
+    for each in outlook.spared:
+        evictions[each.code] += each.slots
+    for kept in outlook.reserved:
+        reserved[kept.job] += kept.slots
+    return {
+        "reason": status.reason.code if status.reason else None,
+        "place": status.place,
+        "evictions": dict(evictions),
+        "reserved": dict(reserved),
+        "earliest": None if outlook.earliest is None else outlook.earliest / 1000,
+    }
 
 
 def _seconds(moments: Iterable[int]) -> list[float]:

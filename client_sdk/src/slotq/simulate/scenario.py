@@ -31,6 +31,7 @@ from slotq.simulate.sections import (
     Section,
     UserGroupSpec,
     UserSpec,
+    WhySpec,
 )
 from slotq.simulate.trace import Trace
 from slotq_core import model
@@ -164,6 +165,13 @@ class Scenario(Section):
         every = ((each.at, pool.name, each) for pool in self.pools for each in pool.changes)
         yield from sorted(every, key=lambda change: change[0])
 
+    def asks(self) -> dict[int | str, set[str]]:
+        """By moment: the jobs of which it is then asked why they wait."""
+        found: dict[int | str, set[str]] = {}
+        for each in self.expect:
+            found.setdefault(each.at, set()).update(why.job for why in each.why)
+        return {at: names for at, names in found.items() if names}
+
     def submission(self, job: JobSpec) -> model.Submission:
         return model.Submission(
             name=job.name,
@@ -256,7 +264,8 @@ def load(path: Path, trace: Path | None = None) -> Scenario:
 
 
 def _keys() -> Keys:
-    sections: dict[str, type[Section]] = {"": Scenario, "pools.changes": ChangeSpec, **SECTIONS}
+    deeper: dict[str, type[Section]] = {"pools.changes": ChangeSpec, "expect.why": WhySpec}
+    sections: dict[str, type[Section]] = {"": Scenario, **deeper, **SECTIONS}
     return {name: each.keys() for name, each in sections.items()}
 
 
@@ -271,6 +280,8 @@ def _pool(spec: PoolSpec) -> model.Pool:
         reserve_after=spec.reserve_after,
         min_runtime=spec.min_runtime,
         max_min_runtime=spec.max_min_runtime,
+        suspend_grace=spec.suspend_grace,
+        open=spec.open,
         time_slice=spec.time_slice,
         consolidate=spec.consolidate,
     )

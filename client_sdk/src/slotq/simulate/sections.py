@@ -85,6 +85,8 @@ class PoolSpec(Section):
     reserve_after: Duration | None = None
     min_runtime: Duration = 0
     max_min_runtime: Duration = 0
+    suspend_grace: Duration = 0
+    open: Flag = True
     time_slice: Period | None = None
     consolidate: Flag = False
 
@@ -204,6 +206,9 @@ class JobSpec(Section):
     user: MaybeName = ""
     submit_at: Seconds | None = None
     cancel_at: Seconds | None = None
+    release_seconds: Duration | None = None
+    """How long it takes to release once it is asked to stop (`suspend_grace`); None: it does not.
+    """
     running_since: Seconds | None = None
     entry_at: Seconds | None = None
     pool: Name | None = None
@@ -271,6 +276,21 @@ def _running_faults(job: JobSpec, since: int) -> Iterator[Fault]:
         yield Fault(("pool",), f"it runs in pool '{job.pool}', which is not among its pools")
 
 
+class WhySpec(Section):
+    """What is to be said of a job that waits. Only what is given is compared."""
+
+    job: Name
+    reason: Name | None = None
+    """The reason's code."""
+    place: Positive | None = None
+    evictions: dict[str, Count] = {}
+    """Slots in its pools by why they are not taken from their holders."""
+    reserved: dict[str, Count] = {}
+    """Slots by the job that they are kept for."""
+    earliest: Seconds | None = None
+    """The earliest time known; null: none is."""
+
+
 class Expectation(Section):
     at: Moment
     states: dict[str, str] = {}
@@ -278,3 +298,4 @@ class Expectation(Section):
     evictions: dict[str, Count] = {}
     running_slots: dict[str, Count] = {}
     """By project."""
+    why: tuple[WhySpec, ...] = ()

@@ -1,4 +1,5 @@
-"""What a user changes about a job that is kept: hold it, release it, give it other settings.
+"""What a user changes about a job that is kept: hold it, release it, give its attempt up, give it
+other settings.
 
 Pure: the manager commits what comes out, conditioned on the job as it was read.
 """
@@ -8,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from slotq_core.errors import TooLate
+from slotq_core.errors import InvalidRequest, TooLate
 from slotq_core.lifecycle import move
-from slotq_core.model import Job, JobState, Submission
+from slotq_core.model import Job, JobState, StopCause, Submission
+from slotq_core.policy.apply import requeued
+from slotq_core.policy.classes import Classes
+from slotq_core.policy.demote import come_into
 from slotq_core.ports import Request
 
 _SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
-    (("priority", "priority_class"), ("priority", "priority_class", "auto")),
+    (("priority", "priority_class"), ("priority", "priority_class", "admitted_class", "auto")),
     (("pools",), ("pools",)),
     (("preemptible",), ("preemptible",)),
     (("min_runtime",), ("min_runtime",)),
@@ -44,6 +48,8 @@ class Amendment:
     revise: Callable[[Request], Revision] | None = None
     """The request as it shall be, from the request as it is; None: no change. May raise
     InvalidRequest."""
+    give_up: int | None = None
+    """The number of the attempt that it shall give up; None: it keeps what it has."""
 
 
 def alive(job: Job) -> Job:
@@ -53,10 +59,11 @@ def alive(job: Job) -> Job:
     return job
 
 
-def settled(job: Job, revision: Revision, admitted: Job) -> Job:
+def settled(job: Job, revision: Revision, admitted: Job, classes: Classes) -> Job:
     """The job with the settings that the revision changes, as it would be admitted with now. What
-    has come of the others since (a class that was demoted, retries that were used) stays. It keeps
-    its entry time; a claim in a pool that it no longer accepts is given up."""
+    has come of the others since (a class that was demoted, retries that were used) stays, and so
+    does its running time: a class that it comes into anew may have ended for it. It keeps its entry
+    time; a claim in a pool that it no longer accepts is given up."""
     changed = {
         name: getattr(admitted, name)
         for asked, decided in _SETTINGS
@@ -64,6 +71,8 @@ def settled(job: Job, revision: Revision, admitted: Job) -> Job:
         for name in decided
     }
     after: Job = replace(job, **changed)
+    if "priority_class" in changed:
+        after = come_into(after, classes)
     if after.claim and after.claim.pool not in after.pools:
         after = replace(after, claim=None)
     return after
@@ -86,3 +95,25 @@ def with_hold(job: Job, *, held: bool, by: str, now: int) -> Job:
             field="held",
         )
     return move(job, JobState.HELD, at=now, message=f"held by {by}")
+
+
+def without_attempt(job: Job, *, number: int, by: str, now: int) -> Job:
+    """The job with its attempt of that number given up: it is stopped, and the job waits again.
+
+    Nothing changes where that attempt is over or is being stopped for another job already, so that
+    the same wish twice gives up one attempt. Raises TooLate where it is being cancelled,
+    InvalidRequest for an attempt that there never was.
+    """
+    if number > job.attempts:
+        raise InvalidRequest(
+            f"job {job.name} has begun {job.attempts} attempts, and none of number {number}",
+            field="give_up",
+        )
+    if job.attempt is None or job.attempt.number != number:
+        return job
+    stop = job.attempt.stop
+    if stop is None:
+        return requeued(job, by, now)
+    if stop.cause is StopCause.CANCELLED:
+        raise TooLate(f"job {job.name} is being cancelled, by {stop.by}", field="give_up")
+    return job

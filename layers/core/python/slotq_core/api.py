@@ -13,7 +13,7 @@ from typing import Any
 from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
 from pydantic import BaseModel
 
-from slotq_core import wire
+from slotq_core import __version__, wire
 from slotq_core.amending import Amendment, Revision
 from slotq_core.errors import (
     ClassNotAllowed,
@@ -22,16 +22,21 @@ from slotq_core.errors import (
     NameTaken,
     NeverFits,
     NoSuchJob,
+    NoSuchPool,
+    Outdated,
     PlanNotAllowed,
+    PoolInUse,
     Refused,
     RoleNotAllowed,
     TooLate,
     Unavailable,
 )
-from slotq_core.explaining import Status
+from slotq_core.explaining import MOST_LISTED, Status, Wanted
 from slotq_core.manager import QueueManager
 from slotq_core.model import JobState
+from slotq_core.moments import from_iso
 from slotq_core.ports import Finding, Request
+from slotq_core.wire_configuration import ChangesView, change_view, parse_pool
 
 STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
     InvalidRequest: HTTPStatus.BAD_REQUEST,
@@ -40,6 +45,9 @@ STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
     RoleNotAllowed: HTTPStatus.BAD_REQUEST,
     PlanNotAllowed: HTTPStatus.BAD_REQUEST,
     NoSuchJob: HTTPStatus.NOT_FOUND,
+    NoSuchPool: HTTPStatus.NOT_FOUND,
+    PoolInUse: HTTPStatus.CONFLICT,
+    Outdated: HTTPStatus.CONFLICT,
     NameTaken: HTTPStatus.CONFLICT,
     TooLate: HTTPStatus.CONFLICT,
 }
@@ -49,12 +57,19 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "/jobs/<name>": ("DELETE", "GET", "PATCH"),
     "/jobs/<name>/request": ("GET",),
     "/pools": ("GET",),
+    "/pools/<name>": ("DELETE", "PATCH"),
+    "/changes": ("GET",),
+    "/version": ("GET",),
     "/doctor": ("GET", "POST"),
 }
 """What each path answers to."""
 ALL_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
-MOST_JOBS = 1000
+MOST_JOBS = MOST_LISTED
 """The largest and the default `limit` of GET /jobs."""
+MOST_CHANGES = 100
+"""The largest and the default `limit` of GET /changes."""
+FILTERS = ("project", "submitter", "pool", "since", "until")
+"""What else keeps jobs out of GET /jobs (`Wanted`); the last two are ISO 8601 moments."""
 
 
 class NotSigned(Refused):
@@ -86,6 +101,10 @@ class Routes:
         http.patch("/jobs/<name>")(self._amend_job)
         http.get("/jobs/<name>/request")(self._get_request)
         http.get("/pools")(self._list_pools)
+        http.patch("/pools/<name>")(self._set_pool)
+        http.delete("/pools/<name>")(self._remove_pool)
+        http.get("/changes")(self._list_changes)
+        http.get("/version")(self._about)
         http.get("/doctor")(self._examine)
         http.post("/doctor")(self._mend)
         for path, methods in METHODS.items():
@@ -107,8 +126,9 @@ class Routes:
         return _json(HTTPStatus.ACCEPTED, _view(status))
 
     def _list_jobs(self) -> Response[str]:
-        states, limit = _selection(self._http.current_event.resolved_query_string_parameters)
-        jobs = self._manager().statuses(states)[:limit]
+        query = self._http.current_event.resolved_query_string_parameters
+        states, wanted, limit = _selection(query)
+        jobs = self._manager().statuses(states, wanted)[:limit]
         return _json(HTTPStatus.OK, wire.queue_view(_view(status) for status in jobs))
 
     def _get_job(self, name: str) -> Response[str]:
@@ -128,10 +148,40 @@ class Routes:
         return _json(HTTPStatus.OK, view)
 
     def _list_pools(self) -> Response[str]:
-        pools = [
-            wire.pool_view(it.pool, size=it.size, used=it.used) for it in self._manager().pools()
+        manager = self._manager()
+        revision = manager.configuration.revision()  # First: it is never newer than the pools.
+        pools = [wire.pool_view(it.pool, size=it.size, used=it.used) for it in manager.pools()]
+        return _json(HTTPStatus.OK, wire.PoolsView(pools=pools, revision=revision))
+
+    def _set_pool(self, name: str) -> Response[str]:
+        caller, (settings, seen) = self._caller(), parse_pool(self._body())
+        self._manager().configuration.set_pool(name, settings, by=caller, seen=seen)
+        return self._list_pools()
+
+    def _remove_pool(self, name: str) -> Response[str]:
+        caller, seen = self._caller(), _number("revision", self._query("revision"), low=0)
+        self._manager().configuration.remove_pool(name, by=caller, seen=seen)
+        return self._list_pools()
+
+    def _list_changes(self) -> Response[str]:
+        limit = _number("limit", self._query("limit"), low=1, high=MOST_CHANGES) or MOST_CHANGES
+        changes = [
+            change_view(it.revision, who=it.who, at=it.at, before=it.before, after=it.after)
+            for it in self._manager().configuration.changes(limit=limit)
         ]
-        return _json(HTTPStatus.OK, wire.PoolsView(pools=pools))
+        return _json(HTTPStatus.OK, ChangesView(changes=changes))
+
+    def _query(self, *known: str) -> Mapping[str, Sequence[str]]:
+        """The query's parameters. Raises InvalidRequest for one that is not known here."""
+        query = self._http.current_event.resolved_query_string_parameters
+        for key in query:
+            if key not in known:
+                raise InvalidRequest(f"'{key}' is not known here; use {known[0]}", field=key)
+        return query
+
+    def _about(self) -> Response[str]:
+        about = wire.AboutView(slotq=__version__, caller=self._caller())
+        return _json(HTTPStatus.OK, about)
 
     def _examine(self) -> Response[str]:
         return _findings(self._manager().doctor())
@@ -167,22 +217,49 @@ class Routes:
         return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", message)
 
 
-def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | None, int]:
-    """`?state=` (repeated or comma separated; none: every state) and `?limit=`."""
+def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | None, Wanted, int]:
+    """`?state=` (repeated or comma separated; none: every state), `?limit=` and FILTERS."""
     for key in query:
-        if key not in {"state", "limit"}:
-            raise InvalidRequest(f"'{key}' is not known here; use state or limit", field=key)
+        if key not in {"state", "limit", *FILTERS}:
+            known = ", ".join(("state", *FILTERS))
+            raise InvalidRequest(f"'{key}' is not known here; use {known} or limit", field=key)
     words = [word.strip() for text in query.get("state", ()) for word in text.split(",")]
     for word in words:
         if word not in tuple(JobState):
             allowed = ", ".join(JobState)
             raise InvalidRequest(f"state takes any of {allowed}, not '{word[:40]}'", field="state")
-    limit = query.get("limit", [str(MOST_JOBS)])[-1]
-    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= MOST_JOBS):
+    states = [JobState(word) for word in words] if words else None
+    return states, _wanted(query), _number("limit", query, low=1, high=MOST_JOBS) or MOST_JOBS
+
+
+def _wanted(query: Mapping[str, Sequence[str]]) -> Wanted:
+    given: dict[str, Any] = {key: query[key][-1] for key in FILTERS if key in query}
+    for key in {"since", "until"} & set(given):
+        given[key] = _moment(key, given[key])
+    return Wanted(**given)
+
+
+def _moment(key: str, text: str) -> int:
+    try:
+        return from_iso(text)
+    except (ValueError, TypeError, OverflowError):
         raise InvalidRequest(
-            f"limit takes an integer from 1 to {MOST_JOBS:,}, not '{limit[:40]}'", field="limit"
+            f"{key} takes a moment such as 2026-11-20T10:30:00Z, not '{text[:40]}'", field=key
+        ) from None
+
+
+def _number(
+    key: str, query: Mapping[str, Sequence[str]], *, low: int, high: int = 10**9
+) -> int | None:
+    """A whole number of the query; None where it is not there."""
+    text = query[key][-1] if key in query else None
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and low <= int(text[:10]) <= high):
+        raise InvalidRequest(
+            f"{key} takes an integer from {low:,} to {high:,}, not '{text[:40]}'", field=key
         )
-    return [JobState(word) for word in words] if words else None, int(limit)
+    return int(text)
 
 
 def _amendment(body: wire.AmendmentBody) -> Amendment:
@@ -193,12 +270,16 @@ def _amendment(body: wire.AmendmentBody) -> Amendment:
         after, revised = wire.parse_submission(wire.retagged(request, body.tags))
         return Revision(request=revised, before=before, after=after)
 
-    return Amendment(held=body.held, revise=revise if body.tags else None)
+    return Amendment(held=body.held, give_up=body.give_up, revise=revise if body.tags else None)
 
 
 def _view(status: Status) -> wire.JobView:
     return wire.job_view(
-        status.job, place=status.place, reason=status.reason, attempts=status.attempts
+        status.job,
+        place=status.place,
+        reason=status.reason,
+        outlook=status.outlook,
+        attempts=status.attempts,
     )
 
 

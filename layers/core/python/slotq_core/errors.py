@@ -9,6 +9,9 @@ SlotQError
 │   ├── PlanNotAllowed    the queue may not use that training plan (400)
 │   ├── NameTaken         another job or training job has that name (409)
 │   ├── TooLate           the job has ended, or moved on while we looked (409)
+│   ├── PoolInUse         jobs run in the pool, or wait for it alone (409)
+│   ├── Outdated          the configuration has changed since the caller looked (409)
+│   ├── NoSuchPool        (404)
 │   └── NoSuchJob         (404)
 ├── Conflict              someone else changed what this commit was conditioned on: load again
 ├── Unavailable           AWS did not answer or throttles: the next trigger tries again
@@ -66,6 +69,18 @@ class NameTaken(Refused):
 
 class TooLate(Refused):
     code = "too_late"
+
+
+class PoolInUse(Refused):
+    code = "pool_in_use"
+
+
+class Outdated(Refused):
+    code = "outdated"
+
+
+class NoSuchPool(Refused):
+    code = "no_such_pool"
 
 
 class NoSuchJob(Refused):

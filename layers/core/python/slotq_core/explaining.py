@@ -16,6 +16,7 @@ from slotq_core.model import (
     Snapshot,
     Yielded,
 )
+from slotq_core.outlook import KnownTime, Outlook, TimeCause
 from slotq_core.policy.attempts import NOT_SCHEDULED
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.order import Position, last_yields, position
@@ -38,6 +39,9 @@ class Status:
     place: int | None = None
     """1 is next, among the waiting jobs that share a pool with it; None where it does not wait."""
     reason: Reason | None = None
+    outlook: Outlook | None = None
+    """What could be evicted for it, what is reserved, the times known; None where nobody asked for
+    this one job, or where its turn does not come."""
     attempts: tuple[Attempt, ...] = ()
 
 
@@ -49,6 +53,54 @@ class PoolStatus:
     size: Demand
     """What the queue may use of it now."""
     used: Demand
+
+
+MOST_LISTED = 1000
+"""As many jobs as one answer has room for."""
+
+MOST_LOOKED_AT = 10_000
+"""Among how many those are looked for that somebody wants to see: the store can read them in the
+time that an answer may take."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """Which jobs somebody wants to see. What is left out says nothing."""
+
+    project: str | None = None
+    submitter: str = ""
+    """The ARN of who submitted it, or what stands in it between two slashes: a user's name."""
+    pool: str = ""
+    """Where it runs or, while it does not, may run."""
+    since: int | None = None
+    """It entered then or later (ms)."""
+    until: int | None = None
+    """It entered then or before (ms)."""
+
+    @property
+    def looks_at(self) -> int:
+        return MOST_LISTED if self == ANY_JOB else MOST_LOOKED_AT
+
+    def has(self, job: Job) -> bool:
+        entered = job.entry_time
+        return (
+            self.project in {None, job.project}
+            and (not self.submitter or self.submitter in {job.submitter, *_parts(job.submitter)})
+            and (not self.pool or self.pool in _pools(job))
+            and (self.since is None or entered >= self.since)
+            and (self.until is None or entered <= self.until)
+        )
+
+
+ANY_JOB = Wanted()
+
+
+def _parts(arn: str) -> list[str]:
+    return arn.split("/")[1:]
+
+
+def _pools(job: Job) -> tuple[str, ...]:
+    return (job.attempt.pool,) if job.attempt else job.pools
 
 
 def why(job: Job, planned: Plan, place: int | None) -> Reason | None:
@@ -68,6 +120,15 @@ def why(job: Job, planned: Plan, place: int | None) -> Reason | None:
         if isinstance(decision, Start) and decision.job.name == job.name:
             return NextPass(pool=decision.pool)
     return BehindInLine(ahead=(place or 1) - 1)
+
+
+def looked_into(job: Job, snapshot: Snapshot, place: int | None, now: int) -> Status:
+    """All that there is to say of why the job waits. `snapshot`: the heads of the lines will do."""
+    planned = plan(snapshot, now, asked=job)
+    outlook = planned.outlook
+    if job.state is JobState.BACKOFF and job.not_before is not None:
+        outlook = Outlook(times=(KnownTime(at=job.not_before, cause=TimeCause.BACKOFF),))
+    return Status(job=job, place=place, reason=why(job, planned, place), outlook=outlook)
 
 
 def places(waiting: Iterable[Job], yields: Iterable[Yielded] = ()) -> Mapping[str, int]:

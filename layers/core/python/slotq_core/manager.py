@@ -11,7 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from slotq_core import explaining
-from slotq_core.amending import Amendment, alive, settled, with_hold
+from slotq_core.amending import Amendment, alive, settled, with_hold, without_attempt
+from slotq_core.configuring import Configurator
 from slotq_core.effects import Effects
 from slotq_core.errors import (
     Conflict,
@@ -21,7 +22,7 @@ from slotq_core.errors import (
     SlotQError,
     Unavailable,
 )
-from slotq_core.explaining import PoolStatus, Status
+from slotq_core.explaining import ANY_JOB, PoolStatus, Status, Wanted
 from slotq_core.model import Job, JobState, StopCause, Submission
 from slotq_core.poison import Nowhere, Poisons
 from slotq_core.policy.admission import NO_RIGHTS, admit
@@ -109,6 +110,8 @@ class QueueManager:
         self._effects = Effects(store, training, clock)
         self._reconciler = Reconciler(store, training, clock, self._effects)
         self._poisons = Poisons(store, dead_letters or Nowhere())
+        self.configuration = Configurator(store, clock, self._wake)
+        """What operators change."""
 
     def submit(self, submission: Submission, request: Request, *, submitter: str) -> Status:
         """Keep the job; once this has returned it is not lost. A pass follows on its own.
@@ -148,25 +151,28 @@ class QueueManager:
                 (job,) = self._store.commit([wanted])
             except Conflict:
                 continue
-            for _ in self._carry_out([job]):
-                pass  # The intent is kept: the pass that is asked for will stop it.
+            self._carry_out_now(job)
             self._wake()
             return self._status(self._job(name))
         raise Unavailable(f"job {name} keeps changing; try again")
 
     def amend(self, name: str, amendment: Amendment, *, by: str) -> Status:
-        """Hold the job, release it, or change its settings and its request. Raises NoSuchJob,
-        TooLate, and what a submission like that would raise; then nothing is changed.
+        """Hold the job, release it, give its attempt up, or change its settings and its request.
+        Raises NoSuchJob, TooLate, and what a submission like that would raise; then nothing is
+        changed.
         """
         for _ in range(_TRIES):
             job = alive(self._job(name))
             try:
                 after, request = self._amended(job, amendment, by)
-                if after != job or request is not None:
-                    self._store.commit([Change(before=job, after=after, request=request)])
-                    self._wake()
+                if after == job and request is None:
+                    return self._status(job)
+                (job,) = self._store.commit([Change(before=job, after=after, request=request)])
             except Conflict:
                 continue
+            if amendment.give_up is not None:
+                self._carry_out_now(job)
+            self._wake()
             return self._status(self._job(name))
         raise Unavailable(f"job {name} keeps changing; try again")
 
@@ -184,7 +190,9 @@ class QueueManager:
                 now=now,
                 rights=self._rights,
             )
-            after = settled(job, revision, admitted)
+            after = settled(job, revision, admitted, self._rights.classes)
+        if wanted.give_up is not None:
+            after = without_attempt(after, number=wanted.give_up, by=by, now=now)
         if wanted.held is not None:
             after = with_hold(after, held=wanted.held, by=by, now=now)
         return after, request
@@ -301,15 +309,30 @@ class QueueManager:
             except SlotQError as error:
                 yield f"{job.name}: {error}"
 
-    def status(self, name: str) -> Status:
-        """One job with its place, its reason and its attempts. Raises NoSuchJob."""
-        job = self._job(name)
-        return replace(self._status(job), attempts=self._store.attempts(name))
+    def _carry_out_now(self, job: Job) -> None:
+        """What goes wrong is left to the pass that is asked for: the intent is kept."""
+        for _ in self._carry_out([job]):
+            pass
 
-    def statuses(self, states: Iterable[JobState] | None = None) -> list[Status]:
-        """The jobs in these states (None: in any), in the order of the queue."""
+    def status(self, name: str) -> Status:
+        """One job with its place, its reason, its outlook and its attempts. Raises NoSuchJob."""
+        job = self._job(name)
+        attempts = self._store.attempts(name)
+        if job.terminal or job.active:
+            return Status(job=job, attempts=attempts)
         now = self._clock.now()
-        jobs = self._store.jobs(JobState if states is None else states)
+        world = self._store.load(now).snapshot
+        known = explaining.looked_into(job, world, self._place(job), now)
+        return replace(known, attempts=attempts)
+
+    def statuses(
+        self, states: Iterable[JobState] | None = None, wanted: Wanted = ANY_JOB
+    ) -> list[Status]:
+        """The jobs in these states (None: in any), and only those that are wanted, in the order of
+        the queue. Of many thousands the latest of each state are looked at."""
+        now = self._clock.now()
+        found = self._store.jobs(JobState if states is None else states, limit=wanted.looks_at)
+        jobs = [job for job in found if wanted.has(job)]
         return explaining.statuses(jobs, self._store.load_all(now).snapshot, now)
 
     def longest_wait(self) -> int:
@@ -340,10 +363,12 @@ class QueueManager:
     def _status(self, job: Job) -> Status:
         if job.terminal or job.active:
             return Status(job=job)
-        place = 1 + self._store.ahead_of(job) if job.waits else None
-        now = self._clock.now()
+        place, now = self._place(job), self._clock.now()
         planned = plan(self._store.load(now).snapshot, now)
         return Status(job=job, place=place, reason=explaining.why(job, planned, place))
+
+    def _place(self, job: Job) -> int | None:
+        return 1 + self._store.ahead_of(job) if job.waits else None
 
     def _refuse_foreign(self, name: str) -> None:
         try:

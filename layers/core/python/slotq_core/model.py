@@ -228,6 +228,11 @@ class Pool:
     it."""
     count_foreign: bool = False
     """Whether training jobs outside the queue count against this pool."""
+    open: bool = True
+    """False: only projects that have a quota there may use it. Without projects it says nothing."""
+    suspend_grace: int = 0
+    """How long a job that others are to have the slots of is only asked to stop, before it is
+    stopped (ms)."""
     time_slice: int | None = None
     """How long an attempt runs before it yields to a job of equal rank of another user who holds
     fewer slots (ms); None: for as long as it likes."""
@@ -404,6 +409,8 @@ class StopCause(StrEnum):
     EVICTED = "evicted"
     YIELDED = "yielded"
     """Evicted too: its time slice was over, and it was another user's turn."""
+    REQUEUED = "requeued"
+    """Evicted too: its user gave the attempt up, and nobody was waiting for its slots."""
     CANCELLED = "cancelled"
     NO_CAPACITY = "no_capacity"
     """SageMaker looked for instances for longer than the pool's `pending_timeout`."""
@@ -415,7 +422,7 @@ class StopOrder:
 
     cause: StopCause
     by: str
-    """The job that it makes room for, or the person who cancelled it."""
+    """The job that it makes room for, or the person who cancelled it or gave it up."""
     at: int
     sent: bool = False
     """SageMaker has accepted the stop."""

@@ -13,8 +13,8 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from slotq_core import __version__, names, wire
-from slotq_core.api import MOST_JOBS
+from slotq_core import __version__, definitions, names, wire, wire_configuration
+from slotq_core.api import MOST_CHANGES, MOST_JOBS
 from slotq_core.model import JobState
 
 _MODELS: tuple[type[BaseModel], ...] = (
@@ -24,6 +24,9 @@ _MODELS: tuple[type[BaseModel], ...] = (
     wire.JobView,
     wire.QueueView,
     wire.PoolsView,
+    wire_configuration.PoolBody,
+    wire_configuration.ChangesView,
+    wire.AboutView,
     wire.DoctorView,
     wire.ErrorView,
 )
@@ -32,8 +35,8 @@ _REF = "#/components/schemas/{model}"
 _ERRORS = {
     400: "Malformed, or it could never run: `field` names the field, `message` what is right",
     403: "Not signed by an IAM principal, or not allowed to",
-    404: "There is no such job",
-    409: "The name is taken, or it is too late: the job has ended or moved on",
+    404: "There is no such job or pool",
+    409: "The name is taken, or in use; or it is too late: what it was about has moved on",
     500: "The queue has failed; its log says more under the request's id",
     503: "A service that the queue needs does not answer; the same request again is safe",
 }
@@ -64,6 +67,13 @@ def document() -> dict[str, Any]:
             },
             "/jobs/{name}/request": {"parameters": [_NAME], "get": _get_request()},
             "/pools": {"get": _list_pools()},
+            "/pools/{name}": {
+                "parameters": [_POOL],
+                "patch": _set_pool(),
+                "delete": _remove_pool(),
+            },
+            "/changes": {"get": _list_changes()},
+            "/version": {"get": _about()},
             "/doctor": {"get": _examine(), "post": _mend()},
         },
         "components": {
@@ -86,6 +96,14 @@ _NAME = {
     "required": True,
     "description": "The job's name: its TrainingJobName",
     "schema": {"type": "string", "pattern": f"^{names.TRAINING_JOB_NAME.pattern}$"},
+}
+
+_POOL = {
+    "name": "name",
+    "in": "path",
+    "required": True,
+    "description": "The pool's name",
+    "schema": {"type": "string", "pattern": f"^{definitions.NAME.pattern}$"},
 }
 
 
@@ -114,9 +132,25 @@ def _list_jobs() -> dict[str, Any]:
                 "schema": states,
             },
             {"name": "limit", "in": "query", "description": "At most so many", "schema": limit},
+            *_filters(),
         ],
         "responses": _responses(200, "The jobs, without their attempts", "QueueView", 400),
     }
+
+
+def _filters() -> list[dict[str, Any]]:
+    text, moment = {"type": "string"}, {"type": "string", "format": "date-time"}
+    meanings = {
+        "project": ("Only jobs of this project", text),
+        "submitter": ("Only jobs of this ARN, or whose ARN has this between its slashes", text),
+        "pool": ("Only jobs that run in this pool or, while they do not run, accept it", text),
+        "since": ("Only jobs that entered then or later", moment),
+        "until": ("Only jobs that entered then or before", moment),
+    }
+    return [
+        {"name": name, "in": "query", "description": meaning, "schema": schema}
+        for name, (meaning, schema) in meanings.items()
+    ]
 
 
 def _get_job() -> dict[str, Any]:
@@ -140,10 +174,10 @@ def _cancel_job() -> dict[str, Any]:
 def _amend_job() -> dict[str, Any]:
     return {
         "operationId": "amendJob",
-        "summary": "Hold a job, release it, or change its priority, pools and other tags",
+        "summary": "Hold a job, release it, give its attempt up, or change its tags",
         "description": "A job that holds slots cannot be held; its settings change, and its pools "
-        "count from its next attempt on. It keeps its entry time. The same change again changes "
-        "nothing.",
+        "count from its next attempt on. Where it gives its attempt up it is stopped, and waits "
+        "again. It keeps its entry time. The same change again changes nothing.",
         "requestBody": {"required": True, "content": _content("AmendmentBody")},
         "responses": _responses(200, "The job as it now stands", "JobView", 400, 403, 404, 409),
     }
@@ -162,6 +196,52 @@ def _list_pools() -> dict[str, Any]:
         "operationId": "listPools",
         "summary": "The pools: their capacity, what is used of it, and what was learned of them",
         "responses": _responses(200, "The pools, in their order", "PoolsView"),
+    }
+
+
+def _set_pool() -> dict[str, Any]:
+    return {
+        "operationId": "setPool",
+        "summary": "Change a pool's settings, or make a pool",
+        "description": "What the body does not name stays. Each change is recorded. The same "
+        "settings again change nothing. For operators: give the right to nobody else.",
+        "requestBody": {"required": True, "content": _content("PoolBody")},
+        "responses": _responses(
+            200, "The pools as they now stand", "PoolsView", 400, 403, 404, 409
+        ),
+    }
+
+
+def _remove_pool() -> dict[str, Any]:
+    schema = {"type": "integer", "minimum": 0}
+    said = "The configuration's revision that this was decided on: refused if there is another"
+    return {
+        "operationId": "removePool",
+        "summary": "Remove a pool in which nothing runs and for which alone nothing waits",
+        "parameters": [{"name": "revision", "in": "query", "description": said, "schema": schema}],
+        "responses": _responses(
+            200, "The pools as they now stand", "PoolsView", 400, 403, 404, 409
+        ),
+    }
+
+
+def _list_changes() -> dict[str, Any]:
+    limit = {"type": "integer", "minimum": 1, "maximum": MOST_CHANGES, "default": MOST_CHANGES}
+    return {
+        "operationId": "listChanges",
+        "summary": "The changes of the configuration, the latest first: who, when, before, after",
+        "parameters": [
+            {"name": "limit", "in": "query", "description": "At most so many", "schema": limit}
+        ],
+        "responses": _responses(200, "The changes", "ChangesView", 400),
+    }
+
+
+def _about() -> dict[str, Any]:
+    return {
+        "operationId": "about",
+        "summary": "The release that answers, and whom it takes the caller for",
+        "responses": _responses(200, "This queue", "AboutView", 403),
     }
 
 

@@ -87,6 +87,29 @@ class Change:
     """The request as it is from now on; None: as it was."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Configuration:
+    """What is configured at one moment."""
+
+    pools: tuple[Pool, ...]
+    """In their order."""
+    revision: int
+    """Rises with each change; 0: nobody has ever configured anything."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConfigurationChange:
+    """One change of the configuration, for the record."""
+
+    revision: int
+    """That it made."""
+    who: str
+    """Who signed the request, or the setting that it came from."""
+    at: int
+    before: tuple[Pool, ...]
+    after: tuple[Pool, ...]
+
+
 class Store(Protocol):
     """Where jobs are kept. Every read that a decision rests on is strongly consistent.
 
@@ -96,12 +119,23 @@ class Store(Protocol):
     def pools(self) -> tuple[Pool, ...]:
         """The configured pools, in their configured order."""
 
-    def configure(self, pools: Sequence[Pool], *, who: str, now: int) -> None:
+    def configuration(self) -> Configuration:
+        """The same, with the revision that they stand at."""
+
+    def configure(
+        self, pools: Sequence[Pool], *, who: str, now: int, seen: int | None = None
+    ) -> None:
         """Make these the pools, recording who, when, before and after.
 
-        A pool that is not named any more is removed once nothing runs in it: raises Misconfigured
-        if something does. Capacity may shrink below use: nothing is admitted until use has fallen.
+        `seen`: the revision that this was decided on; raises Conflict if there is another by now.
+        A pool that is not named any more is removed once nothing runs in it: raises PoolInUse if
+        something does, Misconfigured where the pools contradict themselves. Capacity may shrink
+        below use: nothing is admitted until use has fallen.
         """
+
+    def changes(self, *, limit: int, who: str | None = None) -> tuple[ConfigurationChange, ...]:
+        """What `configure` has recorded, the latest first, at most so many; of one who alone, where
+        it is given."""
 
     def pool(self, name: str) -> Pool | None:
         """One configured pool, with what was learned of its health."""

@@ -7,6 +7,7 @@ policy and the client speak of them.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from types import ModuleType
 from typing import ClassVar
 
 from slotq_core.moments import iso
@@ -46,7 +47,7 @@ class NoFreeSlots(Reason):
 
     def sentence(self) -> str:
         lead = (
-            f"needs {_units(self.needed, self.resource)}; pool {self.pool} has {self.free} free of "
+            f"needs {units(self.needed, self.resource)}; pool {self.pool} has {self.free} free of "
             f"{self.capacity}"
         )
         if not self.lower_ranked:
@@ -101,11 +102,20 @@ class HeldForOthers(Reason):
     free: int
     holder: str
     """The first of the jobs that they are held for."""
+    holder_project: str = ""
+    """Its project; empty: that of the job that waits, or there are none."""
+    project: str = ""
+    """That of the job that waits; given with `holder_project`, as are its figures."""
+    used: int = 0
+    quota: int = 0
 
     def sentence(self) -> str:
+        free = f"the {self.free} free in pool {self.pool}"
+        if not self.holder_project:
+            return f"needs {_slots(self.needed)}; {free} are held for {self.holder}"
         return (
-            f"needs {_slots(self.needed)}; the {self.free} free in pool {self.pool} are held for "
-            f"{self.holder}"
+            f"needs {_slots(self.needed)}; project {self.project} uses {_slots(self.used)}, quota "
+            f"{self.quota}; {free} belong to project {self.holder_project} ({self.holder})"
         )
 
 
@@ -139,7 +149,7 @@ class LimitReached(Reason):
 
     def sentence(self) -> str:
         return (
-            f"needs {_units(self.needed, self.resource)}; {self.owner} holds {self.used} of its "
+            f"needs {units(self.needed, self.resource)}; {self.owner} holds {self.used} of its "
             f"limit {self.limit}"
         )
 
@@ -211,7 +221,7 @@ class QuotaForFixed(Reason):
 
     def sentence(self) -> str:
         return (
-            f"needs {_units(self.needed, self.resource)} that cannot be evicted, which "
+            f"needs {units(self.needed, self.resource)} that cannot be evicted, which "
             f"{self.owner} has within its quota only: {self.used} of {self.quota} used"
         )
 
@@ -232,8 +242,8 @@ class ShareUsed(Reason):
 
     def sentence(self) -> str:
         return (
-            f"needs {_units(self.needed, self.resource)}; pool {self.pool} is full, and project "
-            f"{self.project} uses {_units(self.used, self.resource)} of its fair share "
+            f"needs {units(self.needed, self.resource)}; pool {self.pool} is full, and project "
+            f"{self.project} uses {units(self.used, self.resource)} of its fair share "
             f"{self.share} (quota {self.quota})"
         )
 
@@ -313,6 +323,21 @@ class PoolClosed(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PoolNotOpen(Reason):
+    """The pool is for projects that have a quota there, and its own has none."""
+
+    code: ClassVar[str] = "pool_not_open"
+    pool: str
+    project: str
+
+    def sentence(self) -> str:
+        return (
+            f"pool {self.pool} is open only to projects with a quota there, and project "
+            f"{self.project} has none"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BehindInLine(Reason):
     """Blocked alike by what blocks the first job of its line."""
 
@@ -374,7 +399,7 @@ class PoolsTooSmall(Reason):
     """What the numbers count."""
 
     def sentence(self) -> str:
-        needs = f"needs {_units(self.needed, self.resource)}"
+        needs = f"needs {units(self.needed, self.resource)}"
         return f"{needs}, but the largest of its pools now has {self.largest} in all"
 
 
@@ -437,12 +462,20 @@ class NextPass(Reason):
 
 
 def _slots(n: int) -> str:
-    return _units(n, "slots")
+    return units(n, "slots")
 
 
 def _jobs(n: int) -> str:
-    return _units(n, "jobs")
+    return units(n, "jobs")
 
 
-def _units(n: int, resource: str) -> str:
+def units(n: int, resource: str) -> str:
+    """`1 slot`, `2 slots`."""
     return f"{n} {resource.removesuffix('s') if n == 1 else resource}"
+
+
+def codes(module: ModuleType, base: type[Reason]) -> tuple[str, ...]:
+    """Of all reasons of that kind in a module, sorted."""
+    kinds = [kind for kind in vars(module).values() if isinstance(kind, type)]
+    found = {kind.code for kind in kinds if issubclass(kind, base) and hasattr(kind, "code")}
+    return tuple(sorted(found))

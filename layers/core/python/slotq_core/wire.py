@@ -15,9 +15,11 @@ import pydantic
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from slotq_core import names
+from slotq_core.definitions import settings_of
 from slotq_core.errors import InvalidRequest
 from slotq_core.model import Attempt, Demand, Job, Pool, Submission
 from slotq_core.moments import iso, seconds
+from slotq_core.outlook import Outlook
 from slotq_core.reasons import Number, Reason
 
 
@@ -192,14 +194,14 @@ def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission,
 
     Raises InvalidRequest with the path of the first field at fault and what would be right.
     """
-    request = body if isinstance(body, Mapping) else _object(body)
+    request = body if isinstance(body, Mapping) else json_object(body)
     canonical = json.dumps(request, sort_keys=True, separators=(",", ":"), default=str)
     if len(canonical.encode()) > MAX_BODY:
         raise InvalidRequest(f"the request is larger than {MAX_BODY:,} bytes")
     try:
         read = SubmissionBody.model_validate(request)
     except ValidationError as error:
-        raise _invalid(error) from None
+        raise invalid(error) from None
     submission = Submission(
         name=read.TrainingJobName,
         instance_type=read.ResourceConfig.instance_type,
@@ -224,20 +226,23 @@ class AmendmentBody(BaseModel):
     """True: it shall not start until it is released; false: it may."""
     tags: dict[str, str] = Field(default_factory=dict, max_length=MAX_TAGS)
     """Added to the job's tags, in place of those with the same key."""
+    give_up: int | None = Field(default=None, strict=True, ge=0)
+    """The number of the attempt that it gives up, to wait again at its place; of one that is over
+    nothing is left to give up."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        if self.held is None and not self.tags:
-            raise ValueError("say what shall change: held, tags")
+        if self.held is None and not self.tags and self.give_up is None:
+            raise ValueError("say what shall change: held, tags, give_up")
         return self
 
 
 def parse_amendment(body: str | bytes) -> AmendmentBody:
     """Raises InvalidRequest with the field at fault."""
     try:
-        return AmendmentBody.model_validate(_object(body, what="the job's changes"))
+        return AmendmentBody.model_validate(json_object(body, what="the job's changes"))
     except ValidationError as error:
-        raise _invalid(error) from None
+        raise invalid(error) from None
 
 
 def retagged(request: Mapping[str, Any], tags: Mapping[str, str]) -> dict[str, Any]:
@@ -247,7 +252,8 @@ def retagged(request: Mapping[str, Any], tags: Mapping[str, str]) -> dict[str, A
     return {**request, "Tags": [*kept, *added]}
 
 
-def _object(body: str | bytes, what: str = "a CreateTrainingJob request") -> Mapping[str, Any]:
+def json_object(body: str | bytes, what: str = "a CreateTrainingJob request") -> Mapping[str, Any]:
+    """The JSON object that a body is. Raises InvalidRequest: `what` it should be."""
     if len(body) > MAX_BODY:
         raise InvalidRequest(f"the body is larger than {MAX_BODY:,} bytes")
     try:
@@ -259,7 +265,8 @@ def _object(body: str | bytes, what: str = "a CreateTrainingJob request") -> Map
     return value
 
 
-def _invalid(error: ValidationError) -> InvalidRequest:
+def invalid(error: ValidationError) -> InvalidRequest:
+    """The first fault that pydantic has found, as the API tells it."""
     first = error.errors()[0]
     path = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")
@@ -276,6 +283,21 @@ class ReasonView(BaseModel):
     numbers: dict[str, Number]
 
 
+class OutlookView(BaseModel):
+    """What a waiting job could have, and when: each entry as a reason is."""
+
+    rooms: list[ReasonView]
+    """What each of its pools has for it."""
+    evictions: list[ReasonView]
+    """What holds slots there, by why it is not evicted for the job."""
+    reserved: list[ReasonView]
+    """What is kept there for one job, this one or another."""
+    times: list[ReasonView]
+    """When time alone may change something for it, the earliest first."""
+    earliest: str | None = None
+    """The earliest time known; None: it depends on what others do."""
+
+
 class AttemptView(BaseModel):
     number: int
     training_job: str
@@ -287,9 +309,10 @@ class AttemptView(BaseModel):
     outcome: str | None = None
     message: str = ""
     stop_cause: str | None = None
-    """`evicted` or `cancelled`, from the moment that it is decided; None for any other end."""
+    """`evicted`, `requeued`, `cancelled` …, from the moment that it is decided; None where nobody
+    wanted it to end."""
     stopped_for: str | None = None
-    """The job that this attempt was evicted for, or who cancelled it."""
+    """The job that this attempt was evicted for, or who cancelled it or gave it up."""
     artifact: str = ""
     checkpoints: str = ""
     logs: str = ""
@@ -306,6 +329,8 @@ class JobView(BaseModel):
     place: int | None = None
     """1 is next, among the waiting jobs that share a pool with it; None if it does not wait."""
     reason: ReasonView | None = None
+    outlook: OutlookView | None = None
+    """More than the reason; only where one job was asked for, and waits."""
     entry_time: str
     changed_at: str
     demand: dict[str, int]
@@ -316,6 +341,7 @@ class JobView(BaseModel):
     min_runtime: float
     retries: int
     submitter: str
+    project: str = ""
     attempts_begun: int
     evictions: int
     training_job: str | None = None
@@ -357,6 +383,31 @@ class PoolHealthView(BaseModel):
     """SageMaker's last word on it."""
 
 
+class PoolSettingsView(BaseModel):
+    """A pool's settings, as PATCH /pools/{name} takes them. Durations are seconds."""
+
+    slots: int
+    instance_type: str
+    reserve_after: int | None
+    """How long a job that does not fit may be passed by others; None: for ever."""
+    min_runtime: int
+    """How long an attempt is safe from eviction."""
+    max_min_runtime: int
+    """The most that a job's own min_runtime counts."""
+    time_slice: int | None
+    """How long a job runs before it yields to another user's; None: as long as it likes."""
+    pending_timeout: int | None
+    """How long SageMaker may look for instances; None: for ever."""
+    count_foreign: bool
+    """Whether training jobs outside the queue count against it."""
+    consolidate: bool
+    """Whether what runs there may move to another pool."""
+    resources: dict[str, int]
+    """What it has besides slots."""
+    state: str
+    """`active`; `paused`: nothing starts; `drained`: nor does it count in anybody's share."""
+
+
 class PoolView(BaseModel):
     """One pool as the queue uses it. Amounts are by resource; `slots` is an instance each."""
 
@@ -371,11 +422,14 @@ class PoolView(BaseModel):
     """By jobs that start, run or stop."""
     foreign: dict[str, int]
     """By training jobs outside the queue, where the pool counts them."""
+    settings: PoolSettingsView
     health: PoolHealthView
 
 
 class PoolsView(BaseModel):
     version: int = VERSION
+    revision: int = 0
+    """Of the configuration: rises with each change of it."""
     pools: list[PoolView]
 
 
@@ -395,6 +449,17 @@ class DoctorView(BaseModel):
     findings: list[FindingView]
 
 
+class AboutView(BaseModel):
+    """Which queue answers, and whom it takes the caller for."""
+
+    version: int = VERSION
+    """Of the JSON that it speaks."""
+    slotq: str
+    """The release that is deployed."""
+    caller: str
+    """The ARN of who signed the request."""
+
+
 class ErrorView(BaseModel):
     """What every answer of 4xx and 5xx carries."""
 
@@ -406,6 +471,16 @@ class ErrorView(BaseModel):
 
 def reason_view(reason: Reason) -> ReasonView:
     return ReasonView(code=reason.code, text=reason.sentence(), numbers=reason.numbers())
+
+
+def outlook_view(outlook: Outlook) -> OutlookView:
+    return OutlookView(
+        rooms=[reason_view(each) for each in outlook.rooms],
+        evictions=[reason_view(each) for each in outlook.spared],
+        reserved=[reason_view(each) for each in outlook.reserved],
+        times=[reason_view(each) for each in outlook.times],
+        earliest=_iso(outlook.earliest),
+    )
 
 
 def attempt_view(attempt: Attempt) -> AttemptView:
@@ -432,6 +507,7 @@ def job_view(
     *,
     place: int | None = None,
     reason: Reason | None = None,
+    outlook: Outlook | None = None,
     attempts: Sequence[Attempt] = (),
 ) -> JobView:
     return JobView(
@@ -440,6 +516,7 @@ def job_view(
         priority=job.priority,
         place=place,
         reason=reason_view(reason) if reason else None,
+        outlook=outlook_view(outlook) if outlook else None,
         entry_time=iso(job.entry_time),
         changed_at=iso(job.changed_at),
         demand=dict(job.demand),
@@ -449,6 +526,7 @@ def job_view(
         min_runtime=seconds(job.min_runtime),
         retries=job.retries,
         submitter=job.submitter,
+        project=job.project,
         attempts_begun=job.attempts,
         evictions=job.evictions,
         training_job=names.training_job_name(job.name, job.attempts) if job.attempts else None,
@@ -471,6 +549,7 @@ def pool_view(pool: Pool, *, size: Demand, used: Demand) -> PoolView:
         size=_amounts(size),
         used=_amounts(used),
         foreign=_amounts(pool.foreign),
+        settings=PoolSettingsView(**settings_of(pool)),
         health=PoolHealthView(
             errors=health.errors,
             not_before=_iso(health.not_before),

@@ -7,6 +7,7 @@ so the same commit again is refused (Conflict), and whoever loads again finds wh
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -49,7 +50,8 @@ from slotq_core.errors import (
 from slotq_core.model import WAITING_STATES, Attempt, Demand, Job, JobState, Pool, PoolHealth
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import order_key
-from slotq_core.ports import Change, Finding, Poison, Request, Sighting, World
+from slotq_core.ports import Change, ConfigurationChange, Finding, Poison, Request, Sighting, World
+from slotq_core.ports import Configuration as Stand
 
 __all__ = ["MAX_ACTIONS", "DynamoStore", "action_count", "table_definition", "time_to_live"]
 
@@ -59,13 +61,20 @@ _SUBMIT_TRIES = 4
 class DynamoStore:
     """Every instance is as good as any other; it keeps no state of its own."""
 
-    def __init__(self, client: Any, table_name: str, *, history: int = HISTORY) -> None:
+    def __init__(
+        self,
+        client: Any,
+        table_name: str,
+        *,
+        history: int = HISTORY,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         """`client` is boto3's low-level DynamoDB client; `history` how long ended jobs stay
-        readable (ms)."""
+        readable (ms); `pause` waits that long (s) before a second look."""
         self._keeps = history
         self._calls = TableCalls(client, table_name)
         self._configuration = Configuration(self._calls)
-        self._world = WorldLoader(self._calls, self._configuration)
+        self._world = WorldLoader(self._calls, self._configuration, pause)
         self._scheduler = Scheduler(self._calls)
         self._facts = PoolFacts(self._calls)
         self._sightings = Sightings(self._calls)
@@ -76,8 +85,16 @@ class DynamoStore:
     def pools(self) -> tuple[Pool, ...]:
         return self._configuration.pools()
 
-    def configure(self, pools: Sequence[Pool], *, who: str, now: int) -> None:
-        self._configuration.change(pools, who=who, now=now)
+    def configuration(self) -> Stand:
+        return self._configuration.read()
+
+    def configure(
+        self, pools: Sequence[Pool], *, who: str, now: int, seen: int | None = None
+    ) -> None:
+        self._configuration.change(pools, who=who, now=now, seen=seen)
+
+    def changes(self, *, limit: int, who: str | None = None) -> tuple[ConfigurationChange, ...]:
+        return self._configuration.changes(limit=limit, who=who)
 
     def pool(self, name: str) -> Pool | None:
         return self._facts.pool(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from slotq_core.adapters import dynamodb_expressions as expressions
 from slotq_core.adapters import dynamodb_table as table
@@ -13,16 +14,19 @@ from slotq_core.adapters.dynamodb_items import (
     foreign_of,
     free_of,
     ledger_of,
+    pool_of,
     write,
 )
 from slotq_core.adapters.dynamodb_sound import UNREADABLE, Sieve, definition_of
 from slotq_core.adapters.snapshots import as_configured
-from slotq_core.errors import Conflict, Misconfigured, Unavailable
+from slotq_core.errors import Conflict, Misconfigured, PoolInUse, Unavailable
 from slotq_core.model import Demand, Pool
-from slotq_core.moments import iso
-from slotq_core.ports import Ledger
+from slotq_core.moments import from_iso, iso
+from slotq_core.ports import Configuration as Stand
+from slotq_core.ports import ConfigurationChange, Ledger
 
 _TRIES = 5
+_CHANGES_A_PAGE = 25
 
 
 class Configuration:
@@ -42,11 +46,18 @@ class Configuration:
     def pool(self, name: str) -> Pool | None:
         return next((pool for pool in self.pools() if pool.name == name), None)
 
-    def change(self, pools: Sequence[Pool], *, who: str, now: int) -> None:
+    def read(self) -> Stand:
+        """The pools and the revision that they stand at."""
+        pools, revision = self._read()
+        return Stand(pools=pools, revision=revision)
+
+    def change(self, pools: Sequence[Pool], *, who: str, now: int, seen: int | None) -> None:
         check_names(pools)
         pools = as_configured(pools)
         for _ in range(_TRIES):
             before, revision = self._read()
+            if seen not in {None, revision}:
+                raise Conflict(f"the configuration is at revision {revision}, not {seen}")
             if before == pools:
                 return None
             actions = [
@@ -61,8 +72,16 @@ class Configuration:
                 continue
         raise Unavailable("others change the configuration at this moment")
 
+    def changes(self, *, limit: int, who: str | None) -> tuple[ConfigurationChange, ...]:
+        """Those that can be understood, the latest first."""
+        records = expressions.partition_from(table.CONFIG, table.CHANGE_PREFIX)
+        page = {"ScanIndexForward": False, "Limit": min(limit, _CHANGES_A_PAGE)}
+        latest_first = self._calls.query({**records, **page})
+        found = (Sieve().read([record], _change_of) for record in latest_first)
+        wanted = (each for read in found for each in read if who in {None, each.who})
+        return tuple(islice(wanted, limit))
+
     def _read(self) -> tuple[tuple[Pool, ...], int]:
-        """The pools and the revision that they stand at."""
         first, last = table.POOL_PREFIX, table.revision_key()[1]
         items = list(self._calls.query(expressions.partition_between(table.CONFIG, first, last)))
         revision = next(iter(Sieve().read(items, lambda item: int(item["revision"]["N"]))), 0)
@@ -133,10 +152,21 @@ def check_names(pools: Sequence[Pool]) -> None:
         raise Misconfigured(f"two pools have one name among {', '.join(names)}")
 
 
-def in_use(pool: Pool, used: Demand) -> Misconfigured:
-    return Misconfigured(
+def in_use(pool: Pool, used: Demand) -> PoolInUse:
+    return PoolInUse(
         f"pool {pool.name} cannot be removed: {used.slots} slots of it are in use; "
-        "set its capacity to 0 and remove it once it is empty"
+        "drain it, and remove it once it is empty",
+        field="name",
+    )
+
+
+def _change_of(record: Item) -> ConfigurationChange:
+    return ConfigurationChange(
+        revision=int(record["sk"]["S"].rpartition("#")[2]),
+        who=record["who"]["S"],
+        at=from_iso(record["at"]["S"]),
+        before=tuple(pool_of(each["M"]) for each in record["before"]["L"]),
+        after=tuple(pool_of(each["M"]) for each in record["after"]["L"]),
     )
 
 

@@ -339,6 +339,8 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "pending_timeout": _whole,
         "consolidate": _flag,
         "count_foreign": _flag,
+        "open": _flag,
+        "suspend_grace": _whole,
         "time_slice": _whole,
         "state": lambda value: PoolState(_text(value)),
     },

@@ -6,8 +6,7 @@ ledgers, which are read first, and on the version of each job.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -34,9 +33,13 @@ make a committed transaction seen whole."""
 
 
 class WorldLoader:
-    def __init__(self, calls: TableCalls, configuration: Configuration) -> None:
+    def __init__(
+        self, calls: TableCalls, configuration: Configuration, pause: Callable[[float], None]
+    ) -> None:
+        """`pause`: waits that long (s)."""
         self._calls = calls
         self._configuration = configuration
+        self._pause = pause
 
     def load(self, now: int) -> World:
         sieve = Sieve()
@@ -92,7 +95,7 @@ class WorldLoader:
         partition = expressions.partition(table.pool_partition(pool.name))
         for pause in _PAUSES:
             if pause:
-                time.sleep(pause)
+                self._pause(pause)
             seen.append([*self._calls.query(partition)])
             read = read_holders(seen[-1])
             if read.adds_up and read.offers(pool.capacity) and not read.poison:

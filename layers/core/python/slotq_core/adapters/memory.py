@@ -18,7 +18,7 @@ from slotq_core.adapters.snapshots import (
     due_part,
     snapshot_of,
 )
-from slotq_core.errors import Conflict, Misconfigured, NameTaken, NoSuchJob
+from slotq_core.errors import Conflict, Misconfigured, NameTaken, NoSuchJob, PoolInUse
 from slotq_core.model import (
     HEALTHY,
     WAITING_STATES,
@@ -33,7 +33,17 @@ from slotq_core.model import (
 from slotq_core.moments import FAR_OFF
 from slotq_core.policy.lines import Line, heads_needed, line_of
 from slotq_core.policy.order import order_key
-from slotq_core.ports import Change, Finding, Ledger, Poison, Request, Sighting, World
+from slotq_core.ports import (
+    Change,
+    Configuration,
+    ConfigurationChange,
+    Finding,
+    Ledger,
+    Poison,
+    Request,
+    Sighting,
+    World,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,6 +71,7 @@ class MemoryStore:
         self._marked: set[str] = set()
         self._lock = threading.RLock()
         self._pools: tuple[Pool, ...] = ()
+        self._changes: list[ConfigurationChange] = []
         self._ledgers: dict[str, Ledger] = defaultdict(Ledger)
         self._jobs: dict[str, Job] = {}
         self._requests: dict[str, bytes] = {}
@@ -85,21 +96,44 @@ class MemoryStore:
         return self._pools
 
     @_one_at_a_time
-    def configure(self, pools: Sequence[Pool], *, who: str, now: int) -> None:
+    def configuration(self) -> Configuration:
+        return Configuration(pools=self._pools, revision=len(self._changes))
+
+    @_one_at_a_time
+    def changes(self, *, limit: int, who: str | None = None) -> tuple[ConfigurationChange, ...]:
+        found = [each for each in reversed(self._changes) if who in {None, each.who}]
+        return tuple(found[:limit])
+
+    @_one_at_a_time
+    def configure(
+        self, pools: Sequence[Pool], *, who: str, now: int, seen: int | None = None
+    ) -> None:
         after = {pool.name: pool for pool in pools}
         if len(after) < len(pools):
             raise Misconfigured("two pools have one name")
+        if seen not in {None, len(self._changes)}:
+            raise Conflict("the configuration has changed since it was read")
+        if self._pools == as_configured(pools):
+            return
         before = {pool.name: pool for pool in self._pools}
         gone = before.keys() - after.keys()
         for name in gone:
             if self._ledgers[name].used:
-                raise Misconfigured(f"pool {name} cannot be removed: jobs run in it")
+                raise PoolInUse(f"pool {name} cannot be removed: jobs run in it", field="name")
         for name in gone:
             self._foreign.pop(name, None)
         for name in before.keys() | after.keys():
             if _room(before.get(name)) != _room(after.get(name)):
                 self._raise_version(name, Demand())
-        self._pools = as_configured(pools)
+        change = ConfigurationChange(
+            revision=len(self._changes) + 1,
+            who=who,
+            at=now,
+            before=self._pools,
+            after=as_configured(pools),
+        )
+        self._changes.append(change)
+        self._pools = change.after
 
     @_one_at_a_time
     def pool(self, name: str) -> Pool | None:

@@ -10,9 +10,13 @@ The template's parameter `Pools`, the Lambda's environment variable SLOTQ_POOLS 
 
 Durations are whole seconds. `reserve_after`: how long a job that does not fit may be passed by
 others (0: never passed; left out: always). `min_runtime`: how long an attempt is safe from
-eviction. `max_min_runtime`: the most that a job's own min_runtime counts. `pending_timeout`: how
-long SageMaker may look for instances before the job goes on to its next pool (left out: for ever).
-`count_foreign` (true or false): whether training jobs outside the queue count against the pool.
+eviction. `max_min_runtime`: the most that a job's own min_runtime counts. `time_slice`: how long a
+job runs before it yields to another user's of equal rank (left out: as long as it likes).
+`pending_timeout`: how long SageMaker may look for instances before the job goes on to its next pool
+(left out: for ever). `count_foreign`: whether training jobs outside the queue count against the
+pool. `consolidate`: whether what runs there may move to another pool. `resources`: what the pool
+has besides slots (`resources=gpus:16+licences:2`, in JSON an object). `state`: active, paused
+(nothing starts) or drained (and it counts as gone). What each may be: `slotq_core.definitions`.
 """
 
 from __future__ import annotations
@@ -24,8 +28,9 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from slotq_core.errors import Misconfigured
-from slotq_core.model import Demand, Pool
+from slotq_core.definitions import DURATIONS, SWITCHES, defined, settings_of
+from slotq_core.errors import InvalidRequest, Misconfigured
+from slotq_core.model import Pool, PoolState
 from slotq_core.policy.plans import TrainingPlans
 from slotq_core.policy.roles import ExecutionRoles
 
@@ -37,19 +42,15 @@ PLANS_VARIABLE = "SLOTQ_TRAINING_PLANS"
 LOCAL_INSTANCE_TYPE = "ml.m5.large"
 """What a pool of the emulator offers where its type is left out."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9-]+")
 _ROLE = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+")
 _PLAN = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:training-plan/[A-Za-z0-9-]+")
-_MOST_SLOTS = 10_000
-_LONGEST = 28 * 86400
-_DURATIONS = ("reserve_after", "min_runtime", "max_min_runtime", "pending_timeout")
-_SWITCHES = ("count_foreign",)
-_KEYS = ("name", "slots", "instance_type", *_DURATIONS, *_SWITCHES)
-_SETTINGS = (
-    *(f"{name}=SECONDS" for name in _DURATIONS),
-    *(f"{name}=true|false" for name in _SWITCHES),
-)
+_PLAIN = {
+    **{name: f"{name}=SECONDS" for name in DURATIONS},
+    **{name: f"{name}=true|false" for name in SWITCHES},
+    "resources": "resources=NAME:AMOUNT+…",
+    "state": f"state={'|'.join(PoolState)}",
+}
+"""What the plain form takes after a pool's slots and type, and how it is written."""
 _DAY = 86_400_000
 _LONGEST_HISTORY = 365
 _DEFAULT_HISTORY = 30
@@ -136,20 +137,7 @@ def parse_pools(text: str, *, default_type: str | None = None) -> tuple[Pool, ..
 
 def pools_text(pools: Iterable[Pool]) -> str:
     """The text that `parse_pools` reads back as these pools."""
-    entries = [
-        {
-            "name": pool.name,
-            "slots": pool.capacity.slots,
-            "instance_type": pool.instance_type,
-            "reserve_after": _seconds(pool.reserve_after),
-            "min_runtime": pool.min_runtime // 1000,
-            "max_min_runtime": pool.max_min_runtime // 1000,
-            "pending_timeout": _seconds(pool.pending_timeout),
-            "count_foreign": pool.count_foreign,
-        }
-        for pool in pools
-    ]
-    return json.dumps(entries)
+    return json.dumps([{"name": pool.name, **settings_of(pool)} for pool in pools])
 
 
 def _json_entries(text: str) -> list[dict[str, Any]]:
@@ -178,66 +166,25 @@ def _plain_entry(text: str) -> dict[str, Any]:
         entry["instance_type"] = instance_type
     for setting in settings:
         key, equals, value = (part.strip() for part in setting.partition("="))
-        if not equals or key not in {*_DURATIONS, *_SWITCHES} or key in entry:
+        if not equals or key not in _PLAIN or key in entry:
             raise Misconfigured(
-                f"pool '{entry['name']}': '{setting}' is not one of {', '.join(_SETTINGS)}"
+                f"pool '{entry['name']}': '{setting}' is not one of {', '.join(_PLAIN.values())}"
             )
-        entry[key] = value
+        entry[key] = _resources(value) if key == "resources" else value
     return entry
 
 
+def _resources(text: str) -> dict[str, str]:
+    """`gpus:8+licences:2`"""
+    pairs = (part.partition(":") for part in text.split("+"))
+    return {name.strip(): amount.strip() for name, _, amount in pairs}
+
+
 def _pool(entry: Mapping[str, Any], default_type: str | None) -> Pool:
-    name = entry.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise Misconfigured(
-            f"pool name {name!r}: use 1 to 63 letters, digits, dots, hyphens and underscores, "
-            "beginning with a letter or digit"
-        )
-    if unknown := next((key for key in entry if key not in _KEYS), None):
-        raise Misconfigured(f"pool '{name}': '{unknown}' is not one of {', '.join(_KEYS)}")
-    instance_type = entry.get("instance_type", default_type)
-    if not isinstance(instance_type, str) or not _INSTANCE_TYPE.fullmatch(instance_type):
-        raise Misconfigured(
-            f"pool '{name}': instance_type must be one of SageMaker's, e.g. ml.p4d.24xlarge, not "
-            f"{instance_type!r}"
-        )
-    return Pool(
-        name=name,
-        instance_type=instance_type,
-        capacity=Demand(slots=_whole(name, "slots", entry.get("slots"), 1, _MOST_SLOTS)),
-        reserve_after=_duration(name, "reserve_after", entry),
-        min_runtime=_duration(name, "min_runtime", entry) or 0,
-        max_min_runtime=_duration(name, "max_min_runtime", entry) or 0,
-        pending_timeout=_duration(name, "pending_timeout", entry, at_least=1),
-        count_foreign=_switch(name, "count_foreign", entry.get("count_foreign", False)),
-    )
-
-
-def _seconds(duration: int | None) -> int | None:
-    return None if duration is None else duration // 1000
-
-
-def _duration(pool: str, key: str, entry: Mapping[str, Any], *, at_least: int = 0) -> int | None:
-    """Milliseconds."""
-    if entry.get(key) is None:
-        return None
-    return 1000 * _whole(pool, key, entry[key], at_least, _LONGEST)
-
-
-def _switch(pool: str, key: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    if value not in {"true", "false"}:
-        raise Misconfigured(f"pool '{pool}': {key} must be true or false, not {value!r}")
-    return bool(value == "true")
-
-
-def _whole(pool: str, key: str, value: Any, low: int, high: int) -> int:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value):
-        value, whole = int(value), True
-    if not whole or not low <= value <= high:
-        raise Misconfigured(
-            f"pool '{pool}': {key} must be a whole number from {low} to {high}, not {value!r}"
-        )
-    return int(value)
+    settings = {key: value for key, value in entry.items() if key != "name"}
+    if default_type is not None:
+        settings.setdefault("instance_type", default_type)
+    try:
+        return defined(entry.get("name"), settings)
+    except InvalidRequest as error:
+        raise Misconfigured(error.message) from None

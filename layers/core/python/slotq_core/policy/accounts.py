@@ -139,7 +139,7 @@ class Account:
         return max(parts, default=0.0)
 
 
-Mark = tuple[int, dict[Place, Counted]]
+Mark = tuple[int, int, dict[Place, Counted]]
 
 Chain = tuple[Account, ...]
 """A project's account and then its department's, where it has one. Empty: no projects at all."""
@@ -160,6 +160,13 @@ class Accounts:
             for amounts in (owner.quota, owner.limit)
             if amounts
         )
+        self._shut = {
+            (project.name, pool.name)
+            for pool in snapshot.pools
+            for project in snapshot.projects
+            if not (pool.open or _has_quota(project, pool.name if by_pool else EVERYWHERE))
+        }
+        """Projects, and the pools that they may not use."""
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
         self._together = {
             scope: frozenset(name for name, its in self._scope.items() if its == scope)
@@ -171,19 +178,24 @@ class Accounts:
         self._moved: dict[str, str] = {}
         self.gates_opened = 0
         """How often somebody has come above its share or quota: then whoever was blocked before may
-        reclaim what it could not."""
+        reclaim what it could not. What was only tried does not count."""
         self._over: dict[str, set[str]] = defaultdict(set)
         """By scope, the projects over their quota or share. Kept, for each reclaim asks for them
         and few ever are."""
         self._before: list[tuple[str, str, list[tuple[Account, Demand, Demand, Demand]]]] = []
         """What the accounts were before each change, to go back to."""
-        asked = _asked(snapshot, self._scopes_of) if owners else {}
+        asked = _asked(snapshot, self._scopes_of, self._shut) if owners else {}
         for scope in dict.fromkeys(self._scope.values() if owners else ()):
             self._open(snapshot, scope, asked)
         self._begin(snapshot)
 
     def of(self, job: Job, pool: str) -> Chain:
         return self._books.get((job.project, self._scope.get(pool, EVERYWHERE)), ())
+
+    def open_to(self, job: Job, pool: str) -> bool:
+        """ "A new pool is open to every project with quota 0 unless `open: false`": then only to
+        those that have a quota there."""
+        return (job.project, pool) not in self._shut
 
     def take(self, job: Job, pool: str) -> None:
         """The job holds its demand in that pool, or is owed it."""
@@ -222,6 +234,15 @@ class Accounts:
                 over = Demand({name: max(over[name], more[name]) for name in {*over, *more}})
         return over
 
+    def left_by_limits(self, job: Job, pool: str, room: Demand) -> Demand:
+        """What of the room the limits of its project and department leave to it and its like."""
+        for account in self.of(job, pool):
+            if account.limit:
+                held = account.used + account.stopping
+                most = {name: max(0, most - held[name]) for name, most in account.limit.items()}
+                room = Demand({name: min(room[name], most.get(name, room[name])) for name in room})
+        return room
+
     def quotas_allow(self, job: Job, pool: str) -> bool:
         """ "Any non-preemptible job, whatever its class, is bound by quota": with it admitted, what
         cannot be evicted stays within the quota, at each level."""
@@ -254,19 +275,19 @@ class Accounts:
         self._stop(job, pool)
         self.take(job, job.claim.pool)
 
-    def may_move(self, job: Job, pool: str) -> bool:
-        """Whether what it holds may count there. Where everything counts together it does now, but
-        for its user, whose limits are by pool."""
-        assert job.attempt is not None
-        if self._scope.get(pool) == self._scope.get(job.attempt.pool):
+    def may_move(self, job: Job, here: str, pool: str) -> bool:
+        """Whether what it holds here may count there. Where everything counts together it does now,
+        but for its user, whose limits are by pool."""
+        if not self.open_to(job, pool):
+            return False
+        if self._scope.get(pool) == self._scope.get(here):
             return self.users.admits_in(job, pool) is not None
         return self.limits_allow(job, pool) and self.quotas_allow(job, pool)
 
-    def bound_by(self, job: Job, pool: str) -> set[str]:
-        """Those whose limits it comes to count in by a move there."""
-        assert job.attempt is not None
+    def bound_by(self, job: Job, here: str, pool: str) -> set[str]:
+        """Those whose limits it comes to count in by a move from here to that pool."""
         bound = {f"user {job.submitter}"} if self.users.limited(job.submitter, pool) else set()
-        if self._scope.get(pool) != self._scope.get(job.attempt.pool):
+        if self._scope.get(pool) != self._scope.get(here):
             bound |= {account.key for account in self.of(job, pool) if account.limit}
         return bound
 
@@ -279,11 +300,11 @@ class Accounts:
 
     def mark(self) -> Mark:
         """This moment, for `back_to`."""
-        return len(self._before), self.users.mark()
+        return len(self._before), self.gates_opened, self.users.mark()
 
     def back_to(self, mark: Mark) -> None:
         """Everything as it was at that moment."""
-        length, users = mark
+        length, self.gates_opened, users = mark
         self.users.back_to(users)
         while len(self._before) > length:
             project, scope, amounts = self._before.pop()
@@ -325,17 +346,15 @@ class Accounts:
     def _begin(self, snapshot: Snapshot) -> None:
         """What is held and owed when the plan begins."""
         held = []
+        self.users.begin(snapshot)
         for job in snapshot.active:
             assert job.attempt is not None
-            self.users.take(job, job.attempt.pool)
             if job.state is JobState.STOPPING:
                 self._stop(job, job.attempt.pool)
             else:
                 held.append((job, job.attempt.pool))
-        for job in (*snapshot.active, *snapshot.waiting):
-            if job.claim:
-                self.users.take(job, job.claim.pool)
-                held.append((job, job.claim.pool))
+        everyone = (*snapshot.active, *snapshot.waiting)
+        held += [(job, job.claim.pool) for job in everyone if job.claim]
         of_all = _sums(
             ((job.project, self._scope.get(pool, EVERYWHERE), job.evictable), job.demand)
             for job, pool in held
@@ -402,11 +421,17 @@ def _shared_resources(owners: Iterable[Project | Department]) -> tuple[str, ...]
     return tuple(sorted(named)) or ("slots",)
 
 
+def _has_quota(project: Project, scope: str) -> bool:
+    return any(project.quota.get(scope, NOTHING).values())
+
+
 def _asked(
-    snapshot: Snapshot, scopes_of: Callable[[Iterable[str]], Iterable[str]]
+    snapshot: Snapshot,
+    scopes_of: Callable[[Iterable[str]], Iterable[str]],
+    shut: AbstractSet[tuple[str, str]],
 ) -> dict[tuple[str, str], Demand]:
     """What each project holds and waits for in each scope: a job counts in each pool that it
-    accepts."""
+    accepts and may use. `shut`: what projects may not use."""
 
     def asking() -> Iterator[tuple[tuple[str, str], Demand]]:
         for job in snapshot.active:
@@ -416,7 +441,8 @@ def _asked(
                 for scope in scopes_of(pools):
                     yield (job.project, scope), job.demand
         for job in wanting(snapshot):
-            for scope in scopes_of(job.pools):
+            pools = [name for name in job.pools if (job.project, name) not in shut]
+            for scope in scopes_of(pools) if pools else ():
                 yield (job.project, scope), job.demand
 
     return _sums(asking())

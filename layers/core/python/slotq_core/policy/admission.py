@@ -6,13 +6,14 @@ user's total." "A class the user may not choose is refused."
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
 from slotq_core.model import AUTO, AUTO_VALUE, Demand, Group, Job, JobState, Pool, Submission
 from slotq_core.policy.assign import assign
+from slotq_core.policy.bounded import Bounded
 from slotq_core.policy.dependencies import still_to_come
 from slotq_core.policy.gang import Gang
 from slotq_core.policy.users import Rights
@@ -136,38 +137,56 @@ def _check_parts(submission: Submission, pools: Sequence[Pool]) -> None:
             raise NeverFits(_too_large(demand, [pool]), field="ResourceConfig.InstanceGroups")
 
 
-def check_gang(group: Group, members: Sequence[Submission], pools: Sequence[Pool]) -> None:
-    """Raises NeverFits where even empty pools could not hold enough of the gang at once."""
-    gang = Gang(
-        group=group,
-        waiting=tuple(_bare(each, pools) for each in members),
-        active=(),
-    )
-    jobs = gang.standing()
-    for allowed in gang.allowed_pools():
-        target = assign(
-            jobs,
-            {job.name: [name for name in job.pools if name in allowed] for job in jobs},
-            {pool.name: pool.capacity for pool in pools},
+def check_gang(
+    group: Group,
+    members: Mapping[str, Sequence[Submission]],
+    pools: Sequence[Pool],
+    rights: Rights = NO_RIGHTS,
+) -> None:
+    """Raises NeverFits where even empty pools could not hold enough of the gang at once, or its
+    users' totals are too small for that. `members`: by who submits them."""
+    jobs = [_bare(each, user, pools) for user, those in members.items() for each in those]
+    gang = Gang(group=group, waiting=tuple(jobs), active=())
+    room = {pool.name: pool.capacity for pool in pools}
+    orders = gang.orders()
+    if not any(_fits(gang, order, room) for order in orders):
+        raise NeverFits(
+            f"gang '{group.name}' starts with {gang.needed} of its jobs at once, more than its "
+            "pools could hold even if they were empty",
+            field="Tags",
         )
-        if gang.enough(target):
-            return
-    raise NeverFits(
-        f"gang '{group.name}' starts with {gang.needed} of its jobs at once, more than its pools "
-        "could hold even if they were empty",
-        field="Tags",
-    )
+    bounded = Bounded([classed(job, rights) for job in jobs], rights, rights.total)
+    room = {name: amount + bounded.left(name) for name, amount in room.items()}
+    if not any(_fits(gang, map(bounded.counted, order), room) for order in orders):
+        told = "; ".join(f"{user}: {rights.told(user, room)}" for user in sorted(members))
+        raise NeverFits(
+            f"gang '{group.name}' starts with {gang.needed} of its jobs at once, more than its "
+            f"users may ever hold: of {told}",
+            field="Tags",
+        )
 
 
-def _bare(member: Submission, pools: Sequence[Pool]) -> Job:
+def _fits(gang: Gang, order: Iterable[Job], room: Mapping[str, Demand]) -> bool:
+    """Whether enough of it finds room at once, tried in that order."""
+    jobs = list(order)
+    for allowed in gang.allowed_pools():
+        pools = {job.name: [name for name in job.pools if name in allowed] for job in jobs}
+        if gang.enough(assign(jobs, pools, room)):
+            return True
+    return False
+
+
+def _bare(member: Submission, submitter: str, pools: Sequence[Pool]) -> Job:
     accepted = tuple(pool.name for pool in _accepted(member, pools))
     return Job(
         name=member.name,
         state=JobState.PENDING,
         priority=member.priority,
+        priority_class=member.priority_class,
         entry_time=0,
         demand=member.demand,
         pools=accepted,
+        submitter=submitter,
     )
 
 

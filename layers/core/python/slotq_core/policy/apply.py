@@ -111,6 +111,12 @@ def evicted(victim: Job, by: str, now: int, *, cause: StopCause = StopCause.EVIC
     return replace(stopping, evictions=victim.evictions + 1)
 
 
+def requeued(job: Job, by: str, now: int) -> Job:
+    """The job whose user gives its attempt up. It goes back into the line as an evicted one does:
+    at its entry time, with its checkpoints."""
+    return evicted(job, by, now, cause=StopCause.REQUEUED)
+
+
 def moved(job: Job, claim: Claim, by: str, now: int) -> Job:
     """The job with the durable intent to stop it, and its room in the other pool from now on."""
     order = StopOrder(cause=StopCause.EVICTED, by=by, at=now)

@@ -6,7 +6,6 @@ A pool may drain for the job, an attempt of it may have failed, and it gets its 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from slotq_core.model import Job
 from slotq_core.policy import explain
@@ -34,10 +33,9 @@ def blocked(walk: Walk, job: Job, rooms: Sequence[PoolRoom], able: Sequence[Pool
         walk.reasons[job.name] = explain.reserved(job, drain)
         drain.drains_for = job.name
     elif large:
-        books, turn_at = walk.accounts, partial(walk.slices.first_end, job)
-        _in_vain(walk, [job], explain.blocked(job, large, books, entitled, turn_at))
+        _in_vain(walk, [job], explain.blocked(job, large, walk.sheets))
     else:
-        _in_vain(walk, [job], explain.too_small(job, rooms))
+        _in_vain(walk, [job], explain.too_small(job, rooms, walk.accounts))
     return False
 
 

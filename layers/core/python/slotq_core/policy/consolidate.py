@@ -6,7 +6,8 @@ the other pool from that moment on, so it surely starts there; nothing but a job
 moves it again. Each move thus ends with one job more that has its slots, and so none goes round.
 
 Of whatever project and rank: it costs a job what it has not saved, but never its place. A gang
-stays where it is, and so does what has its slots but does not run yet.
+stays where it is, and so does what has its slots but does not run yet. Only who was given them in
+this very plan goes elsewhere at once, and loses nothing by it.
 """
 
 from __future__ import annotations
@@ -56,9 +57,11 @@ class Consolidation:
         return None
 
     def carry_out(self, moves: Moves, now: int) -> tuple[tuple[Job, Claim], ...]:
-        """On the working sheets: who moves, and the claim that each has from now on."""
+        """On the working sheets: who of those that run moves, and its claim from now on."""
         moved = []
         for job, room in moves.to:
+            if moves.room.was_given(job):
+                continue
             its = (job.admitted_class or job.priority_class) if job.auto else ""
             claim = Claim(
                 pool=room.pool.name, amount=job.demand, since=now, moved=True, priority_class=its
@@ -82,16 +85,17 @@ class Consolidation:
 
     def _movable(self, job: Job, room: PoolRoom, target: dict[str, str]) -> Iterator[Stake]:
         """Those that find room elsewhere besides all that came before. `target`: where."""
+        here = room.pool.name
         left: dict[str, Demand] = {}
         bound: set[tuple[str, str]] = set()
         for stake in self._candidates(job, room):
             moving = stake.jobs[0]
             for name in moving.pools:
                 other = self.everywhere.get(name)
-                if other is None or other is room or not self._takes_in(moving, other):
+                if other is None or other is room or not self._takes_in(moving, room, other):
                     continue
                 there = left.setdefault(name, other.room_for_moves())
-                limits = {(each, name) for each in self.accounts.bound_by(moving, name)}
+                limits = {(each, name) for each in self.accounts.bound_by(moving, here, name)}
                 if moving.demand.within(there) and not limits & bound:
                     bound |= limits  # Of each limit, one job comes to count in it at a time.
                     left[name] = there - moving.demand
@@ -100,16 +104,17 @@ class Consolidation:
                     break
 
     def _candidates(self, job: Job, room: PoolRoom) -> Iterable[Stake]:
-        """Single jobs that run, in the order of candidates for an eviction, whatever project."""
+        """Single jobs that run or would from now on, whatever project, in the order of candidates
+        for an eviction. No job that runs is interrupted for one of its user's that ranks alike."""
         stakes = [stake for project in room.may_give() for stake in room.candidates(project)]
         for stake in sorted(stakes, key=attrgetter("order")):
             moving = stake.jobs[0]
-            runs = moving.state is JobState.RUNNING
-            if runs and not stake.gang and not is_fellow(job, moving):
+            runs = moving.state is JobState.RUNNING and not is_fellow(job, moving)
+            if (runs or room.was_given(moving)) and not stake.gang:
                 yield stake
 
-    def _takes_in(self, moving: Job, other: PoolRoom) -> bool:
+    def _takes_in(self, moving: Job, room: PoolRoom, other: PoolRoom) -> bool:
         """As a job that starts there, and by nobody's claim."""
         if other.unwell or other.drains_for:
             return False
-        return self.accounts.may_move(moving, other.pool.name)
+        return self.accounts.may_move(moving, room.pool.name, other.pool.name)

@@ -20,7 +20,8 @@
                 a job over several pools: all of its parts, or none                -> parts.py
                 a pool that backs off, is being probed, paused or drained takes part in none of it
     4 net       what was given in this plan and is taken back in it was never given
-    5 explain   whoever was looked at and waits gets a typed reason               -> explain.py
+    5 explain   whoever was looked at and waits gets a typed reason; of the one job that somebody
+                asks about, what could be evicted and what is reserved   -> explain.py, outlook.py
 
 One look at each line is enough: when its first job is blocked, so are those behind it (lines.py).
 One way down the order is enough, too: a decision gives those ahead nothing that they could not have
@@ -32,6 +33,7 @@ job whose user has yielded in this plan, for its place is further down now.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from slotq_core.model import Job, Snapshot
 from slotq_core.policy.blocked import blocked
@@ -39,18 +41,23 @@ from slotq_core.policy.demote import demoted, demotes_at
 from slotq_core.policy.gang import settled
 from slotq_core.policy.lines import by_user
 from slotq_core.policy.order import position
+from slotq_core.policy.outlook import Question
 from slotq_core.policy.parts import in_parts
 from slotq_core.policy.plan import Decision, Demote, EndBackoff, GiveUp, Plan
 from slotq_core.policy.prospects import has_prospects
 from slotq_core.policy.retry import backed_off, gives_up_at
+from slotq_core.policy.timers import first_timer
 from slotq_core.policy.together import Together
 from slotq_core.policy.turns import Turns
-from slotq_core.policy.walk import Walk, first_timer
+from slotq_core.policy.walk import Walk
 
 
 @in_parts
-def plan(snapshot: Snapshot, now: int) -> Plan:
-    """What to do now, and why the rest waits. The same snapshot always gives the same plan."""
+def plan(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
+    """What to do now, and why the rest waits. The same snapshot always gives the same plan.
+
+    `asked`: a job that waits, of which the plan is to say more than its reason.
+    """
     settled = tuple(_settle(snapshot, now))
     if settled:
         return Plan(decisions=settled, wake_at=now)
@@ -58,11 +65,13 @@ def plan(snapshot: Snapshot, now: int) -> Plan:
         return Plan(wake_at=first_timer(snapshot))
     walk = Walk(snapshot, now)
     users_apart = by_user(snapshot)
+    question = Question(asked, walk, by_user=users_apart)
     turns = Turns(walk.takers(), walk.accounts, yields=walk.yields, by_user=users_apart)
     while not walk.over and (job := turns.next()) and not walk.has_yielded(job):
+        question.look(job)
         if not _visit(walk, job):
             turns.block(job)
-    return walk.plan()
+    return replace(walk.plan(), outlook=question.answer())
 
 
 def _settle(snapshot: Snapshot, now: int) -> Iterator[Decision]:

@@ -39,12 +39,20 @@ def demoted(job: Job, classes: Mapping[str, PriorityClass]) -> Job:
 
 def admitted_in(job: Job, its: PriorityClass, classes: Mapping[str, PriorityClass]) -> Job:
     """An AUTO job in the class that it is admitted in, demoted as far as it has run already."""
-    job = replace(job, priority=its.value, priority_class=its.name, ran_before_class=0)
+    return come_into(replace(job, priority=its.value, priority_class=its.name), classes)
+
+
+def come_into(job: Job, classes: Mapping[str, PriorityClass]) -> Job:
+    """The job, which has been given its class anew, demoted as far as it has run already: in
+    whatever class that was, so that nobody wins time back."""
+    job = replace(job, ran_before_class=0)
     while _has_had_its_time(job, classes):
         job = demoted(job, classes)
     return job
 
 
 def _has_had_its_time(job: Job, classes: Mapping[str, PriorityClass]) -> bool:
-    its = classes[job.priority_class]
-    return its.demote_to in classes and job.ran - job.ran_before_class >= its.demote_after
+    its = classes.get(job.priority_class)
+    if its is None or its.demote_to not in classes:
+        return False
+    return job.ran - job.ran_before_class >= its.demote_after

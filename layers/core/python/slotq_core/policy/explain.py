@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from slotq_core.model import Demand, Job, PoolState
 from slotq_core.policy.accounts import Account, Accounts
@@ -12,6 +13,7 @@ from slotq_core.policy.gang import Gang
 from slotq_core.policy.order import rank
 from slotq_core.policy.preempt import outranks
 from slotq_core.policy.reclaim import may_reclaim
+from slotq_core.policy.slices import Slices
 from slotq_core.policy.users import UserBooks
 from slotq_core.reasons import (
     ClassNotAllowed,
@@ -24,6 +26,7 @@ from slotq_core.reasons import (
     PoolBacksOff,
     PoolClosed,
     PoolIsProbed,
+    PoolNotOpen,
     PoolsTooSmall,
     QuotaForFixed,
     Reason,
@@ -54,12 +57,16 @@ def reserved(job: Job, room: PoolRoom) -> Reason:
     return Reserved(pool=room.pool.name, needed=job.demand.slots, free=max(0, room.free_now.slots))
 
 
-def too_small(job: Job, rooms: Iterable[PoolRoom]) -> Reason:
+def too_small(job: Job, rooms: Iterable[PoolRoom], accounts: Accounts) -> Reason:
+    """None of the pools that it may use is large enough."""
     every = list(rooms)
+    shut = [name for name in job.pools if not accounts.open_to(job, name)]
+    if shut and not every:
+        return PoolNotOpen(pool=shut[0], project=job.project)
     drained = [room for room in every if room.pool.state is PoolState.DRAINED]
     if drained:
         return _unwell(job, drained[0])
-    resource = next((_short(job, room.size) for room in every), "slots")
+    resource = next((short(job, room.size) for room in every), "slots")
     largest = max((room.size[resource] for room in every), default=0)
     return PoolsTooSmall(needed=job.demand[resource], largest=largest, resource=resource)
 
@@ -93,15 +100,19 @@ def gang_blocked(gang: Gang, drain: PoolRoom | None) -> Reason:
     )
 
 
-def blocked(
-    job: Job,
-    rooms: Sequence[PoolRoom],
-    accounts: Accounts,
-    entitled: Entitled,
-    turn_at: Callable[[PoolRoom], int | None],
-) -> Reason:
-    """What keeps the job out of the pool where it is nearest to a start. `turn_at`: when a time
-    slice there is over for it."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sheets:
+    """What an explanation is read from."""
+
+    accounts: Accounts
+    entitled: Entitled
+    slices: Slices
+    waiting: Mapping[str, Job]
+
+
+def blocked(job: Job, rooms: Sequence[PoolRoom], sheets: Sheets) -> Reason:
+    """What keeps the job out of the pool where it is nearest to a start."""
+    accounts = sheets.accounts
     well = [room for room in rooms if not room.unwell]
     if not well:
         return _unwell(job, rooms[0])
@@ -112,21 +123,21 @@ def blocked(
     free = max(0, room.free_now.slots)
     holder = room.drains_for or room.holder or next(iter(room.claims), "")
     if job.demand.within(room.free_now) and holder:
-        return HeldForOthers(pool=room.pool.name, needed=job.demand.slots, free=free, holder=holder)
+        return _held(job, room, holder, sheets)
     held = room.held_below(rank(job), job.project)
-    if held and job.demand.within(room.left(job, entitled) + held):
+    if held and job.demand.within(room.left(job, sheets.entitled) + held):
         return LowerRankedProtected(
             pool=room.pool.name,
             needed=job.demand.slots,
             free=free,
             until=protection_ends(job, room),
         )
-    until = turn_at(room)
+    until = sheets.slices.first_end(job, room)
     if until is not None:
         return TurnComes(pool=room.pool.name, needed=job.demand.slots, free=free, until=until)
     chain = accounts.of(job, room.pool.name)
     if chain and not may_reclaim(job, chain):
-        over = _beyond(chain[0], job, chain[0].share)
+        over = beyond(chain[0], job, chain[0].share)
         return ShareUsed(
             pool=room.pool.name,
             needed=job.demand[over],
@@ -136,7 +147,7 @@ def blocked(
             quota=chain[0].quota[over],
             resource=over,
         )
-    missing = _short(job, room.free_now)
+    missing = short(job, room.free_now)
     return NoFreeSlots(
         pool=room.pool.name,
         needed=job.demand[missing],
@@ -144,6 +155,23 @@ def blocked(
         capacity=room.size[missing],
         lower_ranked=held[missing],
         resource=missing,
+    )
+
+
+def _held(job: Job, room: PoolRoom, holder: str, sheets: Sheets) -> Reason:
+    """With the figures of the projects, where the holder is of another."""
+    free = max(0, room.free_now.slots)
+    held = HeldForOthers(pool=room.pool.name, needed=job.demand.slots, free=free, holder=holder)
+    chain = sheets.accounts.of(job, room.pool.name)
+    owner = sheets.waiting[holder].project if holder in sheets.waiting else job.project
+    if not chain or owner == job.project:
+        return held
+    return replace(
+        held,
+        holder_project=owner,
+        project=chain[0].name,
+        used=chain[0].used.slots,
+        quota=chain[0].quota.slots,
     )
 
 
@@ -202,13 +230,13 @@ def _limit(job: Job, account: Account) -> Reason:
     )
 
 
-def _short(job: Job, room: Demand) -> str:
+def short(job: Job, room: Demand) -> str:
     """The resource that is missing, slots before others."""
     missing = [name for name, amount in job.demand.items() if amount > room[name]]
     return "slots" if "slots" in missing or not missing else missing[0]
 
 
-def _beyond(account: Account, job: Job, bound: Demand) -> str:
+def beyond(account: Account, job: Job, bound: Demand) -> str:
     """The resource of which the account would have more than the bound."""
     held = account.used + job.demand
     return next((name for name in account.resources if held[name] > bound[name]), "slots")

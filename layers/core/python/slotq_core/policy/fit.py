@@ -96,6 +96,10 @@ class PoolRoom:
         """The project's starting and running jobs, and those given slots in this plan."""
         return self._holders.running(self.pool.name, project)
 
+    def everyone(self) -> Iterable[Job]:
+        """Of all projects."""
+        return self._holders.everyone(self.pool.name)
+
     def held_below(self, rank: Rank, project: str) -> Demand:
         """What the project's jobs of a lower rank hold here, evictable or not."""
         return self._holders.held_below(rank, self.pool.name, project)
@@ -149,6 +153,10 @@ class PoolRoom:
     def unwell(self) -> bool:
         return self.rests or bool(self.probe) or self.pool.state is not PoolState.ACTIVE
 
+    def was_given(self, job: Job) -> bool:
+        """Whether the job has its slots here only since this plan."""
+        return job.name in self.placed
+
     def give(self, job: Job) -> None:
         """A job starts: its slots are used up for those behind."""
         self.free = self.free - job.demand
@@ -188,7 +196,7 @@ class PoolRoom:
     def evict(self, victim: Job) -> None:
         """What it held is coming free; at once, where it was only given it in this plan."""
         self._holders.remove(victim, self.pool.name)
-        if victim.name in self.placed:
+        if self.was_given(victim):
             self.placed.remove(victim.name)
             self.free = self.free + victim.demand
         else:

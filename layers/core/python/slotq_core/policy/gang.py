@@ -98,6 +98,18 @@ class Gang:
             for job in jobs
         ]
 
+    def orders(self) -> list[list[Job]]:
+        """The orders in which to try: as they stand; and where fewer than all will do, the smaller
+        ones first, for a large one may take the room of several."""
+        standing = self.standing()
+        if len(standing) <= self.needed:
+            return [standing]
+        smaller = sorted(
+            standing,
+            key=lambda job: (job.name not in self.mandatory, job.claim is None, job.demand.slots),
+        )
+        return [standing, smaller]
+
     def lead(self) -> Job:
         """Who takes the turn for all of it: one of its jobs, asking for what all ask for."""
         jobs = self.standing()

@@ -7,7 +7,7 @@ gang that holds slots in several is evicted from all of them: it is one candidat
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, KeysView, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Sequence
 from operator import attrgetter
 
 from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
@@ -63,6 +63,11 @@ class Holders:
     def running(self, pool: str, project: str) -> Iterable[Job]:
         """The project's jobs there."""
         return self._running[pool].get(project, {}).values()
+
+    def everyone(self, pool: str) -> Iterator[Job]:
+        """All that start or run there, or were given slots there in this plan."""
+        for jobs in self._running[pool].values():
+            yield from jobs.values()
 
     def held_below(self, than: Rank, pool: str, project: str) -> Demand:
         """What the project's jobs of a lower rank hold there."""

@@ -6,8 +6,9 @@ becomes a member of a gang of its own, and what is decided about the parts is th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from slotq_core.model import Demand, Group, Job, Snapshot
 from slotq_core.policy.plan import (
@@ -22,20 +23,25 @@ from slotq_core.policy.plan import (
     StartGang,
     TryLater,
 )
+from slotq_core.policy.users import UserBooks
 from slotq_core.reasons import GangBlocked, NeedsSeveralPools, Reason
 
-Planner = Callable[[Snapshot, int], Plan]
+
+class Planner(Protocol):
+    """`plan`, as cycle.py has it."""
+
+    def __call__(self, snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan: ...
 
 
 def in_parts(plan: Planner) -> Planner:
     """The planner for worlds in which jobs may have parts, from one that knows of gangs only."""
 
-    def planned(snapshot: Snapshot, now: int) -> Plan:
+    def planned(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
         jobs = (*snapshot.active, *snapshot.waiting, *snapshot.due)
         whole = {job.name: job for job in jobs if job.parts}
         if not whole:
-            return plan(snapshot, now)
-        return _rejoined(plan(_taken_apart(snapshot), now), whole)
+            return plan(snapshot, now, asked)
+        return _rejoined(plan(_in_one_class(_taken_apart(snapshot)), now, asked), whole)
 
     return planned
 
@@ -43,6 +49,11 @@ def in_parts(plan: Planner) -> Planner:
 def part_name(job: str, pool: str) -> str:
     """No job's name: those have no such sign."""
     return f"{job}@{pool}"
+
+
+def whole_name(part: str) -> str:
+    """Of the job that the part is of; a job's own name stays."""
+    return part.partition("@")[0]
 
 
 def _taken_apart(snapshot: Snapshot) -> Snapshot:
@@ -57,6 +68,30 @@ def _taken_apart(snapshot: Snapshot) -> Snapshot:
         waiting=tuple(part for job in snapshot.waiting for part in _parts(job)),
         groups=(*snapshot.groups, *gangs),
     )
+
+
+def _in_one_class(apart: Snapshot) -> Snapshot:
+    """The parts of an AUTO job are admitted in one class: the highest that has room for all."""
+    auto: dict[str, list[Job]] = {}
+    for job in apart.waiting:
+        if job.auto and whole_name(job.name) != job.name:
+            auto.setdefault(job.group, []).append(job)
+    if not auto:
+        return apart
+    books = UserBooks(apart)
+    books.begin(apart)
+    its = {name: _claimed_in(parts) or books.common_class(parts) for name, parts in auto.items()}
+    parts = {part.name for those in auto.values() for part in those}
+    waiting = (
+        replace(job, admitted_class=its[job.group]) if job.name in parts else job
+        for job in apart.waiting
+    )
+    return replace(apart, waiting=tuple(waiting))
+
+
+def _claimed_in(parts: Iterable[Job]) -> str:
+    """The class that its claim counts in; empty: it has none."""
+    return next((part.claim.priority_class for part in parts if part.claim), "")
 
 
 def _parts(job: Job) -> Iterator[Job]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slotq_core.model import Claim, Job, StopCause
+from slotq_core.outlook import Outlook
 from slotq_core.reasons import Reason
 
 
@@ -126,5 +127,7 @@ class Plan:
     """In the order in which they were taken; each holds on its own."""
     reasons: Mapping[str, Reason] = field(default_factory=dict)
     """By job name: why the jobs that were looked at and go on waiting do so."""
+    outlook: Outlook | None = None
+    """Of the job that was asked about, where its turn came."""
     wake_at: int | None = None
     """When, with nothing else happening, another plan could first differ from this one."""

@@ -54,6 +54,12 @@ def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     return _Taking(job, mine).may_take(victim.demand, theirs)
 
 
+def is_fair(job: Job, mine: Chain, theirs: Chain) -> bool:
+    """The victim's side of the gate, but for the anti-flap rule: whether its project has more than
+    it deserves, nothing gone yet."""
+    return _Taking(job, mine).is_fair(theirs)
+
+
 class _Reclaim:
     """What one job may reclaim in one pool."""
 
@@ -162,13 +168,13 @@ class _Taking:
             self.gone[account.key] = self._gone(account) + counted
 
     def may_take(self, counted: Demand, theirs: Chain) -> bool:
-        return bool(theirs) and self._is_fair(theirs) and not self._flaps(counted, theirs)
+        return bool(theirs) and self.is_fair(theirs) and not self._flaps(counted, theirs)
 
     def over_served(self, theirs: Chain) -> tuple[Deprivation, Deprivation]:
         """The reverse of deprivation, department before project, counting what is gone."""
         return self._deprivation(theirs[-1]), self._deprivation(theirs[0])
 
-    def _is_fair(self, theirs: Chain) -> bool:
+    def is_fair(self, theirs: Chain) -> bool:
         project = theirs[0]
         if project.over_share(self._gone(project)):
             return True

@@ -68,10 +68,17 @@ def backoff(errors: int) -> int:
     return min(LONGEST_BACKOFF, FIRST_BACKOFF << min(errors - 1, 16))
 
 
+_EVICTIONS = {
+    StopCause.EVICTED: "evicted for",
+    StopCause.YIELDED: "yielded to",
+    StopCause.REQUEUED: "given up by",
+}
+"""The causes after which a job waits again because somebody wanted it so."""
+
+
 def stopped_for(stop: StopOrder) -> str:
     """An eviction in words: also what a yielded job shows."""
-    verb = "yielded to" if stop.cause is StopCause.YIELDED else "evicted for"
-    return f"{verb} {stop.by}"
+    return f"{_EVICTIONS[stop.cause]} {stop.by}"
 
 
 def gives_up_at(job: Job, pools: Mapping[str, Pool]) -> int | None:
@@ -108,8 +115,8 @@ def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
     if ending is Ending.COMPLETED:
         return AttemptOutcome.COMPLETED
     if attempt.stop is not None:
-        yielded = attempt.stop.cause is StopCause.YIELDED
-        return AttemptOutcome.EVICTED if yielded else AttemptOutcome(attempt.stop.cause.value)
+        evicted = attempt.stop.cause in _EVICTIONS
+        return AttemptOutcome.EVICTED if evicted else AttemptOutcome(attempt.stop.cause.value)
     return {
         Ending.STOPPED: AttemptOutcome.STOPPED,
         Ending.FAILED: AttemptOutcome.FAILED,

@@ -61,8 +61,12 @@ class Slices:
 
     def first_end(self, job: Job, room: PoolRoom) -> int | None:
         """When the first slice is over of those that would yield to the job."""
-        ends = (end for other, end in self._ends(job, room) if self._yields(other, job))
-        return min((end for end in ends if end > self.now), default=None)
+        return min(self.yielding(job, room).values(), default=None)
+
+    def yielding(self, job: Job, room: PoolRoom) -> dict[str, int]:
+        """Those that will yield to the job, by name, and when."""
+        ends = ((other, end) for other, end in self._ends(job, room) if self._yields(other, job))
+        return {other.name: end for other, end in ends if end > self.now}
 
     def _ends(self, job: Job, room: PoolRoom) -> Iterator[tuple[Job, int]]:
         """Of those whose users hold more: when each is past its slice and its `min_runtime`."""

@@ -6,13 +6,16 @@ Each step is tried on the working sheets themselves and taken back where too few
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 
 from slotq_core.model import Demand, Job
 from slotq_core.policy.assign import assign
 from slotq_core.policy.blocked import gang_blocked
+from slotq_core.policy.bounded import Bounded
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.gang import Gang
 from slotq_core.policy.plan import Evict
+from slotq_core.policy.stakes import Place
 from slotq_core.policy.walk import Walk
 
 Step = Callable[[Job, Sequence[PoolRoom]], bool]
@@ -21,19 +24,25 @@ Step = Callable[[Job, Sequence[PoolRoom]], bool]
 Left = Callable[[Job, PoolRoom], Demand]
 """What is left for a member in a room."""
 
+Rooms = dict[str, list[PoolRoom]]
+"""By member, those that it may use."""
+
 
 class Together:
     """A gang's members, in the order in which they are served, and the rooms that each may use."""
 
     def __init__(self, *, walk: Walk, gang: Gang) -> None:
         self._walk, self._gang = walk, gang
-        self._jobs = gang.standing()
+        self._orders = gang.orders()
+        self._jobs = self._orders[0]
         self._rooms = {
             job.name: [
                 room for room in walk.rooms_of(job) if not room.unwell and not room.closed_to(job)
             ]
             for job in self._jobs
         }
+        self._to_come: dict[str, Place] = {}
+        """While a step is tried: who is still to be served, and where."""
 
     def take_turn(self) -> bool:
         """False: it is blocked, all of it."""
@@ -80,34 +89,51 @@ class Together:
     def _whole(self, step: Step, *, only_free: bool = False) -> list[str]:
         """Whom the step served, where they are enough of it: of those who start at once all that
         fit, else no more than have to be. Else nobody, and nothing has changed."""
-        for pools in self._gang.allowed_pools():
+        for jobs, pools in product(self._orders, self._gang.allowed_pools()):
             mark = self._walk.mark()
             rooms = {
                 name: [room for room in usable if room.pool.name in pools]
                 for name, usable in self._rooms.items()
             }
             left_in = self._left_now if only_free else self._left_in_all
-            target = self._target(rooms, left_in)
+            target = self._target(jobs, rooms, left_in)
+            self._to_come = self._needed(jobs, rooms, target)
             served: list[str] = []
-            for job in self._jobs:
+            for job in jobs:
                 if not only_free and self._gang.enough(served):
                     break
-                chosen = target.get(job.name)
-                usable = [r for r in rooms[job.name] if chosen is None or r.pool.name == chosen]
-                if step(job, usable):
+                self._to_come.pop(job.name, None)
+                if step(job, _chosen(rooms, target, job)):
                     served.append(job.name)
             if self._gang.enough(served):
                 return served
             self._walk.back_to(mark)
         return []
 
-    def _target(self, rooms: dict[str, list[PoolRoom]], left_in: Left) -> dict[str, str]:
+    def _needed(
+        self, jobs: Sequence[Job], rooms: Rooms, target: dict[str, str]
+    ) -> dict[str, Place]:
+        """The first of it that are enough, each with the pool where it is served."""
+        needed: dict[str, Place] = {}
+        for job in jobs:
+            usable = _chosen(rooms, target, job)
+            if usable and not self._gang.enough(needed):
+                needed[job.name] = job, usable[0].pool.name
+        return needed
+
+    def _target(self, jobs: Sequence[Job], rooms: Rooms, left_in: Left) -> dict[str, str]:
         """In which pool each is served best, so that as many as possible are."""
-        left = {
-            room.pool.name: left_in(job, room) for job in self._jobs for room in rooms[job.name]
-        }
+        users = self._walk.accounts.users
+        bounded = Bounded(jobs, users, users.left)
+        left = {}
+        for job in jobs:
+            for room in rooms[job.name]:
+                name = room.pool.name
+                bound = self._walk.accounts.left_by_limits(job, name, left_in(job, room))
+                left[name] = bound + bounded.left(name)
+        counted = [bounded.counted(job) for job in jobs]
         pools = {name: [each.pool.name for each in usable] for name, usable in rooms.items()}
-        return assign(self._jobs, pools, left)
+        return assign(counted, pools, left)
 
     def _left_in_all(self, job: Job, room: PoolRoom) -> Demand:
         return room.left(job, self._walk.entitled)
@@ -129,7 +155,17 @@ class Together:
         return self._walk.wait_for_coming(job, self._walk.rooms_of(job), within)
 
     def _reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        return self._hold(job, rooms) or self._walk.reclaim(job, self._within(job, rooms))
+        """ "The gate is asked" with all of the gang counted: one of it alone might be within its
+        project's share and the whole of it not, and then be reclaimed in turn."""
+        if self._hold(job, rooms):
+            return True
+        return self._walk.reclaim(job, self._within(job, rooms), [*self._to_come.values()])
 
     def _preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         return self._hold(job, rooms) or self._walk.preempt(job, rooms)
+
+
+def _chosen(rooms: Rooms, target: dict[str, str], job: Job) -> list[PoolRoom]:
+    """The room in which the member is served best; any, where none was found for it."""
+    best = target.get(job.name)
+    return [room for room in rooms[job.name] if best is None or room.pool.name == best]

@@ -123,7 +123,10 @@ class Turns:
         return bool(again)
 
     def _may_reclaim(self, job: Job) -> bool:
-        return any(may_reclaim(job, self._accounts.of(job, pool)) for pool in job.pools)
+        """Of a group it is not told by one: its turn asks for all of it, and fewer may do."""
+        return bool(job.group) or any(
+            may_reclaim(job, self._accounts.of(job, pool)) for pool in job.pools
+        )
 
     def _next(self) -> Job | None:
         self._move_up()

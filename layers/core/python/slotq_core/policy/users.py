@@ -9,9 +9,9 @@ groups; of several groups the largest counts. They count what is stopping, and w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from slotq_core.model import Demand, Job, PriorityClass, Snapshot, User, UserGroup, UserLimits
+from slotq_core.model import AUTO, Demand, Job, PriorityClass, Snapshot, User, UserGroup, UserLimits
 from slotq_core.policy.classes import classes_of, name_of_value
 
 Key = tuple[str, str, str]
@@ -91,6 +91,15 @@ class UserBooks(Rights):
         self._held: Counter[Key] = Counter()
         self._counted: dict[Place, Counted] = {}
 
+    def begin(self, snapshot: Snapshot) -> None:
+        """What is held and owed when the plan begins."""
+        for job in snapshot.active:
+            assert job.attempt is not None
+            self.take(job, job.attempt.pool)
+        for job in (*snapshot.active, *snapshot.waiting):
+            if job.claim:
+                self.take(job, job.claim.pool)
+
     def take(self, job: Job, pool: str) -> None:
         """The job holds its slots there, or is owed them."""
         if self.limited(job.submitter, pool):
@@ -121,6 +130,11 @@ class UserBooks(Rights):
     def held(self, user: str, its: str, pool: str) -> int:
         return self._held[user, its, pool]
 
+    def left(self, user: str, its: str, pool: str) -> int | None:
+        """Slots that the user may hold there besides, in that class; None: no limit."""
+        total = self.total(user, its, pool)
+        return None if total is None else max(0, total - self.held(user, its, pool))
+
     def admits_in(self, job: Job, pool: str) -> str | None:
         """The class that the job can be admitted in there; None: in none.
 
@@ -130,6 +144,20 @@ class UserBooks(Rights):
         if not self.limited(job.submitter, pool):
             return next(iter(choices))
         return next((its for its in choices if not self._over(job, its, pool)), None)
+
+    def common_class(self, parts: Sequence[Job]) -> str:
+        """The highest class in which there is room for all of these AUTO jobs, each in the first of
+        its pools; where none has it, the highest of all."""
+        choices = list(self.choices(parts[0]))
+        with_room = (
+            its
+            for its in choices
+            if not any(
+                self.limited(part.submitter, part.pools[0]) and self._over(part, its, part.pools[0])
+                for part in parts
+            )
+        )
+        return next(with_room, choices[0])
 
     def over(self, job: Job, pool: str) -> Demand:
         """What others that count in the same limit would have to give for it to have room for the
@@ -161,4 +189,4 @@ class UserBooks(Rights):
 
 def _is_open(job: Job) -> bool:
     """Whether its class is yet to be found: an AUTO job's, until it is admitted."""
-    return job.auto and job.attempt is None
+    return job.auto and job.attempt is None and job.admitted_class in {"", AUTO}

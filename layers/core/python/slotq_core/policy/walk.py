@@ -7,6 +7,7 @@ of each step.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from slotq_core.model import Claim, Job, Snapshot, StopCause
@@ -14,7 +15,7 @@ from slotq_core.policy import explain
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.attempts import failed_alike
 from slotq_core.policy.consolidate import Consolidation
-from slotq_core.policy.demote import admitted_in, demotes_at
+from slotq_core.policy.demote import admitted_in
 from slotq_core.policy.entitled import Entitlement
 from slotq_core.policy.fit import PoolRoom, rooms_of
 from slotq_core.policy.gang import gangs, starts_together
@@ -24,10 +25,9 @@ from slotq_core.policy.parallel import Parallel
 from slotq_core.policy.plan import Decision, DropClaim, Evict, Move, Plan, Start, TryLater
 from slotq_core.policy.preempt import Preemption
 from slotq_core.policy.reclaim import reclaim
-from slotq_core.policy.reserve import due_at
-from slotq_core.policy.retry import gives_up_at
 from slotq_core.policy.slices import Slices
 from slotq_core.policy.stakes import Place
+from slotq_core.policy.timers import first_timer, known_times
 from slotq_core.policy.victims import Eviction
 from slotq_core.reasons import Reason
 
@@ -52,6 +52,12 @@ class Walk:
             gangs=self.gangs,
             yields=self.yields,
             now=now,
+        )
+        self.sheets = explain.Sheets(
+            accounts=self.accounts,
+            entitled=self.entitled,
+            slices=self.slices,
+            waiting=self.waiting,
         )
         self._preemption = Preemption(
             everywhere=self._rooms, accounts=self.accounts, entitled=self.entitled
@@ -100,9 +106,12 @@ class Walk:
         """Whether its user's place at that rank was lost to a turn in this plan."""
         return (job.submitter, rank(job)) in self._yielded
 
+    def keeps_back(self, job: Job) -> Reason | None:
+        """That so many run already that it, or its gang, is not even tried."""
+        return self._parallel.keeps_back(job)
+
     def is_kept_back(self, job: Job) -> bool:
-        """Whether so many run already that it, or its gang, is not even tried."""
-        why = self._parallel.keeps_back(job)
+        why = self.keeps_back(job)
         if why:
             gang = self.gangs.get(job.group)
             tried = gang.waiting if gang and not gang.runs else [job]
@@ -110,7 +119,9 @@ class Walk:
         return why is not None
 
     def rooms_of(self, job: Job) -> list[PoolRoom]:
-        return [self._rooms[name] for name in job.pools if name in self._rooms]
+        """Of its pools those that there are, and that its project may use."""
+        there = (self._rooms[name] for name in job.pools if name in self._rooms)
+        return [room for room in there if self.accounts.open_to(job, room.pool.name)]
 
     def take_its_claim(self, job: Job) -> None:
         """While it is its turn, what it is owed is its own to use."""
@@ -183,13 +194,34 @@ class Walk:
         if found is None:
             return False
         moved = self._consolidation.carry_out(found, self.now)
+        for other, room in found.to:
+            if found.room.was_given(other):
+                self._start_elsewhere(other, found.room, room)
+        if not moved:
+            return self.start(job, [found.room])
         self._hold(job, found.room)
         its, claim = self.waiting[job.name], self.claim_of(job.name)
         self.decisions[job.name] = Move(beneficiary=its, moved=moved, claim=claim)
         return True
 
-    def reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        return self._evict(job, reclaim(job, rooms, self.accounts, self.entitled))
+    def _start_elsewhere(self, job: Job, given: PoolRoom, room: PoolRoom) -> None:
+        """One that was to start in the given room of this plan starts in the other."""
+        given.evict(job)
+        self.accounts.give_back(job, given.pool.name)
+        room.give(job)
+        self.accounts.take(job, room.pool.name)
+        start = self.decisions[job.name]
+        assert isinstance(start, Start)
+        self.decisions[job.name] = replace(start, pool=room.pool.name)
+
+    def reclaim(self, job: Job, rooms: Sequence[PoolRoom], along: Sequence[Place] = ()) -> bool:
+        """`along`: who else starts with it, and where. The gate is asked with them counted."""
+        before = self.accounts.mark()
+        for other, pool in along:
+            self.accounts.take(other, pool)
+        found = reclaim(job, rooms, self.accounts, self.entitled)
+        self.accounts.back_to(before)
+        return self._evict(job, found)
 
     def preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         rooms = [room for room in rooms if self.accounts.quotas_allow(job, room.pool.name)]
@@ -251,12 +283,8 @@ class Walk:
         rooms = [room for room in rooms if room.timed]
         if not rooms:
             return
-        moments = [due_at(entered(job, self.yields), room) for room in rooms]
-        moments += [room.pool.health.not_before for room in rooms]
-        moments += [room.pool.health.learned_until for room in rooms]
-        moments += [room.probed_until for room in rooms]
-        moments += [explain.protection_ends(job, room) for room in rooms]
-        moments += self.slices.ends(job, rooms)
+        entry = entered(job, self.yields)
+        moments = [at for room in rooms for _, at in known_times(job, entry, room, self.slices)]
         self.wake_at = min(
             (at for at in [*moments, self.wake_at] if at is not None and at > self.now),
             default=None,
@@ -278,13 +306,3 @@ class Walk:
         self.accounts.back_to(accounts)
         self._parallel.back_to(counts)
         self.taken_back = []
-
-
-def first_timer(snapshot: Snapshot) -> int | None:
-    """When something is settled next, whatever is decided now."""
-    pools = {pool.name: pool for pool in snapshot.pools}
-    classes = {each.name: each for each in snapshot.classes}
-    timers = [job.not_before for job in snapshot.due]
-    timers += [gives_up_at(job, pools) for job in snapshot.active]
-    timers += [demotes_at(job, classes) for job in snapshot.active]
-    return min((at for at in timers if at is not None), default=None)

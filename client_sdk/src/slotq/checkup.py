@@ -1,0 +1,283 @@
+"""What stands between this machine and the queue, looked at one thing after the other.
+
+Each check rests on those before it: where one of the first is not all right, the later ones are not
+looked at, and what is said of it is the cause. Nothing is changed by looking.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from types import MappingProxyType
+from urllib.parse import urlsplit
+
+from botocore.utils import get_environ_proxies
+from pydantic import ValidationError
+
+import slotq
+from slotq import refusals
+from slotq.client import QueueClient
+from slotq.errors import CannotReach, NotAllowed, SlotQError, UnexpectedAnswer
+from slotq.network import Network, Sockets
+from slotq.transport import Answer
+from slotq_core.wire import VERSION, AboutView
+
+MOST_SKEW = timedelta(minutes=5)
+"""A signature that is older, or younger, is refused."""
+
+NOBODY = "slotq_doctor"
+"""No job can have this name, so what is asked about it changes nothing."""
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    """For programs: one of CHECKS."""
+    text: str
+    advice: str = ""
+    """What to do where it is not all right."""
+    error: SlotQError | None = None
+    """What it comes to where it is not all right."""
+    looked: bool = True
+
+    @property
+    def ok(self) -> bool | None:
+        """None: it could not be looked at."""
+        return self.error is None if self.looked else None
+
+
+@dataclass(kw_only=True)
+class Look:
+    """What one run has found so far."""
+
+    client: QueueClient
+    network: Network = field(default_factory=Sockets)
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    answer: Answer | None = None
+    """The queue's, to the question who it is."""
+    about: AboutView | None = None
+
+    @property
+    def endpoint(self) -> str:
+        return self.client.config.required_endpoint()
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.endpoint).hostname or ""
+
+    @property
+    def port(self) -> int:
+        parts = urlsplit(self.endpoint)
+        return parts.port or (443 if parts.scheme == "https" else 80)
+
+    @property
+    def proxy(self) -> str:
+        """The proxy that connects for us; empty: none does."""
+        if self.host in _LOOPBACK:
+            return ""
+        found: Mapping[str, str] = get_environ_proxies(self.endpoint)
+        return found.get(urlsplit(self.endpoint).scheme, "")
+
+
+def checkup(
+    client: Callable[[], QueueClient],
+    *,
+    network: Network | None = None,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> Iterator[Check]:
+    """Every check of CHECKS, in that order. `client` may raise: that is the first finding."""
+    try:
+        look = Look(client=client(), network=network or Sockets(), now=now)
+    except SlotQError as error:
+        yield Check(name="settings", text=str(error), error=error)
+        yield from map(_not_looked_at, CHECKS[1:])
+        return
+    config = look.client.config
+    yield Check(name="settings", text=f"{look.endpoint} (from {config.source('endpoint')})")
+    broken = False
+    for name, examine in _EXAMINE.items():
+        if broken and not (name == "clock" and look.answer is not None):
+            yield _not_looked_at(name)
+            continue
+        found = examine(look)
+        yield found
+        # What somebody may do says nothing of what comes after it.
+        broken = broken or (found.error is not None and name != "permissions")
+
+
+def _not_looked_at(name: str) -> Check:
+    return Check(name=name, text="not looked at", looked=False)
+
+
+def _name(look: Look) -> Check:
+    if look.proxy:
+        return Check(name="name", text=f"is left to the proxy {look.proxy}")
+    try:
+        addresses = look.network.resolve(look.host)
+    except OSError as error:
+        text = f"{look.host} has no address here: {error}"
+        return Check(
+            name="name",
+            text=text,
+            advice="Is the endpoint spelled right? A private API's name is known in its VPC only: "
+            "connect to it, or use the VPC endpoint's own name (vpce-….execute-api.…) and set "
+            "api_id.",
+            error=CannotReach(text),
+        )
+    return Check(name="name", text=f"{look.host} is {', '.join(addresses)} ({_kind(addresses)})")
+
+
+def _kind(addresses: list[str]) -> str:
+    private = [ipaddress.ip_address(address.partition("%")[0]).is_private for address in addresses]
+    return "private" if all(private) else "public: not by way of a VPC endpoint"
+
+
+def _route(look: Look) -> Check:
+    if look.proxy:
+        return Check(name="route", text=f"goes through the proxy {look.proxy}")
+    try:
+        look.network.connect(look.host, look.port)
+    except OSError as error:
+        text = (
+            f"no connection to {look.host}, port {look.port}: {str(error) or type(error).__name__}"
+        )
+        advice = (
+            "Is the emulator running? `slotq local start --detach` starts it."
+            if look.host in _LOOPBACK
+            else "The name is right, the way is not: a route (VPC, peering, VPN) must lead there, "
+            f"and the VPC endpoint's security group must admit you on port {look.port}."
+        )
+        return Check(name="route", text=text, advice=advice, error=CannotReach(text))
+    return Check(name="route", text=f"port {look.port} answers")
+
+
+def _credentials(look: Look) -> Check:
+    try:
+        found = look.client.transport.credentials()
+    except SlotQError as error:
+        return Check(name="credentials", text=str(error), error=error)
+    if found is None:
+        text = "there are no AWS credentials to sign with"
+        return Check(
+            name="credentials",
+            text=text,
+            advice="Log in (`aws sso login`), or set SLOTQ_AWS_PROFILE, AWS_PROFILE or "
+            "AWS_ACCESS_KEY_ID.",
+            error=NotAllowed(text),
+        )
+    profile = look.client.config.aws_profile
+    whose = f", AWS profile {profile}" if profile else ""
+    return Check(name="credentials", text=f"signs with the key …{found.access_key[-4:]}{whose}")
+
+
+def _answer(look: Look) -> Check:
+    try:
+        look.answer = answer = look.client.transport.call("GET", "/version")
+    except SlotQError as error:
+        return Check(name="answer", text=str(error), error=error)
+    if answer.status_code == 404 and b"no_such_route" in answer.content:
+        return Check(name="answer", text="the queue answers")
+    if not 200 <= answer.status_code < 300:
+        refused = refusals.error(answer, config=look.client.config, signed=True)
+        return Check(name="answer", text=str(refused), error=refused)
+    try:
+        look.about = AboutView.model_validate_json(answer.content)
+    except ValidationError:
+        text = f"{look.endpoint} answers, but not as the queue does"
+        advice = "The endpoint must be the queue's API, and end with its stage (…/prod)."
+        return Check(name="answer", text=text, advice=advice, error=UnexpectedAnswer(text))
+    return Check(name="answer", text=f"the queue takes you for {look.about.caller}")
+
+
+def _clock(look: Look) -> Check:
+    """By the moment that every answer bears, also one that refuses a signature."""
+    said = look.answer.headers.get("Date") if look.answer is not None else None
+    try:
+        there = parsedate_to_datetime(said or "")
+    except ValueError:
+        return Check(name="clock", text="the answer says no time", looked=False)
+    ahead = look.now() - there
+    seconds = round(abs(ahead.total_seconds()))
+    if abs(ahead) < MOST_SKEW:
+        return Check(name="clock", text=f"right within {seconds + 1} s")
+    text = f"this machine's clock is {seconds} s {'ahead' if ahead > timedelta() else 'behind'}"
+    return Check(
+        name="clock",
+        text=text,
+        advice="Signatures hold for five minutes: set the clock (`timedatectl set-ntp true`).",
+        error=NotAllowed(text),
+    )
+
+
+_VERBS = (
+    ("look", "GET", "/jobs", None),
+    ("submit", "POST", "/add-job", b"{}"),
+    ("change", "PATCH", f"/jobs/{NOBODY}", b'{"held":true}'),
+    ("cancel", "DELETE", f"/jobs/{NOBODY}", None),
+)
+"""A request of each kind that the queue answers without doing anything: it refuses an empty
+submission, and knows no such job."""
+
+
+def _permissions(look: Look) -> Check:
+    missing = []
+    try:
+        for verb, method, path, body in _VERBS:
+            query = {"limit": 1} if method == "GET" else None
+            answer = look.client.transport.call(method, path, query=query, body=body)
+            if answer.status_code in {401, 403}:
+                missing.append((verb, f"{method} {path.replace(NOBODY, '*')}"))
+    except SlotQError as error:
+        return Check(name="permissions", text=str(error), error=error)
+    if not missing:
+        verbs = ", ".join(verb for verb, *_ in _VERBS)
+        return Check(name="permissions", text=f"you may {verbs}")
+    text = f"you may not {', '.join(verb for verb, _ in missing)}"
+    return Check(
+        name="permissions",
+        text=text,
+        advice="Your IAM role needs execute-api:Invoke on "
+        f"{', '.join(path for _, path in missing)} of the queue's API.",
+        error=NotAllowed(text),
+    )
+
+
+def _versions(look: Look) -> Check:
+    here = slotq.__version__
+    if look.about is None:
+        text = f"this client is {here}, the queue an older release that does not say which"
+    elif look.about.version != VERSION or _series(look.about.slotq) != _series(here):
+        text = f"this client is {here}, the queue {look.about.slotq}"
+    else:
+        return Check(name="versions", text=f"{here} here, {look.about.slotq} there")
+    return Check(
+        name="versions",
+        text=text,
+        advice="Update the older of the two (pip install -U slotq; sam deploy).",
+        error=UnexpectedAnswer(text),
+    )
+
+
+def _series(version: str) -> list[str]:
+    """What has to agree: releases of one minor version understand each other."""
+    return version.split(".")[:2]
+
+
+_EXAMINE: Mapping[str, Callable[[Look], Check]] = MappingProxyType(
+    {
+        "name": _name,
+        "route": _route,
+        "credentials": _credentials,
+        "answer": _answer,
+        "clock": _clock,
+        "permissions": _permissions,
+        "versions": _versions,
+    }
+)
+CHECKS = ("settings", *_EXAMINE)

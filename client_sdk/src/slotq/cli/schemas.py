@@ -1,0 +1,126 @@
+"""By command what it prints with --json, as a JSON schema.
+
+`make schemas` writes docs/cli-output.schema.json; a test compares the two, and the commands' own
+output with it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from pydantic import BaseModel, RootModel
+from pydantic.json_schema import models_json_schema
+
+from slotq.cli.views import CheckupView, LogLine, SettingsView, VersionView
+from slotq.simulate.metrics import Metrics
+from slotq_core.wire import ErrorView, JobView, PoolsView, PoolView, QueueView, SubmissionBody
+from slotq_core.wire_configuration import ChangesView
+
+
+class StateView(BaseModel):
+    t: float
+    """Seconds of the scenario."""
+    state: str
+
+
+class SimulatedJob(BaseModel):
+    state: str
+    """The last."""
+    states: list[StateView]
+    started: list[float]
+    """Seconds."""
+    evictions: int
+
+
+class SimulatedEvent(BaseModel):
+    t: float
+    event: str
+    job: str
+    pool: str | None
+    reason: str
+
+
+class DifferenceView(BaseModel):
+    """An expectation that does not hold."""
+
+    at: float
+    what: str
+    of: str
+    expected: Any
+    seen: Any
+
+
+class SimulationView(BaseModel):
+    """A scenario's run."""
+
+    events: list[SimulatedEvent]
+    jobs: dict[str, SimulatedJob]
+    metrics: Metrics
+    differences: list[DifferenceView] | None = None
+    """With --check and --live."""
+
+
+class Variables(RootModel[dict[str, str]]):
+    """Environment variables."""
+
+
+OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
+    "submit": (JobView, SubmissionBody),
+    "ls": (QueueView,),
+    "show": (JobView, QueueView),
+    "why": (JobView, QueueView),
+    "logs": (LogLine,),
+    "watch": (JobView, QueueView),
+    "cancel": (JobView, QueueView),
+    "hold": (JobView, QueueView),
+    "release": (JobView, QueueView),
+    "priority": (JobView, QueueView),
+    "move": (JobView, QueueView),
+    "clone": (JobView,),
+    "retry": (JobView, QueueView),
+    "requeue": (JobView, QueueView),
+    "history": (JobView, QueueView),
+    "pools": (PoolsView,),
+    "pools list": (PoolsView,),
+    "pools show": (PoolView,),
+    "pools set": (PoolsView,),
+    "pools resize": (PoolsView,),
+    "pools drain": (PoolsView,),
+    "pools pause": (PoolsView,),
+    "pools resume": (PoolsView,),
+    "pools remove": (PoolsView,),
+    "pools history": (ChangesView,),
+    "configure": (SettingsView,),
+    "doctor": (CheckupView,),
+    "simulate": (SimulationView,),
+    "local env": (Variables,),
+    "version": (VersionView,),
+}
+"""One of these. (`submit` prints the request itself with --dry-run.)"""
+
+
+def document() -> dict[str, Any]:
+    """A definition for each command, under its name; errors have one too."""
+    models = {view for views in OUTPUTS.values() for view in views} | {ErrorView}
+    ordered = sorted(models, key=lambda model: model.__name__)
+    _, schemas = models_json_schema(
+        [(model, "serialization") for model in ordered], ref_template="#/$defs/{model}"
+    )
+    commands = {
+        f"slotq {name}": {"anyOf": [{"$ref": f"#/$defs/{view.__name__}"} for view in views]}
+        for name, views in OUTPUTS.items()
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "What the commands of slotq print with --json",
+        "description": "Of a command that follows something (watch, logs, ls --watch) each line is "
+        "such a document. Errors are an ErrorView on stderr.",
+        "$defs": {**dict(sorted(schemas["$defs"].items())), **commands},
+    }
+
+
+if __name__ == "__main__":
+    json.dump(document(), sys.stdout, indent=2)
+    sys.stdout.write("\n")

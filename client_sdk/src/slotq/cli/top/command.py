@@ -1,0 +1,75 @@
+"""The command `slotq top`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from importlib.util import find_spec
+
+import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from slotq.cli.app import App
+from slotq.cli.top.keyboard import Keyboard
+from slotq.cli.top.loop import Top
+
+INSTEAD = "`slotq ls` and `slotq watch` print the queue as text, `slotq ls --json` for programs"
+
+
+@click.command
+@click.option(
+    "--every",
+    type=click.FloatRange(0.5, 3600),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often to ask the queue.",
+)
+@click.pass_obj
+def top(app: App, every: float) -> None:
+    """The queue live on the whole screen: pools, lines, jobs, and keys to act on them.
+
+    ↑ and ↓ choose a job; c cancels it, h holds or releases it, + and - change its priority; ?
+    shows all keys, q quits.
+    """
+    if app.json:
+        raise click.UsageError(f"top is for people: {INSTEAD}")
+    if why := missing():
+        raise click.UsageError(f"top needs {why}: {INSTEAD}")
+    client, console = app.client(), app.console()
+    with Keyboard() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
+        Top(
+            client,
+            LiveScreen(console, live),
+            keys,
+            every=every,
+            clock=app.clock,
+            now=lambda: time.time_ns() // 1_000_000,
+        ).run()
+
+
+def missing() -> str:
+    """What the terminal lacks; empty where it has all that is needed."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return "a terminal for its screen and its keys"
+    if os.environ.get("TERM", "") in {"", "dumb", "unknown"}:
+        return "a terminal that can move its cursor (TERM)"
+    if "utf" not in sys.stdout.encoding.lower():
+        return "a terminal in UTF-8"
+    return "" if find_spec("termios") else "a POSIX terminal"
+
+
+class LiveScreen:
+    """rich's alternate screen."""
+
+    def __init__(self, console: Console, live: Live) -> None:
+        self._console, self._live = console, live
+
+    def size(self) -> tuple[int, int]:
+        return self._console.size.width, self._console.size.height
+
+    def show(self, drawn: list[Text]) -> None:
+        self._live.update(Group(*drawn), refresh=True)

@@ -1,0 +1,236 @@
+"""A scene as lines of text, exactly as many and as wide as the screen has."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from slotq.cli.pool_tables import STATE_STYLES, standing
+from slotq.cli.tables import COLORS, why
+from slotq.cli.top.scene import Mode, Scene
+from slotq_core.model import ACTIVE_STATES, PoolState
+from slotq_core.moments import from_iso
+from slotq_core.wire import JobView, PoolView
+
+LEAST_WIDTH, LEAST_HEIGHT = 66, 15
+"""Smaller screens only say so."""
+MOST_POOLS = 6
+LEAST_LINES = 3
+"""Rows that lines have, as far as there are any."""
+LEAST_JOBS = 4
+"""Rows that jobs have, whatever else there is."""
+MOST_BAR = 40
+BESIDE_THE_NAME = 54
+"""Columns of a job's row that are not its name's."""
+LEAST_WHY = 20
+"""Columns below which the reason is left to the foot."""
+HINTS = "q quit  ? help  ↑↓ choose  c cancel  h hold/release  + - priority  p set it"
+HELP = (
+    ("↑ ↓ k j", "choose the job above, below"),
+    ("PgUp PgDn", "ten jobs further up, down"),
+    ("Home End", "the first, the last job"),
+    ("c", "cancel the chosen job (asks first)"),
+    ("h", "hold it, so that it does not start; release it where it is held"),
+    ("+ -", "raise, lower its priority by one"),
+    ("p", "type its priority"),
+    ("?", "this page; any key goes back"),
+    ("q", "quit (so does Ctrl-C); the queue goes on"),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Frame:
+    """What is drawn beside the scene."""
+
+    width: int
+    height: int
+    now: int
+    """Milliseconds since the epoch."""
+    every: float = 2.0
+    """Seconds from one look at the queue to the next."""
+    trouble: str = ""
+    """Why the last look failed, and since when what is shown is old; empty: it did not."""
+
+
+def lines(scene: Scene, frame: Frame) -> list[Text]:
+    """As many as the frame is high."""
+    if frame.width < LEAST_WIDTH or frame.height < LEAST_HEIGHT:
+        small = f"slotq top needs {LEAST_WIDTH}×{LEAST_HEIGHT}; q quits"
+        return _fitted([Text(small)], [], frame)
+    if scene.mode is Mode.HELP:
+        keys = [Text.assemble((f"  {key:12}", "bold"), what) for key, what in HELP]
+        return _fitted([Text("slotq top", "bold"), Text(), *keys], [], frame)
+    foot = [*_foot(scene, frame), _hints(scene)]
+    pools, waiting = _pools(scene.pools, frame), _waiting(scene.jobs, frame)
+    rest = frame.height - len(pools) - len(waiting) - len(foot) - 2  # less the head and the title
+    gap = [Text()] if rest - len(scene.jobs) >= 3 else []
+    top = [_head(scene, frame), *gap, *pools, *gap, *waiting, *(gap if waiting else [])]
+    room = max(LEAST_JOBS, frame.height - len(top) - len(foot) - 1)
+    top = top[: frame.height - len(foot) - 1 - room]
+    return _fitted([*top, *_jobs(scene, frame, room)], foot, frame)
+
+
+def _fitted(above: Sequence[Text], below: Sequence[Text], frame: Frame) -> list[Text]:
+    gap = max(0, frame.height - len(above) - len(below))
+    found = [*above, *[Text() for _ in range(gap)], *below][: frame.height]
+    for line in found:
+        line.no_wrap = True
+        line.truncate(frame.width, overflow="ellipsis")
+    return found
+
+
+def _head(scene: Scene, frame: Frame) -> Text:
+    running = sum(job.state in ACTIVE_STATES for job in scene.jobs)
+    waiting = len(scene.jobs) - running
+    left = f"slotq top  {running} active, {waiting} waiting"
+    right = f"{_clock(frame.now)} UTC, every {frame.every:g} s"
+    return Text(left + right.rjust(frame.width - len(left)), "bold")
+
+
+def _pools(pools: Sequence[PoolView], frame: Frame) -> list[Text]:
+    shown = pools if len(pools) <= MOST_POOLS else pools[: MOST_POOLS - 1]
+    width = max([len(pool.name) for pool in shown], default=0)
+    rows = [_pool(pool, min(width, 20), frame.width) for pool in shown]
+    left = pools[len(shown) :]
+    if left:
+        used, size = (sum(each["slots"] for each in part) for part in _use(left))
+        rows.append(Text(f"… {len(left)} more pools, {used} of {size} slots used", "dim"))
+    return rows
+
+
+def _use(pools: Iterable[PoolView]) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
+    return [pool.used for pool in pools], [pool.capacity for pool in pools]
+
+
+def _pool(pool: PoolView, name_width: int, width: int) -> Text:
+    """`p5  ███████▒▒░░░  6/8 slots  1 foreign, paused`"""
+    name = pool.name if len(pool.name) <= name_width else pool.name[: name_width - 1] + "…"
+    capacity, used, foreign = (each["slots"] for each in (pool.capacity, pool.used, pool.foreign))
+    text = Text(f"{name:{name_width}} ")
+    cells = max(10, min(MOST_BAR, width - name_width - 36))
+    for mark, style, amount in _bar(used, foreign, capacity, cells):
+        text.append(mark * amount, style)
+    text.append(f" {used:>3}/{capacity} slots")
+    said = [f"{foreign} foreign"] if foreign else []
+    if pool.settings.state != PoolState.ACTIVE:
+        said.append(standing(pool))
+    if pool.health.errors:
+        said.append("backs off" if pool.health.not_before else "probed")
+    elif pool.health.learned is not None and not foreign and pool.size["slots"] < capacity:
+        said.append(f"the account allows {pool.health.learned}")
+    style = STATE_STYLES.get(PoolState(pool.settings.state), "") if said else ""
+    return text.append(f"  {', '.join(said)}", style if style != "green" else "yellow")
+
+
+def _bar(used: int, foreign: int, capacity: int, cells: int) -> list[tuple[str, str, int]]:
+    """Marks with their style and number: what jobs hold, what others hold, what is free. Whatever
+    is there at all has a cell."""
+    whole = max(capacity, used + foreign, 1)
+    full = min(cells, -(-used * cells // whole))
+    others = min(cells - full, -(-foreign * cells // whole))
+    free = cells - full - others
+    if not free and used + foreign < capacity and full > 1:
+        full, free = full - 1, 1
+    style = "green" if used <= capacity else "red"
+    return [("█", style, full), ("▒", "magenta", others), ("░", "dim", free)]
+
+
+def _waiting(jobs: Sequence[JobView], frame: Frame) -> list[Text]:
+    """The lines: waiting jobs that accept the same pools at the same priority."""
+    groups: dict[tuple[str, int], list[JobView]] = defaultdict(list)
+    for job in jobs:
+        if job.place is not None:
+            groups[",".join(job.pools), job.priority].append(job)
+    if not groups:
+        return []
+    most = max(LEAST_LINES, frame.height // 4)
+    shown = list(groups.items())[: most if len(groups) <= most else most - 1]
+    width = min(24, max(len(pools) for (pools, _), _ in shown))
+    rows = [_line(pools, priority, its, width, frame) for (pools, priority), its in shown]
+    if left := len(groups) - len(shown):
+        rows.append(Text(f"  … {left} more lines", "dim"))
+    return [Text("LINES", "bold"), *rows]
+
+
+def _line(pools: str, priority: int, its: list[JobView], width: int, frame: Frame) -> Text:
+    slots = sum(job.demand.get("slots", 0) for job in its)
+    jobs, held = _number(len(its), "job"), _number(slots, "slot")
+    first = f"first {its[0].name}, {since(its[0].entry_time, frame.now)}"
+    return Text(
+        f"  {_cut(pools, width):{width}}  priority {priority:<8} {jobs:>9}, {held}, {first}"
+    )
+
+
+def _jobs(scene: Scene, frame: Frame, room: int) -> list[Text]:
+    """A title and so many rows, the chosen job among them."""
+    name_width = min(40, frame.width - BESIDE_THE_NAME)
+    wide = frame.width - name_width - BESIDE_THE_NAME > LEAST_WHY
+    title = (
+        f"  {'JOB':{name_width}} {'STATE':9} {'PRIO':>7} {'PLACE':>5} {'POOL':12} {'SLOTS':>5}  FOR"
+    )
+    rows = [Text(title + ("     WHY" if wide else ""), "bold")]
+    if not scene.jobs:
+        return [*rows, Text("  no job runs or waits", "dim")]
+    start = max(0, min(scene.at - room // 2, len(scene.jobs) - room))
+    shown = scene.jobs[start : start + room]
+    return [*rows, *[_job(job, frame, name_width, scene.chosen, wide=wide) for job in shown]]
+
+
+def _job(job: JobView, frame: Frame, name_width: int, chosen: str, *, wide: bool) -> Text:
+    is_chosen = job.name == chosen
+    text = Text("> " if is_chosen else "  ", "bold reverse" if is_chosen else "")
+    text.append(f"{_cut(job.name, name_width):{name_width}} ")
+    text.append(f"{job.state:9}", COLORS.get(job.state, ""))
+    place = "" if job.place is None else str(job.place)
+    pool = _cut(job.pool or ",".join(job.pools), 12)
+    began = job.changed_at if job.state in ACTIVE_STATES else job.entry_time
+    text.append(f" {job.priority:>7} {place:>5} {pool:12} {job.demand.get('slots', 0):>5}")
+    text.append(f"  {since(began, frame.now):6}")
+    return text.append(f"  {why(job)}") if wide else text
+
+
+def _foot(scene: Scene, frame: Frame) -> list[Text]:
+    """What came of the last wish, else why the chosen job stands where it does."""
+    if frame.trouble:
+        return [Text(frame.trouble, "bold red")]
+    job = scene.job
+    if scene.mode is Mode.CANCEL and job:
+        stops = " Its training job will be stopped." if job.state in ACTIVE_STATES else ""
+        return [Text(f"Cancel {job.name}, which is {job.state}?{stops}  y: yes, any other key: no")]
+    if scene.mode is Mode.PRIORITY and job:
+        now = f"Priority of {job.name} (now {job.priority}): {scene.typed}_"
+        return [Text(f"{now}   Enter sets it, Esc leaves it")]
+    if scene.said:
+        return [Text(scene.said, "bold red" if scene.failed else "bold")]
+    return [Text(f"{job.name}: {why(job) or job.state}" if job else "")]
+
+
+def _hints(scene: Scene) -> Text:
+    return Text("" if scene.mode in {Mode.CANCEL, Mode.PRIORITY} else HINTS, "dim")
+
+
+def since(moment: str, now: int) -> str:
+    """`45s`, `12m`, `3h05`, `2d04h`: from that moment to now."""
+    seconds = max(0, now - from_iso(moment)) // 1000
+    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    if days:
+        return f"{days}d{hours % 24:02}h"
+    if hours:
+        return f"{hours}h{minutes % 60:02}"
+    return f"{minutes}m" if minutes else f"{seconds}s"
+
+
+def _clock(now: int) -> str:
+    seconds = now // 1000 % 86400
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def _number(amount: int, what: str) -> str:
+    return f"{amount} {what}" if amount == 1 else f"{amount} {what}s"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,170 @@
+"""Keeping a scene up to date: looks at the queue and wishes in the background, one at a time, so
+that keys are answered while the queue is slow."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from rich.text import Text
+
+from slotq.cli.top.draw import Frame, lines
+from slotq.cli.top.keyboard import Keys
+from slotq.cli.top.scene import LIVING, Scene, Wish, press, seen, told
+from slotq.client import QueueClient
+from slotq.errors import SlotQError
+
+KEY_PAUSE = 0.1
+"""Seconds for which a key is waited for before the screen is looked after again."""
+
+Work = Callable[[], Any]
+
+
+class Task:
+    """Work under way in a thread that ends with the program."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._answer: Any = None
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._answer = self._work()
+        except Exception as error:  # noqa: BLE001 - told where the answer is asked for
+            self._error = error
+
+    @property
+    def done(self) -> bool:
+        return not self._thread.is_alive()
+
+    def answer(self) -> Any:
+        """Raises what the work has raised."""
+        self._thread.join()
+        if self._error:
+            raise self._error
+        return self._answer
+
+
+class Screen(Protocol):
+    """Where lines are shown."""
+
+    def size(self) -> tuple[int, int]:
+        """Columns and lines."""
+
+    def show(self, drawn: list[Text]) -> None: ...
+
+
+class Top:
+    """One run of `slotq top`."""
+
+    def __init__(
+        self,
+        client: QueueClient,
+        screen: Screen,
+        keys: Keys,
+        *,
+        every: float,
+        clock: Callable[[], float],
+        now: Callable[[], int],
+        begin: Callable[[Work], Task] = Task,
+    ) -> None:
+        """`clock` counts seconds; `now` tells the time of day (ms); `begin` starts work."""
+        self._client, self._screen, self._keys = client, screen, keys
+        self._every, self._clock, self._now, self._begin = every, clock, now, begin
+        self._scene = Scene()
+        self._wishes: deque[Wish] = deque()
+        self._task: Task | None = None
+        self._wish: Wish | None = None
+        self._next_look = 0.0
+        self._seen_at: float | None = None
+        self._trouble = ""
+        self._drawn: list[Text] = []
+
+    def run(self) -> None:
+        """Until the user quits. Raises what the first look at the queue raises."""
+        self._look_in(self._client_view())
+        while not self._scene.quits:
+            self._collect()
+            self._start()
+            self._draw()
+            for key in self._keys.read(KEY_PAUSE):
+                self._scene, wish = press(self._scene, key)
+                if wish:
+                    self._wishes.append(wish)
+
+    def _client_view(self) -> Any:
+        return self._client.configuration(), self._client.jobs(LIVING)
+
+    def _start(self) -> None:
+        if self._task is not None:
+            return
+        if self._wishes:
+            self._wish = wish = self._wishes.popleft()
+            self._task = self._begin(lambda: self._fulfil(wish))
+        elif self._clock() >= self._next_look:
+            self._task = self._begin(self._client_view)
+
+    def _collect(self) -> None:
+        """What has come of the work under way, if it is done."""
+        if self._task is None or not self._task.done:
+            return
+        task, wish = self._task, self._wish
+        self._task = self._wish = None
+        try:
+            answer = task.answer()
+        except SlotQError as error:
+            self._failed(wish, error)
+        else:
+            if wish is None:
+                self._look_in(answer)
+            else:
+                self._scene = told(self._scene, answer)
+                self._next_look = 0.0
+
+    def _failed(self, wish: Wish | None, error: SlotQError) -> None:
+        if wish is not None:
+            self._scene = told(self._scene, f"{wish.verb} {wish.job}: {error}", failed=True)
+            self._next_look = 0.0
+            return
+        since = self._clock() - (self._seen_at or self._clock())
+        self._trouble = f"as of {since:.0f} s ago; {error}"
+        self._next_look = self._clock() + self._every
+
+    def _look_in(self, answer: Any) -> None:
+        configuration, jobs = answer
+        self._scene = seen(self._scene, configuration.pools, jobs)
+        self._seen_at, self._trouble = self._clock(), ""
+        self._next_look = self._clock() + self._every
+
+    def _fulfil(self, wish: Wish) -> str:
+        """What to tell of it."""
+        match wish.verb:
+            case "cancel":
+                job = self._client.cancel(wish.job)
+            case "hold":
+                job = self._client.hold(wish.job)
+            case "release":
+                job = self._client.release(wish.job)
+            case _:
+                job = self._client.set_priority(wish.job, wish.priority)
+                return f"{job.name}: priority {job.priority}"
+        return f"{job.name}: {job.state}"
+
+    def _draw(self) -> None:
+        width, height = self._screen.size()
+        frame = Frame(
+            width=width,
+            height=height,
+            now=self._now() // 1000 * 1000,
+            every=self._every,
+            trouble=self._trouble,
+        )
+        drawn = lines(self._scene, frame)
+        if drawn != self._drawn:
+            self._screen.show(drawn)
+            self._drawn = drawn

@@ -1,0 +1,165 @@
+"""What `slotq top` shows at one moment, and what a key does to it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from slotq_core.model import TERMINAL_STATES, JobState
+from slotq_core.wire import PRIORITY_LIMIT, JobView, PoolView
+
+LIVING = tuple(state.value for state in JobState if state not in TERMINAL_STATES)
+"""The states that are asked for."""
+PAGE = 10
+"""Jobs that PgUp and PgDn pass over."""
+
+
+class Mode(StrEnum):
+    """What the keys mean now."""
+
+    BROWSE = "browse"
+    CANCEL = "cancel"
+    """Asks whether the chosen job is really to be cancelled."""
+    PRIORITY = "priority"
+    """Takes a number for the chosen job."""
+    HELP = "help"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wish:
+    """What the user wants done to a job."""
+
+    verb: str
+    """`cancel`, `hold`, `release` or `priority`."""
+    job: str
+    priority: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scene:
+    """All that is drawn, but for the time and the screen's size."""
+
+    pools: tuple[PoolView, ...] = ()
+    jobs: tuple[JobView, ...] = ()
+    """Those that live, in the order of the queue."""
+    chosen: str = ""
+    """The name of the job that the keys act on; empty where there is none."""
+    mode: Mode = Mode.BROWSE
+    typed: str = ""
+    """Of a priority that is being typed."""
+    said: str = ""
+    """What came of the last wish."""
+    failed: bool = False
+    """Nothing came of it."""
+    quits: bool = False
+
+    @property
+    def job(self) -> JobView | None:
+        """The chosen one."""
+        return next((job for job in self.jobs if job.name == self.chosen), None)
+
+    @property
+    def at(self) -> int:
+        """Where the chosen job stands among the jobs; 0 where there is none."""
+        return next((n for n, job in enumerate(self.jobs) if job.name == self.chosen), 0)
+
+
+def seen(scene: Scene, pools: Sequence[PoolView], jobs: Sequence[JobView]) -> Scene:
+    """With what the queue has just told. The chosen job stays so while it is there; then the one in
+    its place is."""
+    names = [job.name for job in jobs]
+    chosen = scene.chosen
+    if chosen not in names:
+        chosen = names[min(scene.at, len(names) - 1)] if names else ""
+    after = replace(scene, pools=tuple(pools), jobs=tuple(jobs), chosen=chosen)
+    gone = scene.mode in {Mode.CANCEL, Mode.PRIORITY} and chosen != scene.chosen
+    if gone:
+        return told(browsing(after), f"{scene.chosen} has ended meanwhile", failed=True)
+    return after
+
+
+def told(scene: Scene, said: str, *, failed: bool = False) -> Scene:
+    return replace(scene, said=said, failed=failed)
+
+
+def browsing(scene: Scene) -> Scene:
+    return replace(scene, mode=Mode.BROWSE, typed="")
+
+
+def press(scene: Scene, key: str) -> tuple[Scene, Wish | None]:
+    """What a key does, and what it asks to be done."""
+    if scene.mode is Mode.CANCEL:
+        return _confirming(scene, key)
+    if scene.mode is Mode.PRIORITY:
+        return _typing(scene, key)
+    if scene.mode is Mode.HELP:
+        return replace(browsing(scene), quits=key == "q"), None
+    return _browsing(replace(scene, said="", failed=False), key)
+
+
+def _browsing(scene: Scene, key: str) -> tuple[Scene, Wish | None]:
+    steps = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -PAGE, "pagedown": PAGE}
+    far = {"home": -len(scene.jobs), "g": -len(scene.jobs), "end": len(scene.jobs)}
+    if key in steps or key in far:
+        return _moved(scene, steps.get(key, 0) or far.get(key, 0)), None
+    if key == "q":
+        return replace(scene, quits=True), None
+    if key in {"?", "f1"}:
+        return replace(scene, mode=Mode.HELP), None
+    if key in {"c", "h", "+", "=", "-", "p"}:
+        return _acting(scene, key) if scene.job else (told(scene, "no job is chosen"), None)
+    return scene, None
+
+
+def _moved(scene: Scene, by: int) -> Scene:
+    if not scene.jobs:
+        return scene
+    at = max(0, min(len(scene.jobs) - 1, scene.at + by))
+    return replace(scene, chosen=scene.jobs[at].name)
+
+
+def _acting(scene: Scene, key: str) -> tuple[Scene, Wish | None]:
+    job = scene.job
+    assert job is not None
+    if key == "c":
+        return replace(scene, mode=Mode.CANCEL), None
+    if key == "p":
+        return replace(scene, mode=Mode.PRIORITY, typed=""), None
+    if key == "h":
+        verb = "release" if job.state == JobState.HELD else "hold"
+        return _wishing(scene, Wish(verb=verb, job=job.name))
+    priority = job.priority + (-1 if key == "-" else 1)
+    return _wishing(scene, Wish(verb="priority", job=job.name, priority=priority))
+
+
+def _confirming(scene: Scene, key: str) -> tuple[Scene, Wish | None]:
+    if key == "y":
+        return _wishing(scene, Wish(verb="cancel", job=scene.chosen))
+    return told(browsing(scene), f"{scene.chosen} is not cancelled"), None
+
+
+def _typing(scene: Scene, key: str) -> tuple[Scene, Wish | None]:
+    if key == "escape":
+        return told(browsing(scene), "the priority stays"), None
+    if key == "backspace":
+        return replace(scene, typed=scene.typed[:-1]), None
+    if key == "enter":
+        return _typed(scene)
+    number = key.isdecimal() or (key == "-" and not scene.typed)
+    room = len(scene.typed) < len(str(-PRIORITY_LIMIT))
+    return (replace(scene, typed=scene.typed + key) if number and room else scene), None
+
+
+def _typed(scene: Scene) -> tuple[Scene, Wish | None]:
+    if not scene.typed.lstrip("-"):
+        return told(browsing(scene), "the priority stays"), None
+    priority = int(scene.typed)
+    if abs(priority) > PRIORITY_LIMIT:
+        limit = f"a priority is from {-PRIORITY_LIMIT:,} to {PRIORITY_LIMIT:,}"
+        return told(browsing(scene), limit, failed=True), None
+    return _wishing(scene, Wish(verb="priority", job=scene.chosen, priority=priority))
+
+
+def _wishing(scene: Scene, wish: Wish) -> tuple[Scene, Wish]:
+    return told(browsing(scene), f"{wish.verb} {wish.job} …"), wish

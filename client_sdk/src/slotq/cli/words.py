@@ -1,0 +1,55 @@
+"""What a word on the command line may be, where it is neither text nor number."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+
+from slotq.cli.app import App
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGO = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])")
+
+
+class Word(click.ParamType):  # type: ignore[type-arg]
+    """Only the newer releases of click say what of."""
+
+
+class Moment(Word):
+    """`90s`, `30m`, `2h`, `7d` or `1w` ago; else a date or an ISO 8601 moment, in UTC where it does
+    not say."""
+
+    name = "moment"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        app = (ctx.find_object(App) if ctx else None) or App()
+        if ago := _AGO.fullmatch(value):
+            return app.now() - timedelta(**{_UNITS[ago["unit"]]: int(ago["number"])})
+        try:
+            given = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"'{value}' is neither so long ago (30m, 2h, 7d) nor a date", param, ctx)
+        return given if given.tzinfo else given.replace(tzinfo=UTC)
+
+
+class Pair(Word):
+    """NAME=VALUE."""
+
+    name = "pair"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = str(value).partition("=")
+        if not name or not equals:
+            self.fail(f"'{value}' is not NAME=VALUE", param, ctx)
+        return name, text

@@ -1,0 +1,149 @@
+"""A session in a running SageMaker training job, by Systems Manager (SSM).
+
+SageMaker lets one in where the job was created with RemoteDebugConfig, its role may speak to SSM,
+and the caller may start a session; the session itself is the Session Manager plugin's. Whatever is
+missing is told, with what to do about it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError, ProfileNotFound
+
+from slotq.client import QueueClient
+from slotq.errors import NoShell
+from slotq_core.model import ACTIVE_STATES, JobState
+from slotq_core.wire import JobView
+
+PLUGIN = "session-manager-plugin"
+Run = Callable[[Sequence[str]], int]
+"""Runs a command on this terminal and returns its exit code."""
+
+_GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/train-remote-debugging.html"
+_MISSING = {
+    "TargetNotConnected": "the container does not answer to SSM. Its role needs "
+    "ssmmessages:CreateControlChannel, CreateDataChannel, OpenControlChannel and OpenDataChannel; "
+    "in a VPC without internet there must be an endpoint for ssmmessages; and for a minute after "
+    "its start it is not there yet",
+    "AccessDeniedException": "you lack the right: ssm:StartSession on the training job and on the "
+    "document, and ssm:TerminateSession",
+}
+
+
+def running_job(client: QueueClient, name: str) -> JobView:
+    """The job, which has a training job to look into. Raises NoShell, NoSuchJob."""
+    job = client.job(name)
+    if job.state == JobState.RUNNING and job.training_job:
+        return job
+    why = f"job {name} is {job.state}"
+    if job.state in ACTIVE_STATES:
+        raise NoShell(f"{why}: there is a shell while it is running")
+    if job.state in {JobState.PENDING, JobState.PREEMPTED, JobState.BACKOFF, JobState.HELD}:
+        raise NoShell(
+            f"{why}: there is a shell once it runs; `slotq why {name}` tells what it waits for"
+        )
+    raise NoShell(f"{why}: nothing runs any more; `slotq show {name}` tells where its logs are")
+
+
+def open_shell(
+    client: QueueClient, name: str, *, host: int, aws: Any | None = None, run: Run | None = None
+) -> int:
+    """A session in instance `host` (1 is the first) of the job; returns its exit code when it is
+    over. Raises NoShell with what is missing, and what QueueClient.job raises.
+
+    `aws`: the boto3 session; made of the client's settings where it is not given.
+    """
+    job = running_job(client, name)
+    training_job = str(job.training_job)
+    aws = aws or _session(client)
+    region = aws.region_name
+    if shutil.which(PLUGIN) is None:
+        raise NoShell(
+            f"{PLUGIN} is not on the PATH: install it (search for “Install the Session Manager "
+            "plugin for the AWS CLI” in AWS's documentation), then try again"
+        )
+    if not _debuggable(aws, client, name, training_job):
+        raise NoShell(_not_enabled(training_job))
+    target = {"Target": f"sagemaker-training-job:{training_job}_algo-{host}"}
+    started = _started(aws, target)
+    command = [PLUGIN, json.dumps(started), region, "StartSession", aws.profile_name or ""]
+    command += [json.dumps(target), f"https://ssm.{region}.{_domain(region)}"]
+    return (run or on_this_terminal)(command)
+
+
+def _session(client: QueueClient) -> Any:
+    config = client.config
+    try:
+        aws = boto3.Session(profile_name=config.aws_profile, region_name=config.signing_region())
+    except ProfileNotFound as error:
+        raise NoShell(f"{error}; `aws configure list-profiles` shows those that are") from None
+    if aws.region_name is None:
+        raise NoShell("the region is not known: set SLOTQ_REGION (or AWS_REGION)")
+    return aws
+
+
+def _debuggable(aws: Any, client: QueueClient, name: str, training_job: str) -> bool:
+    """As SageMaker says; where the caller may not ask it, as the request said."""
+    try:
+        described: Mapping[str, Any] = aws.client("sagemaker").describe_training_job(
+            TrainingJobName=training_job
+        )
+    except (ClientError, BotoCoreError):
+        described = client.request(name)
+    return bool((described.get("RemoteDebugConfig") or {}).get("EnableRemoteDebug"))
+
+
+def _not_enabled(training_job: str) -> str:
+    return (
+        "RemoteDebugConfig is not enabled for it. For this attempt: `aws sagemaker "
+        f"update-training-job --training-job-name {training_job} --remote-debug-config "
+        "EnableRemoteDebug=true`, while it is downloading or training. For all attempts: submit it "
+        'with "RemoteDebugConfig": {"EnableRemoteDebug": true} (SDK v2: '
+        f"enable_remote_debug=True). See {_GUIDE}"
+    )
+
+
+def _started(aws: Any, target: Mapping[str, str]) -> dict[str, Any]:
+    """SSM's answer, which the plugin goes on with."""
+    try:
+        answer = aws.client("ssm").start_session(**target)
+    except ClientError as error:
+        code = error.response.get("Error", {}).get("Code", "")
+        what = _MISSING.get(code, f"see {_GUIDE}")
+        raise NoShell(f"SSM starts no session in {target['Target']} ({error}): {what}") from None
+    except BotoCoreError as error:
+        raise NoShell(f"SSM cannot be asked: {error}") from None
+    return {key: answer[key] for key in ("SessionId", "TokenValue", "StreamUrl") if key in answer}
+
+
+def _domain(region: str) -> str:
+    return "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+
+
+def on_this_terminal(command: Sequence[str]) -> int:
+    """What the keys send meanwhile (Ctrl-C, Ctrl-Z) is the session's."""
+    with _signals_passed_by():
+        return subprocess.run(command, check=False).returncode  # noqa: S603 - the plugin's own
+
+
+@contextmanager
+def _signals_passed_by() -> Iterator[None]:
+    names = ("SIGINT", "SIGQUIT", "SIGTSTP")
+    kept = {
+        number: signal.signal(number, signal.SIG_IGN)
+        for number in (getattr(signal, name, None) for name in names)
+        if number is not None
+    }
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)

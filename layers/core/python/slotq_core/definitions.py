@@ -1,0 +1,148 @@
+"""A pool's definition as people write it: its settings, their bounds, and the pool that they make.
+
+The template's parameter, the emulator's command line and the API all mean what is written here.
+Durations are whole seconds; None stands for "none": `reserve_after` then lets others pass a job for
+ever, `pending_timeout` lets SageMaker look for instances for ever, `time_slice` lets a job run for
+as long as it likes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from slotq_core.errors import InvalidRequest
+from slotq_core.model import Demand, Pool, PoolState
+
+MOST_SLOTS = 10_000
+MOST_OF_A_RESOURCE = 1_000_000
+LONGEST = 28 * 86400
+"""Seconds: SageMaker lets no training job run for longer."""
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9-]+")
+RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,30}")
+DURATIONS: Mapping[str, int] = {
+    "reserve_after": 0,
+    "min_runtime": 0,
+    "max_min_runtime": 0,
+    "time_slice": 1,
+    "pending_timeout": 1,
+}
+"""With the least that each may be."""
+SWITCHES = ("count_foreign", "consolidate")
+SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "state")
+"""All there is to set of a pool but its name."""
+
+_ABSENT = ("reserve_after", "time_slice", "pending_timeout")
+"""Durations that there may be none of; the others are 0 then."""
+
+
+def check_name(name: object) -> str:
+    """Raises InvalidRequest."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InvalidRequest(
+            f"pool name {name!r}: use 1 to 63 letters, digits, dots, hyphens and underscores, "
+            "beginning with a letter or digit",
+            field="name",
+        )
+    return name
+
+
+def defined(name: object, settings: Mapping[str, Any], before: Pool | None = None) -> Pool:
+    """The pool with these settings. What they do not name stays as it was `before`; a new pool
+    needs `slots` and `instance_type`, and the rest is its default.
+
+    Whole numbers and switches may be text. Raises InvalidRequest with the setting as its field.
+    """
+    name = check_name(name)
+    if unknown := next((key for key in settings if key not in SETTINGS), None):
+        known = ", ".join(("name", *SETTINGS))
+        raise InvalidRequest(f"pool '{name}': '{unknown}' is not one of {known}", field=unknown)
+    wanted = {**(settings_of(before) if before else {}), **settings}
+    durations = {key: _duration(name, key, wanted.get(key)) for key in DURATIONS}
+    given: dict[str, Any] = {key: value for key, value in durations.items() if value is not None}
+    given |= {key: _switch(name, key, wanted.get(key, False)) for key in SWITCHES}
+    return Pool(
+        name=name,
+        instance_type=_instance_type(name, wanted.get("instance_type")),
+        capacity=_capacity(name, wanted),
+        state=_state(name, wanted.get("state", PoolState.ACTIVE)),
+        **given,
+    )
+
+
+def settings_of(pool: Pool) -> dict[str, Any]:
+    """Every setting of a pool, as `defined` takes it."""
+    resources = {key: amount for key, amount in pool.capacity.items() if key != "slots"}
+    return {
+        "slots": pool.capacity.slots,
+        "instance_type": pool.instance_type,
+        **{key: _seconds(getattr(pool, key)) for key in DURATIONS},
+        **{key: getattr(pool, key) for key in SWITCHES},
+        "resources": resources,
+        "state": pool.state.value,
+    }
+
+
+def _instance_type(pool: str, value: object) -> str:
+    if not isinstance(value, str) or not INSTANCE_TYPE.fullmatch(value):
+        raise _wrong(pool, "instance_type", "one of SageMaker's, e.g. ml.p4d.24xlarge", value)
+    return value
+
+
+def _capacity(pool: str, wanted: Mapping[str, Any]) -> Demand:
+    slots = _whole(pool, "slots", wanted.get("slots"), 0, MOST_SLOTS)
+    resources = wanted.get("resources") or {}
+    if not isinstance(resources, Mapping):
+        raise _wrong(pool, "resources", 'amounts by name, e.g. {"gpus": 8}', resources)
+    for key in resources:
+        if not isinstance(key, str) or key == "slots" or not RESOURCE.fullmatch(key):
+            what = (
+                "named by 1 to 31 of a-z, 0-9 and _, beginning with a letter; slots have their own"
+            )
+            raise _wrong(pool, "resources", what, key)
+    amounts = {
+        key: _whole(pool, f"resources.{key}", amount, 0, MOST_OF_A_RESOURCE)
+        for key, amount in resources.items()
+    }
+    return Demand(amounts, slots=slots)
+
+
+def _state(pool: str, value: object) -> PoolState:
+    if not isinstance(value, str) or value not in tuple(PoolState):
+        raise _wrong(pool, "state", f"one of {', '.join(PoolState)}", value)
+    return PoolState(value)
+
+
+def _duration(pool: str, key: str, value: object) -> int | None:
+    """Milliseconds."""
+    if value is None:
+        return None if key in _ABSENT else 0
+    return 1000 * _whole(pool, key, value, DURATIONS[key], LONGEST)
+
+
+def _seconds(duration: int | None) -> int | None:
+    return None if duration is None else duration // 1000
+
+
+def _switch(pool: str, key: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value not in {"true", "false"}:
+        raise _wrong(pool, key, "true or false", value)
+    return value == "true"
+
+
+def _whole(pool: str, key: str, value: object, low: int, high: int) -> int:
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value):
+        value = int(value)
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or not low <= value <= high:  # type: ignore[operator]
+        raise _wrong(pool, key, f"a whole number from {low} to {high}", value)
+    return int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def _wrong(pool: str, key: str, right: str, value: object) -> InvalidRequest:
+    return InvalidRequest(f"pool '{pool}': {key} must be {right}, not {value!r}", field=key)

@@ -1,0 +1,27 @@
+"""When a job that is to stop is stopped (DESIGN 6.3, "Suspend").
+
+"*Direct* (default): StopTrainingJob at once. *Asked* (pool `suspend_grace` > 0): a marker object
+first; the queue calls StopTrainingJob when the script has released or the grace is over."
+
+Only what makes room for others is asked: a user's cancel is not delayed, and what does not run yet
+has nothing to save. A job over several pools has the longest of their graces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from slotq_core.model import Job, Pool, StopCause
+
+_ASKED = frozenset({StopCause.EVICTED, StopCause.YIELDED})
+
+
+def grace(job: Job, pools: Mapping[str, Pool]) -> int:
+    """How long the job, which is to stop, is only asked (ms); 0: it is stopped at once."""
+    attempt = job.attempt
+    if attempt is None or attempt.stop is None or attempt.running_since is None:
+        return 0
+    if attempt.stop.cause not in _ASKED:
+        return 0
+    names = [pool for pool, _ in job.parts] or [attempt.pool]
+    return max((pools[name].suspend_grace for name in names if name in pools), default=0)

@@ -1,0 +1,39 @@
+"""The moments at which time alone may change something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotq_core.model import Job, Snapshot
+from slotq_core.outlook import TimeCause
+from slotq_core.policy.demote import demotes_at
+from slotq_core.policy.explain import protection_ends
+from slotq_core.policy.fit import PoolRoom
+from slotq_core.policy.reserve import due_at
+from slotq_core.policy.retry import gives_up_at
+from slotq_core.policy.slices import Slices
+
+
+def first_timer(snapshot: Snapshot) -> int | None:
+    """When something is settled next, whatever is decided now."""
+    pools = {pool.name: pool for pool in snapshot.pools}
+    classes = {each.name: each for each in snapshot.classes}
+    timers = [job.not_before for job in snapshot.due]
+    timers += [gives_up_at(job, pools) for job in snapshot.active]
+    timers += [demotes_at(job, classes) for job in snapshot.active]
+    return min((at for at in timers if at is not None), default=None)
+
+
+def known_times(
+    job: Job, entry: int, room: PoolRoom, slices: Slices
+) -> Iterator[tuple[TimeCause, int | None]]:
+    """For a job that waits for that pool, past moments among them; None: never. `entry`: when it
+    counts as having entered."""
+    health = room.pool.health
+    yield TimeCause.RESERVE_AFTER, due_at(entry, room)
+    yield TimeCause.POOL_BACKOFF, health.not_before
+    yield TimeCause.LEARNED_LIMIT, health.learned_until
+    yield TimeCause.PROBE, room.probed_until
+    yield TimeCause.MIN_RUNTIME, protection_ends(job, room)
+    for end in slices.ends(job, [room]):
+        yield TimeCause.TIME_SLICE, end

@@ -1,0 +1,107 @@
+"""docs/api.md out of the code: `python -m tests.api_page > docs/api.md` (`make api`).
+
+Reads the sources and imports nothing, so that no SDK need be there.
+"""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+CLIENT = ROOT / "client_sdk" / "src" / "slotq"
+
+INTRODUCTION = """\
+# The Python API
+
+Written by `make api` from the code, and held to it by a test. What is not here is not public, and
+may change with any release. How to use it: [client.md](client.md).
+"""
+
+PUBLIC = {
+    "install": "installation.py",
+    "QueueClient": "client.py",
+    "QueuedJob": "job.py",
+    "QueueTrainingJobSession": "session2.py",
+    "print_queue_state": "printing.py",
+}
+"""What `slotq` exports beside its version, in the order of the page, and where it is."""
+TITLES = {
+    "install": "`slotq.install`: plain boto3 through the queue",
+    "QueueClient": "`slotq.QueueClient`: the queue's calls",
+    "QueuedJob": "`slotq.QueuedJob`: a job as an object",
+    "QueueTrainingJobSession": "`slotq.QueueTrainingJobSession`: SageMaker's SDK through the queue",
+    "print_queue_state": "`slotq.print_queue_state`: a look at the queue",
+}
+OVERRIDES = {"QueueTrainingJobSession"}
+"""Of these only the constructor is ours to promise: the methods are the SDK's."""
+
+
+def page() -> str:
+    parts = [INTRODUCTION]
+    for name, file in PUBLIC.items():
+        node = definition(CLIENT / file, name)
+        parts.append(f"## {TITLES[name]}\n\n{prose(node)}\n\n```python\n{stub(node)}```\n")
+    parts.append(f"## `slotq.errors`\n\n{errors()}\n")
+    parts.append(
+        "## Views\n\nWhat the client returns are the models of `slotq_core.wire` (`JobView`, "
+        "`AttemptView`, `ReasonView`,\n`PoolView`, `PoolsView`, `FindingView`) and of "
+        "`slotq_core.wire_configuration` (`ChangeView`): pydantic models, whose\nfields are those "
+        "of the HTTP API ([openapi.json](openapi.json)).\n"
+    )
+    return "\n".join(parts)
+
+
+def definition(path: Path, name: str) -> ast.ClassDef | ast.FunctionDef:
+    """The class or function of that name in a file."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+            return node
+    raise LookupError(f"{path.name} has no {name}")
+
+
+def prose(node: ast.ClassDef | ast.FunctionDef) -> str:
+    return ast.get_docstring(node) or ""
+
+
+def stub(node: ast.ClassDef | ast.FunctionDef) -> str:
+    """Signatures with the first line of what each says."""
+    if isinstance(node, ast.FunctionDef):
+        return signature(node) + "\n"
+    inner = "\n".join(textwrap.indent(signature(method), "    ") for method in methods(node))
+    return f"class {node.name}:\n{inner}\n"
+
+
+def methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
+    for item in node.body:
+        if isinstance(item, ast.FunctionDef) and (
+            item.name == "__init__"
+            or (not item.name.startswith("_") and node.name not in OVERRIDES)
+        ):
+            yield item
+
+
+def signature(node: ast.FunctionDef) -> str:
+    """As the code has it, after the decorators that are part of it."""
+    lines = [f"@{ast.unparse(each)}" for each in node.decorator_list]
+    says = (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " ")
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    if says and node.name not in PUBLIC:
+        lines += [f"# {line}" for line in textwrap.wrap(says, 92)]
+    return "\n".join([*lines, f"def {node.name}({ast.unparse(node.args)}){returns}: ..."])
+
+
+def errors() -> str:
+    """The tree of errors, from the module's docstring, and the core's under its Refused."""
+    ours = ast.get_docstring(ast.parse((CLIENT / "errors.py").read_text())) or ""
+    core = ROOT / "layers/core/python/slotq_core/errors.py"
+    theirs = ast.get_docstring(ast.parse(core.read_text())) or ""
+    refused = theirs[theirs.index("├── Refused") : theirs.index("├── Conflict")]
+    first, tree = ours.split("\n\n", 1)
+    return f"{first}\n\n```text\n{tree}\n```\n\nThe refusals:\n\n```text\n{refused.rstrip()}\n```"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

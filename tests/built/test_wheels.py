@@ -1,0 +1,114 @@
+"""The wheels of both packages, in an environment that has nothing else of this repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "tests" / "typing" / "public_api.py"
+
+pytestmark = pytest.mark.built
+
+
+def run(*command: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """In a folder from which nothing of the repository can be seen."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    ran = subprocess.run(
+        [str(word) for word in command],
+        cwd=folder,
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """By distribution."""
+    folder, copy = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("copy")
+    made = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
+    for part in ("layers/core", "client_sdk", "functions"):  # What is built leaves no trace here.
+        shutil.copytree(ROOT / part, copy / part, ignore=made)
+    sources = (copy / "layers" / "core", copy / "client_sdk")
+    build = ("wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder)
+    run(sys.executable, "-m", "pip", *build, *sources, folder=folder)
+    return {path.name.split("-")[0]: path for path in folder.glob("*.whl")}
+
+
+@pytest.fixture(scope="module")
+def clean(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of a new environment with the wheels and what they ask for."""
+    folder = tmp_path_factory.mktemp("clean")
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    install = ("install", "--quiet", "--disable-pip-version-check", "-c", ROOT / "constraints.txt")
+    core, client = wheels["slotq_core"], wheels["slotq"]
+    wanted = (f"slotq-core[aws] @ {core.as_uri()}", f"slotq[local] @ {client.as_uri()}")
+    run(python, "-m", "pip", *install, *wanted, folder=folder)
+    return python
+
+
+def test_they_carry_types_and_the_handler(wheels):
+    names = {name: set(zipfile.ZipFile(path).namelist()) for name, path in wheels.items()}
+    assert "slotq_core/py.typed" in names["slotq_core"]
+    assert "slotq/py.typed" in names["slotq"]
+    handler = zipfile.ZipFile(wheels["slotq"]).read("slotq/local/queue_manager/app.py")
+    assert handler == (ROOT / "functions" / "queue_manager" / "app.py").read_bytes()
+    there = {name for each in names.values() for name in each}
+    for package in (ROOT / "client_sdk" / "src", ROOT / "layers" / "core" / "python"):
+        for path in package.rglob("*.py"):
+            assert path.relative_to(package).as_posix() in there
+
+
+def test_the_program_runs_by_its_script_and_as_a_module(clean, tmp_path):
+    script = run(clean.parent / "slotq", "version", folder=tmp_path)
+    module = run(clean, "-m", "slotq", "version", folder=tmp_path)
+    assert script.stdout == module.stdout
+    assert module.stdout.startswith("slotq 0.")
+
+
+def test_it_needs_no_sdk_before_it_is_asked_for(clean, tmp_path):
+    code = (
+        "import sys, slotq, slotq.client, slotq.installation;"
+        "print(sorted(m for m in sys.modules if m.split('.')[0] in {'sagemaker', 'moto'}))"
+    )
+    assert run(clean, "-c", code, folder=tmp_path).stdout == "[]\n"
+
+
+def test_the_emulator_runs_a_job_without_a_checkout(clean, tmp_path):
+    environment = {"SLOTQ_LOCAL_DIR": str(tmp_path)}
+    slotq = (clean, "-m", "slotq")
+    run(*slotq, "local", "start", "--detach", "--port", "0", folder=tmp_path, **environment)
+    try:
+        shown = run(*slotq, "local", "env", "--json", folder=tmp_path, **environment).stdout
+        settings = {**environment, **json.loads(shown)}
+        listed = run(*slotq, "pools", folder=tmp_path, **settings).stdout
+        assert "main" in listed
+    finally:
+        run(*slotq, "local", "stop", folder=tmp_path, **environment)
+
+
+def test_a_user_s_code_is_type_checked_against_them(clean, tmp_path):
+    sample = tmp_path / "sample.py"
+    sample.write_text(SAMPLE.read_text())
+    check = (sys.executable, "-m", "mypy", "--strict", "--python-executable", clean)
+    config = tmp_path / "mypy.ini"
+    config.write_text("[mypy]\n")
+    run(*check, "--config-file", config, "--cache-dir", tmp_path / "cache", sample, folder=tmp_path)
+    wrong = sample.read_text().replace('queue.job("job1"), JobView', "queue.job(1), JobView")
+    sample.write_text(wrong)
+    with pytest.raises(AssertionError, match="arg-type"):
+        run(*check, "--config-file", config, sample, folder=tmp_path)

@@ -1,0 +1,169 @@
+"""Changing pools through the real handler: who may, what is refused, and what is recorded."""
+
+import json
+from typing import Any
+
+import pytest
+
+import app
+from tests.functional.account import Account, add_job, forget, sample
+
+OPERATOR = sample("set-pool")["requestContext"]["identity"]["userArn"]
+
+
+def set_pool(body: Any, name: str = "main") -> dict[str, Any]:
+    event = sample("set-pool")
+    return {**event, "path": f"/pools/{name}", "body": json.dumps(body)}
+
+
+def remove_pool(name: str, **query: str) -> dict[str, Any]:
+    event = sample("remove-pool")
+    multiple = {key: [value] for key, value in query.items()}
+    return {
+        **event,
+        "path": f"/pools/{name}",
+        "queryStringParameters": query or None,
+        "multiValueQueryStringParameters": multiple or None,
+    }
+
+
+def changes(**query: str) -> dict[str, Any]:
+    event = sample("list-changes")
+    multiple = {key: [value] for key, value in query.items()}
+    return {**event, "queryStringParameters": query, "multiValueQueryStringParameters": multiple}
+
+
+def test_a_pool_is_resized_and_the_jobs_that_waited_for_it_start(account: Account):
+    for number in range(3):
+        account.call(add_job(TrainingJobName=f"job{number}"))
+    account.settle()
+    assert account.state("job2") == "pending"
+    status, told = account.call("set-pool")
+    assert (status, told["revision"]) == (200, 2)
+    (main,) = told["pools"]
+    assert (main["capacity"], main["used"]) == ({"slots": 4}, {"slots": 2})
+    assert (main["settings"]["slots"], main["settings"]["reserve_after"]) == (4, 600)
+    account.settle()
+    assert account.state("job2") == "running"
+
+
+def test_each_change_is_listed_with_who_signed_it(account: Account):
+    account.call("set-pool")
+    account.call(set_pool({"slots": 1, "instance_type": "ml.g5.xlarge"}, "small"))
+    assert account.call(remove_pool("main"))[0] == 200
+    status, told = account.call("list-changes")
+    removed, made, resized, first = told["changes"]
+    assert status == 200
+    assert [change["who"] for change in told["changes"]] == [OPERATOR] * 3 + ["SLOTQ_POOLS"]
+    assert first["at"] == "2026-11-20T10:30:00.000Z"
+    (pool,) = resized["pools"]
+    assert (pool["name"], pool["before"]["slots"], pool["after"]["slots"]) == ("main", 2, 4)
+    assert (made["pools"][0]["name"], made["pools"][0]["before"]) == ("small", None)
+    assert (removed["pools"][0]["after"], removed["order"]) == (None, ["small"])
+    latest = account.call(changes(limit="1"))[1]["changes"]
+    assert [change["revision"] for change in latest] == [4]
+
+
+def test_who_is_not_signed_changes_nothing(account: Account):
+    account.call("list-pools")
+    for event in (sample("set-pool"), sample("remove-pool")):
+        event["requestContext"]["identity"]["userArn"] = None
+        assert account.call(event)[0] == 403
+    assert account.call("list-pools")[1]["revision"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "said"),
+    [
+        ([], "", "the pool's settings"),
+        ({}, "", "say what shall change: slots"),
+        ({"revision": 1}, "", "say what shall change"),
+        ({"slots": -1}, "slots", "greater than or equal to 0"),
+        ({"slots": 10_001}, "slots", "10000"),
+        ({"slots": "4"}, "slots", "integer"),
+        ({"slots": None}, "slots", "integer"),
+        ({"slotz": 4}, "slotz", "not permitted"),
+        ({"capacity": 4}, "capacity", "not permitted"),
+        ({"state": "open"}, "state", "active"),
+        ({"time_slice": 0}, "time_slice", "greater than or equal to 1"),
+        ({"instance_type": "big"}, "instance_type", "ml.p4d.24xlarge"),
+        ({"resources": {"slots": 1}}, "resources", "slots have their own"),
+        ({"resources": {"gpus": -8}}, "resources.gpus", "from 0"),
+        ({"consolidate": "yes"}, "consolidate", "boolean"),
+    ],
+)
+def test_what_cannot_be_read_changes_nothing(account: Account, body, field, said):
+    account.call("list-pools")
+    before = account.items()
+    status, error = account.call(set_pool(body))
+    assert (status, error["code"], error["field"]) == (400, "invalid_request", field)
+    assert said in error["message"]
+    assert account.items() == before
+
+
+def test_refusals_have_their_codes(account: Account):
+    account.call("add-job")
+    account.settle()
+    account.call(set_pool({"slots": 1, "instance_type": "ml.g5.xlarge"}, "small"))
+    account.call(set_pool({"slots": 0, "instance_type": "ml.g5.xlarge"}, "spare"))
+    tags = [{"Key": "slotq:pools", "Value": "small"}]
+    account.call(add_job(TrainingJobName="other", Tags=tags))
+    for event, status, code, said in (
+        (set_pool({"slots": 1}, "nowhere"), 404, "no_such_pool", "there are main, small, spare"),
+        (remove_pool("nowhere"), 404, "no_such_pool", "there are main, small, spare"),
+        (remove_pool("main"), 409, "pool_in_use", "1 slots of it are in use"),
+        (remove_pool("small"), 409, "pool_in_use", "for it alone (other)"),
+        (remove_pool("spare", revision="1"), 409, "outdated", "revision 3 by now"),
+        (set_pool({"slots": 9, "revision": 1}), 409, "outdated", OPERATOR),
+        (remove_pool("small", revision="x"), 400, "invalid_request", "revision takes an integer"),
+        (remove_pool("small", force="1"), 400, "invalid_request", "'force' is not known here"),
+        (changes(limit="101"), 400, "invalid_request", "limit takes an integer from 1 to 100"),
+    ):
+        told = account.call(event)
+        assert (told[0], told[1]["code"]) == (status, code), event["path"]
+        assert said in told[1]["message"]
+    assert len(account.call("list-pools")[1]["pools"]) == 3
+
+
+def test_a_pool_drains_and_is_removed_when_it_is_empty(account: Account):
+    account.call("add-job")
+    account.settle()
+    account.call(set_pool({"slots": 1, "instance_type": "ml.g5.xlarge"}, "small"))
+    status, told = account.call(set_pool({"state": "drained"}))
+    assert (status, told["pools"][0]["settings"]["state"]) == (200, "drained")
+    account.call(add_job(TrainingJobName="late"))
+    account.settle()
+    assert (account.state("job1"), account.state("late")) == ("running", "pending")
+    account.call("cancel-job")
+    late = sample("cancel-job")
+    late["path"] = "/jobs/late"
+    account.call(late)
+    account.clock.set(account.clock.now() + 600_000)
+    account.settle()
+    assert account.call(remove_pool("main"))[0] == 200
+
+
+def test_an_update_of_the_stack_does_not_undo_what_an_operator_did(
+    account: Account, monkeypatch, output
+):
+    account.call("set-pool")
+    forget()
+    assert account.call("list-pools")[1]["pools"][0]["capacity"] == {"slots": 4}
+    assert "the pools were not changed" not in output()
+    monkeypatch.setenv("SLOTQ_POOLS", "main=3@ml.p4d.24xlarge")
+    forget()
+    account.send("tick")
+    assert account.call("list-pools")[1]["pools"][0]["capacity"] == {"slots": 4}
+    written = output()
+    assert "the pools were not changed" in written
+    assert '"PoolsRefused":[1.0]' in written.replace(" ", "")
+
+
+def test_the_views_show_the_record_and_change_nothing(account: Account, monkeypatch):
+    account.call("set-pool")
+    monkeypatch.setenv("SLOTQ_READ_ONLY", "1")
+    forget()
+    assert len(account.call("list-changes")[1]["changes"]) == 2
+    for event in ("set-pool", "remove-pool"):
+        with pytest.raises(app.Failed, match="NotUnderstood"):
+            account.send(event)

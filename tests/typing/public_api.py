@@ -1,0 +1,62 @@
+"""The public API as its users type it: `make check` runs mypy over this, and `make validate` once
+more against the installed wheels. It is never run."""
+
+from datetime import UTC, datetime
+from typing import Any, assert_type
+
+import slotq
+from slotq import QueueClient, QueuedJob, install, print_queue_state
+from slotq.errors import NotCompleted, Outdated, Refused, SlotQError
+from slotq_core.model import JobState
+from slotq_core.wire import AttemptView, FindingView, JobView, PoolsView, PoolView
+from slotq_core.wire_configuration import ChangeView
+
+
+def the_queue(request: dict[str, Any]) -> None:
+    queue = install(priority=5, pools=["p5", "p4"], preemptible=False, min_runtime=600)
+    assert_type(queue, QueueClient)
+    assert_type(QueueClient("https://queue/prod", region="eu-west-1"), QueueClient)
+    assert_type(queue.submit(request), JobView)
+    assert_type(queue.job("job1"), JobView)
+    assert_type(queue.jobs(["running"], limit=5), list[JobView])
+    since = datetime(2026, 11, 20, tzinfo=UTC)
+    assert_type(queue.jobs(submitter="ada", pool="p5", since=since), list[JobView])
+    assert_type(queue.requeue("job1"), JobView)
+    assert_type(queue.retry("job1", priority=3), JobView)
+    assert_type(queue.about().caller, str)
+    print_queue_state(queue, states=None)
+    assert_type(queue.request("job1"), dict[str, Any])
+    assert_type(queue.add_tags("job1", {"team": "vision"}), dict[str, str])
+    assert_type(queue.doctor(fix=True), list[FindingView])
+    assert_type(slotq.__version__, str)
+
+
+def the_pools(queue: QueueClient) -> None:
+    assert_type(queue.pools(), list[PoolView])
+    assert_type(queue.configuration(), PoolsView)
+    assert_type(queue.configuration().revision, int)
+    assert_type(queue.set_pool("p5", {"slots": 4}, revision=3), PoolsView)
+    assert_type(queue.remove_pool("p5"), PoolsView)
+    assert_type(queue.changes(limit=5), list[ChangeView])
+    assert_type(queue.pools()[0].settings.reserve_after, int | None)
+
+
+def a_job(queue: QueueClient) -> str:
+    job = queue.get("job1")
+    assert_type(job, QueuedJob)
+    assert_type(queue.list(), list[QueuedJob])
+    assert_type(job.state, JobState)
+    assert_type(job.place, int | None)
+    assert_type(job.hold().set_priority(3).move("p4").release(), QueuedJob)
+    assert_type(job.history(), list[AttemptView])
+    assert_type(job.clone("job2", priority=1), QueuedJob)
+    assert_type(job.requeue(), QueuedJob)
+    assert_type(job.retry(), QueuedJob)
+    try:
+        return job.result(timeout=60)
+    except NotCompleted as error:
+        raise SlotQError(str(error)) from error
+    except Outdated as error:
+        assert_type(error.field, str)
+        assert_type(isinstance(error, Refused), bool)
+        raise

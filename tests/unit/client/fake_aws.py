@@ -1,0 +1,66 @@
+"""CloudWatch logs and S3 as far as the commands use them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+
+def refused(operation: str, code: str = "AccessDenied") -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": f"{code} in a test"}}, operation)
+
+
+class FakeLogs:
+    """One stream for each training job; each read gives what is new."""
+
+    def __init__(self, lines: Mapping[str, list[str]] | None = None) -> None:
+        self.lines = dict(lines or {})
+        self.trouble: Exception | None = None
+
+    def get_paginator(self, _: str) -> FakeLogs:
+        return self
+
+    def paginate(self, *, logGroupName: str, logStreamNamePrefix: str) -> list[Any]:  # noqa: N803
+        if self.trouble is not None:
+            raise self.trouble
+        if logStreamNamePrefix.rstrip("/") not in self.lines:
+            raise refused("DescribeLogStreams", "ResourceNotFoundException")
+        return [{"logStreams": [{"logStreamName": f"{logStreamNamePrefix}algo-1-1700"}]}]
+
+    def get_log_events(
+        self,
+        *,
+        logStreamName: str,  # noqa: N803
+        nextToken: str = "0",  # noqa: N803
+        **_: Any,
+    ) -> dict[str, Any]:
+        lines = self.lines[logStreamName.split("/", maxsplit=1)[0]]
+        return {
+            "events": [{"message": line} for line in lines[int(nextToken) :]],
+            "nextForwardToken": str(len(lines)),
+        }
+
+
+class FakeS3:
+    """Keeps what is put, by URI."""
+
+    def __init__(self, *, trouble: Exception | None = None) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.trouble = trouble
+
+    def put_object(self, *, Bucket: str, Key: str, Body: bytes) -> None:  # noqa: N803
+        if self.trouble is not None:
+            raise self.trouble
+        self.objects[f"s3://{Bucket}/{Key}"] = Body
+
+
+class FakeServices:
+    """`App.aws`: these two by their names."""
+
+    def __init__(self, logs: FakeLogs | None = None, s3: FakeS3 | None = None) -> None:
+        self._clients = {"logs": logs or FakeLogs(), "s3": s3 or FakeS3()}
+
+    def __call__(self, _queue: Any, service: str) -> Any:
+        return self._clients[service]

@@ -1,0 +1,23 @@
+"""The public API is listed in one place, and what is listed is there."""
+
+import re
+from pathlib import Path
+
+import slotq
+import slotq.errors
+from tests.api_page import PUBLIC, page
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_page_is_up_to_date():
+    assert (ROOT / "docs" / "api.md").read_text() == page(), "run `make api`"
+
+
+def test_the_page_has_what_the_package_exports():
+    assert set(slotq.__all__) == {*PUBLIC, "__version__"}
+    text = page()
+    for name in slotq.errors.__all__:
+        assert re.search(rf"\b{name}\b", text), name
+    for name in ("QueueClient", "QueuedJob", "install"):
+        assert getattr(slotq, name).__name__ == name

@@ -1,0 +1,186 @@
+"""`slotq doctor` from the client's side: which thing is wrong, and what to do."""
+
+from __future__ import annotations
+
+import json
+from email.utils import format_datetime
+
+import pytest
+from botocore.exceptions import SSLError
+
+from slotq.checkup import CHECKS, NOBODY
+from slotq.cli.exits import Exit
+from slotq.errors import NotConfigured
+from slotq_core.names import TRAINING_JOB_NAME
+from tests.unit.client.conftest import NOW
+from tests.unit.client.fake_queue import FakeAnswer, FakeAws, FakeNetwork, client_of, no_connection
+
+
+@pytest.fixture
+def doctor(slotq):
+    """The exit code, and what is said of each check."""
+
+    def run(*words, **world):
+        result = slotq("doctor", "--client", "--json", *words, world=world)
+        checks = json.loads(result.stdout)["checks"]
+        assert [each["name"] for each in checks] == list(CHECKS)
+        return result.exit_code, {each["name"]: each for each in checks}
+
+    return run
+
+
+def wrong(checks):
+    return [name for name, check in checks.items() if check["ok"] is False]
+
+
+def test_all_is_well(doctor, http):
+    http.headers = {"Date": format_datetime(NOW, usegmt=True)}
+    code, checks = doctor()
+    assert (code, wrong(checks)) == (Exit.OK, [])
+    assert all(check["ok"] for check in checks.values())
+    assert checks["name"]["text"] == "queue.test is 10.0.0.7 (private)"
+    assert "user/ada" in checks["answer"]["text"]
+    assert checks["permissions"]["text"] == "you may look, submit, change, cancel"
+
+
+def test_looking_changes_nothing(doctor, queue):
+    before = dict(queue.jobs)
+    doctor()
+    assert (queue.jobs, queue.requests) == (before, {})
+    assert not TRAINING_JOB_NAME.fullmatch(NOBODY)
+
+
+def test_people_see_a_table_with_what_to_do(slotq):
+    result = slotq("doctor", "--client", world={"network": FakeNetwork(closed=True)})
+    assert result.exit_code == Exit.UNREACHABLE
+    assert "route        WRONG  no connection to queue.test, port 443: timed out" in result.output
+    assert "security group must admit you on port 443" in result.output
+    assert "permissions  -      not looked at" in result.output
+
+
+def test_settings(doctor):
+    def connect(_):
+        raise NotConfigured("no endpoint of the queue is configured")
+
+    code, checks = doctor(connect=connect)
+    assert (code, wrong(checks)) == (Exit.USAGE, ["settings"])
+    assert {check["ok"] for name, check in checks.items() if name != "settings"} == {None}
+
+
+@pytest.mark.parametrize(
+    ("network", "name", "said"),
+    [
+        (FakeNetwork(addresses=()), "name", "known in its VPC only"),
+        (FakeNetwork(closed=True), "route", "security group"),
+    ],
+)
+def test_the_network(doctor, http, network, name, said):
+    code, checks = doctor(network=network)
+    assert (code, wrong(checks)) == (Exit.UNREACHABLE, [name])
+    assert said in checks[name]["advice"]
+    assert http.sent == []
+
+
+def test_a_public_address_is_told(doctor):
+    _, checks = doctor(network=FakeNetwork(addresses=("10.0.0.7", "52.1.2.3")))
+    assert "not by way of a VPC endpoint" in checks["name"]["text"]
+
+
+def test_a_proxy_finds_the_way_itself(doctor, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.test:3128")
+    code, checks = doctor(network=FakeNetwork(addresses=(), closed=True))
+    assert code == Exit.OK
+    assert "http://proxy.test:3128" in checks["route"]["text"]
+
+
+def test_no_credentials(doctor, http):
+    code, checks = doctor(connect=lambda _: client_of(http, aws=FakeAws(signed=False)))
+    assert (code, wrong(checks)) == (Exit.NOT_ALLOWED, ["credentials"])
+    assert "aws sso login" in checks["credentials"]["advice"]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "code", "said"),
+    [
+        (no_connection(), Exit.UNREACHABLE, "cannot reach the queue"),
+        (SSLError(endpoint_url="x", error="bad"), Exit.UNREACHABLE, "AWS_CA_BUNDLE"),
+        (FakeAnswer(502, "{}"), Exit.UNREACHABLE, "answered 502"),
+        (FakeAnswer(200, "<html>"), Exit.UNREACHABLE, "not as the queue does"),
+        (FakeAnswer(404, '{"message": "nothing here"}'), Exit.UNREACHABLE, "ends with its stage"),
+        (FakeAnswer(403, '{"message": "Forbidden"}'), Exit.NOT_ALLOWED, "SLOTQ_API_ID"),
+        (
+            FakeAnswer(403, '{"message": "The request signature we calculated does not match"}'),
+            Exit.NOT_ALLOWED,
+            "check the secret key, the region",
+        ),
+        (
+            FakeAnswer(403, '{"Message": "User: x is not authorized to perform: y"}'),
+            Exit.NOT_ALLOWED,
+            "execute-api:Invoke",
+        ),
+        (
+            FakeAnswer(403, '{"message": "Missing Authentication Token"}'),
+            Exit.NOT_ALLOWED,
+            "must end with the stage",
+        ),
+    ],
+)
+def test_the_answer(doctor, http, trouble, code, said):
+    http.troubles = [trouble] * 9
+    found, checks = doctor()
+    assert (found, wrong(checks)) == (code, ["answer"])
+    assert said in checks["answer"]["text"]
+    assert checks["permissions"]["ok"] is None
+
+
+@pytest.mark.parametrize(
+    ("date", "said"),
+    [
+        ("Fri, 20 Nov 2026 12:10:00 GMT", "600 s behind"),
+        ("Fri, 20 Nov 2026 11:00:00 GMT", "3600 s ahead"),
+    ],
+)
+def test_the_clock_is_told_even_where_the_signature_is_refused(doctor, http, date, said):
+    http.headers = {"Date": date}
+    code, checks = doctor()
+    assert (code, wrong(checks)) == (Exit.NOT_ALLOWED, ["clock"])
+    message = '{"message": "Signature expired: 20261120T1"}'
+    http.troubles = [FakeAnswer(403, message, {"Date": date})]
+    code, checks = doctor()
+    assert (code, wrong(checks)) == (Exit.NOT_ALLOWED, ["answer", "clock"])
+    assert said in checks["clock"]["text"]
+    assert "timedatectl" in checks["clock"]["advice"]
+
+
+def test_permissions_by_verb(doctor, http):
+    http.forbidden = {"PATCH", "DELETE"}
+    code, checks = doctor()
+    assert (code, wrong(checks)) == (Exit.NOT_ALLOWED, ["permissions"])
+    assert checks["permissions"]["text"] == "you may not change, cancel"
+    assert "PATCH /jobs/*, DELETE /jobs/*" in checks["permissions"]["advice"]
+    assert checks["versions"]["ok"], "that is another matter"
+
+
+@pytest.mark.parametrize(("release", "well"), [("0.1.7", True), ("0.2.0", False), ("1.1.0", False)])
+def test_versions(doctor, queue, release, well):
+    queue.release = release
+    code, checks = doctor()
+    assert (code == Exit.OK) is well
+    assert wrong(checks) == ([] if well else ["versions"])
+    assert release in checks["versions"]["text"]
+
+
+def test_an_older_queue_that_does_not_know_the_question(doctor, http):
+    http.troubles = [
+        FakeAnswer(404, '{"version":1,"code":"no_such_route","message":"there is only"}')
+    ]
+    code, checks = doctor()
+    assert (code, wrong(checks)) == (Exit.UNREACHABLE, ["versions"])
+
+
+def test_then_the_queue_looks_at_itself(slotq, http):
+    result = slotq("doctor")
+    assert (result.exit_code, result.output.splitlines()[-1]) == (Exit.OK, "nothing found")
+    http.forbidden = {"PATCH"}
+    result = slotq("doctor", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["findings"]) == (Exit.NOT_ALLOWED, [])

@@ -1,0 +1,107 @@
+"""`slotq logs`: what the attempts have printed, once or to the end."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from slotq.cli.exits import Exit
+from slotq.cli.views import LogLine
+from tests.unit.client.fake_aws import FakeLogs, FakeServices, refused
+from tests.unit.client.fake_queue import attempt, ended, running, waiting
+
+
+@pytest.fixture
+def logs():
+    second = ["again from 2", "step 3"]
+    return FakeLogs({"job1": ["step 1", "step 2"], "job1-qstamp-2-abcdef": second})
+
+
+@pytest.fixture
+def run(slotq, logs):
+    return lambda *words: slotq("logs", *words, world={"aws": FakeServices(logs)})
+
+
+def test_attempt_after_attempt(run):
+    result = run("job1")
+    assert (result.exit_code, result.output) == (
+        Exit.OK,
+        "step 1\nstep 2\nagain from 2\nstep 3\n",
+    )
+
+
+def test_of_one_attempt_alone(run):
+    assert run("job1", "--attempt", "2").output == "again from 2\nstep 3\n"
+    result = run("job1", "--attempt", "3")
+    assert result.exit_code == Exit.NO
+    assert "has begun 2 attempts, and none of number 3" in result.stderr
+
+
+def test_a_document_for_each_line(run):
+    lines = [
+        LogLine.model_validate_json(line) for line in run("job1", "--json").output.splitlines()
+    ]
+    assert [(each.training_job, each.message) for each in lines][1:3] == [
+        ("job1", "step 2"),
+        ("job1-qstamp-2-abcdef", "again from 2"),
+    ]
+
+
+def test_a_job_that_has_not_run_has_no_logs(run):
+    result = run("job3")
+    assert (result.exit_code, result.stdout) == (Exit.OK, "")
+    assert result.stderr.startswith("job3: waits, place 1")
+
+
+def test_logs_that_may_not_be_read_are_no_empty_logs(run, logs, queue):
+    logs.trouble = refused("DescribeLogStreams")
+    result = run("job1")
+    assert result.exit_code == Exit.NOT_ALLOWED
+    assert "the logs of job1 cannot be read" in result.stderr
+    assert "logs:GetLogEvents" in result.stderr
+    queue.script(running(), running(), ended())
+    result = run("job1", "-f")
+    assert result.exit_code == Exit.OK, "the job goes on"
+    assert result.stderr.count("cannot be read (the job goes on)") == 1
+
+
+def test_followed_across_an_eviction_to_the_end(run, queue, logs, clock):
+    first = attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")
+    over = [first.model_copy(update={"ended_at": "x"}), attempt(2)]
+    queue.script(
+        running(),
+        running(),
+        waiting(1, evictions=1, attempts=over[:1]),
+        running(2, evictions=1, attempts=over),
+        ended(number=2, evictions=1, attempts=over),
+    )
+    result = run("job1", "-f")
+    assert result.exit_code == Exit.OK
+    lines = result.output.splitlines()
+    assert [line for line in lines if "step" in line or "again" in line] == [
+        "step 1", "step 2", "again from 2", "step 3",
+    ]  # fmt: skip
+    assert any("was evicted for job4" in line for line in lines)
+    assert lines[-1] == "job1: completed after 2 attempts, evicted 1 time"
+
+
+def test_followed_as_json_says_the_rest_on_stderr(run, queue):
+    queue.script(running(), running(), ended("failed", message="out of memory"))
+    result = run("job1", "-f", "--json")
+    assert result.exit_code == Exit.NO
+    assert [json.loads(line)["message"] for line in result.stdout.splitlines()] == [
+        "step 1",
+        "step 2",
+    ]
+    assert result.stderr.splitlines()[-1].endswith("out of memory")
+
+
+def test_interrupted_says_that_the_job_goes_on(run, clock):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    clock.after_sleep = interrupt
+    result = run("job1", "-f")
+    assert result.exit_code == Exit.INTERRUPTED
+    assert "slotq cancel job1" in result.stderr

@@ -1,0 +1,158 @@
+"""`slotq ls`: which jobs, which columns, in which order, once or as they change."""
+
+from __future__ import annotations
+
+import io
+import json
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from slotq.cli.app import App
+from slotq.cli.columns import COLUMNS, in_order, queue_table
+from slotq.cli.exits import Exit
+from slotq_core.wire import QueueView
+from tests.unit.client.fake_queue import job_view, waiting
+
+
+@pytest.fixture(autouse=True)
+def more_jobs(queue):
+    queue.jobs["job4"] = waiting(
+        2,
+        name="job4",
+        priority=-3,
+        pools=["p4"],
+        project="vision",
+        submitter="arn:aws:sts::123456789012:assumed-role/lab/eve",
+        entry_time="2026-11-20T09:00:00.000Z",
+        demand={"slots": 4},
+    )
+    queue.jobs["job5"] = job_view("job5", "held", priority=7)
+
+
+def listed(result):
+    assert result.exit_code == Exit.OK, result.output
+    return [line.split()[0] for line in result.output.splitlines()[1:]]
+
+
+def test_the_living_by_default_and_the_ended_with_all(slotq):
+    assert listed(slotq("ls")) == ["job1", "job3", "job4", "job5"]
+    assert listed(slotq("ls", "--all")) == ["job1", "job3", "job9", "job4", "job5"]
+    assert listed(slotq("ls", "--state", "failed")) == ["job9"]
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("--state", "held"), ["job5"]),
+        (("--project", "vision"), ["job4"]),
+        (("--submitter", "eve"), ["job4"]),
+        (("--pool", "p4"), ["job4"]),
+        (("--until", "2h"), ["job4"]),
+        (("--since", "2h"), ["job1", "job3", "job5"]),
+        (("--since", "2026-11-20T10:00:00", "--state", "running"), ["job1"]),
+        (("--since", "2026-11-20T10:00:00+00:00", "--state", "pending"), ["job3"]),
+        (("--limit", "2"), ["job1", "job3"]),
+    ],
+)
+def test_filters(slotq, words, names):
+    assert listed(slotq("ls", *words)) == names
+
+
+def test_the_queue_itself_filters(slotq, http):
+    slotq("ls", "--since", "30m", "--submitter", "eve", "--pool", "p4")
+    query = parse_qs(urlsplit(http.sent[-1].url).query)
+    assert query["since"] == ["2026-11-20T11:30:00+00:00"]
+    assert (query["submitter"], query["pool"], "project" in query) == (["eve"], ["p4"], False)
+    assert "completed" not in query["state"]
+
+
+@pytest.mark.parametrize("moment", ["soon", "2y", "20-11-2026"])
+def test_a_moment_that_is_none(slotq, moment):
+    result = slotq("ls", "--since", moment)
+    assert result.exit_code == Exit.USAGE
+    assert "30m, 2h, 7d" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("column", "names"),
+    [
+        ("priority", ["job4", "job1", "job3", "job5"]),
+        ("-priority", ["job5", "job1", "job3", "job4"]),
+        ("entered", ["job4", "job1", "job3", "job5"]),
+        ("place", ["job3", "job4", "job1", "job5"]),
+        ("-place", ["job4", "job3", "job1", "job5"]),
+        ("-slots", ["job4", "job1", "job3", "job5"]),
+        ("-name", ["job5", "job4", "job3", "job1"]),
+    ],
+)
+def test_sorted_by_a_column(slotq, column, names):
+    assert listed(slotq("ls", "--sort", column)) == names
+
+
+def test_a_limit_cuts_what_is_sorted(slotq):
+    assert listed(slotq("ls", "--sort", "-priority", "--limit", "1")) == ["job5"]
+    view = QueueView.model_validate_json(slotq("ls", "--sort", "-name", "--json").output)
+    assert [job.name for job in view.jobs] == ["job5", "job4", "job3", "job1"]
+
+
+def test_chosen_columns(slotq):
+    lines = slotq("ls", "--columns", "name, project,submitter,attempts").output.splitlines()
+    assert lines[0].split() == ["JOB", "PROJECT", "SUBMITTER", "ATTEMPTS"]
+    assert lines[3].split() == [
+        "job4",
+        "vision",
+        "arn:aws:sts::123456789012:assumed-role/lab/eve",
+        "0",
+    ]
+    result = slotq("ls", "--columns", "name,colour")
+    assert result.exit_code == Exit.USAGE
+    assert "there is no column 'colour'; there are name, state" in result.stderr
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_every_column_shows_and_sorts(slotq, queue, name):
+    assert len(slotq("ls", "--all", "--columns", name).output.splitlines()) == 6
+    jobs = list(queue.jobs.values())
+    assert sorted(job.name for job in in_order(jobs, f"-{name}")) == sorted(queue.jobs)
+
+
+def test_watch_shows_each_change(slotq, queue, clock):
+    def after_sleep():
+        queue.jobs.pop("job5", None)
+        if clock.now >= 6:
+            raise KeyboardInterrupt
+
+    clock.after_sleep = after_sleep
+    result = slotq("ls", "--watch", "--every", "2", "--json")
+    assert result.exit_code == Exit.INTERRUPTED
+    seen = [
+        [job["name"] for job in json.loads(line)["jobs"]] for line in result.output.splitlines()
+    ]
+    assert seen == [["job1", "job3", "job4", "job5"], ["job1", "job3", "job4"]]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("variables", "app", "coloured"),
+    [
+        ({}, App(), True),
+        ({"NO_COLOR": "1"}, App(), False),
+        ({"NO_COLOR": ""}, App(), False),
+        ({}, App(color=False), False),
+    ],
+)
+def test_colours_only_where_they_are_wanted(queue, monkeypatch, variables, app, coloured):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("COLORTERM", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    app.console().print(queue_table(queue.jobs.values()))
+    assert ("\x1b[32m" in terminal.getvalue()) is coloured
+    assert ("\x1b" in terminal.getvalue()) is coloured

@@ -1,0 +1,134 @@
+"""Every command line of docs/cli.md, run as it stands, in order, against a queue of fakes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from slotq.cli.exits import Exit
+from slotq.cli.main import COMMANDS
+from slotq.config import Config
+from tests.unit.client.fake_aws import FakeLogs, FakeServices
+from tests.unit.client.fake_queue import (
+    ENDPOINT,
+    FakeQueue,
+    client_of,
+    ended,
+    pool_view,
+    running,
+    waiting,
+)
+
+PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
+LINES = [
+    line
+    for block in re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    for line in block.splitlines()
+]
+ELSEWHERE = {
+    "simulate": "tests/unit/simulate",
+    "local": "tests/functional/local",
+    "demo": "tests/unit/client/test_demo.py",
+    "top": "tests/unit/client/test_top.py",
+    "shell": "tests/unit/client/test_shell.py, tests/functional/local/test_shell.py",
+}
+"""Commands whose lines need more than a queue, and where they run."""
+ENDLESS = {"slotq watch", "slotq ls --watch --every 2"}
+REQUEST = {
+    "TrainingJobName": "job1",
+    "RoleArn": "arn:aws:iam::123456789012:role/trainer",
+    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
+}
+
+
+class QuickQueue(FakeQueue):
+    """In which the jobs that are waited for have completed when they are first looked at."""
+
+    def taken(self, name, priority):
+        if name in {"quick", "third"}:
+            return ended(name=name, priority=priority)
+        return super().taken(name, priority)
+
+
+@pytest.fixture
+def queue():
+    jobs = running(), waiting(1, name="job2"), ended("failed", name="job9")
+    queue = QuickQueue(*jobs)
+    queue.requests["job9"] = REQUEST | {"TrainingJobName": "job9"}
+    queue.pools = [pool_view("p5"), pool_view("main")]
+    return queue
+
+
+@pytest.fixture
+def world(http, clock):
+    config = Config(
+        endpoint=ENDPOINT,
+        region="eu-west-1",
+        image="train:1",
+        role=REQUEST["RoleArn"],
+        output="s3://my-bucket/runs",
+    )
+
+    def enough():
+        if clock.now > 20:
+            raise KeyboardInterrupt
+
+    clock.after_sleep = enough
+    return {
+        "connect": lambda _: client_of(http, clock=clock, config=config),
+        "aws": FakeServices(FakeLogs({"job1": ["step 1"]})),
+    }
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    for name in ("train.py", "run-all.sh"):
+        (folder / name).write_text("exit\n")
+    (folder / "job.json").write_text(json.dumps(REQUEST | {"TrainingJobName": "train-7"}))
+    (folder / "job.yaml").write_text(json.dumps(REQUEST))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_the_page_from_top_to_bottom(slotq, folder, world, clock, queue):
+    ran = set()
+    for line in LINES:
+        words = shlex.split(line, comments=True)
+        text = None
+        if "<" in words:
+            *words, _, name = words
+            text = (folder / name).read_text()
+        assert words[0] == "slotq", line
+        clock.now = 0.0
+        command = next((word for word in words[1:] if word in COMMANDS), None)
+        if command in ELSEWHERE:
+            continue
+        result = slotq(*words[1:], world=world, input=text)
+        expected = Exit.INTERRUPTED if line in ENDLESS else Exit.OK
+        assert result.exit_code == expected, f"{line}: {result.output}{result.exception!r}"
+        assert result.output, line
+        ran.add(command)
+    assert ran >= set(COMMANDS) - set(ELSEWHERE)
+    assert queue.jobs["job1"].state == "stopping"
+    assert {"job9-r2", "once-more", "job10", "job-2-r2", "first"} <= set(queue.jobs)
+    assert queue.jobs["job2"].state == "cancelled"
+
+
+def test_the_columns_are_those_that_there_are():
+    from slotq.cli.columns import COLUMNS
+
+    (said,) = re.findall(r"`--columns` are of (.*?);", PAGE.read_text(), re.DOTALL)
+    assert re.split(r",\s+|\s+and\s+", said) == list(COLUMNS)
+
+
+def test_every_check_of_the_doctor_is_there():
+    from slotq.checkup import CHECKS
+
+    part = PAGE.read_text().partition("## doctor")[2].partition("## ")[0]
+    assert re.findall(r"^\| (\w+) \|", part, re.MULTILINE)[1:] == list(CHECKS)

@@ -1,0 +1,192 @@
+"""`slotq pools`: what is shown, what is sent, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from slotq.cli.app import App
+from slotq.cli.exits import Exit
+from slotq.cli.main import cli
+from slotq_core.moments import from_iso
+from slotq_core.wire import PoolsView, PoolView
+from slotq_core.wire_configuration import ChangesView
+from tests.unit.client.fake_queue import FakeAnswer, FakeHttp, FakeQueue, client_of, pool_view
+
+
+@pytest.fixture
+def queue():
+    queue = FakeQueue()
+    queue.pools = [pool_view("p5", used=1, foreign=2, count_foreign=True), pool_view("p4")]
+    return queue
+
+
+@pytest.fixture
+def http(queue):
+    return FakeHttp(queue)
+
+
+@pytest.fixture
+def slotq(http):
+    def run(*args):
+        return CliRunner().invoke(cli, args, obj=App(connect=lambda endpoint: client_of(http)))
+
+    return run
+
+
+def row(result, name):
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith(name)]
+    return line.split()
+
+
+@pytest.mark.parametrize("words", [("pools",), ("pools", "list")])
+def test_the_pools_are_shown_with_what_was_learned_of_them(slotq, queue, words):
+    health = {
+        "errors": 2,
+        "not_before": from_iso("2026-11-20T10:31:00.000Z"),
+        "learned": 1,
+        "learned_until": from_iso("2026-11-20T11:00:00.000Z"),
+        "message": "ResourceLimitExceeded",
+    }
+    queue.pools[0] = pool_view("p5", used=1, health=health)
+    head, first, second = slotq(*words).output.splitlines()
+    titles = ["POOL", "INSTANCE", "TYPE", "STATE", "SLOTS", "USABLE", "USED", "FOREIGN", "HEALTH"]
+    assert head.split() == titles
+    assert first.split()[:7] == ["p5", "ml.p5.48xlarge", "active", "4", "1", "1", "0"]
+    assert first.rstrip().endswith(
+        "the account allows 1 until 11-20 11:00:00; 2 capacity errors, tried again at "
+        "11-20 10:31:00: ResourceLimitExceeded"
+    )
+    assert second.split()[-1] == "ok"
+    said = PoolsView.model_validate_json(slotq(*words, "--json").output)
+    assert said.pools == queue.pools
+    assert slotq("--json", *words).output == slotq(*words, "--json").output
+
+
+def test_show_has_every_setting(slotq, queue):
+    output = slotq("pools", "show", "p5").output
+    for key in queue.pools[0].settings.model_dump():
+        assert f"\n{key} " in output
+    assert "1 of 2 slots" in output
+    shown = slotq("pools", "show", "p5", "--json").output
+    assert PoolView.model_validate_json(shown) == queue.pools[0]
+    result = slotq("pools", "show", "p6")
+    assert (result.exit_code, "there are p5, p4" in result.stderr) == (Exit.NO, True)
+
+
+def test_set_sends_what_is_named_and_nothing_else(slotq, http):
+    result = slotq("pools", "set", "p4", "--slots", "8", "--reserve-after", "none")
+    assert http.last_body() == {"slots": 8, "reserve_after": None}
+    assert (http.sent[-1].method, row(result, "p4")[3]) == ("PATCH", "8")
+    slotq(
+        *("pools", "set", "p4", "--time-slice", "60", "--no-consolidate", "--count-foreign"),
+        *("--resource", "gpus=16", "--resource", "licences=2", "--state", "paused"),
+        *("--revision", "1"),
+    )
+    assert http.last_body() == {
+        "time_slice": 60,
+        "consolidate": False,
+        "count_foreign": True,
+        "resources": {"gpus": 16, "licences": 2},
+        "state": "paused",
+        "revision": 1,
+    }
+    slotq("pools", "set", "p4", "--no-resources")
+    assert http.last_body() == {"resources": {}}
+    slotq("pools", "set", "new", "--slots", "1", "--instance-type", "ml.g5.xlarge")
+    assert http.sent[-1].url.endswith("/pools/new")
+
+
+@pytest.mark.parametrize(
+    ("words", "sent"),
+    [
+        (("resize", "p5", "6"), {"slots": 6}),
+        (("resize", "p5", "0"), {"slots": 0}),
+        (("resize", "p5", "+2"), {"slots": 6, "revision": 0}),
+        (("resize", "p5", "-3"), {"slots": 1, "revision": 0}),
+        (("pause", "p5"), {"state": "paused"}),
+        (("drain", "p5"), {"state": "drained"}),
+        (("resume", "p5"), {"state": "active"}),
+    ],
+)
+def test_the_short_ways_are_settings(slotq, http, words, sent):
+    result = slotq("pools", *words, "--json")
+    assert (result.exit_code, http.last_body()) == (Exit.OK, sent)
+    assert PoolsView.model_validate_json(result.stdout).pools
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("set", "p5"),
+        ("set", "p5", "--slots", "-1"),
+        ("set", "p5", "--slots", "many"),
+        ("set", "p5", "--time-slice", "1.5"),
+        ("set", "p5", "--resource", "gpus"),
+        ("set", "p5", "--resource", "gpus=-1"),
+        ("set", "p5", "--state", "open"),
+        ("set", "p5", "--colour", "red"),
+        ("resize", "p5", "more"),
+        ("resize", "p5", "--2"),
+        ("resize", "p5", "-5"),
+        ("resize", "p5"),
+        ("history", "--limit", "0"),
+        ("fly",),
+    ],
+)
+def test_a_wrong_command_line_changes_nothing(slotq, queue, words):
+    assert slotq("pools", *words).exit_code == Exit.USAGE
+    assert queue.changes == []
+
+
+def test_a_pool_that_has_less_than_is_in_use_is_told(slotq):
+    result = slotq("pools", "resize", "p5", "0")
+    assert "1 more slots of p5 are in use than it has now: nothing is stopped" in result.stderr
+    assert "in use" not in slotq("pools", "resize", "p4", "0").stderr
+    assert slotq("pools", "resize", "p5", "0", "--json").stderr == ""
+
+
+def test_a_drained_pool_drains_while_something_runs_there(slotq):
+    assert row(slotq("pools", "drain", "p5"), "p5")[2] == "draining"
+    assert row(slotq("pools", "drain", "p4"), "p4")[2] == "drained"
+    assert row(slotq("pools"), "p4")[4] == "0"
+
+
+def test_a_pool_is_removed_unless_it_is_in_use(slotq, queue):
+    assert slotq("pools", "remove", "p5").exit_code == Exit.NO
+    result = slotq("pools", "remove", "p4", "--revision", "0")
+    assert (result.exit_code, [pool.name for pool in queue.pools]) == (Exit.OK, ["p5"])
+
+
+def test_an_outdated_change_is_no(slotq, queue):
+    slotq("pools", "pause", "p4")
+    result = slotq("pools", "set", "p5", "--slots", "9", "--revision", "0", "--json")
+    assert result.exit_code == Exit.NO
+    assert json.loads(result.stderr)["code"] == "outdated"
+    assert queue.pools[0].settings.slots == 4
+
+
+def test_the_history_says_who_did_what(slotq, queue):
+    slotq("pools", "set", "p4", "--slots", "8", "--reserve-after", "60")
+    slotq("pools", "set", "new", "--slots", "1", "--instance-type", "ml.g5.xlarge")
+    slotq("pools", "remove", "new")
+    lines = slotq("pools", "history").output.splitlines()
+    assert [line.split()[0] for line in lines] == ["REVISION", "3", "2", "1"]
+    assert "assumed-role/Operator/grace" in lines[1]
+    assert "removed; it had 1 slots of ml.g5.xlarge" in lines[1]
+    assert "new: 1 slots of ml.g5.xlarge" in lines[2]
+    assert "slots 4 → 8, reserve_after none → 60" in lines[3]
+    said = ChangesView.model_validate_json(
+        slotq("pools", "history", "--limit", "2", "--json").output
+    )
+    assert said.changes == queue.changes[:0:-1]
+
+
+def test_who_is_no_operator_is_not_let_in(slotq, http):
+    http.troubles = [
+        FakeAnswer(403, '{"Message": "User: ada is not authorized to perform: execute-api:Invoke"}')
+    ]
+    result = slotq("pools", "drain", "p5")
+    assert (result.exit_code, "execute-api:Invoke" in result.stderr) == (Exit.NOT_ALLOWED, True)

@@ -1,0 +1,143 @@
+"""docs/cli-output.schema.json is what the commands print with --json."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from jsonschema import Draft202012Validator
+
+from slotq.cli.main import COMMANDS, cli
+from slotq.cli.schemas import OUTPUTS, document
+from tests.unit.client.fake_aws import FakeLogs, FakeServices
+from tests.unit.client.fake_queue import attempt, ended, pool_view
+from tests.unit.client.test_cli import drift
+
+ROOT = Path(__file__).parents[3]
+SCHEMA = document()
+REQUEST = {
+    "TrainingJobName": "new",
+    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
+    "Tags": [{"Key": "priority", "Value": "3"}],
+}
+SCENARIO = """
+pools: [{name: p5, capacity: 1}]
+jobs:
+  - {name: a, submit_at: 0, runtime: 10, priority: 1}
+  - {name: b, submit_at: 5, runtime: 10, priority: 2}
+expect: [{at: end, states: {a: completed, b: failed}}]
+"""
+
+
+def validator(name):
+    return Draft202012Validator({**SCHEMA, "$ref": f"#/$defs/{name}"})
+
+
+def with_json():
+    """Every command that takes --json, by its words."""
+    context = click.Context(cli)
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        subcommands = command.commands if isinstance(command, click.Group) else {}
+        for sub, each in {"": command, **subcommands}.items():
+            if any("--json" in option.opts for option in each.params):
+                yield f"{name} {sub}".strip()
+
+
+def test_the_file_is_up_to_date():
+    written = json.loads((ROOT / "docs" / "cli-output.schema.json").read_text())
+    assert written == json.loads(json.dumps(SCHEMA)), "run `make schemas`"
+
+
+def test_it_is_a_schema():
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_every_command_that_prints_json_is_in_it():
+    assert set(with_json()) == set(OUTPUTS)
+
+
+def named_in(line):
+    """The command of a line, with its subcommand."""
+    words = line.split()
+    return max((name for name in OUTPUTS if words[: name.count(" ") + 1] == name.split()), key=len)
+
+
+LINES = [
+    "submit -",
+    "submit - --dry-run",
+    "ls --all",
+    "show job1",
+    "show job1 job3",
+    "why job3",
+    "logs job1",
+    "watch job9",
+    "cancel job3",
+    "hold job3 job1",
+    "release job3",
+    "priority 3 job3",
+    "move p4 job3",
+    "clone job9 copy",
+    "retry job9",
+    "requeue job1",
+    "history job1",
+    "pools",
+    "pools list",
+    "pools show p5",
+    "pools set p5 --slots 6",
+    "pools resize p5 +1",
+    "pools drain p5",
+    "pools pause p5",
+    "pools resume p5",
+    "pools remove p4",
+    "pools history",
+    "configure --priority 3",
+    "configure --list",
+    "doctor",
+    "doctor --client",
+    "version",
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_commands_output_is_as_the_schema_says(slotq, queue, line):
+    queue.requests["job9"] = REQUEST | {"TrainingJobName": "job9"}
+    queue.jobs["job9"] = ended("failed", name="job9", attempts=[attempt(1, outcome="failed")])
+    queue.pools = [pool_view("p5"), pool_view("p4", used=0)]
+    slotq("pools", "resize", "p5", "5")
+    queue.drift = [drift("orphan", "stray")]
+    world = {"aws": FakeServices(FakeLogs({"job1": ["one", "two"]}))}
+    result = slotq(*line.split(), "--json", input=json.dumps(REQUEST), world=world)
+    assert result.stdout, result.stderr
+    streams = line.split()[0] in {"logs", "watch"}
+    texts = result.stdout.splitlines() if streams else [result.stdout]
+    for text in texts:
+        validator(f"slotq {named_in(line)}").validate(json.loads(text))
+
+
+def test_so_is_a_simulations(slotq, tmp_path):
+    (tmp_path / "scenario.yaml").write_text(SCENARIO)
+    result = slotq("simulate", str(tmp_path / "scenario.yaml"), "--check", "--json")
+    said = json.loads(result.stdout)
+    validator("slotq simulate").validate(said)
+    assert said["differences"]
+
+
+def test_and_every_command_has_been_tried():
+    # `local env` needs an emulator: tests/functional/local/test_commands.py
+    tried = {named_in(line) for line in LINES} | {"simulate", "local env"}
+    assert tried == set(OUTPUTS)
+
+
+@pytest.mark.parametrize("words", [("show", "nobody"), ("cancel", "job9"), ("hold", "x", "y")])
+def test_errors_too(slotq, words):
+    result = slotq(*words, "--json")
+    for line in result.stderr.splitlines():
+        validator("ErrorView").validate(json.loads(line))
+
+
+def test_what_is_not_so_is_refused():
+    assert not validator("slotq version").is_valid({"slotq": 1})
+    assert not validator("slotq ls").is_valid({"version": 1})

@@ -1,0 +1,172 @@
+"""The pages for those who come from elsewhere: their Python and their commands run as they are."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+from importlib.util import find_spec
+from pathlib import Path
+
+import boto3
+import pytest
+from click.testing import CliRunner
+from moto import mock_aws
+
+from slotq.cli.app import App
+from slotq.cli.main import cli
+from slotq_core.model import JobState
+from slotq_core.wire import parse_submission
+from tests.unit.client.fake_queue import (
+    Clock,
+    FakeHttp,
+    FakeNetwork,
+    FakeQueue,
+    attempt,
+    client_of,
+    ended,
+    job_view,
+    pool_view,
+    served,
+    waiting,
+)
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = {
+    name: (DOCS / f"migrate-from-{name}.md").read_text() for name in ("sagemaker", "batch", "slurm")
+}
+DONE = attempt(1, artifact="s3://my-bucket/models/my-job/output/model.tar.gz", outcome="completed")
+
+
+class QuickQueue(FakeQueue):
+    """Whose job `my-job` has completed when it is first looked at."""
+
+    def taken(self, name, priority):
+        if name == "my-job":
+            return ended(name=name, priority=priority, attempts=[DONE])
+        return super().taken(name, priority)
+
+
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGES[page], re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def queue(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    queue = QuickQueue(job_view("job1", "pending"))
+    with mock_aws(), served(queue) as endpoint:
+        boto3.client("s3").create_bucket(
+            Bucket="sagemaker-eu-west-1-123456789012",
+            CreateBucketConfiguration={"LocationConstraint": "eu-west-1"},
+        )
+        monkeypatch.setenv("SLOTQ_ENDPOINT", endpoint)
+        yield queue
+
+
+@pytest.fixture
+def sdk(monkeypatch):
+    pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not installed")
+    sender = "sagemaker.telemetry.telemetry_logging._send_telemetry_request"
+    monkeypatch.setattr(sender, lambda *args, **kwargs: None)
+
+
+@pytest.mark.usefixtures("sdk")
+def test_from_sagemaker_it_is_one_line(queue):
+    estimator, _ = blocks("sagemaker", "python")
+    exec(compile(estimator, "docs", "exec"), {})
+    assert queue.requests["my-job"]["CheckpointConfig"]["S3Uri"].endswith("/checkpoints")
+
+
+def test_from_boto3_it_is_one_line(queue):
+    _, plain = blocks("sagemaker", "python")
+    notebook: dict = {}
+    exec(compile(plain, "docs", "exec"), notebook)
+    request = {
+        "TrainingJobName": "plain",
+        "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
+        "RoleArn": "arn:aws:iam::123456789012:role/trainer",
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket/out"},
+        "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 60},
+    }  # fmt: skip
+    notebook["sagemaker"].create_training_job(**request)
+    assert "plain" in queue.requests
+
+
+@pytest.mark.usefixtures("sdk")
+def test_from_batch_the_code_after_runs_and_the_code_before_names_what_there_is(queue):
+    before, after = blocks("batch", "python")
+    notebook: dict = {}
+    exec(compile(after, "docs", "exec"), notebook)
+    assert notebook["model"] == DONE.artifact
+    tags = {tag["Key"]: tag["Value"] for tag in queue.requests["my-job"]["Tags"]}
+    assert tags == {"priority": "50", "slotq:pools": "p5"}
+    methods = {
+        method.name: {argument.arg for argument in method.args.args}
+        for node in ast.parse(batch_of_the_sdk().read_text()).body
+        if isinstance(node, ast.ClassDef)
+        for method in node.body
+        if isinstance(method, ast.FunctionDef)
+    }
+    (arguments,) = re.findall(r"submit\((.*?)\)\n", before, re.DOTALL)
+    named = set(re.findall(r"(\w+)=", arguments))
+    named |= set(re.findall(r"`submit\((\w+)=", PAGES["batch"]))
+    assert named <= methods["submit"]
+    assert set(re.findall(r"`queue\.(\w+)\(", PAGES["batch"])) <= methods.keys()
+
+
+def batch_of_the_sdk() -> Path:
+    """Read, not imported: it wants a package that the SDK does not ask for."""
+    found = find_spec("sagemaker")
+    assert found is not None
+    assert found.submodule_search_locations
+    (folder,) = found.submodule_search_locations
+    return Path(folder) / "aws_batch" / "training_queue.py"
+
+
+def test_every_state_of_a_job_has_a_counterpart_in_batch():
+    rows = re.findall(r"^\| ([A-Z, ]+) \| (.*?) \| \|$", PAGES["batch"], re.MULTILINE)
+    named = {word for _, ours in rows for word in re.findall(r"`(\w+)`", ours)}
+    assert named == {state.value for state in JobState}
+
+
+def test_from_slurm_the_job_as_an_object(queue):
+    (block,) = blocks("slurm", "python")
+    exec(compile(block, "docs", "exec"), {})
+    assert (queue.jobs["job1"].priority, queue.jobs["job1"].state) == (50, "pending")
+
+
+def slurm_commands():
+    """Each command of the queue's column; `slotq top` needs a terminal, `shell` a job that runs."""
+    table = PAGES["slurm"].partition("## The commands")[2].partition("```")[0]
+    for row in table.splitlines():
+        cells = [cell.strip() for cell in row.split("|")]
+        for line in re.findall(r"`(slotq [^`]*)`", cells[2] if len(cells) > 2 else ""):
+            if line.split()[1] not in {"top", "shell", "watch"} and "NAME" not in line:
+                yield line
+
+
+@pytest.mark.parametrize("line", sorted(set(slurm_commands())))
+def test_from_slurm_every_command_is_answered(line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (text,) = blocks("slurm", "json")
+    (tmp_path / "job.json").write_text(text.replace('"job1"', '"my-job"'))
+    queue, clock = QuickQueue(waiting(1, name="job1")), Clock()
+    queue.pools = [pool_view("p5"), pool_view("p4")]
+    http = FakeHttp(queue)
+    app = App(
+        connect=lambda endpoint: client_of(http),
+        clock=clock,
+        sleep=clock.sleep,
+        network=FakeNetwork(),
+    )
+    result = CliRunner().invoke(cli, shlex.split(line)[1:], obj=app)
+    assert result.exit_code == 0, result.output
+
+
+def test_from_slurm_the_request_is_one_that_the_queue_takes():
+    (text,) = blocks("slurm", "json")
+    submission, _ = parse_submission(json.loads(text))
+    assert (submission.demand.slots, submission.pools, submission.priority) == (2, ("p5",), 50)

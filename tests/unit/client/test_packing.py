@@ -1,0 +1,138 @@
+"""The folder as an archive: what goes in, and that the same files are the same archive."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+
+import pytest
+
+from slotq import packing
+from slotq.errors import NotConfigured
+from slotq.ignoring import Ignored
+from slotq.packing import pack, packed_files
+
+TREE = (
+    ".git/HEAD",
+    ".venv/bin/python",
+    "README.md",
+    "data/big.bin",
+    "data/keep.txt",
+    "logs/a.log",
+    "pkg/__init__.py",
+    "pkg/__pycache__/x.cpython-311.pyc",
+    "pkg/data/more.bin",
+    "pkg/deep/down/notes.log",
+    "pkg/old.pyc",
+    "train.py",
+)
+CODE = ["README.md", "data/big.bin", "data/keep.txt", "logs/a.log", "pkg/__init__.py"]
+CODE += ["pkg/data/more.bin", "pkg/deep/down/notes.log", "train.py"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in TREE:
+        file = tmp_path / "work" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(name)
+    return tmp_path / "work"
+
+
+def test_what_no_training_job_needs_stays_at_home(folder):
+    assert sorted(packed_files(folder)) == sorted(CODE)
+
+
+IGNORED = [
+    ("*.log", {"logs/a.log", "pkg/deep/down/notes.log"}),
+    ("/*.log", set()),
+    ("data/", {"data/big.bin", "data/keep.txt", "pkg/data/more.bin"}),
+    ("/data/", {"data/big.bin", "data/keep.txt"}),
+    ("/data", {"data/big.bin", "data/keep.txt"}),
+    ("data/*.bin", {"data/big.bin"}),
+    ("**/data/*.bin", {"data/big.bin", "pkg/data/more.bin"}),
+    ("pkg/**", {"pkg/__init__.py", "pkg/data/more.bin", "pkg/deep/down/notes.log"}),
+    ("pkg/**/notes.log", {"pkg/deep/down/notes.log"}),
+    ("data/*\n!keep.txt", {"data/big.bin"}),
+    ("data/\n!data/keep.txt", {"data/big.bin", "data/keep.txt", "pkg/data/more.bin"}),
+    ("train.p?", {"train.py"}),
+    ("train[.]py", {"train.py"}),
+    ("[!t]*.md", {"README.md"}),
+    ("# train.py\n\n", set()),
+    ("train.py/", set()),
+    ("trainXpy", set()),
+]
+
+
+@pytest.mark.parametrize(("text", "gone"), IGNORED)
+def test_an_ignore_file(folder, text, gone):
+    (folder / ".slotqignore").write_text(text)
+    (folder / ".gitignore").write_text("*\n")  # the other one counts
+    assert set(CODE) - set(packed_files(folder)) == gone
+
+
+@pytest.mark.parametrize(("text", "gone"), IGNORED)
+def test_git_reads_it_alike(folder, text, gone):
+    if shutil.which("git") is None:
+        pytest.skip("there is no git here")
+    shutil.rmtree(folder / ".git")
+    (folder / ".gitignore").write_text(text)
+    git = ["git", "-c", "core.excludesFile=/dev/null", "-C", str(folder)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    listed = subprocess.run(
+        [*git, "ls-files", "--others", "--exclude-standard"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    assert set(CODE) - set(listed) == gone
+    assert set(packed_files(folder)) >= set(CODE) - gone
+
+
+def test_the_last_pattern_counts_and_what_always_holds_can_be_taken_back():
+    assert Ignored(["*.py", "!train.py"]).ignores("a/b.py", folder=False)
+    assert not Ignored(["*.py", "!train.py"]).ignores("train.py", folder=False)
+    assert not Ignored(["!venv/"]).ignores("venv", folder=True)
+    assert Ignored().ignores("venv", folder=True)
+    assert not Ignored().ignores("venv", folder=False)
+
+
+def test_the_same_files_are_the_same_archive(folder, tmp_path):
+    first = pack(folder)
+    shutil.copytree(folder, tmp_path / "copy")
+    os.utime(tmp_path / "copy" / "train.py", (1, 1))
+    assert pack(tmp_path / "copy") == first
+    (folder / "train.py").write_text("other")
+    assert pack(folder).digest != first.digest
+
+
+def test_the_archive_has_contents_and_rights(folder, tmp_path):
+    (folder / "run.sh").write_text("exit\n")
+    (folder / "run.sh").chmod(0o700)
+    (tmp_path / "elsewhere.txt").write_text("linked")
+    (folder / "link.txt").symlink_to(tmp_path / "elsewhere.txt")
+    (folder / "broken").symlink_to(tmp_path / "nowhere")
+    made = pack(folder)
+    with tarfile.open(fileobj=io.BytesIO(made.content)) as tar:
+        entries = {each.name: each for each in tar.getmembers()}
+        assert tar.extractfile("link.txt").read() == b"linked"
+    assert (entries["run.sh"].mode, entries["train.py"].mode) == (0o755, 0o644)
+    assert {each.uid for each in entries.values()} == {0}
+    assert "broken" not in entries
+    assert made.files == len(entries) == len(CODE) + 2
+
+
+def test_data_is_not_packed_by_mistake(folder, monkeypatch):
+    monkeypatch.setattr(packing, "MOST_BYTES", 50)
+    with pytest.raises(
+        NotConfigured, match=r"the largest are .*notes\.log.*\.slotqignore.*--input"
+    ):
+        pack(folder)
+
+
+def test_what_is_no_folder(tmp_path):
+    with pytest.raises(NotConfigured, match="is no folder"):
+        pack(tmp_path / "nowhere")

@@ -1,0 +1,178 @@
+"""`slotq shell` in SageMaker: what is missing is told; then the plugin has the terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+
+import pytest
+from botocore.exceptions import ClientError
+from click.testing import CliRunner
+
+from slotq.cli.app import App
+from slotq.cli.exits import Exit
+from slotq.cli.main import cli
+from slotq.config import Config
+from slotq.errors import NoShell
+from slotq.remote_shell import PLUGIN, on_this_terminal, open_shell
+from tests.unit.client.fake_queue import (
+    FakeHttp,
+    FakeQueue,
+    client_of,
+    ended,
+    job_view,
+    running,
+    waiting,
+)
+
+
+class FakeAws:
+    """The caller's own AWS: what SageMaker and SSM answer there."""
+
+    region_name = "eu-west-1"
+    profile_name = "research"
+
+    def __init__(self, *, enabled=True, denies=(), code=None):
+        self.enabled, self.denies, self.code = enabled, denies, code
+        self.targets = []
+
+    def client(self, service):
+        return self
+
+    def describe_training_job(self, **request):
+        if "describe" in self.denies:
+            raise refusal("AccessDeniedException", "DescribeTrainingJob")
+        return {"RemoteDebugConfig": {"EnableRemoteDebug": self.enabled}}
+
+    def start_session(self, **request):
+        if self.code:
+            raise refusal(self.code, "StartSession")
+        self.targets.append(request["Target"])
+        return {
+            "SessionId": "ada-1",
+            "TokenValue": "token",
+            "StreamUrl": "wss://stream",
+            "ResponseMetadata": {"HTTPStatusCode": 200},
+        }
+
+
+def refusal(code, operation):
+    return ClientError({"Error": {"Code": code, "Message": "no"}}, operation)
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch):
+    """A Session Manager plugin that writes down what it is given, and exits with 7."""
+    path = tmp_path / PLUGIN
+    path.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/given\nexit 7\n')
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path / "given"
+
+
+@pytest.fixture
+def client():
+    queue = FakeQueue(
+        running(2),
+        waiting(1, name="waits"),
+        job_view("held", "held"),
+        running(name="starts", state="starting"),
+        running(name="stops", state="stopping"),
+        ended(name="done"),
+    )
+    return client_of(FakeHttp(queue))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("waits", "job waits is pending: there is a shell once it runs; `slotq why waits`"),
+        ("held", "job held is held: there is a shell once it runs"),
+        ("starts", "job starts is starting: there is a shell while it is running"),
+        ("stops", "job stops is stopping: there is a shell while it is running"),
+        ("done", "job done is completed: nothing runs any more"),
+    ],
+)
+@pytest.mark.usefixtures("plugin")
+def test_a_job_that_does_not_run_has_no_shell(client, name, said):
+    with pytest.raises(NoShell, match=said):
+        open_shell(client, name, host=1, aws=FakeAws())
+
+
+def test_without_the_plugin_it_says_what_to_install(client, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    aws = FakeAws()
+    with pytest.raises(NoShell, match="session-manager-plugin is not on the PATH: install it"):
+        open_shell(client, "job1", host=1, aws=aws)
+    assert aws.targets == []
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize("denies", [(), ("describe",)])
+def test_without_remote_debug_it_says_how_to_enable_it(client, denies):
+    """The request has none either, where SageMaker may not be asked."""
+    with pytest.raises(NoShell) as raised:
+        open_shell(client, "job1", host=1, aws=FakeAws(enabled=False, denies=denies))
+    said = str(raised.value)
+    assert "update-training-job --training-job-name job1-qstamp-2-abcdef" in said
+    assert '"RemoteDebugConfig": {"EnableRemoteDebug": true}' in said
+
+
+@pytest.mark.usefixtures("plugin")
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("TargetNotConnected", "ssmmessages:CreateControlChannel"),
+        ("AccessDeniedException", "ssm:StartSession"),
+        ("InternalServerError", "train-remote-debugging"),
+    ],
+)
+def test_what_ssm_refuses_is_told_with_what_to_do(client, code, said):
+    with pytest.raises(NoShell, match=said):
+        open_shell(client, "job1", host=1, aws=FakeAws(code=code))
+
+
+def test_the_plugin_gets_the_session_and_the_terminal(client, plugin):
+    aws = FakeAws()
+    assert open_shell(client, "job1", host=2, aws=aws) == 7
+    target = "sagemaker-training-job:job1-qstamp-2-abcdef_algo-2"
+    assert aws.targets == [target]
+    session, *words, asked, url = plugin.read_text().splitlines()
+    assert json.loads(session) == {
+        "SessionId": "ada-1",
+        "TokenValue": "token",
+        "StreamUrl": "wss://stream",
+    }
+    assert words == ["eu-west-1", "StartSession", "research"]
+    assert json.loads(asked) == {"Target": target}
+    assert url == "https://ssm.eu-west-1.amazonaws.com"
+
+
+def test_where_sagemaker_may_not_be_asked_the_request_tells(client, plugin):
+    client.transport._http.queue.requests["job1"] = {
+        "RemoteDebugConfig": {"EnableRemoteDebug": True}
+    }
+    assert open_shell(client, "job1", host=1, aws=FakeAws(denies=("describe",))) == 7
+
+
+def test_ctrl_c_is_the_session_s_and_ours_again_afterwards():
+    before = signal.getsignal(signal.SIGINT)
+    assert on_this_terminal(["sh", "-c", "kill -INT $PPID; exit 3"]) == 3
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_the_command_exits_with_the_shell_s_own_code(client, plugin, monkeypatch):
+    monkeypatch.setattr("slotq.remote_shell._session", lambda client: FakeAws())
+    app = App(connect=lambda endpoint: client)
+    assert CliRunner().invoke(cli, ["shell", "job1"], obj=app).exit_code == 7
+    result = CliRunner().invoke(cli, ["shell", "waits"], obj=app)
+    assert (result.exit_code, "slotq why waits" in result.stderr) == (Exit.NO, True)
+
+
+def test_at_an_address_of_this_machine_that_is_no_emulator(plugin):
+    config = Config(endpoint="http://127.0.0.1:9/prod", region="us-east-1")
+    app = App(connect=lambda endpoint: client_of(FakeHttp(FakeQueue(running())), config=config))
+    result = CliRunner().invoke(cli, ["shell", "job1"], obj=app)
+    assert (result.exit_code, "no emulator" in result.stderr) == (Exit.NO, True)

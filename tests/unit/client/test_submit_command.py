@@ -1,0 +1,273 @@
+"""`slotq submit -- COMMAND`: the request that is made, the code that is uploaded."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import tarfile
+from datetime import UTC, datetime
+
+import pytest
+from botocore.session import Session
+from botocore.validate import ParamValidator
+
+from slotq.cli.exits import Exit
+from slotq.command_job import driver, job_name
+from slotq.config import Config
+from slotq_core.names import TRAINING_JOB_NAME
+from tests.unit.client.fake_aws import FakeS3, FakeServices, refused
+from tests.unit.client.fake_queue import ENDPOINT, client_of, ended, pool_view
+
+ROLE = "arn:aws:iam::123456789012:role/trainer"
+SETTINGS = {"image": "train:1", "role": ROLE, "output": "s3://bucket/runs", "priority": 4}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "train.py").write_text("print('trained')\n")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def s3():
+    return FakeS3()
+
+
+@pytest.fixture(autouse=True)
+def two_pools(queue):
+    queue.pools = [pool_view("p5"), pool_view("p4")]
+
+
+@pytest.fixture
+def submit(slotq, http, clock, s3, folder):
+    def run(*words, **settings):
+        config = Config(endpoint=ENDPOINT, region="eu-west-1", **(SETTINGS | settings))
+        world = {
+            "connect": lambda _: client_of(http, clock=clock, config=config),
+            "aws": FakeServices(s3=s3),
+        }
+        return slotq("submit", *words, world=world)
+
+    return run
+
+
+def made(queue):
+    """The only request that is not of the fixture's."""
+    (request,) = queue.requests.values()
+    return request
+
+
+def test_the_shortest_way(submit, queue, s3):
+    result = submit("--", "python", "train.py", "--epochs", "3")
+    assert result.exit_code == Exit.OK, result.output
+    request = made(queue)
+    name = request["TrainingJobName"]
+    assert name == "train-1120-120000-000"
+    code = request["InputDataConfig"][0]["DataSource"]["S3DataSource"]["S3Uri"]
+    assert re.fullmatch(r"s3://bucket/runs/code/[0-9a-f]{16}-[0-9a-f]{8}/", code)
+    assert set(s3.objects) == {f"{code}sourcedir.tar.gz", f"{code}run.sh"}
+    assert s3.objects[f"{code}run.sh"].endswith(b"\nexec python train.py --epochs 3\n")
+    with tarfile.open(fileobj=io.BytesIO(s3.objects[f"{code}sourcedir.tar.gz"])) as tar:
+        assert tar.getnames() == ["train.py"]
+    assert request == {
+        "TrainingJobName": name,
+        "AlgorithmSpecification": {
+            "TrainingImage": "train:1",
+            "TrainingInputMode": "File",
+            "ContainerEntrypoint": ["/bin/sh", "/opt/ml/input/data/slotq/run.sh"],
+        },
+        "RoleArn": ROLE,
+        "InputDataConfig": request["InputDataConfig"],
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket/runs"},
+        "CheckpointConfig": {"S3Uri": f"s3://bucket/runs/{name}/checkpoints"},
+        "ResourceConfig": {
+            "InstanceType": "ml.p5.48xlarge",
+            "InstanceCount": 1,
+            "VolumeSizeInGB": 30,
+        },
+        "StoppingCondition": {"MaxRuntimeInSeconds": 86400},
+        "Tags": [{"Key": "priority", "Value": "4"}],
+    }
+    assert "packed 1 files" in result.stderr
+    assert result.stdout.startswith(f"{name}: waits")
+
+
+def test_sagemaker_would_take_it(submit, queue):
+    submit(
+        *("--name", "whole", "--input", "train=s3://data/x", "--env", "SEED=7"),
+        *("--instance-count", "2", "--volume", "100", "--max-runtime", "60"),
+        *("--", "python", "train.py"),
+    )
+    request = made(queue)
+    model = Session().get_service_model("sagemaker").operation_model("CreateTrainingJob")
+    report = ParamValidator().validate(request, model.input_shape)
+    assert not report.has_errors(), report.generate_report()
+    assert [one["ChannelName"] for one in request["InputDataConfig"]] == ["slotq", "train"]
+    assert request["Environment"] == {"SEED": "7"}
+    assert request["ResourceConfig"]["InstanceCount"] == 2
+
+
+def test_options_before_settings(submit, queue, s3):
+    submit(
+        *("--instance-type", "ml.g5.xlarge", "--image", "other:2", "--output", "s3://else/where/"),
+        *("--pools", "p4", "--priority", "9", "--", "python", "train.py"),
+        pool="p5",
+        instance_type="ml.p4d.24xlarge",
+    )
+    request = made(queue)
+    assert request["ResourceConfig"]["InstanceType"] == "ml.g5.xlarge"
+    assert request["AlgorithmSpecification"]["TrainingImage"] == "other:2"
+    assert all(uri.startswith("s3://else/where/code/") for uri in s3.objects)
+    tags = {tag["Key"]: tag["Value"] for tag in request["Tags"]}
+    assert tags == {"priority": "9", "slotq:pools": "p4"}
+
+
+def test_settings_of_the_config(submit, queue):
+    submit("--", "python", "train.py", pool="p5,p4", instance_type="ml.p4d.24xlarge")
+    request = made(queue)
+    assert request["ResourceConfig"]["InstanceType"] == "ml.p4d.24xlarge"
+    assert {"Key": "slotq:pools", "Value": "p5,p4"} in request["Tags"]
+
+
+def test_the_configured_priority_and_a_file(submit, queue, folder):
+    """It is of jobs that name none; the pool, like the image, is for command lines alone."""
+    resources = {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1}
+    request = {"TrainingJobName": "filed", "ResourceConfig": resources}
+    (folder / "job.json").write_text(json.dumps(request))
+    assert submit("job.json", pool="p5").exit_code == Exit.OK
+    assert made(queue)["Tags"] == [{"Key": "priority", "Value": "4"}]
+    submit("job.json", "--name", "other", "--priority", "7")
+    assert queue.requests["other"]["Tags"] == [{"Key": "priority", "Value": "7"}]
+    (folder / "job.json").write_text(json.dumps(queue.requests["other"]))
+    submit("job.json", "--name", "third")
+    assert queue.requests["third"]["Tags"] == [{"Key": "priority", "Value": "7"}]
+
+
+def test_the_instance_type_is_that_of_the_pool(submit, queue):
+    queue.pools[1] = queue.pools[1].model_copy(update={"instance_type": "ml.p4d.24xlarge"})
+    result = submit("--", "python", "train.py")
+    assert result.exit_code == Exit.USAGE
+    assert "of ml.p5.48xlarge, ml.p4d.24xlarge" in result.stderr
+    submit("--pools", "p4,p5", "--", "python", "train.py")
+    assert made(queue)["ResourceConfig"]["InstanceType"] == "ml.p4d.24xlarge"
+
+
+@pytest.mark.parametrize("setting", ["image", "role", "output"])
+def test_what_is_not_set_is_named_with_the_ways_to_set_it(submit, s3, setting):
+    result = submit("--", "python", "train.py", **{setting: None})
+    assert result.exit_code == Exit.USAGE
+    assert f"{setting} is not set: give --{setting}" in result.stderr
+    assert f"SLOTQ_{setting.upper()}" in result.stderr
+    assert f"slotq configure --{setting}" in result.stderr
+    assert s3.objects == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "slotq submit -- python train.py"),
+        (("--",), "slotq submit -- python train.py"),
+        (("job.json", "--", "python", "train.py"), "not both"),
+        (("job.json", "--image", "x"), "--image is for a command line after --"),
+        (("job.json", "--input", "a=s3://b"), "--input is for a command line after --"),
+        (("job.json", "--env", "A=b"), "--env is for a command line after --"),
+        (("--input", "train", "--", "python"), "'train' is not NAME=VALUE"),
+        (("--input", "slotq=s3://x", "--", "python"), "the channel 'slotq' brings the code"),
+        (("--output", "bucket", "--", "python"), "must be s3://bucket/folder"),
+        (("--role", "me", "--", "python"), "must be the ARN"),
+        (("--source", "nowhere", "--", "python"), "is no folder"),
+        (("nothing.json",), "nothing.json"),
+    ],
+)
+def test_what_cannot_be_meant(submit, folder, words, said):
+    (folder / "job.json").write_text("{}")
+    result = submit(*words)
+    assert result.exit_code == Exit.USAGE, result.output
+    assert said in result.stderr
+
+
+def test_code_that_cannot_be_uploaded_is_not_submitted(submit, queue, s3):
+    s3.trouble = refused("PutObject")
+    result = submit("--", "python", "train.py")
+    assert result.exit_code == Exit.UNREACHABLE
+    assert "s3:PutObject" in result.stderr
+    assert queue.requests == {}
+
+
+def test_a_dry_run_touches_nothing(submit, queue, s3):
+    result = submit("--name", "dry", "--dry-run", "--", "python", "train.py")
+    assert json.loads(result.stdout)["TrainingJobName"] == "dry"
+    assert (queue.requests, s3.objects) == ({}, {})
+
+
+def test_other_code_lies_elsewhere_so_a_waiting_job_keeps_its_own(submit, queue, s3, folder):
+    submit("--name", "one", "--", "python", "train.py")
+    first = dict(s3.objects)
+    (folder / "train.py").write_text("print('changed')\n")
+    submit("--name", "two", "--", "python", "train.py")
+    assert first.items() < s3.objects.items()
+    assert len(s3.objects) == 4
+    submit("--name", "three", "--", "python", "train.py", "--fast")
+    assert len(s3.objects) == 6
+
+
+def test_wait_and_again(submit, queue):
+    queue.jobs["one"] = ended(name="one")
+    queue.requests = {"one": {}}
+    result = submit("--name", "one", "--", "python", "train.py")
+    assert (result.exit_code, "taken" in result.stderr) == (Exit.NO, True)
+    assert "`slotq submit --again` takes the next free name." in result.stderr
+    queue.script(ended(name="one-r2"))
+    queue.jobs.pop("one-r2")
+    result = submit("--name", "one", "--again", "--wait", "--", "python", "train.py")
+    assert result.output.splitlines()[-1] == "one-r2: completed after 1 attempt"
+
+
+@pytest.mark.parametrize(
+    ("command", "stem"),
+    [
+        (["python", "train.py"], "train"),
+        (["python3.11", "-u", "src/Fine_Tune.py", "--x"], "Fine-Tune"),
+        (["torchrun", "train.py"], "train"),
+        (["./run_all.sh"], "run-all"),
+        (["python", "-c", "print(1)"], "print-1"),
+        (["python", "größe.py"], "gro-e"),
+        (["..."], "job"),
+        (["python", "x" * 90 + ".py"], "x" * 40),
+    ],
+)
+def test_names_that_are_made(command, stem):
+    name = job_name(command, datetime(2026, 11, 20, 10, 30, 0, 123000, tzinfo=UTC))
+    assert name.endswith("-1120-103000-123")
+    assert TRAINING_JOB_NAME.fullmatch(name)
+    assert name.startswith(stem) or stem == "gro-e"
+
+
+def test_the_driver_unpacks_and_becomes_the_command(tmp_path):
+    """As the container runs it: in /opt/ml, here somewhere else."""
+    ml = tmp_path / "opt" / "ml"
+    channel = ml / "input" / "data" / "slotq"
+    channel.mkdir(parents=True)
+    (ml / "input" / "data" / "my-data").mkdir()
+    script = 'echo "$PWD|$1|$SM_MODEL_DIR|$SM_CHANNEL_MY_DATA"; exit 3'
+    (tmp_path / "it s.sh").write_text(script)
+    with tarfile.open(channel / "sourcedir.tar.gz", "w:gz") as tar:
+        tar.add(tmp_path / "it s.sh", "it s.sh")
+    (channel / "run.sh").write_bytes(driver(["sh", "it s.sh", "a 'quoted' word"]))
+    environ = {"PATH": os.environ["PATH"]}
+    ran = subprocess.run(
+        ["/bin/sh", channel / "run.sh"], capture_output=True, text=True, env=environ, check=False
+    )
+    assert ran.returncode == 3, ran.stderr
+    assert ran.stdout.strip().split("|") == [
+        str(ml / "code"),
+        "a 'quoted' word",
+        str(ml / "model"),
+        str(ml / "input" / "data" / "my-data"),
+    ]

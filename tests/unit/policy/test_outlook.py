@@ -1,0 +1,220 @@
+"""What stands beside a waiting job's reason when somebody asks for that one job."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from slotq_core import outlook
+from slotq_core.explaining import looked_into
+from slotq_core.model import (
+    Claim,
+    Demand,
+    Department,
+    Group,
+    Job,
+    JobState,
+    PoolHealth,
+    Project,
+    Snapshot,
+)
+from slotq_core.outlook import Outlook, TimeCause
+from slotq_core.policy.cycle import plan
+from slotq_core.reasons import codes
+from slotq_core.wire import job_view
+from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
+
+
+def asked(job: Job, **world) -> Outlook:
+    waiting = (*world.pop("others", ()), job)
+    pools = world.pop("pools", (pool(),))
+    status = looked_into(job, Snapshot(pools=pools, waiting=waiting, **world), 1, NOW)
+    assert status.outlook is not None
+    return status.outlook
+
+
+def quota(slots: int) -> dict[str, Demand]:
+    return {"": Demand(slots=slots)}
+
+
+def test_room_is_told_pool_by_pool_in_the_jobs_order():
+    found = asked(
+        waits("job", slots=2, pools=("q", "p")),
+        pools=(pool("p", slots=3), pool("q", slots=2)),
+        active=(runs("a"), runs("b"), stops("c"), runs("d", at="q")),
+    )
+    assert [room.pool for room in found.rooms] == ["q", "p"]
+    assert found.rooms[1] == outlook.Room(pool="p", needed=2, free=0, coming=1, missing=1)
+    assert found.rooms[1].sentence() == (
+        "pool p has 0 free and 1 coming free of the 2 slots that it needs; 1 missing"
+    )
+
+
+def test_everything_that_holds_slots_is_told_with_why_it_is_spared():
+    found = asked(
+        waits("job", priority=1, slots=3),
+        pools=(pool(slots=4, max_min_runtime=60_000),),
+        active=(
+            runs("a", priority=1),
+            runs("b", priority=3),
+            runs("c", preemptible=False),
+            replace(
+                runs("d", since=5_000), state=JobState.STARTING, attempt=_unanswered(runs("d"))
+            ),
+        ),
+    )
+    assert [(each.code, each.jobs, each.slots) for each in found.spared] == [
+        ("no_lower_rank", ("a", "b"), 2),
+        ("not_preemptible", ("c",), 1),
+        ("start_unanswered", ("d",), 1),
+    ]
+    assert found.spared[0].sentence() == "a, b hold 2 slots of pool p: of no lower priority"
+    assert found.spared[1].sentence() == "c holds 1 slot of pool p: not preemptible"
+
+
+def _unanswered(job: Job):
+    assert job.attempt is not None
+    return replace(job.attempt, created=False, running_since=None)
+
+
+def test_of_many_the_first_are_named_and_the_rest_counted():
+    found = asked(
+        waits("job"), pools=(pool(slots=9),), active=tuple(runs(f"j{i}") for i in range(9))
+    )
+    (spared,) = found.spared
+    assert (spared.count, spared.slots) == (9, 9)
+    assert spared.sentence() == (
+        "j0, j1, j2, j3, j4 and 4 more hold 9 slots of pool p: of no lower priority"
+    )
+
+
+def test_a_gang_stays_where_one_of_it_may_not_be_stopped():
+    found = asked(
+        waits("job", priority=1),
+        active=(runs("a", group="g"), runs("b", group="g", preemptible=False)),
+        groups=(Group(name="g", members=("a", "b")),),
+    )
+    assert [each.code for each in found.spared] == ["gang_stays", "not_preemptible"]
+    assert found.spared[0].sentence() == (
+        "a holds 1 slot of pool p: gang g is stopped whole, and not all of it may be"
+    )
+
+
+def test_what_the_anti_flap_rule_forbids_is_told_as_such():
+    """Department d would have twice its share, e would be left with less than its own."""
+    found = asked(
+        waits("job", project="x"),
+        pools=(pool(slots=4),),
+        active=(
+            runs("a", project="y"),
+            *(runs(name, project="z") for name in ("b", "c", "e")),
+        ),
+        projects=(
+            Project(name="x", department="d", quota=quota(1)),
+            Project(name="y", department="d", quota=quota(1)),
+            Project(name="z", department="e", quota=quota(0)),
+        ),
+        departments=(
+            Department(name="d", quota=quota(1), weight=0),
+            Department(name="e", quota=quota(1), weight=1),
+        ),
+    )
+    told = {each.code: each.sentence() for each in found.spared}
+    assert told["would_turn_back"] == (
+        "b, c, e hold 3 slots of pool p: project x would then be the one to take back"
+    )
+
+
+def test_what_moves_here_has_its_room_reserved():
+    claim = Claim(pool="p", amount=Demand(slots=1), since=NOW, moved=True)
+    found = asked(
+        waits("job", slots=2, project="a"),
+        others=(waits("comes", since=-5, project="b", claim=claim),),
+        projects=(Project(name="a"), Project(name="b")),
+    )
+    assert found.reserved == (outlook.KeptForAMove(pool="p", job="comes", project="b", slots=1),)
+    assert found.reserved[0].sentence() == (
+        "1 slot of pool p is kept for comes of project b, which moves there"
+    )
+
+
+def test_a_job_behind_in_its_line_sees_what_its_first_job_sees():
+    first = waits("first", since=10)
+    job = waits("job")
+    found = asked(job, others=(first,), active=(runs("a"), runs("b")))
+    assert found == replace(asked(first, active=(runs("a"), runs("b"))))
+
+
+def test_a_job_over_several_pools_is_told_of_each():
+    parts = (("p", Demand(slots=1)), ("q", Demand(slots=2)))
+    found = asked(
+        waits("job", slots=3, pools=("p", "q"), parts=parts),
+        pools=(pool("p"), pool("q")),
+        active=(runs("a", at="q"),),
+    )
+    assert [(room.pool, room.needed, room.missing) for room in found.rooms] == [
+        ("p", 1, 0),
+        ("q", 2, 1),
+    ]
+
+
+def test_times_are_told_the_earliest_first():
+    resting = PoolHealth(errors=1, not_before=NOW + 9_000)
+    found = asked(
+        waits("job", pools=("p", "q"), since=10_000),
+        pools=(pool("p", slots=1, health=resting), pool("q", slots=1, reserve_after=12_000)),
+        active=(runs("a", at="q"),),
+    )
+    assert [(each.at - NOW, each.cause) for each in found.times] == [
+        (2_000, TimeCause.RESERVE_AFTER),
+        (9_000, TimeCause.POOL_BACKOFF),
+    ]
+    assert found.earliest == NOW + 2_000
+    assert found.times[0].sentence() == "at 1970-01-01T00:16:42.000Z pool q drains for it"
+
+
+def test_nothing_is_spared_where_slots_are_coming_anyway():
+    found = asked(waits("job"), active=(stops("a"), runs("b")))
+    assert found.spared == ()
+    assert found.rooms[0].coming == 1
+
+
+def test_the_back_off_of_a_job_is_a_time_that_is_known():
+    job = replace(waits("job"), state=JobState.BACKOFF, not_before=NOW + 5_000, message="busy")
+    status = looked_into(job, Snapshot(pools=(pool(),), due=(job,)), None, NOW)
+    assert status.outlook is not None
+    assert status.outlook.earliest == NOW + 5_000
+    assert status.outlook.times[0].sentence() == (
+        "at 1970-01-01T00:16:45.000Z it waits for slots again"
+    )
+
+
+def test_no_plan_makes_it_unasked():
+    world = Snapshot(pools=(pool(),), active=(runs("a"), runs("b")), waiting=(waits("job"),))
+    assert plan(world, NOW).outlook is None
+    told = plan(world, NOW, asked=world.waiting[0])
+    assert told.outlook is not None
+    assert replace(told, outlook=None) == plan(world, NOW)
+
+
+def test_the_view_carries_all_of_it():
+    job = waits("job", slots=2, since=10_000)
+    found = asked(job, pools=(pool(reserve_after=60_000),), active=(runs("a"),))
+    view = json.loads(job_view(job, outlook=found).model_dump_json())["outlook"]
+    assert view["rooms"][0]["numbers"]["missing"] == 1
+    assert [each["code"] for each in view["evictions"]] == ["no_lower_rank"]
+    assert view["reserved"] == []
+    assert view["times"][0]["numbers"]["cause"] == "reserve_after"
+    assert view["earliest"] == "1970-01-01T00:17:30.000Z"
+    assert job_view(job).outlook is None
+
+
+def test_the_codes_are_all_different():
+    kinds = [
+        kind
+        for kind in vars(outlook).values()
+        if isinstance(kind, type) and "code" in vars(kind) and kind.__module__ == outlook.__name__
+    ]
+    assert len({vars(kind)["code"] for kind in kinds}) == len(kinds) == 18
+    assert "no_lower_rank" in codes(outlook, outlook.Spared)
+    assert "owed" not in codes(outlook, outlook.Spared)

@@ -1,0 +1,47 @@
+"""Who is asked before it is stopped, and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slotq_core.model import Demand, StopCause, StopOrder
+from slotq_core.policy.suspend import grace
+from tests.unit.policy.test_reasons import NOW, pool, runs
+
+POOLS = {
+    "p": pool("p", suspend_grace=30_000),
+    "q": pool("q", suspend_grace=90_000),
+    "r": pool("r"),
+}
+
+PARTS = (("p", Demand(slots=1)), ("q", Demand(slots=1)))
+
+
+def stopping(cause: StopCause, *, at: str = "p", begun: bool = True, **fields):
+    job = runs("job", at=at, **fields)
+    order = StopOrder(cause=cause, by="x", at=NOW)
+    since = job.attempt.running_since if begun else None
+    return replace(job, attempt=replace(job.attempt, stop=order, running_since=since))
+
+
+@pytest.mark.parametrize(
+    ("job", "asked"),
+    [
+        (stopping(StopCause.EVICTED), 30_000),
+        (stopping(StopCause.YIELDED), 30_000),
+        (stopping(StopCause.CANCELLED), 0),
+        (stopping(StopCause.NO_CAPACITY), 0),
+        (stopping(StopCause.EVICTED, begun=False), 0),
+        (stopping(StopCause.EVICTED, at="r"), 0),
+        (stopping(StopCause.EVICTED, at="gone"), 0),
+        (
+            stopping(StopCause.EVICTED, parts=(("p", Demand(slots=1)), ("q", Demand(slots=1)))),
+            90_000,
+        ),
+        (runs("job"), 0),
+    ],
+)
+def test_grace(job, asked):
+    assert grace(job, POOLS) == asked

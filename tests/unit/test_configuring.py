@@ -1,0 +1,167 @@
+"""What operators may do to pools, and what is said where they may not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slotq_core.amending import Amendment
+from slotq_core.errors import InvalidRequest, NoSuchPool, Outdated, PoolInUse
+from slotq_core.model import Demand, PoolState
+from tests.queue_world import QueueWorld, pool
+
+BY = "arn:aws:sts::123456789012:assumed-role/Operator/grace"
+
+
+@pytest.fixture
+def world() -> QueueWorld:
+    return QueueWorld(pool("p5", 2), pool("p4", 1))
+
+
+@pytest.fixture
+def operator(world):
+    return world.manager.configuration
+
+
+def test_what_is_not_named_stays(world, operator):
+    operator.set_pool("p5", {"reserve_after": 60, "time_slice": 5}, by=BY)
+    operator.set_pool("p5", {"slots": 3}, by=BY)
+    (p5, p4) = world.store.pools()
+    before = pool("p5", 2)
+    assert p5 == replace(before, capacity=Demand(slots=3), reserve_after=60_000, time_slice=5_000)
+    assert p4 == pool("p4", 1)
+    operator.set_pool("p5", {"reserve_after": None}, by=BY)
+    assert world.store.pools()[0].reserve_after is None
+
+
+def test_a_new_pool_is_the_last_and_needs_slots_and_a_type(world, operator):
+    with pytest.raises(NoSuchPool, match="there is no pool 'p6'; there are p5, p4; a new one"):
+        operator.set_pool("p6", {"slots": 1}, by=BY)
+    operator.set_pool("p6", {"slots": 1, "instance_type": "ml.p6.48xlarge"}, by=BY)
+    assert [pool.name for pool in world.store.pools()] == ["p5", "p4", "p6"]
+
+
+def test_resources_are_all_that_a_pool_has_besides_slots(world, operator):
+    operator.set_pool("p5", {"resources": {"gpus": 16, "licences": 1}}, by=BY)
+    operator.set_pool("p5", {"slots": 4}, by=BY)
+    assert world.store.pools()[0].capacity == Demand(slots=4, gpus=16, licences=1)
+    operator.set_pool("p5", {"resources": {"gpus": 32}}, by=BY)
+    assert world.store.pools()[0].capacity == Demand(slots=4, gpus=32)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "field"),
+    [
+        ("p5", {"slots": -1}, "slots"),
+        ("p5", {"slots": 1.5}, "slots"),
+        ("p5", {"slots": None}, "slots"),
+        ("p5", {"colour": 1}, "colour"),
+        ("p5", {"name": "p6"}, "name"),
+        ("p5", {"state": "open"}, "state"),
+        ("p5", {"instance_type": "p5"}, "instance_type"),
+        ("p5", {"pending_timeout": 0}, "pending_timeout"),
+        ("p5", {"resources": {"slots": 3}}, "resources"),
+        ("p5", {"resources": {"gpus": -1}}, "resources.gpus"),
+        ("-p5", {"slots": 1, "instance_type": "ml.p5.48xlarge"}, "name"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_its_field_and_changes_nothing(
+    world, operator, name, settings, field
+):
+    with pytest.raises(InvalidRequest) as raised:
+        operator.set_pool(name, settings, by=BY)
+    assert raised.value.field == field
+    assert operator.revision() == 1
+
+
+def test_each_change_is_on_the_record_with_who_made_it(world, operator):
+    operator.set_pool("p5", {"slots": 0}, by=BY)
+    operator.remove_pool("p4", by=BY)
+    removed, resized, _ = operator.changes(limit=9)
+    assert {change.who for change in (removed, resized)} == {BY}
+    assert resized.at == world.clock.now()
+    assert [each.capacity.slots for each in resized.before] == [2, 1]
+    assert [each.capacity.slots for each in resized.after] == [0, 1]
+    assert (len(removed.before), len(removed.after)) == (2, 1)
+
+
+def test_the_same_settings_again_change_nothing_whatever_the_revision(world, operator):
+    seen = operator.revision()
+    operator.set_pool("p5", {"slots": 3}, by=BY, seen=seen)
+    operator.set_pool("p5", {"slots": 3}, by=BY, seen=seen)
+    assert operator.revision() == seen + 1
+
+
+def test_of_two_operators_the_second_is_told_of_the_first(world, operator):
+    seen = operator.revision()
+    operator.set_pool("p5", {"slots": 3}, by=BY, seen=seen)
+    with pytest.raises(Outdated, match=r"revision 2 by now .*grace has changed it .* not at 1"):
+        operator.set_pool("p5", {"slots": 5}, by="ada", seen=seen)
+    with pytest.raises(Outdated):
+        operator.remove_pool("p4", by="ada", seen=seen)
+    assert [pool.capacity.slots for pool in world.store.pools()] == [3, 1]
+
+
+def test_without_a_revision_two_changes_of_different_settings_both_count(world, operator):
+    """The other's change comes between this one's look and its write."""
+    configure, others = world.store.configure, [("p5", {"slots": 7}), ("p5", {"min_runtime": 9})]
+
+    def hurried(pools, **rest):
+        if others:
+            name, settings = others.pop()
+            operator.set_pool(name, settings, by="ada")
+        configure(pools, **rest)
+
+    world.store.configure = hurried
+    operator.set_pool("p5", {"reserve_after": 0}, by=BY)
+    (p5, _) = world.store.pools()
+    assert (p5.reserve_after, p5.min_runtime, p5.capacity.slots) == (0, 9_000, 7)
+
+
+def test_a_pool_that_jobs_need_is_not_removed(world, operator):
+    world.submit("runs", pools="p5")
+    world.deliver()
+    with pytest.raises(PoolInUse, match=r"slots of it|jobs run in it"):
+        operator.remove_pool("p5", by=BY)
+    for name in ("a", "b", "c", "d"):
+        world.submit(name, pools="p4", slots=1)
+    world.submit("either", pools="p4,p5")
+    with pytest.raises(PoolInUse, match=r"4 jobs wait for it alone \(a, b, c …\); move or cancel"):
+        operator.remove_pool("p4", by=BY)
+
+
+def test_a_held_job_needs_its_pool_too(world, operator):
+    world.submit("mine", pools="p4")
+    world.manager.amend("mine", Amendment(held=True), by="ann")
+    with pytest.raises(PoolInUse, match=r"1 job waits for it alone \(mine\)"):
+        operator.remove_pool("p4", by=BY)
+
+
+def test_the_last_pool_stays(world, operator):
+    operator.remove_pool("p4", by=BY)
+    with pytest.raises(InvalidRequest, match="last pool"):
+        operator.remove_pool("p5", by=BY)
+    with pytest.raises(NoSuchPool, match="'p4'; there are p5"):
+        operator.remove_pool("p4", by=BY)
+
+
+def test_a_change_asks_for_a_pass(world, operator):
+    world.submit("one", pools="p4")
+    world.deliver()
+    world.submit("two", pools="p4")
+    world.deliver()
+    assert world.job("two").state == "pending"
+    operator.set_pool("p4", {"slots": 2}, by=BY)
+    world.deliver()
+    assert world.job("two").state in {"starting", "running"}
+
+
+def test_a_paused_pool_starts_nothing_until_it_is_resumed(world, operator):
+    operator.set_pool("p4", {"state": PoolState.PAUSED}, by=BY)
+    world.submit("one", pools="p4")
+    world.deliver()
+    assert world.job("one").state == "pending"
+    operator.set_pool("p4", {"state": PoolState.ACTIVE}, by=BY)
+    world.deliver()
+    assert world.job("one").state in {"starting", "running"}
