@@ -28,7 +28,7 @@ PYTEST := $(BIN)/python -m pytest
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test properties test-sagemaker3 test-sagemaker-oldest faults bench demo check format validate sam-local openapi schemas api lock clean
+.PHONY: help install test properties test-sagemaker3 test-sagemaker-oldest faults fuzz counts bench demo check format validate sam-local openapi schemas api lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -52,6 +52,12 @@ properties: $(INSTALLED) ## The promises on thousands of random worlds each (abo
 
 faults: $(INSTALLED) ## Crashes, races, lost and doubled events: the whole campaign (docs/faults.md)
 	$(BIN)/python -m tests.faults $(ARGS)
+
+fuzz: $(INSTALLED) ## Schemathesis against the API: 10,000 requests and more (tests/attack)
+	PYTHONPATH=functions/queue_manager $(BIN)/python -m tests.attack $(ARGS)
+
+counts: $(INSTALLED) ## What a job asks of AWS, counted (docs/cost.md)
+	PYTHONPATH=functions/queue_manager $(BIN)/python -m benchmarks.cost_of_a_job $(ARGS)
 
 bench: $(INSTALLED) ## How long plans, simulations and cold starts take (benchmarks/README.md)
 	$(BIN)/python -m benchmarks $(ARGS)

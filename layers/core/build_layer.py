@@ -226,7 +226,8 @@ def note(text, *scopes):
     texts.add(text)
     builtins.exec(text, *scopes)
 dataclasses.exec = note
-import slotq_core, slotq_core.prepared
+import botocore.session, slotq_core, slotq_core.prepared
+from aws_lambda_powertools import Logger, Metrics, Tracer
 for module in pkgutil.walk_packages(slotq_core.__path__, "slotq_core."):
     importlib.import_module(module.name)
 slotq_core.prepared.keep(texts)

@@ -74,6 +74,7 @@ def test_every_sample_is_answered(emulator: Account, functions, variables: Mappi
     asked = {"QueueUrl": variables["SLOTQ_DEAD_LETTERS"], "AttributeNames": ["All"]}
     read = emulator.endpoint.client("sqs").get_queue_attributes(**asked)
     replies.check_story(
+        list(answers),
         running["Views"].invoke(sample("list-jobs")),
         refusals_left=emulator.knobs()["refuse_creates"],
         letters=int(read["Attributes"]["ApproximateNumberOfMessages"]),

@@ -94,6 +94,8 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
     }
     assert sorted(routes) == [
         ("delete", "/jobs/{name}"),
+        ("delete", "/pools/{name}"),
+        ("get", "/changes"),
         ("get", "/doctor"),
         ("get", "/jobs"),
         ("get", "/jobs/{name}"),
@@ -101,6 +103,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("get", "/pools"),
         ("get", "/version"),
         ("patch", "/jobs/{name}"),
+        ("patch", "/pools/{name}"),
         ("post", "/add-job"),
         ("post", "/doctor"),
     ]
@@ -114,7 +117,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
     }
     views = {route for route, uri in served.items() if "${Views.Arn}" in uri}
     jobs = ("/jobs", "/jobs/{name}", "/jobs/{name}/request")
-    assert views == {("get", path) for path in (*jobs, "/pools", "/version")}
+    assert views == {("get", path) for path in (*jobs, "/changes", "/pools", "/version")}
     assert all("${QueueManager.Arn}" in served[route] for route in set(served) - views)
     assert len(of_type(resources, "AWS::Lambda::Permission")) == len(routes) + 2
 

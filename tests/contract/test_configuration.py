@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import pytest
 
 from slotq_core.adapters.dynamodb import DynamoStore
-from slotq_core.errors import Conflict, Misconfigured, PoolInUse
+from slotq_core.adapters.settings import SystemClock
+from slotq_core.configuring import Configurator
+from slotq_core.errors import Conflict, Misconfigured, Outdated, PoolInUse, Unavailable
 from slotq_core.model import Demand, PoolState
 from slotq_core.ports import ConfigurationChange, Store
 from tests.contract.faults import before_the_next
@@ -172,6 +175,32 @@ def test_whoever_is_first_of_two_who_saw_the_same_wins(
     with before_the_next(client, "TransactWriteItems", interfere), pytest.raises(Conflict):
         dynamo.configure([a_pool("p5", 3)], who="grace", now=NOW, seen=seen)
     assert dynamo.pools() == (a_pool("p5", 2),)
+
+
+def test_operators_at_once_lose_nothing_of_each_other(racing_store: Store) -> None:
+    """Each adds one slot, on what it sees; whoever is outdated looks again. So the slots add up,
+    and the record has each step."""
+    configure(racing_store, a_pool("p5", 0), a_pool("p4"))
+    operators, steps = 4, 3
+
+    def add_slots(operator: int) -> None:
+        configurator = Configurator(racing_store, SystemClock(), lambda: None)
+        done = 0
+        while done < steps:
+            now = racing_store.configuration()
+            slots = now.pools[0].capacity.slots + 1
+            try:
+                configurator.set_pool("p5", {"slots": slots}, by=f"{operator}", seen=now.revision)
+            except (Outdated, Unavailable):
+                continue
+            done += 1
+
+    with ThreadPoolExecutor(operators) as threads:
+        list(threads.map(add_slots, range(operators)))
+    assert racing_store.pools()[0].capacity.slots == operators * steps
+    record = racing_store.changes(limit=99)
+    assert [change.after[0].capacity.slots for change in record] == [*range(12, -1, -1)]
+    assert [change.revision for change in record] == [*range(13, 0, -1)]
 
 
 def test_a_pool_of_no_slots_admits_nothing_and_grows(store: Store) -> None:

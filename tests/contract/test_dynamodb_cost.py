@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
 
+from benchmarks.dynamodb_units import item_size
 from slotq_core.adapters.dynamodb import DynamoStore, table_definition
 from slotq_core.adapters.dynamodb_items import items_of, keyed
 from slotq_core.adapters.dynamodb_table import line_key, waiting_key
@@ -35,24 +36,6 @@ from tests.contract.worlds import (
 )
 
 WAITING = (10, 1_000, 10_000)
-
-
-def item_size(item: dict[str, Any]) -> int:
-    """Bytes as DynamoDB counts: names and values; 3 for a list or map, 1 for each member."""
-    return sum(len(name.encode()) + _size(value) for name, value in item.items())
-
-
-def _size(value: dict[str, Any]) -> int:
-    ((kind, content),) = value.items()
-    if kind == "M":
-        return 3 + len(content) + item_size(content)
-    if kind == "L":
-        return 3 + len(content) + sum(_size(each) for each in content)
-    if kind == "N":
-        return ceil(len(content.lstrip("-")) / 2) + 1 + content.startswith("-")
-    if kind in {"BOOL", "NULL"}:
-        return 1
-    return len(content.encode() if kind == "S" else content)
 
 
 @dataclass

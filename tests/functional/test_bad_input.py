@@ -284,7 +284,7 @@ def test_the_submitter_is_never_a_field_of_the_request(account: Account):
     ],
 )
 def test_routes_that_are_not_there(account: Account, method, path, status, allow):
-    event = {**sample("get-job"), "httpMethod": method, "path": path}
+    event = {**sample("get-job"), "httpMethod": method, "path": path, "resource": "/{proxy+}"}
     answer = account.send(event)
     assert answer["statusCode"] == status
     assert answer["multiValueHeaders"].get("Allow") == ([allow] if allow else None)

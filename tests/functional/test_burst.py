@@ -14,7 +14,6 @@ from typing import Any
 
 import boto3
 import pytest
-from aws_lambda_powertools.event_handler import APIGatewayRestResolver
 from botocore.config import Config
 
 import app
@@ -115,7 +114,6 @@ def burst(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     account = next(found)
     account.dynamodb = Watched(account.dynamodb)
     account.lambda_ = ConcurrentLambda()  # type: ignore[assignment]
-    each_its_own_request(monkeypatch)
     metrics_one_at_a_time(monkeypatch)
     account.send("tick")  # The pools are taken in,
     assert account.call(add_job(TrainingJobName=None))[0] == 400  # and the route is built.
@@ -134,20 +132,6 @@ def client_of(endpoint: str) -> Any:
         aws_secret_access_key="testing",
         config=Config(max_pool_connections=64),
     )
-
-
-def each_its_own_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Powertools keeps the request that it works on in a class, for Lambda runs one invocation in a
-    process. Here each thread stands for a process."""
-    mine, right = threading.local(), APIGatewayRestResolver._to_proxy_event
-
-    def keep(self: Any, event: dict[str, Any]) -> Any:
-        mine.event = right(self, event)
-        return mine.event
-
-    monkeypatch.setattr(APIGatewayRestResolver, "_to_proxy_event", keep)
-    kept = property(lambda _: mine.event)
-    monkeypatch.setattr(APIGatewayRestResolver, "current_event", kept, raising=False)
 
 
 def metrics_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

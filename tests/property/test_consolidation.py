@@ -109,7 +109,8 @@ def test_no_pool_is_over_its_capacity_with_those_that_move_there(scenario: Scena
 @given(worlds)
 def test_whoever_moves_starts_where_it_moves_to(scenario: Scenario) -> None:
     """Its place is not lost: it starts there at the moment at which it has stopped; or in another
-    pool of its, where it would have to move again in that moment, for a job that then starts."""
+    pool of its, where it would have to move again in that moment, for a job that then starts there
+    or for which others move out of there, too."""
     record = simulate(scenario)
     pools = {spec.name: spec.pools for spec in scenario.jobs}
     goes_to: dict[str, str] = {}
@@ -124,10 +125,10 @@ def test_whoever_moves_starts_where_it_moves_to(scenario: Scenario) -> None:
         elif event.event == "start" and event.job in goes_to:
             target = goes_to.pop(event.job)
             assert event.t == stopped[event.job]
-            others = [
-                e for e in record.events if (e.t, e.event, e.pool) == (event.t, "start", target)
-            ]
-            assert event.pool == target or (event.pool in pools[event.job] and others)
+            now = (each for each in record.events if each.t == event.t)
+            there = {each.event for each in now if each.pool == target}
+            assert event.pool in pools[event.job]
+            assert event.pool == target or there & {"start", "evict"}
     assert not goes_to
 
 

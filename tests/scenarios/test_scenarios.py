@@ -10,6 +10,7 @@ from slotq.errors import ScenarioError
 from slotq.simulate import load, simulate
 from slotq.simulate.live import live_record
 from slotq.simulate.report import differences, unequal
+from slotq_core.policy.turns import Turns
 
 FILES = sorted(Path(__file__).parent.glob("*.yaml"))
 
@@ -46,6 +47,21 @@ def test_the_queue_itself_does_the_same(path: Path) -> None:
     live = live_record(scenario)
     assert unequal(simulate(scenario), live) == []
     assert differences(scenario, live) == []
+
+
+def test_what_is_evicted_at_the_moment_of_its_start_stops_at_once_in_both(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A plan starts nobody whom the next one of that moment evicts. Were one to do so all the same,
+    here because nobody is asked again, the start has been answered but does not run yet."""
+    scenario = load(Path(__file__).parent / "gang_takes_what_the_same_plan_gave.yaml")
+    slow = tuple(pool.model_copy(update={"stop_seconds": 5_000}) for pool in scenario.pools)
+    scenario = scenario.model_copy(update={"pools": slow})
+    monkeypatch.setattr(Turns, "_ask_again", lambda _: False)
+    record = simulate(scenario)
+    assert (record.started("big")[0], record.evicted("big")) == (0, [0])
+    assert [event.t for event in record.events if event.event == "stopped"] == [0, 5_000]
+    assert unequal(record, live_record(scenario)) == []
 
 
 def test_an_expectation_that_does_not_hold_is_told() -> None:

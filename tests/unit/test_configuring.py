@@ -86,11 +86,14 @@ def test_each_change_is_on_the_record_with_who_made_it(world, operator):
     assert (len(removed.before), len(removed.after)) == (2, 1)
 
 
-def test_the_same_settings_again_change_nothing_whatever_the_revision(world, operator):
+def test_the_same_settings_again_change_nothing_and_are_no_error_to_who_made_them(world, operator):
     seen = operator.revision()
     operator.set_pool("p5", {"slots": 3}, by=BY, seen=seen)
     operator.set_pool("p5", {"slots": 3}, by=BY, seen=seen)
+    operator.set_pool("p5", {"slots": 3}, by="ada")
     assert operator.revision() == seen + 1
+    with pytest.raises(Outdated):  # Two who each add one slot to two must not both have done so.
+        operator.set_pool("p5", {"slots": 3}, by="ada", seen=seen)
 
 
 def test_of_two_operators_the_second_is_told_of_the_first(world, operator):

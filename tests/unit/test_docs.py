@@ -173,6 +173,12 @@ def test_links_lead_to_files(page):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_every_page_is_in_the_index():
+    index = (ROOT / "docs" / "README.md").read_text()
+    for page in (ROOT / "docs").iterdir():
+        assert f"({page.name})" in index or page.name == "README.md" or page.suffix == ".png"
+
+
 def test_the_readme_opens_with_the_two_commands():
     opening = (ROOT / "README.md").read_text()[:1000]
     assert opening.index("make demo") < opening.index("make test")

@@ -125,21 +125,46 @@ def test_alarms_and_dashboard_show_metrics_that_there_are(template):
     assert own - of_aws <= emitted
 
 
-def test_every_alarm_is_explained_and_can_reach_somebody(template):
-    page = (ROOT / "docs" / "deploy.md").read_text()
+def test_every_alarm_has_its_section_and_can_reach_somebody(template):
+    page = (ROOT / "docs" / "operations.md").read_text()
     alarms = {
         name: its["Properties"]
         for name, its in template["Resources"].items()
         if its["Type"] == "AWS::CloudWatch::Alarm"
     }
     assert len(alarms) >= 9
+    sections = dict(re.findall(r"^### (\w+)\n\n((?:(?!^#).*\n)+)", page, re.MULTILINE))
+    assert set(sections) == set(alarms)
     for name, its in alarms.items():
-        assert f"| `{name}` |" in page
+        assert "**Do:**" in sections[name]
         assert its["AlarmDescription"]
         assert its["AlarmActions"] == its["OKActions"]
         assert its["AlarmActions"] == [
             {"If": ["HasAlarmTopic", {"Ref": "AlarmTopicArn"}, {"Ref": "AWS::NoValue"}]}
         ]
+
+
+def test_what_operations_names_is_there(template):
+    """Words of the log, kinds of findings, outputs, rules and parameters."""
+    page = (ROOT / "docs" / "operations.md").read_text()
+    code = (ROOT / "functions" / "queue_manager" / "app.py").read_text()
+    core = ROOT / "layers/core/python/slotq_core"
+    code += (core / "reconcile.py").read_text() + (core / "errors.py").read_text()
+    events = template["Resources"]["QueueManager"]["Properties"]["Events"]
+    known = {*template["Parameters"], *template["Resources"], *template["Outputs"], *events}
+    known |= {"SlotQ", "MemorySize"}
+    for word in re.findall(r"`([A-Z]\w+)`", page):
+        assert word in known or f'"{word}"' in code or f"class {word}" in code or word in PLATFORM
+    for words in ("failed", "left to the next pass", "drift", "the pools were not changed"):
+        assert f"`{words}`" in page
+        assert f'"{words}"' in code
+    for kind in ("ended_unseen", "running_unseen", "vanished", "orphan", "foreign"):
+        assert f"`{kind}`" in page
+        assert f'"{kind}"' in code
+
+
+PLATFORM = {"ThrottlingException", "POISON", "ApiRequest"}
+"""Words of AWS's, of the table's, and of a metric that is named by its trigger."""
 
 
 def test_every_parameter_is_documented(template):

@@ -11,7 +11,7 @@ from botocore.exceptions import SSLError
 from slotq.checkup import CHECKS, NOBODY
 from slotq.cli.exits import Exit
 from slotq.errors import NotConfigured
-from slotq_core.names import TRAINING_JOB_NAME
+from slotq_core.names import is_legal
 from tests.unit.client.conftest import NOW
 from tests.unit.client.fake_queue import FakeAnswer, FakeAws, FakeNetwork, client_of, no_connection
 
@@ -47,7 +47,7 @@ def test_looking_changes_nothing(doctor, queue):
     before = dict(queue.jobs)
     doctor()
     assert (queue.jobs, queue.requests) == (before, {})
-    assert not TRAINING_JOB_NAME.fullmatch(NOBODY)
+    assert not is_legal(NOBODY)
 
 
 def test_people_see_a_table_with_what_to_do(slotq):

@@ -32,6 +32,7 @@ LINES = [
 ELSEWHERE = {
     "simulate": "tests/unit/simulate",
     "local": "tests/functional/local",
+    "backup": "tests/functional/test_backup.py",
     "demo": "tests/unit/client/test_demo.py",
     "top": "tests/unit/client/test_top.py",
     "exec": "tests/unit/client/test_relay.py, tests/e2e/test_aws_cli.py",

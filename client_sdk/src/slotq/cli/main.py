@@ -35,6 +35,8 @@ COMMANDS = {
     "pools": "slotq.cli.pools:pools",
     "configure": "slotq.cli.configure:configure",
     "doctor": "slotq.cli.doctor:doctor",
+    "backup": "slotq.cli.backup:backup",
+    "cost": "slotq.cli.cost:cost",
     "simulate": "slotq.cli.simulate:simulate_command",
     "local": "slotq.cli.local:local",
     "demo": "slotq.cli.demo:demo",

@@ -83,15 +83,17 @@ def changes_table(changes: Iterable[ChangeView]) -> RenderableType:
     return table if table.row_count else Text("nothing was ever changed")
 
 
+def _size(settings: PoolSettingsView) -> str:
+    return f"{units(settings.slots, 'slots')} of {settings.instance_type}"
+
+
 def changed(pool: PoolChangeView) -> str:
     """`slots 2 → 4, state active → paused`"""
-    before, after = (_settings(each) for each in (pool.before, pool.after))
-    if not after:
-        return (
-            f"removed; it had {units(int(before['slots']), 'slots')} of {before['instance_type']}"
-        )
-    if not before:
-        return f"new: {units(int(after['slots']), 'slots')} of {after['instance_type']}"
+    if pool.after is None:
+        return f"removed; it had {_size(pool.before)}" if pool.before else ""
+    if pool.before is None:
+        return f"new: {_size(pool.after)}"
+    before, after = _settings(pool.before), _settings(pool.after)
     return ", ".join(
         f"{key} {setting(before[key])} → {setting(after[key])}"
         for key in after

@@ -44,7 +44,9 @@ def open_shell(url: str, training_job: str, *, host: int) -> int:
         command = [*_entering(beside.pid), *command]
     environment = {**beside.environment, "TERM": os.environ.get("TERM", "dumb")}
     folder = None if beside.isolated else f"/proc/{beside.pid}/cwd"
-    return subprocess.run(command, check=False, env=environment, cwd=folder).returncode
+    # The shell that was asked for, of this machine.
+    ended = subprocess.run(command, check=False, env=environment, cwd=folder)  # nosec B603
+    return ended.returncode
 
 
 def find(run: str, training_job: str, host: int) -> Beside:

@@ -34,8 +34,7 @@ from slotq.simulate.fields import (
     Value,
     Vector,
 )
-from slotq_core import model
-from slotq_core.names import TRAINING_JOB_NAME
+from slotq_core import model, names
 
 
 class Section(BaseModel):
@@ -240,7 +239,7 @@ class JobSpec(Section):
 
 def _job_faults(job: JobSpec) -> Iterator[Fault]:
     """What is wrong between the keys of one job."""
-    if not TRAINING_JOB_NAME.fullmatch(job.name):
+    if not names.is_legal(job.name):
         yield Fault(
             ("name",),
             f"'{job.name}' is no name that SageMaker takes: 1 to 63 letters, digits and hyphens",

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from aws_lambda_powertools.event_handler import APIGatewayRestResolver, Response
 from pydantic import BaseModel
 
 from slotq_core import __version__, wire
@@ -36,6 +35,7 @@ from slotq_core.manager import QueueManager
 from slotq_core.model import JobState
 from slotq_core.moments import from_iso
 from slotq_core.ports import Finding, Request
+from slotq_core.routing import Response, Router
 from slotq_core.wire_configuration import ChangesView, change_view, parse_pool
 
 STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
@@ -63,7 +63,9 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "/doctor": ("GET", "POST"),
 }
 """What each path answers to."""
-ALL_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
+OTHER = "OTHER"
+"""Stands for every method that is not named here."""
+ALL_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", OTHER)
 MOST_JOBS = MOST_LISTED
 """The largest and the default `limit` of GET /jobs."""
 MOST_CHANGES = 100
@@ -93,77 +95,81 @@ class Routes:
         """
         self._manager = manager
         self._unexpected = unexpected
-        self._http = http = APIGatewayRestResolver(debug=False)
-        http.post("/add-job")(self._add_job)
-        http.get("/jobs")(self._list_jobs)
-        http.get("/jobs/<name>")(self._get_job)
-        http.delete("/jobs/<name>")(self._cancel_job)
-        http.patch("/jobs/<name>")(self._amend_job)
-        http.get("/jobs/<name>/request")(self._get_request)
-        http.get("/pools")(self._list_pools)
-        http.patch("/pools/<name>")(self._set_pool)
-        http.delete("/pools/<name>")(self._remove_pool)
-        http.get("/changes")(self._list_changes)
-        http.get("/version")(self._about)
-        http.get("/doctor")(self._examine)
-        http.post("/doctor")(self._mend)
+        self._http = http = Router(not_found=_no_route)
+        http.add("/add-job", ["POST"], self._add_job)
+        http.add("/jobs", ["GET"], self._list_jobs)
+        http.add("/jobs/<name>", ["GET"], self._get_job)
+        http.add("/jobs/<name>", ["DELETE"], self._cancel_job)
+        http.add("/jobs/<name>", ["PATCH"], self._amend_job)
+        http.add("/jobs/<name>/request", ["GET"], self._get_request)
+        http.add("/pools", ["GET"], self._list_pools)
+        http.add("/pools/<name>", ["PATCH"], self._set_pool)
+        http.add("/pools/<name>", ["DELETE"], self._remove_pool)
+        http.add("/changes", ["GET"], self._list_changes)
+        http.add("/version", ["GET"], self._about)
+        http.add("/doctor", ["GET"], self._examine)
+        http.add("/doctor", ["POST"], self._mend)
         for path, methods in METHODS.items():
             others = [method for method in ALL_METHODS if method not in methods]
-            http.route(path, method=others)(_wrong_method(methods))
-        http.not_found(_no_route)
-        http.exception_handler(Refused)(_refused)
-        http.exception_handler([Unavailable, Conflict])(self._unavailable)
-        http.exception_handler(Exception)(self._failed)
+            http.add(path, others, _wrong_method(methods))
+        http.on_error(Refused, _refused)
+        http.on_error(Unavailable, self._unavailable)
+        http.on_error(Conflict, self._unavailable)
+        http.on_error(Exception, self._failed)
 
     def answer(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         """The answer to one event of API Gateway's REST proxy integration, in its format."""
+        if not _as_matched(event):
+            event = {**event, "path": "/"}
+        if event["httpMethod"] not in ALL_METHODS:
+            event = {**event, "httpMethod": OTHER}
         return self._http.resolve(dict(event), context)
 
-    def _add_job(self) -> Response[str]:
+    def _add_job(self) -> Response:
         submitter = self._caller()
         submission, request = wire.parse_submission(self._body())
         status = self._manager().submit(submission, request, submitter=submitter)
         return _json(HTTPStatus.ACCEPTED, _view(status))
 
-    def _list_jobs(self) -> Response[str]:
-        query = self._http.current_event.resolved_query_string_parameters
+    def _list_jobs(self) -> Response:
+        query = self._http.request.query
         states, wanted, limit = _selection(query)
         jobs = self._manager().statuses(states, wanted)[:limit]
         return _json(HTTPStatus.OK, wire.queue_view(_view(status) for status in jobs))
 
-    def _get_job(self, name: str) -> Response[str]:
+    def _get_job(self, name: str) -> Response:
         return _json(HTTPStatus.OK, _view(self._manager().status(name)))
 
-    def _cancel_job(self, name: str) -> Response[str]:
+    def _cancel_job(self, name: str) -> Response:
         return _json(HTTPStatus.OK, _view(self._manager().cancel(name, by=self._caller())))
 
-    def _amend_job(self, name: str) -> Response[str]:
+    def _amend_job(self, name: str) -> Response:
         caller, body = self._caller(), wire.parse_amendment(self._body())
         status = self._manager().amend(name, _amendment(body), by=caller)
         return _json(HTTPStatus.OK, _view(status))
 
-    def _get_request(self, name: str) -> Response[str]:
+    def _get_request(self, name: str) -> Response:
         it = self._manager().request(name, by=self._caller())
         view = wire.RequestView(name=name, request=dict(it.request), withheld=list(it.withheld))
         return _json(HTTPStatus.OK, view)
 
-    def _list_pools(self) -> Response[str]:
+    def _list_pools(self) -> Response:
         manager = self._manager()
         revision = manager.configuration.revision()  # First: it is never newer than the pools.
         pools = [wire.pool_view(it.pool, size=it.size, used=it.used) for it in manager.pools()]
         return _json(HTTPStatus.OK, wire.PoolsView(pools=pools, revision=revision))
 
-    def _set_pool(self, name: str) -> Response[str]:
+    def _set_pool(self, name: str) -> Response:
         caller, (settings, seen) = self._caller(), parse_pool(self._body())
         self._manager().configuration.set_pool(name, settings, by=caller, seen=seen)
         return self._list_pools()
 
-    def _remove_pool(self, name: str) -> Response[str]:
+    def _remove_pool(self, name: str) -> Response:
         caller, seen = self._caller(), _number("revision", self._query("revision"), low=0)
         self._manager().configuration.remove_pool(name, by=caller, seen=seen)
         return self._list_pools()
 
-    def _list_changes(self) -> Response[str]:
+    def _list_changes(self) -> Response:
         limit = _number("limit", self._query("limit"), low=1, high=MOST_CHANGES) or MOST_CHANGES
         changes = [
             change_view(it.revision, who=it.who, at=it.at, before=it.before, after=it.after)
@@ -173,26 +179,26 @@ class Routes:
 
     def _query(self, *known: str) -> Mapping[str, Sequence[str]]:
         """The query's parameters. Raises InvalidRequest for one that is not known here."""
-        query = self._http.current_event.resolved_query_string_parameters
+        query = self._http.request.query
         for key in query:
             if key not in known:
                 raise InvalidRequest(f"'{key}' is not known here; use {known[0]}", field=key)
         return query
 
-    def _about(self) -> Response[str]:
+    def _about(self) -> Response:
         about = wire.AboutView(slotq=__version__, caller=self._caller())
         return _json(HTTPStatus.OK, about)
 
-    def _examine(self) -> Response[str]:
+    def _examine(self) -> Response:
         return _findings(self._manager().doctor())
 
-    def _mend(self) -> Response[str]:
+    def _mend(self) -> Response:
         self._caller()
         return _findings(self._manager().doctor(fix=True))
 
     def _caller(self) -> str:
         """Who signed the request: API Gateway says so, and nothing in the request can."""
-        context = self._http.current_event.raw_event.get("requestContext") or {}
+        context = self._http.request.event.get("requestContext") or {}
         caller = (context.get("identity") or {}).get("userArn")
         if not isinstance(caller, str) or not caller:
             raise NotSigned("the request must be signed by an IAM principal (AWS Signature V4)")
@@ -200,21 +206,39 @@ class Routes:
 
     def _body(self) -> str:
         try:
-            return self._http.current_event.decoded_body or ""
+            return self._http.request.body
         except ValueError:
             raise InvalidRequest("the body is not text in UTF-8") from None
 
-    def _unavailable(self, error: Exception) -> Response[str]:
+    def _unavailable(self, error: Exception) -> Response:
         self._unexpected(error)
         message = "a service that the queue needs does not answer now; send the same request again"
         return _error(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", message)
 
-    def _failed(self, error: Exception) -> Response[str]:
+    def _failed(self, error: Exception) -> Response:
         """Says nothing of the error itself: the log has it, under the request's id."""
         self._unexpected(error)
-        request_id = getattr(self._http.lambda_context, "aws_request_id", "unknown")
+        request_id = getattr(self._http.request.context, "aws_request_id", "unknown")
         message = f"the queue has failed; its log says more of request {request_id}"
         return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", message)
+
+
+def _as_matched(event: Mapping[str, Any]) -> bool:
+    """Whether the path is the one that API Gateway matched to its resource and IAM was asked for.
+
+    Gateway and IAM read the path as it came, and here it is decoded: `/jobs/a%2Frequest` is the job
+    `a%2Frequest` to them. Behind a proxy resource there is nothing to compare with.
+    """
+    path, resource = str(event.get("path") or "/"), str(event.get("resource") or "/{proxy+}")
+    if not path.isprintable():
+        return False
+    there, matched = path.rstrip("/").split("/"), resource.rstrip("/").split("/")
+    return "{proxy+}" in matched or (
+        len(there) == len(matched)
+        and all(
+            name.startswith("{") or name == part for name, part in zip(matched, there, strict=True)
+        )
+    )
 
 
 def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | None, Wanted, int]:
@@ -222,7 +246,9 @@ def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | Non
     for key in query:
         if key not in {"state", "limit", *FILTERS}:
             known = ", ".join(("state", *FILTERS))
-            raise InvalidRequest(f"'{key}' is not known here; use {known} or limit", field=key)
+            raise InvalidRequest(
+                f"'{key[:40]}' is not known here; use {known} or limit", field=key[:40]
+            )
     words = [word.strip() for text in query.get("state", ()) for word in text.split(",")]
     for word in words:
         if word not in tuple(JobState):
@@ -283,7 +309,7 @@ def _view(status: Status) -> wire.JobView:
     )
 
 
-def _findings(found: Sequence[Finding]) -> Response[str]:
+def _findings(found: Sequence[Finding]) -> Response:
     views = [
         wire.FindingView(kind=it.kind, subject=it.subject, text=it.text, mended=it.mended)
         for it in found
@@ -291,28 +317,28 @@ def _findings(found: Sequence[Finding]) -> Response[str]:
     return _json(HTTPStatus.OK, wire.DoctorView(findings=views))
 
 
-def _json(status: HTTPStatus, body: BaseModel) -> Response[str]:
-    return Response(int(status), content_type="application/json", body=body.model_dump_json())
+def _json(status: HTTPStatus, body: BaseModel) -> Response:
+    return Response(status=int(status), body=body.model_dump_json())
 
 
-def _error(status: HTTPStatus, code: str, message: str, field: str = "") -> Response[str]:
+def _error(status: HTTPStatus, code: str, message: str, field: str = "") -> Response:
     return _json(status, wire.ErrorView(code=code, message=message, field=field))
 
 
-def _refused(error: Refused) -> Response[str]:
+def _refused(error: Refused) -> Response:
     if isinstance(error, NotSigned):
         return _error(HTTPStatus.FORBIDDEN, error.code, error.message)
     status = STATUS_OF.get(type(error), HTTPStatus.BAD_REQUEST)
     return _error(status, error.code, error.message, error.field)
 
 
-def _no_route(_: Exception) -> Response[str]:
+def _no_route(_: Exception) -> Response:
     known = ", ".join(f"{' or '.join(methods)} {path}" for path, methods in METHODS.items())
     return _error(HTTPStatus.NOT_FOUND, "no_such_route", f"there is only {known}")
 
 
-def _wrong_method(allowed: Sequence[str]) -> Callable[..., Response[str]]:
-    def wrong_method(**_: str) -> Response[str]:
+def _wrong_method(allowed: Sequence[str]) -> Callable[..., Response]:
+    def wrong_method(**_: str) -> Response:
         message = f"use {' or '.join(allowed)} here"
         answer = _error(HTTPStatus.METHOD_NOT_ALLOWED, "no_such_method", message)
         answer.headers["Allow"] = ", ".join(allowed)

@@ -49,9 +49,10 @@ class Configurator:
     ) -> None:
         """Give a pool these settings, as `definitions.defined` reads them; a new one is the last.
 
-        The same settings again change nothing, whatever `seen` is: the first answer may have been
-        lost. Raises InvalidRequest, NoSuchPool (it is not there, and too little is said to make
-        it), Outdated (`seen` is given, and there is another revision by now).
+        The same settings again change nothing. They are no error on an older `seen` either, where
+        the last change was `by` the same: the first answer may have been lost. Raises
+        InvalidRequest, NoSuchPool (it is not there, and too little is said to make it), Outdated
+        (`seen` is given, and there is another revision by now).
         """
 
         def planned(now: Configuration) -> Sequence[Pool]:
@@ -88,11 +89,12 @@ class Configurator:
     def _change(self, planned: Plan, *, by: str, seen: int | None) -> None:
         for _ in range(_TRIES):
             now = self._store.configuration()
-            after = tuple(planned(now))
-            if after == now.pools:
+            after, last = tuple(planned(now)), self._last()
+            is_current = seen in {None, now.revision}
+            if after == now.pools and (is_current or (last and last.who == by)):
                 return
-            if seen not in {None, now.revision}:
-                raise self._outdated(now.revision, seen)
+            if not is_current:
+                raise _outdated(now.revision, seen, last)
             try:
                 self._store.configure(after, who=by, now=self._clock.now(), seen=now.revision)
             except Conflict:
@@ -101,13 +103,8 @@ class Configurator:
             return
         raise Unavailable("others change the configuration at this moment")
 
-    def _outdated(self, revision: int, seen: int | None) -> Outdated:
-        last = next(iter(self._store.changes(limit=1)), None)
-        by = f" ({last.who} has changed it at {iso(last.at)})" if last else ""
-        return Outdated(
-            f"the configuration is at revision {revision} by now{by}, not at {seen}: look again",
-            field="revision",
-        )
+    def _last(self) -> ConfigurationChange | None:
+        return next(iter(self._store.changes(limit=1)), None)
 
     def _refuse_needed(self, name: str, rest: set[str]) -> None:
         """Jobs that wait for the pool alone would wait for ever."""
@@ -128,6 +125,14 @@ class Configurator:
 def _needs(job: Job, pool: str, rest: set[str]) -> bool:
     """Whether it cannot run without the pool."""
     return not rest.intersection(job.pools) or any(part == pool for part, _ in job.parts)
+
+
+def _outdated(revision: int, seen: int | None, last: ConfigurationChange | None) -> Outdated:
+    by = f" ({last.who} has changed it at {iso(last.at)})" if last else ""
+    return Outdated(
+        f"the configuration is at revision {revision} by now{by}, not at {seen}: look again",
+        field="revision",
+    )
 
 
 def _find(now: Configuration, name: str) -> Pool | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from slotq_core.errors import InvalidRequest
@@ -62,15 +63,14 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
         raise InvalidRequest(f"pool '{name}': '{unknown}' is not one of {known}", field=unknown)
     wanted = {**(settings_of(before) if before else {}), **settings}
     durations = {key: _duration(name, key, wanted.get(key)) for key in DURATIONS}
-    given: dict[str, Any] = {key: value for key, value in durations.items() if value is not None}
+    given: dict[str, Any] = {**durations}
     given |= {key: _switch(name, key, wanted.get(key, False)) for key in SWITCHES}
-    return Pool(
-        name=name,
-        instance_type=_instance_type(name, wanted.get("instance_type")),
-        capacity=_capacity(name, wanted),
-        state=_state(name, wanted.get("state", PoolState.ACTIVE)),
-        **given,
-    )
+    given |= {
+        "instance_type": _instance_type(name, wanted.get("instance_type")),
+        "capacity": _capacity(name, wanted),
+        "state": _state(name, wanted.get("state", PoolState.ACTIVE)),
+    }
+    return replace(before, **given) if before else Pool(name=name, **given)
 
 
 def settings_of(pool: Pool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from slotq_core.errors import Conflict, Unavailable
+from slotq_core.errors import Conflict, NoSuchJob, NotUnderstood, Unavailable
 from slotq_core.lifecycle import move
 from slotq_core.model import Attempt, AttemptOutcome, Job, JobState
 from slotq_core.moments import FAR_OFF
@@ -27,6 +27,7 @@ from slotq_core.ports import (
     TrainingService,
     Verdict,
 )
+from slotq_core.withheld import without_secrets
 
 HANDLER_LIFETIME = 60_000
 """No handler lives longer (the function's timeout in template.yaml must not exceed it)."""
@@ -113,7 +114,9 @@ class Effects:
         self._change(
             job.name,
             attempt.training_job,
-            lambda it: self._end(it, ending, self._clock.now(), answer.message),
+            lambda it: self._end(
+                it, ending, self._clock.now(), self._shown(it.name, answer.message)
+            ),
             limit=answer.limit,
         )
 
@@ -215,7 +218,8 @@ class Effects:
         now = self._clock.now()
         at = min(max(seen.at, job.attempt.admitted_at), now)
         if seen.phase.ended:
-            return self._end(job, _ending(seen), at, seen.message, seen)
+            message = self._shown(job.name, seen.message)
+            return self._end(job, _ending(seen), at, message, seen)
         if seen.phase is Phase.RUNNING and job.attempt.running_since is None:
             attempt = replace(job.attempt, created=True, running_since=at)
             state = JobState.RUNNING if job.state is JobState.STARTING else job.state
@@ -236,6 +240,16 @@ class Effects:
         if seen is not None:
             attempt = replace(attempt, artifact=seen.artifact, checkpoints=seen.checkpoints)
         return Change(before=job, after=ended.job, ended=attempt)
+
+    def _shown(self, job: str, message: str) -> str:
+        """SageMaker's text as everybody may see it; nothing where it cannot be told what in it
+        nobody may."""
+        if not message:
+            return ""
+        try:
+            return without_secrets(message, self._store.request(job))
+        except (NoSuchJob, NotUnderstood):
+            return ""
 
 
 def _ending(seen: Observation) -> Ending:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from slotq_core import explaining
+from slotq_core import explaining, names
 from slotq_core.amending import Amendment, alive, settled, with_hold, without_attempt
 from slotq_core.configuring import Configurator
 from slotq_core.effects import Effects
@@ -355,9 +355,9 @@ class QueueManager:
         self._notifier.wake()
 
     def _job(self, name: str) -> Job:
-        job = self._store.job(name)
+        job = self._store.job(name) if names.is_legal(name) else None
         if job is None:
-            raise NoSuchJob(f"there is no job '{name}'", field="name")
+            raise NoSuchJob(f"there is no job '{name[: names.LONGEST]}'", field="name")
         return job
 
     def _status(self, job: Job) -> Status:

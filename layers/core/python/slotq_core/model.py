@@ -86,8 +86,10 @@ class Demand(Mapping[str, int]):
     is absent counts as 0.
     """
 
-    __slots__ = ("_amounts",)
+    __slots__ = ("_amounts", "_hash")
     _amounts: dict[str, int]
+    _hash: int
+    """There once it has been asked for: the demand of a waiting job is, in each plan."""
 
     def __init__(self, amounts: Mapping[str, int] | None = None, /, **named: int) -> None:
         merged = {**(amounts or {}), **named}
@@ -118,7 +120,11 @@ class Demand(Mapping[str, int]):
         return self._amounts.items()
 
     def __hash__(self) -> int:
-        return hash(tuple(self._amounts.items()))
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash(tuple(self._amounts.items())))
+            return self._hash
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Demand) and self._amounts == other._amounts
@@ -134,9 +140,6 @@ class Demand(Mapping[str, int]):
         for name, amount in other._amounts.items():
             found[name] = found.get(name, 0) - amount
         return Demand._of(found)
-
-    def __mul__(self, times: int) -> Demand:
-        return Demand({name: times * amount for name, amount in self._amounts.items()})
 
     def within(self, room: Demand) -> bool:
         """Whether every amount asked for here is there in `room`."""

@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import re
+from typing import Any
 
-TRAINING_JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
-"""SageMaker's own rule for TrainingJobName."""
+LONGEST = 63
+"""Characters of a training job's name; the pattern alone lets any number of hyphens pass."""
+
+_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
+
+SCHEMA: dict[str, Any] = {"pattern": f"^{_NAME.pattern}$", "minLength": 1, "maxLength": LONGEST}
+"""SageMaker's own rule for TrainingJobName, as a JSON schema."""
 
 STAMP = "-qstamp-"
 """Marks a name that the queue made; refused in a submitted one."""
@@ -22,6 +28,11 @@ LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 """Where SageMaker writes what training jobs print: streams `<training job>/<host>-<time>`."""
 
 _KEPT = 44
+
+
+def is_legal(name: str) -> bool:
+    """Whether a training job, and so a job, may bear this name."""
+    return len(name) <= LONGEST and _NAME.fullmatch(name) is not None
 
 
 def training_job_name(job: str, number: int) -> str:

@@ -95,7 +95,7 @@ _NAME = {
     "in": "path",
     "required": True,
     "description": "The job's name: its TrainingJobName",
-    "schema": {"type": "string", "pattern": f"^{names.TRAINING_JOB_NAME.pattern}$"},
+    "schema": {"type": "string", **names.SCHEMA},
 }
 
 _POOL = {

@@ -14,7 +14,7 @@ from typing import Any, Self
 import pydantic
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from slotq_core import names
+from slotq_core import names, strict_json
 from slotq_core.definitions import settings_of
 from slotq_core.errors import InvalidRequest
 from slotq_core.model import Attempt, Demand, Job, Pool, Submission
@@ -39,6 +39,15 @@ MAX_BODY = 1_000_000
 """Bytes of a submission, on any way in. API Gateway itself takes up to 10 MB, an asynchronous
 Lambda payload 1 MB; a CreateTrainingJob request of every field at its limit stays below this."""
 
+MAX_INSTANCES = 10_000
+"""Of one job: as many as a pool may have."""
+_MAX_TYPE = 64
+_MAX_ROLE = 2048
+_MAX_GROUPS = 5
+"""SageMaker's limits."""
+_SHOWN = 100
+"""Characters of a field's path that come back: it may hold a key of the body's."""
+
 PRIORITY_TAG = "priority"
 SETTING_TAGS = (
     "slotq:pools",
@@ -52,18 +61,18 @@ _ALLOWED_TAGS = ", ".join((PRIORITY_TAG, *SETTING_TAGS))
 
 class InstanceGroup(BaseModel):
     model_config = ConfigDict(extra="allow")
-    InstanceType: str
-    InstanceCount: int = Field(ge=1, strict=True)
+    InstanceType: str = Field(max_length=_MAX_TYPE)
+    InstanceCount: int = Field(ge=1, le=MAX_INSTANCES, strict=True)
 
 
 class ResourceConfig(BaseModel):
     """Either InstanceType and InstanceCount, or InstanceGroups of one type."""
 
     model_config = ConfigDict(extra="allow")
-    InstanceType: str | None = None
-    InstanceCount: int | None = Field(default=None, ge=1, strict=True)
-    InstanceGroups: list[InstanceGroup] | None = None
-    TrainingPlanArn: str = ""
+    InstanceType: str | None = Field(default=None, max_length=_MAX_TYPE)
+    InstanceCount: int | None = Field(default=None, ge=1, le=MAX_INSTANCES, strict=True)
+    InstanceGroups: list[InstanceGroup] | None = Field(default=None, max_length=_MAX_GROUPS)
+    TrainingPlanArn: str = Field(default="", max_length=_MAX_ROLE)
 
     @model_validator(mode="after")
     def _has_instances(self) -> Self:
@@ -107,15 +116,15 @@ class SubmissionBody(BaseModel):
     """
 
     model_config = ConfigDict(extra="allow")
-    TrainingJobName: str
-    RoleArn: str = ""
+    TrainingJobName: str = Field(json_schema_extra=names.SCHEMA)
+    RoleArn: str = Field(default="", max_length=_MAX_ROLE)
     ResourceConfig: ResourceConfig
     Tags: list[Tag] = Field(default_factory=list, max_length=MAX_TAGS)
 
     @field_validator("TrainingJobName")
     @classmethod
     def _legal_name(cls, name: str) -> str:
-        if not names.TRAINING_JOB_NAME.fullmatch(name):
+        if not names.is_legal(name):
             raise ValueError(
                 "use 1 to 63 letters, digits and hyphens, with a letter or digit at either end"
             )
@@ -257,8 +266,10 @@ def json_object(body: str | bytes, what: str = "a CreateTrainingJob request") ->
     if len(body) > MAX_BODY:
         raise InvalidRequest(f"the body is larger than {MAX_BODY:,} bytes")
     try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
+        value = strict_json.parse(body)
+    except strict_json.NotStrict as error:
+        raise InvalidRequest(f"the body is not JSON that the queue takes: {error}") from None
+    except ValueError:
         raise InvalidRequest(f"the body is not JSON; send {what}") from None
     if not isinstance(value, dict):
         raise InvalidRequest(f"the body must be a JSON object: {what}")
@@ -268,7 +279,7 @@ def json_object(body: str | bytes, what: str = "a CreateTrainingJob request") ->
 def invalid(error: ValidationError) -> InvalidRequest:
     """The first fault that pydantic has found, as the API tells it."""
     first = error.errors()[0]
-    path = ".".join(str(part) for part in first["loc"])
+    path = ".".join(str(part) for part in first["loc"])[:_SHOWN]
     message = first["msg"].removeprefix("Value error, ")
     if not path and "tag '" in message:
         path = "Tags"

@@ -18,7 +18,7 @@ from slotq_core.adapters.sagemaker_errors import (
     ErrorRow,
     verdict_on,
 )
-from slotq_core.adapters.sagemaker_news import TOKEN_TAG, observation_of, outcome_in
+from slotq_core.adapters.sagemaker_news import ODD, TOKEN_TAG, observation_of, outcome_in
 from slotq_core.errors import NotUnderstood, Unavailable
 from slotq_core.model import Attempt, Job
 from slotq_core.names import RUNTIME_LIMIT_TAG
@@ -137,6 +137,9 @@ class SageMakerTraining:
             return observation_of(found, at=self._clock.now())
         except NotUnderstood as error:
             raise Unavailable(f"DescribeTrainingJob {training_job}: {error}") from error
+        except ODD as error:
+            kind = type(error).__name__
+            raise Unavailable(f"DescribeTrainingJob {training_job}: {kind}") from error
 
     def live(self) -> Iterator[str]:
         """One listing of everything, looked through here: with StatusEquals SageMaker cuts its

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from slotq_core import names
 from slotq_core.adapters.sagemaker_errors import (
     PENDED_OUT,
     OutcomeRow,
@@ -23,6 +24,12 @@ from slotq_core.ports import Observation, Phase, Verdict
 TOKEN_TAG = "slotq:token"  # noqa: S105 - a tag's name, not a secret # nosec B105
 """The attempt's token, among the ownership tags of a training job."""
 
+ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading something of another form than SageMaker's may raise."""
+
+_LONGEST_TEXT = 4096
+"""Characters. SageMaker's own longest is a FailureReason, 1,024; an item ends at 400 KB."""
+
 _LIVE = frozenset({"InProgress", "Stopping"})
 
 
@@ -32,11 +39,12 @@ def observation_of_event(event: Mapping[str, Any], *, at: int) -> Observation:
     detail = event.get("detail")
     if not isinstance(detail, Mapping):
         raise NotUnderstood("the event has no detail, or one that is no object")
-    if not isinstance(detail.get("TrainingJobName"), str) or not detail["TrainingJobName"]:
+    name = detail.get("TrainingJobName")
+    if not isinstance(name, str) or not names.is_legal(name):
         raise NotUnderstood("the event's detail names no training job")
     try:
         return observation_of(detail, at=at)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except ODD as error:
         kind = type(error).__name__
         raise NotUnderstood(f"the event's detail is not of SageMaker's form ({kind})") from error
 
@@ -155,4 +163,9 @@ def _milliseconds(value: Any) -> int | None:
 
 
 def _text(detail: Mapping[str, Any], key: str) -> str:
-    return str(detail.get(key) or "")
+    """Cut, and without what cannot be written as UTF-8: no item and no answer could hold it. Raises
+    TypeError where it is no text."""
+    value = detail.get(key) or ""
+    if not isinstance(value, str):
+        raise TypeError(f"{key} is no text")
+    return value[:_LONGEST_TEXT].encode(errors="replace").decode()

@@ -11,8 +11,8 @@ it names.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -441,20 +441,22 @@ def _asked(
                 for scope in scopes_of(pools):
                     yield (job.project, scope), job.demand
         for job in wanting(snapshot):
-            pools = [name for name in job.pools if (job.project, name) not in shut]
-            for scope in scopes_of(pools) if pools else ():
+            usable: Sequence[str] = job.pools
+            if shut:
+                usable = [name for name in usable if (job.project, name) not in shut]
+            for scope in scopes_of(usable) if usable else ():
                 yield (job.project, scope), job.demand
 
     return _sums(asking())
 
 
 def _sums(amounts: Iterable[tuple[K, Demand]]) -> dict[K, Demand]:
-    """The sum for each key. Made of plain numbers, because there are as many as jobs."""
+    """The sum for each key. There are as many as jobs, but few that differ: these are counted."""
     sums: dict[K, dict[str, int]] = {}
-    for key, demand in amounts:
+    for (key, demand), times in Counter(amounts).items():
         sum_of_its = sums.setdefault(key, {})
         for name, amount in demand.items():
-            sum_of_its[name] = sum_of_its.get(name, 0) + amount
+            sum_of_its[name] = sum_of_its.get(name, 0) + amount * times
     return {key: Demand(amounts) for key, amounts in sums.items()}
 
 

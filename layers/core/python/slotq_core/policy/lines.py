@@ -42,17 +42,17 @@ class Line(NamedTuple):
 
     @classmethod
     def of(cls, job: Job, *, by_user: bool = False) -> Line:
-        return cls(
-            workload=job.workload,
-            priority=rank(job)[1],
-            project=job.project,
-            group=job.group,
-            demand=job.demand,
-            pools=job.pools,
-            parts=job.parts,
-            preemptible=job.preemptible,
-            user=job.submitter if by_user else "",
-            limited_as=(job.admitted_class or job.priority_class) if by_user else "",
+        return cls(  # By position: a plan makes one for each job that waits.
+            job.workload,
+            rank(job)[1],
+            job.project,
+            job.group,
+            job.demand,
+            job.pools,
+            job.parts,
+            job.preemptible,
+            job.submitter if by_user else "",
+            (job.admitted_class or job.priority_class) if by_user else "",
         )
 
     @property

@@ -44,6 +44,7 @@ from slotq_core.policy.reclaim import is_fair, may_reclaim, may_take
 from slotq_core.policy.stakes import is_settled
 from slotq_core.policy.timers import known_times
 from slotq_core.policy.walk import Walk
+from slotq_core.reasons import SlotsComing
 
 Cause = tuple[type[Spared], tuple[tuple[str, Any], ...]]
 """Why something is spared, and the numbers of that."""
@@ -59,6 +60,8 @@ class Question:
         self._line: Line | None = None
         self._seen: dict[str, Outlook] = {}
         """By pool. What comes later is nearer to the job's own turn."""
+        self._gang: tuple[Job, ...] = ()
+        """Those that it starts with, where it is one of a gang."""
         if job is not None:
             self._names = {job.name, *(part_name(job.name, pool) for pool, _ in job.parts)}
             if not (job.claim or job.parts or job.group in walk.gangs):
@@ -69,8 +72,10 @@ class Question:
         if not self._names:
             return
         gang = self._walk.gangs.get(job.group)
-        for each in gang.standing() if gang and not gang.runs else [job]:
+        together = gang.waiting if gang and not gang.runs else ()
+        for each in gang.standing() if gang and together else [job]:
             if self._is_about(each):
+                self._gang = together
                 self._look(each, self._walk.rooms_of(each))
 
     def _look(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
@@ -91,7 +96,7 @@ class Question:
         soon = [room for room in rooms if room.fits_soon(job, walk.entitled)]
         claimed = [room for room in soon if job.claim and room.pool.name == job.claim.pool]
         gang = walk.gangs.get(job.group)
-        if claimed or (gang and not gang.runs):  # Room for one of a gang is not enough.
+        if claimed or (gang and not gang.runs):  # Of a gang its turn tells; see `answer`.
             return claimed
         return [
             room
@@ -104,6 +109,9 @@ class Question:
         seen = [self._seen[name] for name in self._pools if name in self._seen]
         if not seen:
             return None
+        reasons = (self._walk.reasons.get(job.name) for job in self._gang)
+        if any(isinstance(why, SlotsComing) for why in reasons):
+            seen = [replace(each, spared=(), times=()) for each in seen]
         times = (time for each in seen for time in each.times)
         return Outlook(
             rooms=tuple(room for each in seen for room in each.rooms),

@@ -80,6 +80,8 @@ class Walk:
 
     def takers(self) -> list[Job]:
         """Who takes a turn: each job that waits, and one for each gang that could start."""
+        if not self.gangs:
+            return list(self.waiting.values())
         found = []
         for job in self.waiting.values():
             gang = self.gangs.get(job.group)

@@ -1,0 +1,260 @@
+"""What a job's life asks of AWS, counted: invocations, calls, read and write units, by the real
+handler over moto's DynamoDB and the emulator's training plane.
+
+    make counts                   prints the counts
+    make counts ARGS=--write      and keeps them for `slotq cost`
+
+What something costs is what a script costs with it less what the same script costs without it.
+Nothing is timed: the counts are the same on every machine, and a test holds the kept ones to the
+code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+import app
+from benchmarks.dynamodb_units import metered
+from slotq.cost.counts import FILE, Counts
+from slotq.local import moto_dynamodb
+from slotq_core.names import training_job_name
+from tests.contract.test_dynamodb_cost import fill
+from tests.contract.worlds import a_job
+from tests.functional.account import NOW, TABLE, Account, add_job, context, sample
+from tests.functional.conftest import in_use
+
+BEHIND = 1000
+"""Jobs that wait before the one that is looked at."""
+LISTED = 20
+MINUTE = 60_000
+EVENTS = ("training-starting", "training-in-progress", "training-completed")
+"""Of an attempt, those that can change something."""
+BOTH = {"ResourceConfig": {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 2}}
+URGENT = {"Tags": [{"Key": "priority", "Value": "9"}]}
+
+
+class Customer:
+    """Does what a script says, and counts the invocations that it takes."""
+
+    def __init__(self, account: Account, aside: Any) -> None:
+        self.account, self.aside = account, aside
+        self.requests = self.invocations = 0
+
+    def send(self, event: dict[str, Any] | str) -> dict[str, Any]:
+        event = sample(event) if isinstance(event, str) else event
+        self.invocations += 1
+        self.requests += "httpMethod" in event
+        answer: dict[str, Any] = app.handler(event, context())
+        assert answer.get("statusCode", 200) < 300, answer
+        while self.account.lambda_.events:
+            self.send(self.account.lambda_.events.pop(0))
+        return answer
+
+    def submit(self, name: str, **changes: Any) -> None:
+        self.send(add_job(**{"TrainingJobName": name, "Tags": [], **changes}))
+
+    def look(self, name: str) -> None:
+        self.send({**sample("get-job"), "path": f"/jobs/{name}"})
+
+    def told(self, training_job: str, *events: str) -> None:
+        for each in events:
+            event = sample(each)
+            event["detail"].pop("Tags", None)
+            event["detail"]["TrainingJobName"] = training_job
+            self.send(event)
+
+    def crowd(self) -> None:
+        """A thousand jobs that need two slots wait; nobody pays for how they came there."""
+        bare = a_job("any", slots=2, priority=0, pools=("main",))
+        entered = [NOW - BEHIND + n for n in range(BEHIND)]
+        jobs = [
+            replace(bare, name=f"waiting-{at}", entry_time=at, changed_at=at, version=1)
+            for at in entered
+        ]
+        fill(self.aside, TABLE, jobs)
+
+    def minutes(self, number: int) -> None:
+        for _ in range(number):
+            self.account.clock.set(self.account.clock.now() + MINUTE)
+            self.send("tick")
+
+
+Script = Callable[[Customer], None]
+
+
+def nothing(_: Customer) -> None:
+    pass
+
+
+def simple(its: Customer) -> None:
+    its.submit("job")
+    its.told("job", *EVENTS)
+
+
+def simple_of_two(its: Customer) -> None:
+    its.submit("urgent", **BOTH, **URGENT)
+    its.told("urgent", *EVENTS)
+
+
+def evicted(its: Customer) -> None:
+    its.submit("job", **BOTH)
+    its.told("job", *EVENTS[:2])
+    its.submit("urgent", **BOTH, **URGENT)
+    its.told("job", "training-stopping", "training-stopped")
+    its.told("urgent", *EVENTS)
+    its.told(training_job_name("job", 2), *EVENTS)
+
+
+def beside(its: Customer) -> None:
+    """Two jobs run, a thousand of two slots wait, one of the two ends: nothing can start."""
+    its.submit("keeper")
+    its.submit("filler")
+    its.crowd()
+    its.told("filler", *EVENTS)
+
+
+def behind(its: Customer) -> None:
+    """And behind the thousand waits a job of one slot, which fits when one of the two has ended."""
+    its.submit("keeper")
+    its.submit("filler")
+    its.crowd()
+    its.submit("job")
+    its.told("filler", *EVENTS)
+    its.told("job", *EVENTS)
+
+
+def two_run(its: Customer) -> None:
+    its.submit("keeper")
+    its.submit("filler")
+
+
+def running(its: Customer) -> None:
+    two_run(its)
+    its.look("keeper")
+
+
+def an_event_more(its: Customer) -> None:
+    two_run(its)
+    its.told("keeper", "training-starting", "training-starting")
+
+
+def an_event(its: Customer) -> None:
+    two_run(its)
+    its.told("keeper", "training-starting")
+
+
+def one_waits(its: Customer) -> None:
+    two_run(its)
+    its.submit("job")
+
+
+def waiting(its: Customer) -> None:
+    one_waits(its)
+    its.look("job")
+
+
+def one_waits_behind(its: Customer) -> None:
+    two_run(its)
+    its.crowd()
+    its.submit("job")
+
+
+def waiting_behind(its: Customer) -> None:
+    one_waits_behind(its)
+    its.look("job")
+
+
+def many(its: Customer) -> None:
+    for n in range(LISTED):
+        its.submit(f"job-{n}")
+
+
+def listed(its: Customer) -> None:
+    many(its)
+    its.send("list-jobs")
+
+
+def quiet(its: Customer) -> None:
+    its.minutes(5)
+
+
+def five_more_minutes(its: Customer) -> None:
+    its.minutes(10)
+
+
+MEASURED: dict[str, tuple[Script, Script, int]] = {
+    # what: (the script with it, the same without it, how often it is in there)
+    "job": (simple, nothing, 1),
+    "job, evicted once": (evicted, simple_of_two, 1),
+    "job, behind 1,000": (behind, beside, 1),
+    "event that changes nothing": (an_event_more, an_event, 1),
+    "look at a job that runs": (running, two_run, 1),
+    "look at a job that waits": (waiting, one_waits, 1),
+    "look at a job behind 1,000": (waiting_behind, one_waits_behind, 1),
+    "listing of 20 jobs": (listed, many, 1),
+    "minute": (five_more_minutes, quiet, 5),
+}
+
+
+@cache
+def cost_of(script: Script) -> Counts:
+    with pytest.MonkeyPatch.context() as patch, mock_aws():
+        patch.setenv("SLOTQ_ANNOUNCE", "1")
+        aside = boto3.client("dynamodb", region_name="us-east-1")
+        for account in in_use(Account(), patch):
+            app.manager()  # A cold start is nobody's life.
+            its = Customer(account, aside)
+            with metered(account.dynamodb, aside) as meter, _silence():
+                script(its)
+            return Counts(
+                requests=its.requests,
+                invocations=its.invocations,
+                dynamodb_calls=meter.calls.total(),
+                read_units=meter.read_units,
+                write_units=meter.write_units,
+                sagemaker_calls=sum(account.plane.calls.values()),
+                invoke_calls=len(account.lambda_.calls),
+                events_put=len(account.announced.entries),
+            )
+    raise AssertionError
+
+
+def _silence() -> contextlib.redirect_stdout[io.StringIO]:
+    """What the function logs and counts is not what is looked at."""
+    return contextlib.redirect_stdout(io.StringIO())
+
+
+def measure() -> dict[str, Counts]:
+    moto_dynamodb.install()
+    return {
+        name: (cost_of(with_it) - cost_of(without)) / times
+        for name, (with_it, without, times) in MEASURED.items()
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="keep them for `slotq cost`")
+    asked = parser.parse_args()
+    counts = {name: each.as_json() for name, each in measure().items()}
+    text = json.dumps(counts, indent=2) + "\n"
+    if asked.write:
+        FILE.write_text(text)
+    sys.stdout.write(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""What DynamoDB would charge for a client's calls, by the sizes of the items that they touch.
+
+Neither engine on this machine reports units as AWS bills them, so they are worked out by AWS's
+rules ("DynamoDB read and write operations" in its guide): a read counts 4 KB of what it reads, half
+where it is eventually consistent; a write 1 KB of the larger of what was and what is, twice in a
+transaction; a write to an index the same, and two where the item moves within it. A condition that
+is false costs its write all the same. Index writes of a transaction are counted twice too, which
+AWS does not say clearly: at worst this is too much.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+from slotq_core.adapters.dynamodb_table import table_definition
+
+READ, WRITTEN = 4096, 1024
+"""Bytes for one unit."""
+Item = Mapping[str, Any]
+_INDEX_KEYS = [
+    key["AttributeName"]
+    for index in table_definition("any")["GlobalSecondaryIndexes"]
+    for key in index["KeySchema"]
+]
+_WRITES = ("PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems")
+
+
+def item_size(item: Item) -> int:
+    """Bytes as DynamoDB counts: names and values; 3 for a list or map, 1 for each member."""
+    return sum(len(name.encode()) + _size(value) for name, value in item.items())
+
+
+def _size(value: Mapping[str, Any]) -> int:
+    ((kind, content),) = value.items()
+    if kind == "M":
+        return 3 + len(content) + item_size(content)
+    if kind == "L":
+        return 3 + len(content) + sum(_size(each) for each in content)
+    if kind == "N":
+        digits: str = content.lstrip("-")
+        return ceil(len(digits) / 2) + 1 + int(digits != content)
+    if kind in {"BOOL", "NULL"}:
+        return 1
+    plain: bytes = content.encode() if kind == "S" else content
+    return len(plain)
+
+
+def read_units(size: int, *, consistent: bool) -> float:
+    return max(1, ceil(size / READ)) * (1.0 if consistent else 0.5)
+
+
+def write_units(before: Item | None, after: Item | None) -> int:
+    """Of one write to the table and its index."""
+    size = max(item_size(before or {}), item_size(after or {}))
+    return max(1, ceil(size / WRITTEN)) + _index_units(before, after)
+
+
+def _index_units(before: Item | None, after: Item | None) -> int:
+    was, becomes = _indexed(before), _indexed(after)
+    if was == becomes:
+        return 0
+    if was and becomes and all(was[key] == becomes[key] for key in _INDEX_KEYS):
+        return max(ceil(item_size(was) / WRITTEN), ceil(item_size(becomes) / WRITTEN))
+    return sum(ceil(item_size(each) / WRITTEN) for each in (was, becomes) if each)
+
+
+def _indexed(item: Item | None) -> Item | None:
+    """The item as the index holds it: whole, where it has the index's keys."""
+    return item if item and all(key in item for key in _INDEX_KEYS) else None
+
+
+@dataclass
+class Meter:
+    """What a client has done."""
+
+    calls: Counter[str] = field(default_factory=Counter)
+    read_units: float = 0.0
+    write_units: float = 0.0
+
+
+@contextmanager
+def metered(client: Any, aside: Any) -> Iterator[Meter]:
+    """While it lasts, the calls of `client` are counted. `aside`: a client of the same tables that
+    is asked for what the calls touch."""
+    watch = _Watch(Meter(), aside)
+    events = client.meta.events
+    events.register("provide-client-params.dynamodb.*", watch.before)
+    events.register("after-call.dynamodb.*", watch.after)
+    try:
+        yield watch.meter
+    finally:
+        events.unregister("provide-client-params.dynamodb.*", watch.before)
+        events.unregister("after-call.dynamodb.*", watch.after)
+
+
+class _Watch:
+    """One call at a time, as the handler makes them."""
+
+    def __init__(self, meter: Meter, aside: Any) -> None:
+        self.meter, self._aside = meter, aside
+        self._request: dict[str, Any] = {}
+        self._were: list[Item | None] = []
+
+    def before(self, params: dict[str, Any], model: Any, **_: Any) -> None:
+        self._request = params
+        if model.name in _WRITES:
+            self._were = [self._there(*touched) for touched in _touched(params)]
+
+    def after(self, parsed: dict[str, Any], model: Any, **_: Any) -> None:
+        self.meter.calls[model.name] += 1
+        if model.name in _WRITES:
+            self._wrote(2 if model.name == "TransactWriteItems" else 1)
+        else:
+            self._read(model.name, parsed)
+
+    def _wrote(self, times: int) -> None:
+        are = [self._there(*touched) for touched in _touched(self._request)]
+        for before, after in zip(self._were, are, strict=True):
+            self.meter.write_units += times * write_units(before, after)
+
+    def _read(self, operation: str, parsed: dict[str, Any]) -> None:
+        consistent = bool(self._request.get("ConsistentRead"))
+        items = [parsed["Item"]] if "Item" in parsed else parsed.get("Items", [])
+        if operation in {"Query", "Scan"} and parsed["ScannedCount"] != len(items):
+            whole = {"Select", "FilterExpression"}
+            again = {key: value for key, value in self._request.items() if key not in whole}
+            items = getattr(self._aside, operation.lower())(**again)["Items"]
+        size = sum(item_size(item) for item in items)
+        self.meter.read_units += read_units(size, consistent=consistent)
+
+    def _there(self, table: str, key: Mapping[str, Any]) -> Item | None:
+        found = self._aside.get_item(TableName=table, Key=key, ConsistentRead=True)
+        item: Item | None = found.get("Item")
+        return item
+
+
+def _touched(request: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    parts = request.get("TransactItems")
+    if parts is None:
+        return [(request["TableName"], _key(request))]
+    actions = [next(iter(part.values())) for part in parts]
+    return [(action["TableName"], _key(action)) for action in actions]
+
+
+def _key(action: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "Key" in action:
+        key: Mapping[str, Any] = action["Key"]
+        return key
+    return {name: action["Item"][name] for name in ("pk", "sk")}

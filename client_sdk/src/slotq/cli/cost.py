@@ -1,0 +1,152 @@
+"""`slotq cost`: what the queue costs, from measured counts. Asks nobody."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from math import isnan
+from typing import Any
+
+import click
+from rich.table import Table
+
+from slotq.cli.app import App, json_option
+from slotq.cost.bill import Bill, Usage, bill
+from slotq.cost.counts import measured
+from slotq.cost.rates import AS_OF, ASSUMED, PRICES
+
+Values = dict[str, float]
+
+
+def _one_of(known: Mapping[str, object]) -> Callable[..., Values]:
+    """Reads NAME=VALUE options against the names that there are."""
+
+    def read(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> Values:
+        found = {}
+        for text in given:
+            name, _equals, value = text.partition("=")
+            if name not in known or not re.fullmatch(r"\d{1,12}(\.\d{1,12})?", value):
+                raise click.BadParameter(
+                    f"'{text}' is not NAME=VALUE with a number of 0 or more and as NAME one of "
+                    f"{', '.join(known)}"
+                )
+            found[name] = float(value)
+        return found
+
+    return read
+
+
+class _Amount(click.FloatRange):
+    """From 0 to a thousand million; and a number, which NaN is not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        return self.fail(f"{value} is no number", param, ctx) if isnan(number) else number
+
+
+_AMOUNT = _Amount(min=0, max=1e9)
+
+
+@click.command
+@click.option("--jobs", type=_AMOUNT, default=1000, show_default=True, help="Jobs a month.")
+@click.option(
+    "--evictions", type=_AMOUNT, default=0.2, show_default=True, help="Of a job, on average."
+)
+@click.option(
+    "--ahead",
+    type=_AMOUNT,
+    default=20,
+    show_default=True,
+    help="Jobs before a new one, on average.",
+)
+@click.option(
+    "--watched",
+    type=_AMOUNT,
+    default=1,
+    show_default=True,
+    help="Hours in which somebody waits for a job before a screen, on average.",
+)
+@click.option(
+    "--price",
+    "prices",
+    multiple=True,
+    metavar="NAME=USD",
+    callback=_one_of(PRICES),
+    help="Another price than the list's, for as many units as the list's is.",
+)
+@click.option(
+    "--assume",
+    "assumed",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_one_of(ASSUMED),
+    help="Another assumption.",
+)
+@json_option
+@click.pass_obj
+def cost(
+    app: App,
+    *,
+    jobs: float,
+    evictions: float,
+    ahead: float,
+    watched: float,
+    prices: Values,
+    assumed: Values,
+) -> None:
+    r"""What the queue costs a month and a job, without the training itself.
+
+    \b
+    slotq cost --jobs 5000 --evictions 0.5
+    slotq cost --price api_requests=3.70 --assume memory_gb=1
+    """
+    usage = Usage(jobs=jobs, evictions=evictions, ahead=ahead, watched=watched)
+    each = {name: prices.get(name, its.usd) / its.per for name, its in PRICES.items()}
+    values = {name: assumed.get(name, its.value) for name, its in ASSUMED.items()}
+    made = bill(usage, measured(), prices=each, assumed=values)
+    if app.json:
+        click.echo(json.dumps(_as_json(made, each, values), indent=2))
+        return
+    app.console().print(_table(made))
+    click.echo(
+        f"\n{made.usd_per_job:.5f} USD a job, {made.usd_fixed:.2f} USD a month without any, "
+        f"{made.usd_per_month:.2f} USD a month with {jobs:,.0f} jobs."
+    )
+    click.echo(f"Prices: {AS_OF}{', but for yours' if prices else ''}. --json shows all of it.")
+
+
+def _table(made: Bill) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("WHAT", "A JOB", "USD A JOB", "A MONTH, IDLE", "USD A MONTH, IDLE"):
+        table.add_column(heading, justify="left" if heading == "WHAT" else "right")
+    fixed = {item.name: item for item in made.fixed}
+    jobs = {item.name: item for item in made.per_job}
+    for name, month in fixed.items():
+        job = jobs.get(name)
+        table.add_row(
+            PRICES[name].unit,
+            f"{job.amount:,.4g}" if job else "",
+            f"{job.usd:.6f}" if job else "",
+            f"{month.amount:,.4g}",
+            f"{month.usd:.4f}",
+        )
+    return table
+
+
+def _as_json(
+    made: Bill, prices: Mapping[str, float], assumed: Mapping[str, float]
+) -> dict[str, object]:
+    return {
+        "usd": {
+            "per_job": round(made.usd_per_job, 9),
+            "fixed_per_month": round(made.usd_fixed, 6),
+            "per_month": round(made.usd_per_month, 6),
+        },
+        "per_job": {item.name: {"amount": item.amount, "usd": item.usd} for item in made.per_job},
+        "fixed": {item.name: {"amount": item.amount, "usd": item.usd} for item in made.fixed},
+        "usd_for_one": dict(prices),
+        "prices_as_of": AS_OF,
+        "assumed": dict(assumed),
+        "counts": {name: its.as_json() for name, its in measured().items()},
+    }

@@ -1,0 +1,113 @@
+"""From counts, prices and assumptions to a bill: per job, and for a month."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slotq.cost.counts import Counts
+
+NEEDED_EVENTS = 3
+"""Training events of an attempt that the counts of a life have in them."""
+PER_HOUR = 3600
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """How a queue is used."""
+
+    jobs: float
+    """A month."""
+    evictions: float
+    """Of a job, on average."""
+    ahead: float
+    """Jobs that wait before a new one, on average."""
+    watched: float
+    """Hours of a job's life in which somebody waits for it before a screen, on average."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """A line of the bill. Amounts in the unit of its price."""
+
+    name: str
+    amount: float
+    usd: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bill:
+    per_job: tuple[Item, ...]
+    fixed: tuple[Item, ...]
+    """A month, whether there are jobs or not."""
+    jobs: float
+
+    @property
+    def usd_per_job(self) -> float:
+        return sum(item.usd for item in self.per_job)
+
+    @property
+    def usd_fixed(self) -> float:
+        return sum(item.usd for item in self.fixed)
+
+    @property
+    def usd_per_month(self) -> float:
+        return self.usd_fixed + self.jobs * self.usd_per_job
+
+
+def bill(
+    usage: Usage,
+    counts: Mapping[str, Counts],
+    *,
+    prices: Mapping[str, float],
+    assumed: Mapping[str, float],
+) -> Bill:
+    """`prices`: USD for one of each unit."""
+    minutes = counts["minute"] * assumed["minutes_a_month"]
+    standing = {name: assumed[name] for name in ("metrics", "alarm_metrics")}
+    return Bill(
+        per_job=_items(_amounts(job_counts(usage, counts, assumed), assumed), prices),
+        fixed=_items(_amounts(minutes, assumed) | standing, prices),
+        jobs=usage.jobs,
+    )
+
+
+def job_counts(usage: Usage, counts: Mapping[str, Counts], assumed: Mapping[str, float]) -> Counts:
+    """Of one average job. What a thousand jobs ahead cost is taken as growing with their number."""
+    job, thousands = counts["job"], usage.ahead / 1000
+    looked, looked_behind = counts["look at a job that waits"], counts["look at a job behind 1,000"]
+    look = looked + (looked_behind - looked) * thousands
+    idle_events = max(0.0, assumed["events_each_attempt"] - NEEDED_EVENTS) * (1 + usage.evictions)
+    return (
+        job
+        + (counts["job, evicted once"] - job) * usage.evictions
+        + (counts["job, behind 1,000"] - job) * thousands
+        + counts["event that changes nothing"] * idle_events
+        + look * (usage.watched * PER_HOUR / assumed["seconds_between_looks"])
+    )
+
+
+def _amounts(counts: Counts, assumed: Mapping[str, float]) -> dict[str, float]:
+    milliseconds = (
+        counts.invocations * assumed["ms_each_invocation"]
+        + counts.dynamodb_calls * assumed["ms_each_dynamodb_call"]
+        + counts.sagemaker_calls * assumed["ms_each_sagemaker_call"]
+        + (counts.invoke_calls + counts.events_put) * assumed["ms_each_other_call"]
+    )
+    return {
+        "api_requests": counts.requests,
+        "lambda_requests": counts.invocations,
+        "lambda_gb_seconds": milliseconds / 1000 * assumed["memory_gb"],
+        "dynamodb_reads": counts.read_units,
+        "dynamodb_writes": counts.write_units,
+        "events_put": counts.events_put,
+        "log_gigabytes": counts.invocations * assumed["log_bytes_each_invocation"] / 1e9,
+        "traces": counts.invocations * assumed["traced_share"],
+    }
+
+
+def _items(amounts: Mapping[str, float], prices: Mapping[str, float]) -> tuple[Item, ...]:
+    return tuple(
+        Item(name=name, amount=amount, usd=amount * prices[name])
+        for name, amount in amounts.items()
+    )

@@ -1,0 +1,71 @@
+"""What AWS charges for each thing, and what has to be assumed because it cannot be counted here.
+
+The prices are public on-demand list prices of us-east-1 in USD, without free tiers, as known in
+autumn 2026. They were not read from AWS's price list: whoever relies on the sum checks them there
+and gives others where they differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+AS_OF = "us-east-1, autumn 2026, not read from AWS's price list"
+
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """USD for so many of a unit."""
+
+    usd: float
+    per: float
+    unit: str
+
+    @property
+    def each(self) -> float:
+        return self.usd / self.per
+
+
+PRICES: Mapping[str, Price] = {
+    "api_requests": Price(usd=3.50, per=MILLION, unit="requests of a REST API"),
+    "lambda_requests": Price(usd=0.20, per=MILLION, unit="invocations"),
+    "lambda_gb_seconds": Price(usd=13.3334, per=MILLION, unit="GB-seconds on arm64"),
+    "dynamodb_reads": Price(usd=0.125, per=MILLION, unit="read request units"),
+    "dynamodb_writes": Price(usd=0.625, per=MILLION, unit="write request units"),
+    "events_put": Price(usd=1.00, per=MILLION, unit="events of one's own on EventBridge"),
+    "log_gigabytes": Price(usd=0.50, per=1, unit="GB of log taken in"),
+    "traces": Price(usd=5.00, per=MILLION, unit="X-Ray traces"),
+    "metrics": Price(usd=0.30, per=1, unit="metrics of one's own a month"),
+    "alarm_metrics": Price(usd=0.10, per=1, unit="metrics in alarms a month"),
+}
+"""What is free: EventBridge's own events and schedules, SageMaker's API, a standard parameter."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assumption:
+    value: float
+    meaning: str
+
+
+ASSUMED: Mapping[str, Assumption] = {
+    "memory_gb": Assumption(value=0.5, meaning="the functions' memory, as in template.yaml"),
+    "ms_each_invocation": Assumption(value=25, meaning="the handler's own time"),
+    "ms_each_dynamodb_call": Assumption(value=8, meaning="until DynamoDB answers"),
+    "ms_each_sagemaker_call": Assumption(value=150, meaning="until SageMaker answers"),
+    "ms_each_other_call": Assumption(value=20, meaning="until Lambda or EventBridge answers"),
+    "events_each_attempt": Assumption(
+        value=6, meaning="state changes of which SageMaker tells; the queue needs three"
+    ),
+    "log_bytes_each_invocation": Assumption(value=2000, meaning="with metrics and Lambda's lines"),
+    "traced_share": Assumption(
+        value=1, meaning="of the invocations; X-Ray samples above 1 a second"
+    ),
+    "metrics": Assumption(value=15, meaning="the queue's own"),
+    "alarm_metrics": Assumption(value=11, meaning="in the nine alarms of template.yaml"),
+    "seconds_between_looks": Assumption(
+        value=5, meaning="of fit(wait=True) and `slotq watch NAME`"
+    ),
+    "minutes_a_month": Assumption(value=43_800, meaning="730 hours"),
+}

@@ -1,0 +1,107 @@
+"""`make fuzz`: schemathesis against docs/openapi.json and the real handler.
+
+    python -m tests.attack [--short | --examples N] [--seed N]
+
+Ends with 1 where an answer was 5xx, a 4xx had no message in the form of every refusal, or an answer
+was not what the document says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from moto import mock_aws
+
+import app
+from slotq.local import moto_dynamodb
+from tests.attack.door import SCHEMA, Door, open_to
+from tests.attack.sagemaker import StrictClient
+from tests.functional.account import Account
+from tests.functional.conftest import in_use
+
+PROGRAM = Path(sys.executable).with_name("schemathesis")
+WHOLE, SHORT = 1100, 40
+"""Examples for each operation that takes anything."""
+LEAST = 10_000
+"""Requests of a whole run."""
+PATIENCE = 120
+"""Seconds: a machine that is busy with other things is no finding."""
+LEFT_OUT = {
+    "positive_data_acceptance": "what fits the schema may still never fit a pool",
+    "use_after_free": "DELETE cancels a job; it stays readable",
+}
+"""Checks of schemathesis that are not for us, and why."""
+RUNS = {
+    "each operation": ("examples,coverage,fuzzing", True, 1),
+    "one after another": ("stateful", False, 5),
+}
+"""By name: schemathesis' phases, whether the account is made anew now and then, and by what the
+number of examples is divided: one of these is several requests."""
+
+
+def attack(door: Door, phases: str, *, examples: int, seed: int) -> int:
+    """Schemathesis' exit code; it says by itself what it found."""
+    with open_to(door) as address:
+        command = [
+            *(str(PROGRAM), "--no-color", "run", address + SCHEMA, "--url", address),
+            *("--phases", phases, "--max-examples", str(examples), "--seed", str(seed)),
+            *("--request-timeout", str(PATIENCE)),
+            *("--exclude-checks", ",".join(LEFT_OUT), "--generation-database", "none"),
+        ]
+        environment = {**os.environ, "SCHEMATHESIS_HOOKS": "tests.attack.hooks"}
+        return subprocess.run(command, env=environment, check=False).returncode
+
+
+def run(phases: str, *, renews: bool, examples: int, seed: int) -> tuple[int, Door]:
+    with pytest.MonkeyPatch.context() as patch, mock_aws():
+        for account in in_use(Account(), patch):
+            patch.setattr(app, "sagemaker_client", lambda its=account: StrictClient(its.plane))
+            patch.setattr(app.logger.registered_handler, "stream", io.StringIO())
+            with contextlib.redirect_stdout(io.StringIO()):  # the metrics
+                door = Door(account, renews=renews)
+                return attack(door, phases, examples=examples, seed=seed), door
+    raise AssertionError
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--short", action="store_const", dest="examples", const=SHORT)
+    parser.add_argument("--examples", type=int, default=WHOLE)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    moto_dynamodb.install()
+    began, failed, wrong = time.monotonic(), False, []
+    statuses: Counter[int] = Counter()
+    for name, (phases, renews, part) in RUNS.items():
+        print(f"\n== {name}", flush=True)
+        examples = max(1, asked.examples // part)
+        code, door = run(phases, renews=renews, examples=examples, seed=asked.seed)
+        failed |= code != 0
+        wrong += door.wrong
+        statuses += door.statuses
+    few = asked.examples >= WHOLE and statuses.total() < LEAST
+    summary = {
+        "requests": statuses.total(),
+        "by_status": {str(code): statuses[code] for code in sorted(statuses)},
+        "wrong": len(wrong),
+        "seconds": round(time.monotonic() - began),
+    }
+    print(*wrong[:20], sep="\n")
+    print(json.dumps(summary))
+    if few:
+        print(f"fewer than {LEAST:,} requests")
+    return int(failed or bool(wrong) or few)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

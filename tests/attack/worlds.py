@@ -1,0 +1,42 @@
+"""What the fuzzing tests begin with, and what they put where something else belongs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+import app
+from tests.functional.account import TABLE, Account, add_job, forget
+
+TEXTS = st.text(st.characters(), max_size=30) | st.sampled_from(["9" * 400, "\ud800", "\0"])
+ODD: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**25), 10**25)
+    | st.floats()
+    | TEXTS
+    | st.sampled_from(["x" * 200_000, "-" * 3000, "2026-11-20T10:30:00Z", "1e999", "NaN"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=4,
+)
+"""Anything that JSON can say."""
+
+
+def renewed(account: Account) -> Account:
+    """The account as new, with an empty table: one for each example."""
+    account.dynamodb.delete_table(TableName=TABLE)
+    account.__init__(account.dynamodb)  # type: ignore[misc]
+    vars(app)["clock"] = account.clock  # The fixture puts it back.
+    forget()
+    return account
+
+
+def busy(account: Account) -> Account:
+    """Two slots, in which `job1` and `bystander` run; `job2` and `waiting` wait."""
+    for name in ("job1", "bystander", "job2", "waiting"):
+        account.call(add_job(TrainingJobName=name, Tags=[]))
+    account.settle()
+    running = {name for name in ("job1", "bystander") if account.state(name) == "running"}
+    assert running == {"job1", "bystander"}
+    return account

@@ -1,0 +1,269 @@
+"""The table as a file and back, with jobs that run and jobs that wait: nothing is lost, nothing
+started twice, and the queue goes on. On moto and on the real engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from click.testing import CliRunner
+
+from slotq.cli.main import cli
+from slotq_core.adapters.dynamodb_backup import BackupError, load, save
+from slotq_core.adapters.dynamodb_table import table_definition
+from tests.functional.account import TABLE, Account, add_job, sample
+from tests.functional.conftest import in_use
+
+MINUTE = 60_000
+
+
+@pytest.fixture
+def real(dynamodb_local_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
+    client = boto3.client(
+        "dynamodb",
+        region_name="us-west-2",
+        endpoint_url=dynamodb_local_endpoint,
+        aws_access_key_id="testing",
+        aws_secret_access_key="testing",
+        config=Config(retries={"total_max_attempts": 1}),
+    )
+    yield from in_use(Account(client), monkeypatch)
+    client.delete_table(TableName=TABLE)
+
+
+@pytest.fixture(params=["account", "real"])
+def queue(request: pytest.FixtureRequest) -> Account:
+    """One job has ended, one was evicted for another, two run, two wait."""
+    its: Account = request.getfixturevalue(request.param)
+    for name, priority in (("ended", 1), ("evicted", 1), ("runs", 2), ("urgent", 3)):
+        submit(its, name, priority)
+        if name == "evicted":
+            complete(its, "ended")
+    submit(its, "waits", 1)
+    return its
+
+
+def submit(its: Account, name: str, priority: int = 1) -> None:
+    tags = [{"Key": "priority", "Value": str(priority)}]
+    secret = {"API_TOKEN": "hunter2"}
+    assert its.call(add_job(TrainingJobName=name, Tags=tags, Environment=secret))[0] == 202
+    its.settle()
+
+
+def complete(its: Account, training_job: str) -> None:
+    its.plane._jobs[training_job].status = "Completed"
+    event = sample("training-completed")
+    event["detail"]["TrainingJobName"] = training_job
+    event["detail"].pop("Tags", None)
+    its.send(event)
+    its.settle()
+
+
+def states(its: Account) -> dict[str, str]:
+    return {job["name"]: job["state"] for job in its.call("list-jobs")[1]["jobs"]}
+
+
+def items(its: Account) -> list[Any]:
+    return sorted(its.items(), key=lambda item: (item["pk"]["S"], item["sk"]["S"]))
+
+
+def wiped(its: Account) -> Account:
+    """The table is gone, and another of the name is there."""
+    its.dynamodb.delete_table(TableName=TABLE)
+    its.dynamodb.create_table(**table_definition(TABLE))
+    return its
+
+
+BEFORE = {
+    "ended": "completed",
+    "evicted": "preempted",
+    "runs": "running",
+    "urgent": "running",
+    "waits": "pending",
+}
+
+
+def test_exported_wiped_restored_it_goes_on(queue: Account, tmp_path: Path):
+    assert states(queue) == BEFORE
+    kept, request = items(queue), queue.call(get("runs", "/request"))
+    count = save(queue.dynamodb, TABLE, tmp_path / "queue.jsonl")
+    assert count == len(kept)
+    assert states(wiped(queue)) == {}
+    assert load(queue.dynamodb, TABLE, tmp_path / "queue.jsonl") == count
+    assert items(queue) == kept
+    assert states(queue) == BEFORE
+    assert queue.call(get("runs", "/request")) == request
+    assert queue.call("examine")[1]["findings"] == []
+    complete(queue, "urgent")
+    complete(queue, "runs")
+    assert states(queue) == {
+        **BEFORE, "urgent": "completed", "runs": "completed", "evicted": "running",
+        "waits": "running",
+    }  # fmt: skip
+    creates = queue.plane.calls["CreateTrainingJob"]
+    assert creates == 6, "five jobs, of which one twice: nothing was started again"
+    submit(queue, "new", 1)
+    assert states(queue)["new"] == "pending"
+
+
+def get(name: str, tail: str = "") -> dict[str, Any]:
+    event = sample("get-request" if tail else "get-job")
+    return {**event, "path": f"/jobs/{name}{tail}"}
+
+
+def test_an_older_copy_meets_what_has_happened_since(queue: Account, tmp_path: Path):
+    """A job that ran has ended unseen; one that waited runs already, and is taken over, not started
+    twice; one that the copy does not know is an orphan, and is stopped."""
+    save(queue.dynamodb, TABLE, tmp_path / "queue.jsonl")
+    complete(queue, "urgent")
+    assert states(queue)["evicted"] == "running"
+    submit(queue, "later", 9)
+    assert states(queue)["later"] == "running"
+    load(wiped(queue).dynamodb, TABLE, tmp_path / "queue.jsonl")
+    assert states(queue) == BEFORE
+    for _ in range(8):
+        queue.clock.set(queue.clock.now() + 2 * MINUTE)
+        queue.send("tick")
+        queue.call("mend")
+        queue.settle()
+    now = states(queue)
+    assert "later" not in now
+    assert now["urgent"] == "completed"
+    assert queue.call("examine")[1]["findings"] == []
+    live = [name for name, its in queue.plane._jobs.items() if its.status == "InProgress"]
+    assert "later" not in live
+    assert len(live) <= 2
+    held = {job["training_job"] for job in queue.call("list-jobs")[1]["jobs"] if job["pool"]}
+    assert held == set(live)
+
+
+@pytest.fixture
+def small(account: Account) -> Account:
+    submit(account, "job1")
+    return account
+
+
+def test_a_queue_that_works_meanwhile_is_noticed(small: Account, tmp_path: Path, monkeypatch):
+    scan = small.dynamodb.scan
+
+    def late(**asked: Any) -> Any:
+        answer = scan(**asked)
+        small.call("cancel-job")
+        return answer
+
+    class Disturbed:
+        scan = staticmethod(late)
+
+    with pytest.raises(BackupError, match="stop the queue first"):
+        save(Disturbed(), TABLE, tmp_path / "queue.jsonl")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_never_written_over_and_is_its_owner_s_alone(small: Account, tmp_path: Path):
+    path = tmp_path / "queue.jsonl"
+    save(small.dynamodb, TABLE, path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    text = path.read_text()
+    with pytest.raises(BackupError, match="there already"):
+        save(small.dynamodb, TABLE, path)
+    assert path.read_text() == text
+    assert list(tmp_path.iterdir()) == [path]
+
+
+BROKEN = {
+    "half": lambda text: text[: len(text) // 2],
+    "without its end": lambda text: "".join(text.splitlines(keepends=True)[:-1]),
+    "an item is missing": lambda text: "".join(
+        line for n, line in enumerate(text.splitlines(keepends=True)) if n != 2
+    ),
+    "an item was changed": lambda text: text.replace('"priority": {"N": "1"}', '"priority": {}', 1),
+    "of another program": lambda text: '{"items": []}\n',
+    "empty": lambda text: "",
+    "no text": lambda text: "\udcff",
+}
+
+
+@pytest.mark.parametrize("damage", BROKEN.values(), ids=BROKEN.keys())
+def test_a_damaged_file_changes_nothing(small: Account, tmp_path: Path, damage):
+    path = tmp_path / "queue.jsonl"
+    save(small.dynamodb, TABLE, path)
+    path.write_bytes(damage(path.read_text()).encode(errors="surrogateescape"))
+    kept = items(small)
+    with pytest.raises(BackupError):
+        load(small.dynamodb, TABLE, path, replace=True)
+    assert items(small) == kept
+
+
+def test_a_table_that_holds_something_is_replaced_only_when_told(small: Account, tmp_path: Path):
+    path = tmp_path / "queue.jsonl"
+    save(small.dynamodb, TABLE, path)
+    kept = items(small)
+    submit(small, "job2")
+    there = items(small)
+    with pytest.raises(BackupError, match="nothing was changed"):
+        load(small.dynamodb, TABLE, path)
+    assert items(small) == there != kept
+    load(small.dynamodb, TABLE, path, replace=True)
+    assert items(small) == kept
+
+
+def test_what_dynamodb_does_not_take_at_once_is_sent_again(small: Account, tmp_path: Path):
+    path, paused = tmp_path / "queue.jsonl", []
+    save(small.dynamodb, TABLE, path)
+    kept = items(small)
+
+    class Reluctant:
+        """Takes the half of each batch."""
+
+        scan = staticmethod(small.dynamodb.scan)
+
+        def batch_write_item(self, **request: Any) -> Any:
+            asked = request["RequestItems"][TABLE]
+            taken, left = asked[: len(asked) // 2 or 1], asked[len(asked) // 2 or 1 :]
+            small.dynamodb.batch_write_item(RequestItems={TABLE: taken})
+            return {"UnprocessedItems": {TABLE: left} if left else {}}
+
+    load(Reluctant(), TABLE, path, replace=True, pause=paused.append)
+    assert items(small) == kept
+    assert paused
+
+
+def test_every_type_of_attribute_comes_back(account: Account, tmp_path: Path):
+    odd = {
+        "pk": {"S": "ODD"}, "sk": {"S": "1"},
+        "all": {"M": {"B": {"B": b"\0\xff"}, "S": {"S": "B"}, "L": {"L": [{"B": b"x"}]},
+                      "N": {"N": "1"}, "NULL": {"NULL": True}}},
+        "BS": {"BS": [b"a"]}, "SS": {"SS": ["s"]}, "BOOL": {"BOOL": False},
+    }  # fmt: skip
+    account.dynamodb.put_item(TableName=TABLE, Item=odd)
+    save(account.dynamodb, TABLE, tmp_path / "file")
+    load(account.dynamodb, TABLE, tmp_path / "file", replace=True)
+    assert account.items() == [odd]
+
+
+def slotq(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, [*words, "--region", "us-east-1"])
+    return done.exit_code, done.output
+
+
+def test_the_command(small: Account, tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    path = str(tmp_path / "queue.jsonl")
+    kept, count = items(small), len(items(small))
+    assert slotq("backup", "save", path, "--table", TABLE) == (
+        0,
+        f"{count} items saved from {TABLE}\n",
+    )
+    code, said = slotq("backup", "load", path, "--table", TABLE)
+    assert (code, "nothing was changed" in said) == (1, True)
+    code, said = slotq("backup", "load", path, "--table", TABLE, "--replace", "--json")
+    assert (code, json.loads(said)) == (0, {"items": count, "table": TABLE})
+    assert items(small) == kept
+    code, said = slotq("backup", "save", path + "2", "--table", "no-such-table")
+    assert (code, "no-such-table" in said or "not found" in said) == (2, True)

@@ -1,0 +1,88 @@
+"""The policies in docs/permissions.md and docs/network.md let in whom they say, and nobody else."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slotq_core.api import METHODS
+from tests.iam.evaluator import Verdict, call, judge
+
+DOCS = Path(__file__).parents[2] / "docs"
+API = "arn:aws:execute-api:eu-west-1:123456789012:a1b2c3d4e5/prod"
+TABLE = "arn:aws:dynamodb:eu-west-1:123456789012:table/sagemaker-queue"
+CALLS = {
+    f"{method} {path}": f"{API}/{method}{path.replace('<name>', 'job1')}"
+    for path, methods in METHODS.items()
+    for method in methods
+}
+LOOKS = {"GET /jobs", "GET /jobs/<name>", "GET /pools", "GET /changes", "GET /version"}
+SUBMITS = LOOKS | {
+    "POST /add-job",
+    "DELETE /jobs/<name>",
+    "PATCH /jobs/<name>",
+    "GET /jobs/<name>/request",
+}
+MAY = {"Who looks": LOOKS, "Who submits": SUBMITS, "Who operates": set(CALLS)}
+
+
+def statements(page: str, heading: str) -> list[dict[str, Any]]:
+    text = (DOCS / page).read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    (block,) = re.findall(r"```json\n(.*?)```", text, re.DOTALL)
+    found: list[dict[str, Any]] = json.loads(block)["Statement"]
+    return found
+
+
+@pytest.mark.parametrize("who", MAY)
+def test_each_may_what_the_page_says(who: str):
+    its = statements("permissions.md", who)
+    allowed = {
+        name
+        for name, arn in CALLS.items()
+        if judge(its, call("execute-api:Invoke", arn)) is Verdict.ALLOWED
+    }
+    assert allowed == MAY[who]
+
+
+@pytest.mark.parametrize("who", MAY)
+def test_nobody_gets_to_another_api_or_to_the_function(who: str):
+    its = statements("permissions.md", who)
+    other = API.replace("a1b2c3d4e5", "f6g7h8i9j0") + "/GET/jobs"
+    function = "arn:aws:lambda:eu-west-1:123456789012:function:slotq-queue-manager"
+    for asked in (
+        call("execute-api:Invoke", other),
+        call("lambda:InvokeFunction", function),
+        call("iam:PassRole", "arn:aws:iam::123456789012:role/trainer"),
+        call("sagemaker:CreateTrainingJob", "arn:aws:sagemaker:eu-west-1:123456789012:x/y"),
+        call("dynamodb:DeleteTable", TABLE),
+    ):
+        assert judge(its, asked) is Verdict.DENIED
+
+
+def test_operators_may_what_a_backup_needs():
+    """And only they."""
+    for who in MAY:
+        its = statements("permissions.md", who)
+        for action in ("BatchWriteItem", "GetItem", "Scan"):
+            for table in (TABLE, f"{TABLE}-restored"):
+                verdict = judge(its, call(f"dynamodb:{action}", table))
+                assert (verdict is Verdict.ALLOWED) == (who == "Who operates")
+
+
+@pytest.mark.parametrize(
+    ("account", "api", "verdict"),
+    [
+        ("123456789012", API, Verdict.ALLOWED),
+        ("210987654321", API, Verdict.DENIED),
+        ("123456789012", API.replace("a1b2c3d4e5", "f6g7h8i9j0"), Verdict.DENIED),
+    ],
+)
+def test_the_endpoint_s_policy_lets_one_account_to_one_queue(account, api, verdict):
+    (statement,) = statements("network.md", "The endpoint's own policy")
+    assert statement.pop("Principal") == "*"
+    asked = call("execute-api:Invoke", f"{api}/GET/jobs", {"aws:PrincipalAccount": account})
+    assert judge([statement], asked) is verdict

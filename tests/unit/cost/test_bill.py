@@ -1,0 +1,152 @@
+"""From counts to a bill: the arithmetic by hand, and the command."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from slotq.cli.main import cli
+from slotq.cost.bill import Usage, bill, job_counts
+from slotq.cost.counts import Counts, measured
+from slotq.cost.rates import ASSUMED, PRICES
+from tests import cloudformation
+
+ROOT = Path(__file__).parents[3]
+ONE = dict.fromkeys(PRICES, 1.0)
+ASSUME = {name: its.value for name, its in ASSUMED.items()}
+COUNTS = {
+    "job": Counts(requests=1, write_units=10),
+    "job, evicted once": Counts(requests=1, write_units=16),
+    "job, behind 1,000": Counts(requests=1, write_units=10, read_units=100),
+    "event that changes nothing": Counts(invocations=2),
+    "look at a job that waits": Counts(requests=1, read_units=4),
+    "look at a job behind 1,000": Counts(requests=1, read_units=104),
+    "minute": Counts(invocations=1, dynamodb_calls=3, read_units=2),
+}
+NOTHING = Usage(jobs=0, evictions=0, ahead=0, watched=0)
+
+
+def usage(**more: float) -> Usage:
+    return Usage(**{"jobs": 10.0, "evictions": 0.0, "ahead": 0.0, "watched": 0.0, **more})
+
+
+@pytest.mark.parametrize(
+    ("used", "counts"),
+    [
+        (usage(), Counts(requests=1, write_units=10, invocations=6)),
+        (usage(evictions=0.5), Counts(requests=1, write_units=13, invocations=9)),
+        (usage(ahead=500), Counts(requests=1, write_units=10, read_units=50, invocations=6)),
+        (usage(watched=1), Counts(requests=721, write_units=10, read_units=2880, invocations=6)),
+        (
+            usage(watched=1, ahead=100),
+            Counts(requests=721, write_units=10, read_units=10 + 720 * 14, invocations=6),
+        ),
+    ],
+)
+def test_an_average_job(used: Usage, counts: Counts):
+    """720 looks an hour; three events more an attempt than the queue needs."""
+    assert job_counts(used, COUNTS, ASSUME).as_json() == counts.as_json()
+
+
+def test_time_is_the_handler_s_own_and_what_it_waits():
+    made = bill(NOTHING, COUNTS, prices=ONE, assumed={**ASSUME, "minutes_a_month": 1})
+    amounts = {item.name: item.amount for item in made.fixed}
+    assert amounts["lambda_gb_seconds"] == pytest.approx((25 + 3 * 8) / 1000 * 0.5)
+    assert amounts["log_gigabytes"] == pytest.approx(2000 / 1e9)
+    assert amounts["alarm_metrics"] == ASSUME["alarm_metrics"]
+
+
+def test_a_month_is_what_stands_and_what_the_jobs_cost():
+    made = bill(usage(), COUNTS, prices=ONE, assumed=ASSUME)
+    assert made.usd_per_month == pytest.approx(made.usd_fixed + 10 * made.usd_per_job)
+    assert bill(NOTHING, COUNTS, prices=dict.fromkeys(PRICES, 0.0), assumed=ASSUME).usd_fixed == 0
+
+
+def test_what_is_counted_is_what_the_bill_asks_for():
+    assert set(COUNTS) <= set(measured())
+    its = measured()
+    assert its["job, evicted once"].write_units > its["job"].write_units
+    assert its["job, behind 1,000"].read_units > its["job"].read_units
+
+
+def test_the_alarms_and_the_memory_are_the_template_s():
+    its = cloudformation.template()["Resources"]
+    alarms = [it["Properties"] for it in its.values() if it["Type"] == "AWS::CloudWatch::Alarm"]
+    metrics = sum(
+        len([each for each in alarm["Metrics"] if "MetricStat" in each])
+        if "Metrics" in alarm
+        else 1
+        for alarm in alarms
+    )
+    assert metrics == ASSUMED["alarm_metrics"].value
+    memory = cloudformation.template()["Globals"]["Function"]["MemorySize"]
+    assert memory / 1024 == ASSUMED["memory_gb"].value
+
+
+def slotq(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, ["cost", *words])
+    return done.exit_code, done.output
+
+
+def test_the_table_is_for_people_and_json_for_programs():
+    code, shown = slotq()
+    assert code == 0
+    for price in PRICES.values():
+        assert price.unit in shown
+    code, text = slotq("--json", "--jobs", "2000")
+    made = json.loads(text)
+    assert code == 0
+    usd = made["usd"]
+    assert usd["per_month"] == pytest.approx(usd["fixed_per_month"] + 2000 * usd["per_job"], 1e-6)
+    assert f"{usd['per_job']:.5f} USD a job" in shown
+    assert made["counts"]["job"]["requests"] == 1
+
+
+def test_prices_and_assumptions_can_be_given():
+    _, before = slotq("--json")
+    _, after = slotq("--json", "--price", "api_requests=7", "--assume", "memory_gb=1")
+    one, two = json.loads(before), json.loads(after)
+    assert two["usd_for_one"]["api_requests"] == 2 * one["usd_for_one"]["api_requests"]
+    seconds = [it["per_job"]["lambda_gb_seconds"]["amount"] for it in (one, two)]
+    assert seconds[1] == pytest.approx(2 * seconds[0])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--price", "coffee=3"),
+        ("--price", "api_requests"),
+        ("--price", "api_requests=-1"),
+        ("--price", "api_requests=nan"),
+        ("--assume", "memory_gb=1e9999"),
+        ("--jobs", "-1"),
+        ("--jobs", "inf"),
+        ("--evictions", "nan"),
+        ("more",),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(words: tuple[str, ...]):
+    assert slotq(*words)[0] == 2
+
+
+def test_the_page_has_the_counts_and_the_sum_of_the_program():
+    page = (ROOT / "docs" / "cost.md").read_text()
+    for name, its in measured().items():
+        (row,) = re.findall(rf"^\| {re.escape(name)} \| (.*) \|$", page, re.MULTILINE)
+        figures = [its.requests, its.invocations, its.dynamodb_calls, its.read_units]
+        figures += [its.write_units, its.sagemaker_calls, its.events_put]
+        assert [float(cell.replace(",", "")) for cell in row.split(" | ")] == pytest.approx(
+            figures, abs=0.051
+        ), name
+    _, text = slotq("--json")
+    usd = json.loads(text)["usd"]
+    for key, digits in (("per_job", 5), ("fixed_per_month", 2), ("per_month", 2)):
+        assert f"{usd[key]:.{digits}f} USD" in page, key
+    for name, price in PRICES.items():
+        assert f"| `{name}` | {price.usd:g} | {price.per:,.0f} {price.unit} |" in page
+    for name, assumption in ASSUMED.items():
+        assert f"| `{name}` | {assumption.value:g} | {assumption.meaning} |" in page
