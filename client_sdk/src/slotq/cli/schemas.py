@@ -62,6 +62,40 @@ class SimulationView(BaseModel):
     """With --check and --live."""
 
 
+class AmountView(BaseModel):
+    amount: float
+    usd: float
+
+
+class SumsView(BaseModel):
+    """In USD."""
+
+    per_job: float
+    fixed_per_month: float
+    per_month: float
+
+
+class CostView(BaseModel):
+    """What the queue costs."""
+
+    usd: SumsView
+    per_job: dict[str, AmountView]
+    """By what is paid for; so is `fixed`, which is for a month without a job."""
+    fixed: dict[str, AmountView]
+    usd_for_one: dict[str, float]
+    prices_as_of: str
+    assumed: dict[str, float]
+    counts: dict[str, dict[str, float]]
+    """What was measured, by what is done."""
+
+
+class BackupView(BaseModel):
+    """What was written into a file, or out of it."""
+
+    items: int
+    table: str
+
+
 class Variables(RootModel[dict[str, str]]):
     """Environment variables."""
 
@@ -96,6 +130,9 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "doctor": (CheckupView,),
     "simulate": (SimulationView,),
     "local env": (Variables,),
+    "cost": (CostView,),
+    "backup save": (BackupView,),
+    "backup load": (BackupView,),
     "version": (VersionView,),
 }
 """One of these. (`submit` prints the request itself with --dry-run.)"""
