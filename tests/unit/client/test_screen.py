@@ -9,6 +9,7 @@ from typing import Any
 
 from slotq import screen
 from slotq.follow import follow
+from slotq_core.wire import OutlookView
 from tests.unit.client.fake_queue import Clock, attempt, ended, running, waiting
 
 EVICTED = [attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")]
@@ -91,3 +92,11 @@ def test_ipython_in_a_terminal_is_a_terminal(monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert isinstance(screen.here(), screen.Terminal)
+
+
+def test_the_table_has_the_earliest_time_where_one_is_known():
+    outlook = OutlookView(
+        rooms=[], evictions=[], reserved=[], times=[], earliest="2026-11-20T10:45:30.000Z"
+    )
+    assert "<td>10:45 UTC</td>" in screen.table(waiting(2, outlook=outlook))
+    assert "<td></td>" in screen.table(waiting(2))
