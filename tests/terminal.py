@@ -41,11 +41,15 @@ COLORS = {
 }
 BACKGROUND = "#101418"
 _OWN = """
-import fcntl, os, sys, termios
+import fcntl, os, signal, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
-"""Makes the terminal the command's own, so that Ctrl-C reaches it."""
+"""Makes the terminal the command's own, so that Ctrl-C reaches it, also where the tests themselves
+run in the background, which ignores it."""
+SIZES = ("COLUMNS", "LINES")
+"""Variables that would count more than the terminal's real size."""
 
 
 class Terminal:
@@ -65,13 +69,14 @@ class Terminal:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self.written = b""
         """All that the command has written."""
+        inherited = {name: it for name, it in os.environ.items() if name not in SIZES}
         self.process = subprocess.Popen(
             [sys.executable, "-c", _OWN, *command],
             stdin=slave,
             stdout=slave,
             stderr=slave,
             start_new_session=True,
-            env={**os.environ, "TERM": "xterm-256color", **(environment or {})},
+            env={**inherited, "TERM": "xterm-256color", **(environment or {})},
         )
         os.close(slave)
 

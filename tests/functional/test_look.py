@@ -55,8 +55,7 @@ def test_the_list_keeps_what_is_wanted(listed, query: dict[str, str], names: lis
 
 
 def about(**identity: Any) -> dict[str, Any]:
-    event = sample("list-pools")
-    event["path"] = "/version"
+    event = sample("get-version")
     event["requestContext"]["identity"].update(identity)
     return event
 

@@ -85,9 +85,7 @@ def views(account: Account, recording, monkeypatch: pytest.MonkeyPatch) -> Recor
     looks = ("list-jobs", "list-jobs-filtered", "get-job", "get-request", "list-pools")
     for event in (*looks, "list-changes"):
         assert account.call(event)[0] == 200
-    about = sample("list-pools")
-    about["path"] = "/version"
-    assert account.call(about)[1]["caller"]
+    assert account.call("get-version")[1]["caller"]
     waiting = sample("get-job")
     waiting["path"] = "/jobs/waiting"
     assert account.call(waiting)[1]["reason"]
