@@ -48,7 +48,7 @@ test-sagemaker-oldest: $(INSTALLED) ## Both majors of the SDK at the oldest vers
 	.ci/oldest-sdks
 
 properties: $(INSTALLED) ## The promises on thousands of random worlds each (about an hour)
-	HYPOTHESIS_PROFILE=deep $(PYTEST) tests/property --timeout 0 -n $(JOBS) --dist worksteal $(ARGS)
+	HYPOTHESIS_PROFILE=deep $(PYTEST) tests/property tests/attack --timeout 0 -n $(JOBS) --dist worksteal $(ARGS)
 
 faults: $(INSTALLED) ## Crashes, races, lost and doubled events: the whole campaign (docs/faults.md)
 	$(BIN)/python -m tests.faults $(ARGS)

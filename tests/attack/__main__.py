@@ -34,6 +34,7 @@ WHOLE, SHORT = 1100, 40
 """Examples for each operation that takes anything."""
 LEAST = 10_000
 """Requests of a whole run."""
+ROOT = Path(__file__).parents[2]
 PATIENCE = 120
 """Seconds: a machine that is busy with other things is no finding."""
 LEFT_OUT = {
@@ -58,7 +59,9 @@ def attack(door: Door, phases: str, *, examples: int, seed: int) -> int:
             *("--request-timeout", str(PATIENCE)),
             *("--exclude-checks", ",".join(LEFT_OUT), "--generation-database", "none"),
         ]
-        environment = {**os.environ, "SCHEMATHESIS_HOOKS": "tests.attack.hooks"}
+        where = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
+        hooks = {"SCHEMATHESIS_HOOKS": "tests.attack.hooks", "PYTHONPATH": where}
+        environment = {**os.environ, **hooks}
         return subprocess.run(command, env=environment, check=False).returncode
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import app
-from tests.attack.worlds import ODD, busy, renewed
+from tests.attack.worlds import ODD, budget, busy, renewed
 from tests.functional.account import EVENTS, Account, context, sample
 
 TRAINING = sorted(path.stem for path in EVENTS.glob("training-*.json"))
@@ -32,12 +32,7 @@ def broken(draw: st.DrawFn) -> dict[str, Any]:
     return event
 
 
-BUDGET = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-
-
-@BUDGET
+@budget(20)
 @given(event=broken())
 def test_a_broken_event_is_taken_in_or_put_away(account: Account, event: dict[str, Any]):
     """The handler never raises: Lambda's retries of such an event would help nobody. Whoever it is
@@ -55,7 +50,7 @@ def test_a_broken_event_is_taken_in_or_put_away(account: Account, event: dict[st
     assert 1 <= pool["used"]["slots"] <= pool["capacity"]["slots"] == 2
 
 
-@BUDGET
+@budget(60)
 @given(event=ODD)
 def test_anything_at_all_is_put_away(account: Account, event: Any):
     assert "dead_letter" in app.handler(event, context())

@@ -7,12 +7,12 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import app
 from slotq_core.adapters.dynamodb import DynamoStore
-from tests.attack.worlds import busy, renewed
+from tests.attack.worlds import budget, busy, renewed
 from tests.functional.account import TABLE, Account, add_job, sample
 
 Value = Mapping[str, Any]
@@ -81,11 +81,6 @@ def spoil(account: Account, draw: st.DataObject) -> tuple[str, str]:
     return item["pk"]["S"], item["sk"]["S"]
 
 
-BUDGET = settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-
-
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pool that does not add up is looked at again without waiting in between."""
@@ -94,7 +89,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(defaults, "pause", lambda _: None)
 
 
-@BUDGET
+@budget(10)
 @given(draw=st.data())
 def test_a_broken_item_stops_nothing_else(account: Account, draw: st.DataObject):
     """Every trigger is handled and every view answered, by what is whole or with a refusal that

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import app
@@ -21,6 +23,20 @@ ODD: st.SearchStrategy[Any] = st.recursive(
     max_leaves=4,
 )
 """Anything that JSON can say."""
+
+
+MORE = 20
+
+
+def budget(examples: int) -> settings:
+    """So many, the same each time; new ones, and twenty times as many, with HYPOTHESIS_PROFILE."""
+    more = "HYPOTHESIS_PROFILE" in os.environ
+    return settings(
+        max_examples=examples * (MORE if more else 1),
+        derandomize=not more,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
 
 
 def renewed(account: Account) -> Account:

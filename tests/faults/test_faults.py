@@ -58,14 +58,14 @@ def test_the_campaign_catches(name):
 
 
 def test_the_campaign_on_the_real_engine(dynamodb_local_endpoint):
-    """A few of each on DynamoDB Local; `make faults` runs more."""
+    """A few crashes, and a job in bad weather, on DynamoDB Local; `make faults` runs more of both,
+    and handlers at once."""
     found = Counter()
-    for part, size in (("crash", "1"), ("race", "2"), ("chaos", "1")):
-        outcome = campaign.perform(("real", part, "1", size))
+    for part in ("crash", "chaos"):
+        outcome = campaign.perform(("real", part, "1", "1"))
         assert outcome.violations == []
         found += outcome.counts
     assert found["local_crash_runs"] >= len(campaign.ON_THE_REAL_ENGINE)
-    assert found["local_interleavings"] == 2 * len(campaign.CASES_ON_THE_REAL_ENGINE)
     assert found["local_chaos_jobs"] == 1
 
 
