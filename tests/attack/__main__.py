@@ -30,7 +30,7 @@ from tests.functional.account import Account
 from tests.functional.conftest import in_use
 
 PROGRAM = Path(sys.executable).with_name("schemathesis")
-WHOLE, SHORT = 1100, 40
+WHOLE, SHORT = 1200, 40
 """Examples for each operation that takes anything."""
 LEAST = 10_000
 """Requests of a whole run."""
@@ -79,7 +79,8 @@ def run(phases: str, *, renews: bool, examples: int, seed: int) -> tuple[int, Do
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_const", dest="examples", const=SHORT)
-    parser.add_argument("--examples", type=int, default=WHOLE)
+    parser.add_argument("--examples", type=int)
+    parser.set_defaults(examples=WHOLE)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     moto_dynamodb.install()

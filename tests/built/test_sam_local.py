@@ -144,6 +144,7 @@ def api(sam: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=_interruptible,  # noqa: PLW1509 - there are no other threads
         )
     try:
         until = time.monotonic() + START_SECONDS
@@ -154,6 +155,11 @@ def api(sam: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
     finally:
         os.killpg(process.pid, signal.SIGINT)  # It removes its containers.
         process.wait(timeout=60)
+
+
+def _interruptible() -> None:
+    """Also where the tests run in the background, which ignores interrupts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _listens(port: int) -> bool:
