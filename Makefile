@@ -23,12 +23,16 @@ PYTHON ?= $(shell for p in $(PYTHONS); do \
 # Test processes. Two are enough for the suite; more only help on larger machines.
 JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest
+TESTS := $(PYTEST) -m "not built and not sam_local" -n $(JOBS) --dist worksteal
+# What lives through whole jobs, starts processes or tries very many things.
+JOURNEYS := tests/e2e tests/functional/local tests/functional/test_burst.py \
+	tests/functional/test_cost_of_a_job.py tests/faults tests/attack
 
 # Compiled files make every start several times quicker; some machines switch them off.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test properties test-sagemaker3 test-sagemaker-oldest faults fuzz counts bench demo check format validate sam-local openapi schemas api lock clean
+.PHONY: help install test journeys properties test-sagemaker3 test-sagemaker-oldest faults fuzz counts bench demo check format validate sam-local openapi schemas api lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -38,8 +42,11 @@ install: $(INSTALLED) ## Set up .venv: both packages, editable, and the tools
 demo: $(INSTALLED) ## The queue at work on this machine, no AWS account needed
 	@$(BIN)/slotq demo
 
-test: $(INSTALLED) $(AWSCLI_INSTALLED) ## Every test
-	$(PYTEST) -m "not built and not sam_local" -n $(JOBS) --dist worksteal $(ARGS)
+test: $(INSTALLED) ## Every test but the journeys
+	$(TESTS) $(addprefix --ignore=,$(JOURNEYS)) $(ARGS)
+
+journeys: $(INSTALLED) $(AWSCLI_INSTALLED) ## Whole jobs, processes, bursts and broken input: the slow half
+	$(TESTS) $(JOURNEYS) $(ARGS)
 
 test-sagemaker3: $(SDK3_INSTALLED) ## The tests of SageMaker's SDK version 3, in an environment of its own
 	$(SDK3)/bin/python -m pytest $(SDK3_TESTS) $(ARGS)
