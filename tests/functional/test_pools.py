@@ -111,7 +111,7 @@ def test_refusals_have_their_codes(account: Account):
     for event, status, code, said in (
         (set_pool({"slots": 1}, "nowhere"), 404, "no_such_pool", "there are main, small, spare"),
         (remove_pool("nowhere"), 404, "no_such_pool", "there are main, small, spare"),
-        (remove_pool("main"), 409, "pool_in_use", "1 slots of it are in use"),
+        (remove_pool("main"), 409, "pool_in_use", "1 of its slots in use"),
         (remove_pool("small"), 409, "pool_in_use", "for it alone (other)"),
         (remove_pool("spare", revision="1"), 409, "outdated", "revision 3 by now"),
         (set_pool({"slots": 9, "revision": 1}), 409, "outdated", OPERATOR),

@@ -6,9 +6,10 @@
 `train(wait=False)` returns when the queue has taken the job. `train()` shows the place in the line
 and why, then the logs, across evictions, and returns when the job has ended.
 
-This SDK makes its clients itself, out of the session's boto session, and keeps them for the whole
-process. So the hooks are put into the boto session, and into those clients that may be there
-already. Waiting is the SDK's own; where it is interrupted, what to do next is said.
+This SDK makes its clients itself and keeps them: one for each boto session and one for whoever names
+none, or, before 3.27, a single one for the whole process. So the hooks are put into the boto session,
+and into those clients that may be there already. Waiting is the SDK's own; where it is interrupted,
+what to do next is said.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import time
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
-from weakref import WeakSet
 
 import boto3
 from sagemaker.core.helper.session_helper import Session
@@ -29,9 +29,8 @@ from slotq.client import QueueClient
 from slotq.hooks import honour_sts_endpoint
 from slotq.installation import Installation, connect
 from slotq.screen import print_line
-from slotq.training_calls import TrainingCalls
+from slotq.training_calls import last_to_answer
 
-_in_use: WeakSet[TrainingCalls] = WeakSet()
 _TELLS = "slotq_tells"
 
 
@@ -86,10 +85,10 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         for client in (
             self.sagemaker_client,  # It may have been handed in.
             SageMakerClient(session=boto_session).sagemaker_client,  # TrainingJob.create's.
+            SageMakerClient().sagemaker_client,  # Of jobs that are asked for without a session.
             CloudWatchLogsClient().client,  # TrainingJob.wait's, of no session.
         ):
             hooks.on(client.meta.events)
-        _in_use.add(training)
         _tell_when_interrupted()
 
 
@@ -104,7 +103,8 @@ def _tell_when_interrupted() -> None:
         try:
             return original(self, *args, **kwargs)
         except KeyboardInterrupt:
-            any(calls.left(self.training_job_name) for calls in _in_use)
+            if queue := last_to_answer.get(self.training_job_name):
+                queue.say_left(self.training_job_name)
             raise
 
     setattr(wait, _TELLS, True)

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from slotq.describe import arn_of, as_the_job, description, has_training_job
 from slotq.errors import InvalidRequest, NoSuchJob
@@ -32,6 +33,9 @@ _JOB = "slotq_job"
 _KIND = ":training-job/"
 PAUSE = 5.0
 """Seconds between two tries, while the queue does not answer."""
+last_to_answer: WeakValueDictionary[str, TrainingCalls] = WeakValueDictionary()
+"""By the name of a job: who of this process knew it last. SDK v3 keeps one client for all sessions,
+and its jobs do not know theirs."""
 
 
 class Queue(Protocol):
@@ -65,7 +69,6 @@ class TrainingCalls:
         self._queue, self._tags = queue, tags
         self._say, self._clock, self._sleep = say, clock, sleep
         self._requests: dict[str, Mapping[str, Any]] = {}
-        self._seen: set[str] = set()
 
     def calls(self) -> tuple[TakenCall, ...]:
         listing = Listing(self._queue)
@@ -84,13 +87,9 @@ class TrainingCalls:
             ),
         )
 
-    def left(self, name: str) -> bool:
-        """Say of a job that is no longer watched how to go on with it. False: nothing was asked
-        here of a job of that name which the queue has."""
-        if name not in self._seen:
-            return False
+    def say_left(self, name: str) -> None:
+        """Say of a job that is no longer watched how to go on with it."""
         self._say(left(name, f'session.queue.cancel("{name}")'))
-        return True
 
     def submit(self, request: Mapping[str, Any]) -> JobView:
         """Put a CreateTrainingJob request into the queue, with this object's tags."""
@@ -150,7 +149,7 @@ class TrainingCalls:
     def _job(self, name: Any) -> JobView | None:
         job = self._fetched(name)
         if job is not None:
-            self._seen.add(job.name)
+            last_to_answer[job.name] = self
         return job
 
     def _fetched(self, name: Any) -> JobView | None:

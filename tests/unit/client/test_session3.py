@@ -47,12 +47,12 @@ def said():
 
 @pytest.fixture
 def session(aws, queue, said):
-    def make(boto_session=aws, **settings):
+    def make(boto_session=aws, say=said.append, **settings):
         return QueueTrainingJobSession(
             boto_session,
             queue=client_of(FakeHttp(queue)),
             endpoint="https://queue.test/prod",
-            say=said.append,
+            say=say,
             **settings,
         )
 
@@ -128,6 +128,17 @@ def test_ctrl_c_leaves_the_job_in_the_queue_and_says_how_to_cancel_it(session, q
     )
 
 
+@pytest.mark.usefixtures("interrupted")
+def test_of_several_sessions_the_one_that_was_asked_last_says_it(session, said):
+    told_before: list[str] = []
+    job = create(session(say=told_before.append))
+    session()
+    with pytest.raises(KeyboardInterrupt):
+        job.wait(poll=1)
+    assert len(told_before) == 1, "of the submission"
+    assert "no longer watched" in said[-1]
+
+
 def test_ctrl_c_says_nothing_of_a_job_that_is_not_the_queues(session, said, monkeypatch):
     def interrupted(self):
         raise KeyboardInterrupt
@@ -145,6 +156,13 @@ def test_a_client_that_the_sdk_made_before_does_not_go_past_the_queue(session, q
     SageMakerClient(session=aws)
     create(session())
     assert "job1" in queue.requests
+
+
+def test_a_job_asked_for_without_a_session_is_the_queues_too(session):
+    SageMakerClient.reset()
+    SageMakerClient()  # Made first, it is the one that the SDK takes where none is named.
+    create(session(boto3.Session()))
+    assert TrainingJob.get("job1").secondary_status == "Pending"
 
 
 def test_each_session_has_its_own_settings(session, queue):

@@ -81,10 +81,7 @@ class NotSigned(Refused):
 
 
 class Routes:
-    """The routes, bound to one manager.
-
-    One request at a time, as in Lambda: the resolver keeps the request that it works on.
-    """
+    """The routes, bound to one manager."""
 
     def __init__(
         self, manager: Callable[[], QueueManager], *, unexpected: Callable[[Exception], None]

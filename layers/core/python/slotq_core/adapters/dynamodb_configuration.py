@@ -154,7 +154,7 @@ def check_names(pools: Sequence[Pool]) -> None:
 
 def in_use(pool: Pool, used: Demand) -> PoolInUse:
     return PoolInUse(
-        f"pool {pool.name} cannot be removed: {used.slots} slots of it are in use; "
+        f"pool {pool.name} cannot be removed with {used.slots} of its slots in use: "
         "drain it, and remove it once it is empty",
         field="name",
     )
