@@ -6,10 +6,10 @@
 `train(wait=False)` returns when the queue has taken the job. `train()` shows the place in the line
 and why, then the logs, across evictions, and returns when the job has ended.
 
-This SDK makes its clients itself and keeps them: one for each boto session and one for whoever names
-none, or, before 3.27, a single one for the whole process. So the hooks are put into the boto session,
-and into those clients that may be there already. Waiting is the SDK's own; where it is interrupted,
-what to do next is said.
+This SDK makes its clients itself and keeps them: one for each boto session and one for whoever
+names none; older versions a single one for the whole process. So the hooks are put into the boto
+session, and into those clients that may be there already. Waiting is the SDK's own; where it is
+interrupted, what to do next is said.
 """
 
 from __future__ import annotations
