@@ -13,6 +13,7 @@ from slotq_core.adapters.memory import MemoryStore
 from slotq_core.errors import NameTaken, NoSuchJob, Unavailable
 from slotq_core.model import Job, JobState
 from slotq_core.ports import Store
+from tests.contract.by_hand import Table
 from tests.contract.faults import refusing
 from tests.contract.test_alike import everything_of_what_has_ended_expires
 from tests.contract.worlds import (
@@ -193,6 +194,23 @@ def test_a_tick_that_comes_too_late_does_not_mark_the_next_bearer_of_the_name(
     left |= {(f"NAME#job1-qstamp-{n}-abcdef", "NAME") for n in (2, 3)}
     assert set(marked(client, table)) == left
     assert dynamo.attempts("job1") == (new.attempt,)
+
+
+def test_records_of_before_they_said_whose_they_are_go_with_their_job(
+    dynamo: DynamoStore, client: Any, table: str
+) -> None:
+    """There was a version that wrote no entry time on them: then names were not given again."""
+    a_queue(dynamo)
+    job = a_life(dynamo)
+    items = Table(client, table)
+    for key in [key for key in items.all() if key[0] in {"JOB#job1", "NAME#job1"}]:
+        if key[1] != "JOB":
+            items.change(key, entryTime=None)
+    assert [each.number for each in dynamo.attempts("job1")] == [1, 2, 3]
+    assert dynamo.expire(now=NOW) == 1
+    everything = {key for key in items.all() if key[0] in {"JOB#job1", "NAME#job1"}}
+    assert everything <= marked(client, table).keys()
+    assert job.terminal
 
 
 def test_nothing_but_records_of_ended_jobs_is_marked(

@@ -164,6 +164,18 @@ def test_a_repeated_create_is_known_by_its_token() -> None:
     assert world.training.create(request(), job(), attempt()).verdict is Verdict.ALREADY_DONE
 
 
+@pytest.mark.parametrize(("queue", "verdict"), [(None, "already_done"), ("another", "fail")])
+def test_a_create_of_the_version_that_named_no_queue_is_known_too(
+    queue: str | None, verdict: str
+) -> None:
+    """An update may come between the create and its answer."""
+    world = World()
+    asked = create_request(request(), job(), attempt(), queue=queue or "")
+    tags = [tag for tag in asked["Tags"] if queue or tag["Key"] != "slotq:queue"]
+    world.client.create_training_job(**{**asked, "Tags": tags})
+    assert world.training.create(request(), job(), attempt()).verdict == verdict
+
+
 @pytest.mark.parametrize("stranger", ["without tags", "another entry of the same name"])
 def test_a_strangers_name_is_taken(stranger: str) -> None:
     world = World()

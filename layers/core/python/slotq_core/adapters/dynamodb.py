@@ -29,7 +29,7 @@ from slotq_core.adapters.dynamodb_configuration import Configuration
 from slotq_core.adapters.dynamodb_errors import Contended, refused_keys
 from slotq_core.adapters.dynamodb_history import History
 from slotq_core.adapters.dynamodb_inspection import Inspection
-from slotq_core.adapters.dynamodb_items import Item, attempt_of, copies_of
+from slotq_core.adapters.dynamodb_items import Item, attempt_of, copies_of, whose
 from slotq_core.adapters.dynamodb_pools import PoolFacts
 from slotq_core.adapters.dynamodb_quarantine import Quarantine
 from slotq_core.adapters.dynamodb_scheduler import Scheduler
@@ -222,7 +222,7 @@ class DynamoStore:
         *records, main = [*self._calls.query(wanted)] or [Item()]
         if not main or main["sk"]["S"] != table.JOB:
             return ()
-        own = [item for item in records if item.get("entryTime") == main.get("entryTime")]
+        own = [item for item in records if whose(item) in {None, whose(main)}]
         found = {each.number: each for each in Sieve().read(own, attempt_of)}
         job = whole_job(main)
         live = job.attempt if job else None

@@ -191,10 +191,12 @@ def unmark(whose: Mapping[str, Any]) -> Expression:
 
 def expire(*, whose: Mapping[str, Any], at: Mapping[str, Any]) -> Expression:
     """It goes then, if it belongs to the job that entered the queue at that moment: the name may
-    have been given again, and what belongs to a job that lives never expires."""
+    have been given again, and what belongs to a job that lives never expires. A record of before
+    they said whose they are (`dynamodb_items.whose`) is of that job too."""
+    of_old = "(attribute_exists(pk) AND attribute_not_exists(entryTime))"
     return {
         "UpdateExpression": "SET expiresAt = :at",
-        "ConditionExpression": "entryTime = :whose",
+        "ConditionExpression": f"entryTime = :whose OR {of_old}",
         "ExpressionAttributeValues": {":at": at, ":whose": whose},
     }
 

@@ -25,9 +25,9 @@ from slotq_core.adapters.dynamodb_items import Item, copies_of, farewell, histor
 from slotq_core.adapters.dynamodb_quarantine import Quarantine
 from slotq_core.adapters.dynamodb_sound import (
     bearer,
+    is_line,
     key_in,
     key_of,
-    parses,
     poison_of,
     whole_copy,
     whole_job,
@@ -156,7 +156,7 @@ class Inspection:
 
     def _lines(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
         for line, item in seen.lines.items():
-            if "N" not in item.get("touched", {}) or not parses(line):
+            if "N" not in item.get("touched", {}) or not is_line(line):
                 text = "the line, or when it was last touched, cannot be read"
                 if mend:
                     self._quarantine.take(poison_of((table.LINES, line), text))

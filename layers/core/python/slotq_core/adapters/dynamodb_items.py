@@ -77,6 +77,14 @@ def history_of(change: Change) -> Items:
     return items
 
 
+def whose(record: Mapping[str, Value]) -> str | None:
+    """The entry time of the job that a record of its history belongs to. None: it was written
+    before records said so; then names were not given again, so it is of the only job of its name.
+    """
+    entered = record.get("entryTime")
+    return entered.get("S") if entered else None
+
+
 def farewell(job: Job, expires_at: int) -> Items:
     """What an ended job's JOB item is marked with, and the note that the rest is to be marked."""
     mark: Value = {"N": str(expires_at)}

@@ -13,7 +13,7 @@ from slotq_core.adapters.dynamodb_configuration import Configuration
 from slotq_core.adapters.dynamodb_copies import Copies
 from slotq_core.adapters.dynamodb_items import Item
 from slotq_core.adapters.dynamodb_ledgers import Ledgers
-from slotq_core.adapters.dynamodb_sound import bearer, key_in, parses, whole_pool
+from slotq_core.adapters.dynamodb_sound import bearer, is_line, key_in, whole_pool
 from slotq_core.errors import Conflict
 from slotq_core.model import ACTIVE_STATES
 from slotq_core.ports import Poison
@@ -59,7 +59,7 @@ class Quarantine:
                 yield {**each.get("M", {}), "position": {"N": str(position)}}
 
     def _line(self, key: table.Key, poison: Poison) -> None:
-        if not parses(key[1]):
+        if not is_line(key[1]):
             return self._aside(key, poison)
         with suppress(Conflict):  # A submission has touched it since.
             self._calls.update(key, expressions.mend_line())

@@ -51,9 +51,14 @@ def whole_job(item: Mapping[str, Value] | None) -> Job | None:
     return None
 
 
+def job_in(item: Item) -> Job:
+    """The job that a copy holds, wherever it stands. Raises one of UNREADABLE."""
+    return _judged(job_of(item))
+
+
 def copy_of(item: Item) -> Job:
-    """The job that a copy holds. Raises one of UNREADABLE."""
-    job, key = _judged(job_of(item)), key_of(item)
+    """The job that a copy holds, which belongs there. Raises one of UNREADABLE."""
+    job, key = job_in(item), key_of(item)
     if key not in copies_of(job):
         raise ValueError(f"a copy of a job that is {job.state} does not belong there")
     return job
@@ -82,10 +87,17 @@ def definition_of(item: Item) -> tuple[int, Pool]:
     return int(item["position"]["N"]), pool
 
 
-def parses(line: str) -> bool:
+def is_own(line: str) -> bool:
+    """Whether this version calls a line so."""
     with suppress(*UNREADABLE):
-        Line.parse(line)
-        return True
+        return Line.parse(line).key == line
+    return False
+
+
+def is_line(line: str) -> bool:
+    """Whether some version may call a line so: each has written a list."""
+    with suppress(ValueError):
+        return isinstance(json.loads(line), list)
     return False
 
 

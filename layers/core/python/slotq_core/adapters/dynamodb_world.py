@@ -16,11 +16,12 @@ from slotq_core.adapters.dynamodb_calls import TableCalls
 from slotq_core.adapters.dynamodb_configuration import Configuration
 from slotq_core.adapters.dynamodb_holders import Holders, occupied, read_holders
 from slotq_core.adapters.dynamodb_items import Item
-from slotq_core.adapters.dynamodb_sound import Sieve, copy_of
+from slotq_core.adapters.dynamodb_lines import OtherLines
+from slotq_core.adapters.dynamodb_sound import Sieve, copy_of, is_line, is_own, job_in
 from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model import Demand, Job, Pool
-from slotq_core.policy.lines import Line, heads_needed
+from slotq_core.policy.lines import heads_needed
 from slotq_core.ports import Poison, World
 
 LINE_KEPT = 3_600_000
@@ -39,6 +40,7 @@ class WorldLoader:
         """`pause`: waits that long (s)."""
         self._calls = calls
         self._configuration = configuration
+        self._others = OtherLines(calls)
         self._pause = pause
 
     def load(self, now: int) -> World:
@@ -46,13 +48,13 @@ class WorldLoader:
         pools, holders = self._pools(sieve)
         active, claimants = _active(holders), _claimants(holders)
         heads: list[Job] = []
-        lines = dict(self._lines(sieve))
+        lines = self._own_lines(sieve, now)
         needed = heads_needed(lines, pools, active, claimants)
         for line, touched in lines.items():
             found, empty = self._waiting(line, needed[line], sieve)
             heads += found
-            if empty and touched is not None and touched < now - LINE_KEPT:
-                self._remove(line, touched)
+            if empty:
+                self._remove(line, touched, now)
         due = due_part(self._due(MAX_DUE, sieve), now)
         return _world(pools, holders, [*claimants, *heads], due, sieve)
 
@@ -60,13 +62,24 @@ class WorldLoader:
         sieve = Sieve()
         pools, holders = self._pools(sieve)
         lines = [line for line, _ in self._lines(sieve)]
-        waiting = [job for line in lines for job in self._waiting(line, None, sieve)[0]]
+        waiting = [job for line in lines for job in self._all_waiting(line, sieve)]
         due = self._due(None, sieve)
         return _world(pools, holders, [*_claimants(holders), *waiting], due, sieve)
 
     def lines(self) -> list[str]:
-        """Every line that may have jobs."""
-        return [line for line, _ in self._lines(Sieve())]
+        """Every line of this version that may have jobs."""
+        return [line for line, _ in self._lines(Sieve()) if is_own(line)]
+
+    def _own_lines(self, sieve: Sieve, now: int) -> dict[str, int | None]:
+        """This version's lines, with whoever waited in another's."""
+        lines = self._lines(sieve)
+        others = [each for each in lines if not is_own(each[0])]
+        for line, touched in others:
+            if not self._others.bring_over(line, sieve, now=now):
+                self._remove(line, touched, now)
+        if others:
+            lines = self._lines(sieve)
+        return {line: touched for line, touched in lines if is_own(line)}
 
     def _lines(self, sieve: Sieve) -> list[tuple[str, int | None]]:
         """With the moment when each was last touched; None where that cannot be told: it is kept,
@@ -123,19 +136,31 @@ class WorldLoader:
                 return jobs, not items
             asked = len(items) + limit - len(jobs)  # Some could not be: look behind them.
 
+    def _all_waiting(self, line: str, sieve: Sieve) -> list[Job]:
+        """Those in another version's line too: a reader cannot wait until a pass has brought them
+        over."""
+        if is_own(line):
+            return self._waiting(line, None, sieve)[0]
+        items = self._calls.query(expressions.partition(table.waiting_partition(line)))
+        return sieve.read(items, job_in)
+
     def _due(self, limit: int | None, sieve: Sieve) -> list[Job]:
         """Back-offs, the earliest first."""
         expression = expressions.partition(table.DUE)
         return sieve.read(self._calls.query(expression, limit=limit), copy_of)
 
-    def _remove(self, line: str, touched: int) -> None:
+    def _remove(self, line: str, touched: int | None, now: int) -> None:
+        """An empty one that nobody has touched for long."""
+        if touched is None or touched >= now - LINE_KEPT:
+            return
         with suppress(Conflict):  # A submission has touched it since: it stays.
             self._calls.delete(table.line_key(line), expressions.line_untouched(touched))
 
 
 def _line(item: Item) -> tuple[str, int | None]:
     line, touched = item["sk"]["S"], item.get("touched", {})
-    Line.parse(line)
+    if not is_line(line):
+        raise ValueError("it names no line")
     return line, int(touched["N"]) if "N" in touched else None
 
 

@@ -101,7 +101,8 @@ class SageMakerTraining:
         except _Failure as failure:
             why = failure.text
             return Answer(verdict=Verdict.RETRY, message=f"the name is in use; by whom? {why}")
-        if (tags.get(QUEUE_TAG), tags.get(TOKEN_TAG)) == (self._queue, attempt.token):
+        queue = tags.get(QUEUE_TAG, self._queue)  # There was a version that wrote no such tag.
+        if (queue, tags.get(TOKEN_TAG)) == (self._queue, attempt.token):
             return Answer(verdict=Verdict.ALREADY_DONE)
         return Answer(
             verdict=Verdict.FAIL,

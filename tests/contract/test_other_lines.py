@@ -1,0 +1,128 @@
+"""Lines that another version has named: a pass brings whoever waits there into this version's."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from slotq_core.adapters.dynamodb import DynamoStore
+from slotq_core.adapters.dynamodb_lines import _AT_ONCE
+from slotq_core.adapters.dynamodb_table import line_key, waiting_key
+from slotq_core.adapters.dynamodb_world import LINE_KEPT
+from slotq_core.model import Job
+from slotq_core.policy.lines import Line, line_of
+from tests.contract.by_hand import Table, number, text
+from tests.contract.worlds import NOW, a_job, a_pool, a_queue, cancelling, commit, jobs, waits
+
+LATER = NOW + 10
+
+
+@pytest.fixture
+def items(client: Any, table: str) -> Table:
+    return Table(client, table)
+
+
+def another(line: str) -> str:
+    """How a version calls it that tells jobs apart by something more."""
+    return json.dumps([*json.loads(line), "more"])
+
+
+def as_another_version(items: Table, *waiting: Job) -> None:
+    """These jobs' places as it would have named and sorted them."""
+    for job in waiting:
+        own = waiting_key(job)
+        copy = items.get(own)
+        items.remove(own)
+        items.remove(line_key(line_of(job)))
+        items.put((f"WAITING#{another(line_of(job))}", f"more#{own[1]}"), copy)
+        items.put(line_key(another(line_of(job))), {"touched": number(NOW)})
+
+
+def places(items: Table) -> set[tuple[str, str]]:
+    return {key for key in items.all() if key[0].startswith("WAITING#")}
+
+
+def seen(store: DynamoStore, now: int = LATER) -> list[str]:
+    world = store.load(now)
+    assert world.poison == ()
+    return [job.name for job in world.snapshot.waiting]
+
+
+def test_whoever_waits_there_is_brought_over_before_anything_is_planned(
+    dynamo: DynamoStore, items: Table
+) -> None:
+    a_queue(dynamo)
+    found = [waits(dynamo, f"job{n}", entry_time=NOW + n, priority=5) for n in range(3)]
+    as_another_version(items, *found)
+    urgent = waits(dynamo, "urgent", priority=9)
+    assert seen(dynamo) == ["job0", "job1", "job2", "urgent"]
+    assert places(items) == {waiting_key(job) for job in (*found, urgent)}
+    assert items.get(line_key(line_of(found[0])))["touched"] == number(LATER)
+    assert list(dynamo.inspect()) == []
+    commit(dynamo, cancelling(found[1]))
+    assert seen(dynamo) == ["job0", "job2", "urgent"]
+
+
+def test_more_than_one_transaction_takes_come_over_too(dynamo: DynamoStore, items: Table) -> None:
+    a_queue(dynamo, a_pool("p5", 100))
+    count = 2 * _AT_ONCE + 1
+    found = [waits(dynamo, f"job{n}", entry_time=NOW + n) for n in range(count)]
+    as_another_version(items, *found)
+    assert sorted(seen(dynamo)) == sorted(job.name for job in found)
+
+
+def test_a_reader_sees_them_and_moves_nobody(dynamo: DynamoStore, items: Table) -> None:
+    a_queue(dynamo)
+    as_another_version(items, waits(dynamo, "job1"))
+    before = items.all()
+    world = dynamo.load_all(NOW)
+    assert ([job.name for job in world.snapshot.waiting], world.poison) == (["job1"], ())
+    assert dynamo.ahead_of(a_job("job2")) == 0
+    assert items.all() == before
+
+
+def test_what_was_left_behind_is_removed(dynamo: DynamoStore, items: Table) -> None:
+    """A job has been cancelled or has started, and its place in the other line was not known."""
+    a_queue(dynamo)
+    gone, stays = waits(dynamo, "gone"), waits(dynamo, "stays", entry_time=NOW + 1)
+    as_another_version(items, gone, stays)
+    commit(dynamo, cancelling(gone))
+    assert seen(dynamo) == ["stays"]
+    assert places(items) == {waiting_key(stays)}
+
+
+def test_one_that_cannot_be_understood_stops_no_other(dynamo: DynamoStore, items: Table) -> None:
+    a_queue(dynamo)
+    broken, whole = waits(dynamo, "broken"), waits(dynamo, "whole", entry_time=NOW + 1)
+    as_another_version(items, broken, whole)
+    (key,) = [key for key in places(items) if key[1].endswith("#broken")]
+    items.spoil_copy(key, jobState=text("suspended"))
+    world = dynamo.load(LATER)
+    assert [job.name for job in world.snapshot.waiting] == ["whole"]
+    (poison,) = world.poison
+    dynamo.quarantine(poison)
+    assert seen(dynamo) == ["broken", "whole"]
+
+
+def test_the_empty_line_goes_when_nobody_can_count_on_it(dynamo: DynamoStore, items: Table) -> None:
+    """The other version's functions run on for a moment: one of them may have just touched it."""
+    a_queue(dynamo)
+    job = waits(dynamo, "job1")
+    as_another_version(items, job)
+    line = line_key(another(line_of(job)))
+    seen(dynamo)
+    assert seen(dynamo) == ["job1"]
+    assert items.get(line)
+    as_another_version(items, waits(dynamo, "job2", entry_time=NOW + 1))
+    assert seen(dynamo) == ["job1", "job2"]
+    assert seen(dynamo, NOW + LINE_KEPT + 1) == ["job1", "job2"]
+    assert not items.get(line)
+
+
+@given(jobs())
+def test_this_version_s_lines_are_known_by_their_names(job: Job) -> None:
+    """Else what waits in one would be moved to where it stands."""
+    assert Line.parse(line_of(job)).key == line_of(job)

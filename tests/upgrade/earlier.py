@@ -1,0 +1,68 @@
+"""An earlier version's table in an account of this version's, with SageMaker as it was then."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+from slotq.local.plane_client import PlaneClient
+from tests.functional.account import TABLE, Account, sample
+
+TABLES = Path(__file__).with_name("tables")
+
+_CALLS = {"create_training_job": "CreateTrainingJob", "stop_training_job": "StopTrainingJob"}
+
+
+def read(path: Path) -> dict[str, Any]:
+    dumped: dict[str, Any] = json.loads(path.read_text())
+    dumped["items"] = [_item(each) for each in dumped["items"]]
+    return dumped
+
+
+def _item(item: dict[str, Any]) -> dict[str, Any]:
+    if "jobDetails" in item:
+        item["jobDetails"] = {"B": base64.b64decode(item["jobDetails"]["B"])}
+    return item
+
+
+def take_over(its: Account, dumped: dict[str, Any]) -> None:
+    """SageMaker as it was at that moment, with the news on its way; and the table's items."""
+    client = PlaneClient(its.plane)
+    for told in dumped["sagemaker"]:
+        its.clock.set(told["at"])
+        its.plane.advance()
+        if told["call"] == "ended":
+            its.plane._jobs[told["request"]["name"]].status = told["request"]["status"]
+        else:
+            getattr(client, told["call"])(**told["request"])
+    its.clock.set(dumped["now"])
+    its.plane.advance()
+    its.plane.calls.clear()
+    its.emitted[:] = dumped["news"]
+    for item in dumped["items"]:
+        its.dynamodb.put_item(TableName=TABLE, Item=item)
+
+
+def job(its: Account, name: str) -> dict[str, Any]:
+    status, said = its.call({**sample("get-job"), "path": f"/jobs/{name}"})
+    assert status == 200, (name, said)
+    return said
+
+
+def live(its: Account) -> list[str]:
+    """The training jobs that run or stop, in the order of their creation."""
+    running = {"InProgress", "Stopping"}
+    return [name for name, each in its.plane._jobs.items() if each.status in running]
+
+
+def completes(its: Account, name: str) -> None:
+    """The job's training job ends, and SageMaker tells."""
+    training_job = job(its, name)["training_job"]
+    its.plane._jobs[training_job].status = "Completed"
+    event = sample("training-completed")
+    event["detail"]["TrainingJobName"] = training_job
+    event["detail"].pop("Tags", None)
+    its.send(event)
+    its.settle()

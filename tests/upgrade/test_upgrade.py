@@ -1,0 +1,199 @@
+"""What an earlier version kept is kept, and the queue goes on with it as with its own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from slotq_core.adapters.dynamodb_sound import is_own, whole_job
+from slotq_core.adapters.dynamodb_table import EXPIRES_AT, table_definition
+from slotq_core.names import training_job_name
+from slotq_core.policy.lines import line_of
+from tests.functional.account import Account, add_job, sample
+from tests.upgrade.conftest import THIS
+from tests.upgrade.earlier import completes, job, live
+
+MINUTE = 60_000
+ENDED = {"completed", "failed", "cancelled", "stopped"}
+IN_MAIN = {"older", "younger", "two-slots", "low", "evicted"}
+THE_FIRST = "2026-11-20-656aad1"
+OF_THE_DEPLOYMENT = "2026-11-20-ee519d4"
+
+
+def states(its: Account) -> dict[str, str]:
+    return {each["name"]: each["state"] for each in its.call("list-jobs")[1]["jobs"]}
+
+
+def ticks(its: Account, times: int = 1) -> None:
+    for _ in range(times):
+        its.clock.set(its.clock.now() + MINUTE)
+        its.send("tick")
+        its.settle()
+
+
+def findings(its: Account) -> list[Any]:
+    status, said = its.call("examine")
+    assert status == 200
+    return list(said["findings"])
+
+
+def started(its: Account, before: list[str], names: str | set[str]) -> list[str]:
+    """The training jobs created since, of these jobs (or of all), in their order."""
+    new = [each for each in its.plane._jobs if each not in before]
+    return [each for each in new if not names or each.partition("-qstamp-")[0] in names]
+
+
+def records(dumped: dict[str, Any], name: str, kind: str) -> list[dict[str, Any]]:
+    own = (it for it in dumped["items"] if it["pk"]["S"] == f"JOB#{name}")
+    return [it for it in own if it["sk"]["S"].startswith(kind)]
+
+
+def waits(item: dict[str, Any], as_job: str = "") -> bool:
+    """Whether it is the place of a job that waits; or the job itself, by its state."""
+    if as_job:
+        return item.get(as_job, {}).get("S") in {"pending", "preempted"}
+    return bool(item["pk"]["S"].startswith("WAITING#"))
+
+
+def cancel(its: Account, name: str) -> int:
+    return its.call({**sample("cancel-job"), "path": f"/jobs/{name}"})[0]
+
+
+def test_the_table_s_keys_and_indexes_are_the_same(dumped):
+    """Another key, and CloudFormation would make another, empty table in its place."""
+    now = table_definition("any")
+    assert {key: now[key] for key in dumped["keys"]} == dumped["keys"]
+    assert now["GlobalSecondaryIndexes"] == dumped["indexes"]
+
+
+def test_every_job_is_there_and_can_be_read(updated: Account, dumped):
+    assert states(updated) == dumped["states"]
+    for name, state in dumped["states"].items():
+        shown = job(updated, name)
+        assert shown["state"] == state
+        assert len(shown["attempts"]) == len(records(dumped, name, "ATTEMPT#"))
+        status, request = updated.call({**sample("get-request"), "path": f"/jobs/{name}/request"})
+        assert status == 200
+        assert request["request"]["TrainingJobName"] == name
+
+
+def test_the_queue_goes_on_in_its_order(on_either: Account):
+    before = list(on_either.plane._jobs)
+    on_either.settle()
+    ticks(on_either)
+    assert started(on_either, before, IN_MAIN) == []
+    for name in ("urgent", "running", "older", "younger"):
+        completes(on_either, name)
+    second, third = (training_job_name("evicted", number) for number in (2, 3))
+    assert started(on_either, before, IN_MAIN) == ["older", "younger", second, "two-slots"]
+    assert job(on_either, "evicted")["state"] == "preempted"
+    completes(on_either, "two-slots")
+    assert started(on_either, before, IN_MAIN)[4:] == [third, "low"]
+
+
+@pytest.mark.parametrize("news", ["come", "are lost"])
+def test_what_was_under_way_comes_to_its_end(updated: Account, news: str):
+    """The eviction, the start without its event, the one without its answer, the back-offs."""
+    before = list(updated.plane._jobs)
+    if news == "are lost":
+        updated.emitted.clear()
+    updated.settle()
+    ticks(updated, 12)
+    for name in ("claims", "starting", "unanswered", "faulty", "no-capacity", "running", "urgent"):
+        assert job(updated, name)["state"] == "running", name
+    assert job(updated, "giving-way")["state"] == "preempted"
+    again = {training_job_name(name, 2) for name in ("faulty", "no-capacity")}
+    assert {*started(updated, before, "")} == {"claims", *again}, "nothing was started twice"
+    for name in ("running", "starting", "unanswered", "faulty", "no-capacity"):
+        completes(updated, name)
+        assert job(updated, name)["state"] == "completed"
+
+
+def test_nothing_is_out_of_joint(on_either: Account, dumped):
+    """The first version marked nothing of what has ended: that is found, and mended on demand."""
+    on_either.settle()
+    ticks(on_either, 12)
+    assert on_either.letters.read == []
+    unmarked = [
+        name
+        for name, state in dumped["states"].items()
+        if state in ENDED and EXPIRES_AT not in records(dumped, name, "JOB")[0]
+    ]
+    found = {(each["kind"], each["subject"]) for each in findings(on_either)}
+    assert found == {("history", name) for name in unmarked}
+    assert bool(unmarked) is (dumped["of"] == THE_FIRST)
+    on_either.call("mend")
+    assert findings(on_either) == []
+
+
+def test_what_has_ended_goes_when_it_was_to_go(updated: Account, dumped):
+    """And nothing else ever goes."""
+    updated.settle()
+    ticks(updated, 2)
+    updated.call("mend")
+    ticks(updated, 2)
+    days = 30 * 86_400
+    for name, state in states(updated).items():
+        kept = [it for it in updated.items() if it["pk"]["S"] in {f"JOB#{name}", f"NAME#{name}"}]
+        goes = {int(it[EXPIRES_AT]["N"]) if EXPIRES_AT in it else None for it in kept}
+        if state in ENDED:
+            (ended,) = (it["changedAt"]["N"] for it in records(dumped, name, "JOB"))
+            assert goes == {int(ended) // 1000 + days}, name
+        else:
+            assert goes == {None}, name
+
+
+def test_whoever_waited_is_in_this_version_s_lines(updated: Account):
+    updated.settle()
+    lines = {it["pk"]["S"].removeprefix("WAITING#") for it in updated.items() if waits(it)}
+    assert {line_of(whole_job(it)) for it in updated.items() if waits(it, "jobState")} == lines
+    updated.clock.set(updated.clock.now() + 2 * 60 * MINUTE)
+    ticks(updated)
+    assert all(is_own(it["sk"]["S"]) for it in updated.items() if it["pk"]["S"] == "LINES")
+
+
+def test_names_stay_taken(updated: Account, dumped):
+    updated.settle()
+    for name in dumped["states"]:
+        status, said = updated.call(add_job(TrainingJobName=name))
+        assert (status, said["code"]) == (409, "name_taken"), name
+
+
+@pytest.mark.parametrize("first", ["the cancel", "a pass"])
+def test_any_job_can_be_cancelled(updated: Account, dumped, first: str):
+    if first == "a pass":
+        updated.settle()
+    for name, state in dumped["states"].items():
+        if state not in ENDED:
+            assert cancel(updated, name) in {200, 202}
+    updated.settle()
+    ticks(updated, 7)
+    assert {state for name, state in states(updated).items()} <= ENDED
+    assert live(updated) == ["somebody-elses"]
+    assert [each for each in findings(updated) if each["kind"] != "history"] == []
+
+
+def test_pools_are_as_the_operator_left_them(updated: Account, dumped):
+    """The setting is the initial value; who changed them in the queue is not overruled by it."""
+    before = [it for it in dumped["items"] if it["pk"]["S"] == "CONFIG"]
+    updated.settle()
+    ticks(updated)
+    assert [it for it in updated.items() if it["pk"]["S"] == "CONFIG"] == before
+    pools = updated.call("list-pools")[1]["pools"]
+    slots = {each["name"]: each["capacity"]["slots"] for each in pools}
+    changed = any(it.get("who", {}).get("S", "").startswith("arn:") for it in before)
+    assert slots == {"main": 2, "small": 1, "spare": 5 if changed else 4, "scarce": 1}
+    assert changed is (dumped["of"] in {OF_THE_DEPLOYMENT, THIS})
+
+
+def test_a_held_job_is_released(updated: Account, dumped):
+    if "held" not in dumped["states"]:
+        pytest.skip("that version held no jobs")
+    updated.settle()
+    assert job(updated, "held")["state"] == "held"
+    event = {**sample("amend-job"), "path": "/jobs/held", "body": json.dumps({"held": False})}
+    assert updated.call(event)[0] == 200
+    completes(updated, "urgent")
+    assert job(updated, "held")["state"] == "running"
