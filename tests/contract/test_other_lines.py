@@ -10,7 +10,7 @@ from hypothesis import given
 
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.dynamodb_lines import _AT_ONCE
-from slotq_core.adapters.dynamodb_table import line_key, waiting_key
+from slotq_core.adapters.dynamodb_table import POISON, line_key, waiting_key
 from slotq_core.adapters.dynamodb_world import LINE_KEPT
 from slotq_core.model import Job
 from slotq_core.policy.lines import Line, line_of
@@ -118,8 +118,26 @@ def test_the_empty_line_goes_when_nobody_can_count_on_it(dynamo: DynamoStore, it
     assert items.get(line)
     as_another_version(items, waits(dynamo, "job2", entry_time=NOW + 1))
     assert seen(dynamo) == ["job1", "job2"]
-    assert seen(dynamo, NOW + LINE_KEPT + 1) == ["job1", "job2"]
+    assert seen(dynamo, LATER + LINE_KEPT) == ["job1", "job2"]
+    assert items.get(line)
+    assert seen(dynamo, LATER + LINE_KEPT + 1) == ["job1", "job2"]
     assert not items.get(line)
+
+
+def test_a_line_that_the_other_version_put_aside_is_put_back(
+    dynamo: DynamoStore, items: Table
+) -> None:
+    """One that could not read this version's lines ran on, or was deployed again for a while."""
+    a_queue(dynamo)
+    job = waits(dynamo, "job1")
+    as_another_version(items, waits(dynamo, "job2", priority=7))
+    own = line_key(line_of(job))
+    record = {"item": {"M": items.get(own)}, "reason": text("ValueError: too many values")}
+    for key in (own, ("LINES", "no line")):
+        items.put((POISON, json.dumps(key)), record)
+    items.remove(own)
+    assert seen(dynamo) == ["job1", "job2"]
+    assert items.only(POISON)[1] == json.dumps(("LINES", "no line"))
 
 
 @given(jobs())

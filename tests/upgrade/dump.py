@@ -21,6 +21,7 @@ import base64
 import json
 import os
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,59 @@ def somebody_elses() -> dict[str, Any]:
     }  # fmt: skip
 
 
+IDENTITY = {
+    "AWS::DynamoDB::Table": (
+        "TableName", "KeySchema", "AttributeDefinitions", "GlobalSecondaryIndexes",
+        "LocalSecondaryIndexes",
+    ),
+    "AWS::IAM::Role": ("RoleName", "Path"),
+    "AWS::Logs::LogGroup": ("LogGroupName",),
+    "AWS::SNS::Topic": ("TopicName", "FifoTopic"),
+    "AWS::SQS::Queue": ("QueueName", "FifoQueue"),
+    "AWS::SSM::Parameter": ("Name", "Type"),
+    "AWS::Serverless::Api": ("StageName",),
+    "AWS::Serverless::Function": ("FunctionName",),
+}  # fmt: skip
+"""What others know by its address or what holds something; and the properties of each that
+CloudFormation cannot change without another in its place."""
+
+
+def deployed(root: Path) -> dict[str, Any]:
+    """What a stack of this template has, and was told by whoever deployed it."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        """Reads CloudFormation's short forms as {name: value}."""
+
+    def short_form(loader: Any, name: str, node: Any) -> dict[str, Any]:
+        plain = isinstance(node, yaml.ScalarNode)
+        return {name: (loader.construct_scalar if plain else loader.construct_sequence)(node)}
+
+    Loader.add_multi_constructor("!", short_form)
+    template = yaml.load((root / "template.yaml").read_text(), Loader)
+    config = tomllib.loads((root / "samconfig.toml").read_text())
+    environments = {name: its for name, its in config.items() if name != "version"}
+    told = {name: its.get("deploy", {}).get("parameters") for name, its in environments.items()}
+    return {
+        "parameters": {
+            name: {key: its[key] for key in ("Type", "Default") if key in its}
+            for name, its in template["Parameters"].items()
+        },
+        "resources": {
+            name: {"Type": its["Type"], **_identity(its)}
+            for name, its in template["Resources"].items()
+            if its["Type"] in IDENTITY
+        },
+        "outputs": sorted(template["Outputs"]),
+        "samconfig": {name: its["parameter_overrides"] for name, its in told.items() if its},
+    }
+
+
+def _identity(resource: dict[str, Any]) -> dict[str, Any]:
+    properties = resource.get("Properties", {})
+    return {key: properties[key] for key in IDENTITY[resource["Type"]] if key in properties}
+
+
 def dump() -> dict[str, Any]:
     """The table as it is at last; SageMaker as the queue has made it; the news on its way."""
     os.environ.update(SETTINGS)
@@ -222,6 +276,7 @@ def dump() -> dict[str, Any]:
         table = its.dynamodb.describe_table(TableName=account.TABLE)["Table"]
         states = story.its.call("list-jobs")[1]["jobs"]
         return {
+            "stack": deployed(Path(account.__file__).parents[2]),
             "pools": pools,
             "now": its.clock.now(),
             "states": {job["name"]: job["state"] for job in states},

@@ -3,8 +3,9 @@
 A line's name says what its jobs have in common, so its form changes whenever the policy tells jobs
 apart by something more. What waits was put there by whoever ran before: an earlier version, or a
 later one that was taken back. A pass needs all of it, for the first of such a line may be the first
-of all; so everything is brought over before anything is planned. It happens once: then nobody is
-left there, and an empty line is removed as any other is.
+of all; so everything is brought over before anything is planned. Then nobody is left there, and an
+empty line is removed as any other is; until then passes expect the other version's handlers, which
+run on for a moment while functions are exchanged.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from slotq_core.adapters.dynamodb_actions import MAX_ACTIONS, Action, check, del
 from slotq_core.adapters.dynamodb_calls import TableCalls
 from slotq_core.adapters.dynamodb_copies import Copies
 from slotq_core.adapters.dynamodb_items import items_of
-from slotq_core.adapters.dynamodb_sound import Sieve, job_in, key_of
+from slotq_core.adapters.dynamodb_sound import Sieve, is_own, job_in, key_in, key_of
 from slotq_core.errors import Conflict
 from slotq_core.model import Job
 from slotq_core.policy.lines import line_of
+from slotq_core.ports import Poison
 
 _AT_ONCE = MAX_ACTIONS // 3
 """Jobs in one transaction: each is checked, put and deleted."""
@@ -32,6 +34,15 @@ class OtherLines:
         self._calls = calls
         self._copies = Copies(calls)
 
+    def put_back(self, *, now: int) -> None:
+        """This version's lines that another has put aside: one that could not read them did so."""
+        aside = expressions.partition_from(table.POISON, f'["{table.LINES}"')
+        for item in self._calls.query(aside):
+            line = key_in(Poison(key=item["sk"]["S"], reason=""))[1]
+            if is_own(line):
+                self._calls.update(table.line_key(line), expressions.touch_line(now))
+                self._calls.delete(key_of(item))
+
     def bring_over(self, line: str, sieve: Sieve, *, now: int) -> bool:
         """Whoever waits there comes into this version's lines. Returns whether anybody was there;
         what cannot be understood stays, in the sieve."""
@@ -39,6 +50,8 @@ class OtherLines:
         found = sieve.read(items, lambda item: (key_of(item), job_in(item)))
         copies = iter({job.name: (key, job) for key, job in found}.values())
         touched: set[str] = set()
+        if items:  # It stays for a while yet.
+            self._calls.update(table.line_key(line), expressions.touch_line(now))
         while some := [*islice(copies, _AT_ONCE)]:
             self._touch((job for _, job in some), touched, now)
             try:

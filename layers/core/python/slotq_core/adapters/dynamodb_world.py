@@ -74,6 +74,8 @@ class WorldLoader:
         """This version's lines, with whoever waited in another's."""
         lines = self._lines(sieve)
         others = [each for each in lines if not is_own(each[0])]
+        if others:
+            self._others.put_back(now=now)
         for line, touched in others:
             if not self._others.bring_over(line, sieve, now=now):
                 self._remove(line, touched, now)

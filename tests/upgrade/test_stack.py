@@ -1,0 +1,112 @@
+"""A stack that an earlier version's template has made becomes this one's in place: nothing that
+holds something is replaced, and what its deployer said still counts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import cloudformation
+from tests.upgrade import earlier
+from tests.upgrade.conftest import EARLIER
+from tests.upgrade.dump import deployed
+
+ROOT = Path(__file__).parents[2]
+TOLD = {
+    "ExecutionRoleArns": "arn:aws:iam::123456789012:role/service-role/Training_1",
+    "VpcEndpointIds": "vpce-0a1b,vpce-2c3d",
+}
+"""What no default stands for."""
+
+
+@pytest.fixture(params=EARLIER)
+def stack(request: pytest.FixtureRequest) -> dict[str, Any]:
+    its: dict[str, Any] = earlier.read(EARLIER[request.param])["stack"]
+    return its
+
+
+@pytest.fixture(scope="module")
+def now() -> dict[str, Any]:
+    return deployed(ROOT)
+
+
+@pytest.fixture(scope="module")
+def template() -> dict[str, Any]:
+    return cloudformation.template()
+
+
+def test_what_holds_or_is_known_by_others_is_the_same_resource(stack, now):
+    """By its logical id, its type, and each property that CloudFormation replaces it for."""
+    for name, its in stack["resources"].items():
+        assert _without_indexes(now["resources"].get(name)) == _without_indexes(its), name
+
+
+def _without_indexes(resource: dict[str, Any] | None) -> dict[str, Any]:
+    """An index comes and goes in place, and its attributes with it."""
+    indexes = {"GlobalSecondaryIndexes", "AttributeDefinitions"}
+    return {key: its for key, its in (resource or {}).items() if key not in indexes}
+
+
+def test_one_index_at_most_changes_at_once(stack, now):
+    """DynamoDB makes or removes one index in an update, and changes none: an update that asks for
+    more is rolled back."""
+    before, after = (
+        {each["IndexName"]: each for each in its["resources"]["Queue"]["GlobalSecondaryIndexes"]}
+        for its in (stack, now)
+    )
+    assert len(before.keys() ^ after.keys()) <= 1
+    assert all(after[name] == before[name] for name in before.keys() & after.keys())
+    types = [
+        {each["AttributeName"]: each["AttributeType"] for each in its["AttributeDefinitions"]}
+        for its in (stack["resources"]["Queue"], now["resources"]["Queue"])
+    ]
+    assert all(types[1][name] == types[0][name] for name in types[0].keys() & types[1].keys())
+
+
+def test_the_table_is_kept_whatever_becomes_of_the_stack(template):
+    table = template["Resources"]["Queue"]
+    assert table["Type"] == "AWS::DynamoDB::Table"
+    assert table["DeletionPolicy"] == table["UpdateReplacePolicy"] == "Retain"
+    assert table["Properties"]["DeletionProtectionEnabled"] is True
+    assert "Condition" not in table
+
+
+def test_what_the_deployer_said_still_counts(stack, now, template):
+    """Its own samconfig.toml, its defaults, and a value for what has none."""
+    for name, its in stack["parameters"].items():
+        assert now["parameters"][name]["Type"] == its["Type"]
+        assert "Default" in now["parameters"][name] or "Default" not in its
+        value = str(its["Default"]) if "Default" in its else TOLD[name]
+        assert allowed(template["Parameters"][name], value), name
+    for overrides in stack["samconfig"].values():
+        for name, _, value in (each.partition("=") for each in overrides):
+            assert allowed(template["Parameters"][name], value), name
+
+
+def allowed(parameter: dict[str, Any], value: str) -> bool:
+    if "AllowedValues" in parameter and value not in map(str, parameter["AllowedValues"]):
+        return False
+    least, most = parameter.get("MinValue", 0), parameter.get("MaxValue")
+    if most is not None and not least <= int(value) <= most:
+        return False
+    listed = parameter["Type"] == "CommaDelimitedList"
+    pattern = parameter.get("AllowedPattern", ".*")
+    return all(re.fullmatch(pattern, each) for each in (value.split(",") if listed else [value]))
+
+
+def test_nothing_new_is_asked_for(stack, now):
+    for name in now["parameters"].keys() - stack["parameters"].keys():
+        assert "Default" in now["parameters"][name], name
+
+
+def test_what_others_read_of_the_stack_is_there(stack, now):
+    assert set(stack["outputs"]) <= set(now["outputs"])
+
+
+def test_every_earlier_version_is_here():
+    """What a version wrote is never taken out again: somebody has it."""
+    assert {"2026-11-20-656aad1", "2026-11-20-2e90652"} <= set(EARLIER)
+    assert {"2026-11-20-d4e5f3e", "2026-11-20-ee519d4"} <= set(EARLIER)
