@@ -57,7 +57,7 @@ def test_what_is_evicted_at_the_moment_of_its_start_stops_at_once_in_both(
     scenario = load(Path(__file__).parent / "gang_takes_what_the_same_plan_gave.yaml")
     slow = tuple(pool.model_copy(update={"stop_seconds": 5_000}) for pool in scenario.pools)
     scenario = scenario.model_copy(update={"pools": slow})
-    monkeypatch.setattr(Turns, "_ask_again", lambda _: False)
+    monkeypatch.setattr(Turns, "_ask_the_blocked", lambda _: False)
     record = simulate(scenario)
     assert (record.started("big")[0], record.evicted("big")) == (0, [0])
     assert [event.t for event in record.events if event.event == "stopped"] == [0, 5_000]
