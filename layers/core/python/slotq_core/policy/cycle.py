@@ -12,7 +12,7 @@
                   e  preempts strictly lower rank in its project, and claims       -> preempt.py
                   f  takes its turn where time slices are over, and claims         -> slices.py
                   g  after `reserve_after`, makes one of its pools drain           -> reserve.py
-                within its project's quota and limit, and its user's     -> accounts.py, users.py
+                within its project's quota and limit, and its user's -> account.py, users.py
                 in the highest class with room, where it is AUTO        -> classes.py, demote.py
                 where only so many may run at once, it may have to wait untried  -> parallel.py
                 with scheduler settings, a blocked job is tried again later      -> attempts.py
@@ -71,6 +71,7 @@ def plan(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
         question.look(job)
         if not _visit(walk, job):
             turns.block(job)
+        turns.ask_again(walk.losers())
     return replace(walk.plan(), outlook=question.answer())
 
 
@@ -80,18 +81,13 @@ def _settle(snapshot: Snapshot, now: int) -> Iterator[Decision]:
         if backed_off(job, now):
             yield EndBackoff(job=job)
     yield from settled(snapshot)
-    pools = {pool.name: pool for pool in snapshot.pools}
-    given_up = [job for job in snapshot.active if _is_due(gives_up_at(job, pools), now)]
+    given_up = [job for at, job in gives_up_at(snapshot) if at <= now]
     for job in sorted(given_up, key=position):
         yield GiveUp(job=job)
     classes = {each.name: each for each in snapshot.classes}
-    had_its_time = [job for job in snapshot.active if _is_due(demotes_at(job, classes), now)]
+    had_its_time = [job for at, job in demotes_at(snapshot) if at <= now]
     for job in sorted(had_its_time, key=position):
         yield Demote(job=job, after=demoted(job, classes))
-
-
-def _is_due(at: int | None, now: int) -> bool:
-    return at is not None and at <= now
 
 
 def _visit(walk: Walk, job: Job) -> bool:

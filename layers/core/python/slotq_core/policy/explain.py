@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from slotq_core.model import Demand, Job, PoolState
-from slotq_core.policy.accounts import Account, Accounts
+from slotq_core.policy.account import Account
+from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.claims import Entitled
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.gang import Gang

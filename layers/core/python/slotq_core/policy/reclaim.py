@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from slotq_core.model import Demand, Department, Fairness, Job
-from slotq_core.policy.accounts import Account, Accounts, Chain, Deprivation
+from slotq_core.policy.account import Account, Chain, Deprivation
+from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.better import better
 from slotq_core.policy.claims import Entitled
 from slotq_core.policy.fit import PoolRoom
