@@ -32,7 +32,7 @@ JOURNEYS := tests/e2e tests/functional/local tests/functional/test_burst.py \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test journeys properties test-sagemaker3 test-sagemaker-oldest faults fuzz counts bench demo check format validate sam-local openapi schemas api lock clean
+.PHONY: help install test journeys properties test-sagemaker3 test-sagemaker-oldest faults fuzz counts table-dump bench demo check format validate sam-local openapi schemas api lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -65,6 +65,9 @@ fuzz: $(INSTALLED) ## Schemathesis against the API: 10,000 requests and more (te
 
 counts: $(INSTALLED) ## What a job asks of AWS, counted (docs/cost.md)
 	PYTHONPATH=functions/queue_manager $(BIN)/python -m benchmarks.cost_of_a_job $(ARGS)
+
+table-dump: $(INSTALLED) ## What this version keeps, for later ones to be tested with: once for each release
+	PYTHONPATH=functions/queue_manager $(BIN)/python -m tests.upgrade.dump $(ARGS)
 
 bench: $(INSTALLED) ## How long plans, simulations and cold starts take (benchmarks/README.md)
 	$(BIN)/python -m benchmarks $(ARGS)
