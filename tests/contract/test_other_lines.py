@@ -14,7 +14,7 @@ from slotq_core.adapters.dynamodb_table import POISON, line_key, waiting_key
 from slotq_core.adapters.dynamodb_world import LINE_KEPT
 from slotq_core.model import Job
 from slotq_core.policy.lines import Line, line_of
-from tests.contract.by_hand import Table, number, text
+from tests.contract.by_hand import Table, another, as_another_version, number, text
 from tests.contract.worlds import NOW, a_job, a_pool, a_queue, cancelling, commit, jobs, waits
 
 LATER = NOW + 10
@@ -23,22 +23,6 @@ LATER = NOW + 10
 @pytest.fixture
 def items(client: Any, table: str) -> Table:
     return Table(client, table)
-
-
-def another(line: str) -> str:
-    """How a version calls it that tells jobs apart by something more."""
-    return json.dumps([*json.loads(line), "more"])
-
-
-def as_another_version(items: Table, *waiting: Job) -> None:
-    """These jobs' places as it would have named and sorted them."""
-    for job in waiting:
-        own = waiting_key(job)
-        copy = items.get(own)
-        items.remove(own)
-        items.remove(line_key(line_of(job)))
-        items.put((f"WAITING#{another(line_of(job))}", f"more#{own[1]}"), copy)
-        items.put(line_key(another(line_of(job))), {"touched": number(NOW)})
 
 
 def places(items: Table) -> set[tuple[str, str]]:

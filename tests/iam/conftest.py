@@ -10,10 +10,12 @@ import pytest
 
 import app
 from slotq.local.plane_client import PlaneClient
+from slotq_core.adapters.dynamodb_items import job_of
+from tests.contract.by_hand import Table, as_another_version
 from tests.faults import crashes
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.world import Invocation, World
-from tests.functional.account import HOUR, Account, add_job, forget, sample
+from tests.functional.account import HOUR, TABLE, Account, add_job, forget, sample
 from tests.functional.conftest import account  # noqa: F401 - pytest finds fixtures by their name
 from tests.iam.recorder import PLAN, VOLUMES, Recorder
 
@@ -41,7 +43,7 @@ def recording(account: Account, monkeypatch: pytest.MonkeyPatch) -> Callable[[],
 
 @pytest.fixture
 def life(account: Account, recording, monkeypatch: pytest.MonkeyPatch) -> Recorder:  # noqa: F811
-    """A queue's life: submissions, an eviction, cancels, capacity errors, drift, poison."""
+    """A queue's life: submissions, an eviction, cancels, capacity errors, drift, an update."""
     made = recording()
     account.call("add-job")
     account.settle()
@@ -54,6 +56,8 @@ def life(account: Account, recording, monkeypatch: pytest.MonkeyPatch) -> Record
     account.call("amend-job")
     account.call("cancel-job")
     account.plane.knobs.refuse_creates = 1
+    waits = next(it for it in account.items() if it["pk"]["S"].startswith("WAITING#"))
+    as_another_version(Table(account.dynamodb, TABLE), job_of(waits))
     for _ in range(3):
         account.clock.set(account.clock.now() + HOUR)
         account.settle()
