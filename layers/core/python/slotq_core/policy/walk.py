@@ -130,7 +130,7 @@ class Walk:
         if job.claim:
             for room in self.rooms_of(job):
                 room.take_claim(job)
-            self.accounts.give_back(job, job.claim.pool)
+            self.accounts.take_claim(job, job.claim.pool)
 
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
         """ "`limit` always holds", and quota binds what cannot be evicted."""
