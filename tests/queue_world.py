@@ -17,7 +17,7 @@ from slotq_core.manager import QueueManager
 from slotq_core.model import Demand, Job, Pool
 from slotq_core.ports import Store
 from slotq_core.reconcile import Reconciler
-from slotq_core.wire import parse_submission
+from slotq_core.wire_submission import parse_submission
 
 INSTANCE_TYPE = "ml.m5.large"
 START = 1_790_000_000_000

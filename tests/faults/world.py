@@ -31,7 +31,7 @@ from slotq_core.amending import Amendment
 from slotq_core.errors import Refused, SlotQError
 from slotq_core.manager import JOBS_PER_COMMIT, QueueManager
 from slotq_core.model import Demand, Pool
-from slotq_core.wire import parse_submission
+from slotq_core.wire_submission import parse_submission
 from tests.faults.fake_dynamodb import FakeDynamo, Table
 from tests.faults.promises import CONVERGENT, Watch
 from tests.queue_world import request
