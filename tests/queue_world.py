@@ -14,7 +14,9 @@ from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.effects import Effects
 from slotq_core.explaining import Status
 from slotq_core.manager import QueueManager
-from slotq_core.model import Demand, Job, Pool
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool
 from slotq_core.ports import Store
 from slotq_core.reconcile import Reconciler
 from slotq_core.wire_submission import parse_submission

@@ -17,7 +17,7 @@ from slotq_core.adapters import dynamodb_calls, dynamodb_expressions
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.effects import Effects
 from slotq_core.lifecycle import move
-from slotq_core.model import Job, JobState
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy import apply, retry
 from slotq_core.ports import Change, Observation
 from slotq_core.reconcile import Reconciler

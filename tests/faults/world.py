@@ -30,7 +30,8 @@ from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.amending import Amendment
 from slotq_core.errors import Refused, SlotQError
 from slotq_core.manager import JOBS_PER_COMMIT, QueueManager
-from slotq_core.model import Demand, Pool
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import Pool
 from slotq_core.wire_submission import parse_submission
 from tests.faults.fake_dynamodb import FakeDynamo, Table
 from tests.faults.promises import CONVERGENT, Watch

@@ -14,7 +14,8 @@ from slotq.simulate.live import live_record
 from slotq.simulate.record import Record
 from slotq.simulate.report import unequal
 from slotq.simulate.scenario import Scenario
-from slotq_core.model import JobState, Snapshot
+from slotq_core.model.jobs import JobState
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import by_user, heads_needed, line_of
 from slotq_core.policy.order import position

@@ -34,7 +34,8 @@ from slotq_core.errors import (
     Refused,
     TooLate,
 )
-from slotq_core.model import Demand, PoolHealth
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import PoolHealth
 from slotq_core.wire import (
     AboutView,
     AttemptView,

@@ -32,7 +32,7 @@ from slotq_core.errors import (
 )
 from slotq_core.explaining import MOST_LISTED, Status, Wanted
 from slotq_core.manager import QueueManager
-from slotq_core.model import JobState
+from slotq_core.model.jobs import JobState
 from slotq_core.moments import from_iso
 from slotq_core.ports import Finding, Request
 from slotq_core.routing import Response, Router

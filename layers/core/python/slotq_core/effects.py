@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from slotq_core.errors import Conflict, NoSuchJob, NotUnderstood, Unavailable
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, AttemptOutcome, Job, JobState
+from slotq_core.model.attempts import Attempt, AttemptOutcome
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.moments import FAR_OFF
 from slotq_core.policy.health import after_a_start, after_capacity_error
 from slotq_core.policy.retry import Ending, after_end

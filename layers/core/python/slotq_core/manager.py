@@ -23,7 +23,8 @@ from slotq_core.errors import (
     Unavailable,
 )
 from slotq_core.explaining import ANY_JOB, PoolStatus, Status, Wanted
-from slotq_core.model import Job, JobState, StopCause, Submission
+from slotq_core.model.attempts import StopCause
+from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.poison import Nowhere, Poisons
 from slotq_core.policy.admission import NO_RIGHTS, admit
 from slotq_core.policy.apply import Step, cancelled, pools_touched, steps

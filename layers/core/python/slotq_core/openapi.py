@@ -23,7 +23,7 @@ from slotq_core import (
     wire_submission,
 )
 from slotq_core.api import MOST_CHANGES, MOST_JOBS
-from slotq_core.model import JobState
+from slotq_core.model.jobs import JobState
 
 _MODELS: tuple[type[BaseModel], ...] = (
     wire_submission.SubmissionBody,

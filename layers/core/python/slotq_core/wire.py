@@ -12,7 +12,10 @@ from pydantic import Field
 
 from slotq_core import names
 from slotq_core.definitions import settings_of
-from slotq_core.model import Attempt, Demand, Job, Pool
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool
 from slotq_core.moments import iso, seconds
 from slotq_core.outlook import Outlook
 from slotq_core.reasons import Number, Reason

@@ -12,7 +12,8 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 
 from slotq_core import names
 from slotq_core.errors import InvalidRequest
-from slotq_core.model import Demand, Submission
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Submission
 from slotq_core.wire_body import MAX_BODY, BaseModel, invalid, json_object
 
 PRIORITY_LIMIT = 1_000_000

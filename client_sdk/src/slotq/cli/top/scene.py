@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from slotq_core.model import TERMINAL_STATES, JobState
+from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.wire import JobView, PoolView
 from slotq_core.wire_submission import PRIORITY_LIMIT
 

@@ -20,7 +20,8 @@ from slotq_core.adapters.dynamodb_items import (
 from slotq_core.adapters.dynamodb_sound import UNREADABLE, Sieve, definition_of
 from slotq_core.adapters.snapshots import as_configured
 from slotq_core.errors import Conflict, Misconfigured, PoolInUse, Unavailable
-from slotq_core.model import Demand, Pool
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import Pool
 from slotq_core.moments import from_iso, iso
 from slotq_core.ports import Configuration as Stand
 from slotq_core.ports import ConfigurationChange, Ledger

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from slotq_core.adapters.dynamodb_items import foreign_attribute, free_attribute, used_attribute
-from slotq_core.model import Demand
+from slotq_core.model.demand import Demand
 
 Expression = dict[str, Any]
 """The expression arguments of one call or one action of a transaction."""

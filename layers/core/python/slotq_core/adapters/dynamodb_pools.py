@@ -19,7 +19,8 @@ from slotq_core.adapters.dynamodb_items import (
 )
 from slotq_core.adapters.dynamodb_sound import Sieve, whole_pool
 from slotq_core.errors import Conflict, Unavailable
-from slotq_core.model import HEALTHY, Demand, Pool, PoolHealth
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
 
 _TRIES = 20
 

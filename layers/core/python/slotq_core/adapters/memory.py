@@ -19,17 +19,10 @@ from slotq_core.adapters.snapshots import (
     snapshot_of,
 )
 from slotq_core.errors import Conflict, Misconfigured, NameTaken, NoSuchJob, PoolInUse
-from slotq_core.model import (
-    HEALTHY,
-    WAITING_STATES,
-    Attempt,
-    Demand,
-    Job,
-    JobState,
-    Pool,
-    PoolHealth,
-    PoolState,
-)
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import WAITING_STATES, Job, JobState
+from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, PoolState
 from slotq_core.moments import FAR_OFF
 from slotq_core.policy.lines import Line, heads_needed, line_of
 from slotq_core.policy.order import order_key

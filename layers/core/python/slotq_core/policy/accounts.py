@@ -17,16 +17,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from slotq_core.model import (
-    EVERYWHERE,
-    Demand,
-    Department,
-    Fairness,
-    Job,
-    JobState,
-    Project,
-    Snapshot,
-)
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Project
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.parallel import wanting
 from slotq_core.policy.shares import Sharer, divide

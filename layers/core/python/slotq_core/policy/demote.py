@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from slotq_core.model import Job, PriorityClass
+from slotq_core.model.jobs import Job
+from slotq_core.model.users import PriorityClass
 
 
 def demotes_at(job: Job, classes: Mapping[str, PriorityClass]) -> int | None:

@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, AttemptOutcome, Job, JobState, Pool, StopCause, StopOrder
+from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import Pool
 from slotq_core.moments import FAR_OFF
 
 FIRST_BACKOFF = 30_000
