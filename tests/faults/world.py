@@ -22,16 +22,17 @@ from slotq.local.plane import Plane
 from slotq.local.plane_client import PlaneClient
 from slotq.local.training_job import TrainingJob
 from slotq.local.virtual import VirtualClock, VirtualRunner, Work
-from slotq_core import manager as manager_module
+from slotq_core import passes
 from slotq_core.adapters.dynamodb import DynamoStore, table_definition
 from slotq_core.adapters.lambda_invoke import AsynchronousPass
 from slotq_core.adapters.sagemaker import SageMakerTraining
 from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.amending import Amendment
 from slotq_core.errors import Refused, SlotQError
-from slotq_core.manager import JOBS_PER_COMMIT, QueueManager
+from slotq_core.manager import QueueManager
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
+from slotq_core.passes import JOBS_PER_COMMIT
 from slotq_core.wire_submission import parse_submission
 from tests.faults.fake_dynamodb import FakeDynamo, Table
 from tests.faults.promises import CONVERGENT, Watch
@@ -134,7 +135,7 @@ class World:
         self.retries = retries
         self.leases = leases
         self._kept = {} if history is None else {"history": history}
-        manager_module.JOBS_PER_COMMIT = per_commit or JOBS_PER_COMMIT
+        passes.JOBS_PER_COMMIT = per_commit or JOBS_PER_COMMIT
         self.clock = VirtualClock(START)
         self.watch = Watch(self)
         self.ours: set[str] = set()
