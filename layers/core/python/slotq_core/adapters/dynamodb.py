@@ -1,5 +1,5 @@
 """The Store on DynamoDB. The table is described in `dynamodb_table`, every condition in
-`dynamodb_expressions`.
+`dynamodb_expressions` and `dynamodb_ledger_expressions`.
 
 A commit whose answer is lost may have taken effect. That does no harm: its conditions are versions,
 so the same commit again is refused (Conflict), and whoever loads again finds what was committed.

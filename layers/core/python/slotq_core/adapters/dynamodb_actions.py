@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from slotq_core.adapters import dynamodb_expressions as expressions
+from slotq_core.adapters import dynamodb_ledger_expressions as ledger_expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters import stored_request
 from slotq_core.adapters.dynamodb_items import (
@@ -97,7 +98,7 @@ def _ledger_actions(
     uses, marks = pool_changes(changes, seen), _marks(changes)
     for pool in sorted({*uses, *marks}):
         use = uses.get(pool, PoolChange())
-        expression = expressions.change_use(
+        expression = ledger_expressions.change_use(
             gained=use.gained,
             admitted=use.admitted,
             seen=use.seen,

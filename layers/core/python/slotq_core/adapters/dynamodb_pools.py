@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from slotq_core.adapters import dynamodb_expressions as expressions
+from slotq_core.adapters import dynamodb_ledger_expressions as ledger_expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters.dynamodb_calls import TableCalls
 from slotq_core.adapters.dynamodb_items import (
@@ -54,7 +54,7 @@ class PoolFacts:
             if read is None or not read[0] or read[1] == amount:
                 return None
             _, before, version = read
-            change = expressions.count_foreign(amount, before, version)
+            change = ledger_expressions.count_foreign(amount, before, version)
             try:
                 return self._calls.update(table.ledger_key(pool), change)
             except Conflict:
