@@ -147,17 +147,8 @@ class World:
         self.users_ask_again = True
         self.calls = 0
         """Of the handlers to AWS."""
-        work, default = dict(work or {}), Work(runtime=runtime)
-        self.plane = Plane(
-            clock=self.clock,
-            runner=VirtualRunner(clock=self.clock, work_of=lambda job, _: work.get(job, default)),
-            emit=self._emit,
-            knobs=knobs,
-        )
-        self.dynamo = make_dynamo()
-        self.dynamo.create_table(**table_definition(TABLE))
-        self.dynamo.on_write = self.watch.wrote
-        self.dynamo.now, self.dynamo.lag = self.clock.now, LAG
+        self.plane = self._new_plane(dict(work or {}), Work(runtime=runtime), knobs)
+        self.dynamo = self._new_dynamo()
         self._services = {
             "dynamodb": self.dynamo,
             "sagemaker": _Plane(self),
@@ -168,6 +159,22 @@ class World:
         self._invocations = itertools.count(1)
         DynamoStore(self.dynamo, TABLE).configure(self.pools, who="campaign", now=START)
         self.after(TICK, "tick", self._tick)
+
+    def _new_plane(self, work: Mapping[str, Work], default: Work, knobs: Knobs | None) -> Plane:
+        return Plane(
+            clock=self.clock,
+            runner=VirtualRunner(clock=self.clock, work_of=lambda job, _: work.get(job, default)),
+            emit=self._emit,
+            knobs=knobs,
+        )
+
+    def _new_dynamo(self) -> FakeDynamo:
+        """With the queue's table, and told to the watch."""
+        dynamo = make_dynamo()
+        dynamo.create_table(**table_definition(TABLE))
+        dynamo.on_write = self.watch.wrote
+        dynamo.now, dynamo.lag = self.clock.now, LAG
+        return dynamo
 
     # --- what the outside does
 
