@@ -26,6 +26,7 @@ NOT_LIVE_YET = {
     "auto_over_several_pools": _PARTS,
     "parts_over_two_pools": _PARTS,
     "parts_that_never_fit": _PARTS,
+    "sweep_of_two_projects": _PARTS,
 }
 """What the manager and the store do not carry yet, by scenario. Everything else runs both ways."""
 
@@ -49,19 +50,21 @@ def test_the_queue_itself_does_the_same(path: Path) -> None:
     assert differences(scenario, live) == []
 
 
-def test_what_is_evicted_at_the_moment_of_its_start_stops_at_once_in_both(
+def test_one_that_is_started_to_be_evicted_at_once_would_be_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A plan starts nobody whom the next one of that moment evicts. Were one to do so all the same,
-    here because nobody is asked again, the start has been answered but does not run yet."""
+    here because nobody is asked again, the test above would tell: in the simulation training has
+    begun by then and takes its time to stop, in the queue the start has only been answered."""
     scenario = load(Path(__file__).parent / "gang_takes_what_the_same_plan_gave.yaml")
     slow = tuple(pool.model_copy(update={"stop_seconds": 5_000}) for pool in scenario.pools)
     scenario = scenario.model_copy(update={"pools": slow})
-    monkeypatch.setattr(Turns, "_ask_again", lambda _: False)
-    record = simulate(scenario)
+    assert unequal(simulate(scenario), live_record(scenario)) == []
+    monkeypatch.setattr(Turns, "_ask_the_blocked", lambda _: False)
+    record, live = simulate(scenario), live_record(scenario)
     assert (record.started("big")[0], record.evicted("big")) == (0, [0])
-    assert [event.t for event in record.events if event.event == "stopped"] == [0, 5_000]
-    assert unequal(record, live_record(scenario)) == []
+    assert [event.t for event in live.events if event.event == "stopped"] == [0, 5_000]
+    assert unequal(record, live)
 
 
 def test_an_expectation_that_does_not_hold_is_told() -> None:

@@ -203,13 +203,15 @@ class _World:
                     self._put(self._jobs[before.name], _answered(after), now)
                     if after.state is JobState.STOPPING:
                         self._push_stop(after, now)
-            if not planned.decisions and not self._happens(now):
+            if not self._happens(now) and not planned.decisions:
                 break
         if planned.wake_at is not None:
             self._push(planned.wake_at, Due.PASS, "")
 
     def _happens(self, now: int) -> bool:
-        """What has been decided takes effect, and what comes of that at once. Whether anything."""
+        """What has been decided takes effect, and what comes of that at once. Whether anything.
+        (The queue's own starts only begin to run after its pass. It is the same: a plan starts
+        nobody whom the next one of that moment evicts.)"""
         happened = False
         while self._take_in_ends(now) or self._run_started(now):
             happened = True

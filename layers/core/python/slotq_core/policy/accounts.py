@@ -11,7 +11,7 @@ it names.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -445,13 +445,13 @@ def _asked(
 
 
 def _sums(amounts: Iterable[tuple[K, Demand]]) -> dict[K, Demand]:
-    """The sum for each key. There are as many as jobs, but few that differ: these are counted."""
+    """The sum for each key."""
     sums: dict[K, dict[str, int]] = {}
-    for (key, demand), times in Counter(amounts).items():
-        sum_of_its = sums.setdefault(key, {})
+    for key, demand in amounts:
+        its = sums.setdefault(key, {})
         for name, amount in demand.items():
-            sum_of_its[name] = sum_of_its.get(name, 0) + amount * times
-    return {key: Demand(amounts) for key, amounts in sums.items()}
+            its[name] = its.get(name, 0) + amount
+    return {key: Demand(its) for key, its in sums.items()}
 
 
 def _wish(account: Account) -> Demand:

@@ -72,6 +72,7 @@ def plan(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
         question.look(job)
         if not _visit(walk, job):
             turns.block(job)
+        turns.ask_again(walk.losers())
     return replace(walk.plan(), outlook=question.answer())
 
 
@@ -81,18 +82,13 @@ def _settle(snapshot: Snapshot, now: int) -> Iterator[Decision]:
         if backed_off(job, now):
             yield EndBackoff(job=job)
     yield from settled(snapshot)
-    pools = {pool.name: pool for pool in snapshot.pools}
-    given_up = [job for job in snapshot.active if _is_due(gives_up_at(job, pools), now)]
+    given_up = [job for at, job in gives_up_at(snapshot) if at <= now]
     for job in sorted(given_up, key=position):
         yield GiveUp(job=job)
     classes = {each.name: each for each in snapshot.classes}
-    had_its_time = [job for job in snapshot.active if _is_due(demotes_at(job, classes), now)]
+    had_its_time = [job for at, job in demotes_at(snapshot) if at <= now]
     for job in sorted(had_its_time, key=position):
         yield Demote(job=job, after=demoted(job, classes))
-
-
-def _is_due(at: int | None, now: int) -> bool:
-    return at is not None and at <= now
 
 
 def _visit(walk: Walk, job: Job) -> bool:

@@ -7,22 +7,25 @@ Demotion changes rank only; limits count the class it was admitted in."
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from slotq_core.model.jobs import Job
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import PriorityClass
 
 
-def demotes_at(job: Job, classes: Mapping[str, PriorityClass]) -> int | None:
-    """When the running job has had its time in its class; None: never, as things stand."""
-    its = classes.get(job.priority_class)
-    if its is None or its.demote_to not in classes:
-        return None
-    if job.attempt is None or job.attempt.running_since is None:
-        return None
-    had = job.ran - job.ran_before_class
-    return job.attempt.running_since + its.demote_after - had
+def demotes_at(snapshot: Snapshot) -> Iterator[tuple[int, Job]]:
+    """When each running job has had its time in its class, where that demotes."""
+    known = {each.name for each in snapshot.classes}
+    times = {e.name: e.demote_after for e in snapshot.classes if e.demote_to in known}
+    for job in snapshot.active if times else ():
+        if job.priority_class not in times:
+            continue
+        if job.attempt is None or job.attempt.running_since is None:
+            continue
+        had = job.ran - job.ran_before_class
+        yield job.attempt.running_since + times[job.priority_class] - had, job
 
 
 def demoted(job: Job, classes: Mapping[str, PriorityClass]) -> Job:

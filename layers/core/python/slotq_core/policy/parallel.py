@@ -75,17 +75,17 @@ class Parallel:
 
 def wanting(snapshot: Snapshot) -> Iterable[Job]:
     """What waits for slots that it could use: without those whose sweep keeps them back even if all
-    of the pools were empty. So a long sweep asks for no more than it may have at once."""
+    of the pools were empty. So a long sweep asks for no more than it may have at once; one of
+    several projects, in each of them, so that nobody's share changes by whose jobs start first."""
     sweeps = _sweeps(snapshot)
     if not sweeps:
         return snapshot.waiting
-    places = Counter(sweeps)
-    places.subtract(job.group for job in _holders(snapshot) if job.group in sweeps)
+    held = Counter((job.group, job.project) for job in _holders(snapshot))
     found = []
     for job in sorted(snapshot.waiting, key=position):
         if job.claim is None and job.group in sweeps:
-            places[job.group] -= 1
-            if places[job.group] < 0:
+            held[job.group, job.project] += 1
+            if held[job.group, job.project] > sweeps[job.group]:
                 continue
         found.append(job)
     return found

@@ -8,14 +8,14 @@ and the job waits at its place for the next pool that has room.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.model.pools import Pool
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.moments import FAR_OFF
 
 FIRST_BACKOFF = 30_000
@@ -83,16 +83,16 @@ def stopped_for(stop: StopOrder) -> str:
     return f"{_EVICTIONS[stop.cause]} {stop.by}"
 
 
-def gives_up_at(job: Job, pools: Mapping[str, Pool]) -> int | None:
-    """When a starting job that SageMaker keeps Pending is given up ("beyond the pool's
-    `pending_timeout` it is stopped and goes on to its next pool"); None: never."""
-    attempt = job.attempt
-    if job.state is not JobState.STARTING or attempt is None or attempt.pending_since is None:
-        return None
-    pool = pools.get(attempt.pool)
-    if pool is None or pool.pending_timeout is None:
-        return None
-    return attempt.pending_since + pool.pending_timeout
+def gives_up_at(snapshot: Snapshot) -> Iterator[tuple[int, Job]]:
+    """When each starting job that SageMaker keeps Pending is given up: "beyond the pool's
+    `pending_timeout` it is stopped and goes on to its next pool"."""
+    timeouts = {pool.name: pool.pending_timeout for pool in snapshot.pools if pool.pending_timeout}
+    for job in snapshot.active if timeouts else ():
+        attempt = job.attempt
+        if job.state is not JobState.STARTING or attempt is None or attempt.pending_since is None:
+            continue
+        if attempt.pool in timeouts:
+            yield attempt.pending_since + timeouts[attempt.pool], job
 
 
 def backed_off(job: Job, now: int) -> bool:

@@ -17,12 +17,9 @@ from slotq_core.policy.slices import Slices
 
 def first_timer(snapshot: Snapshot) -> int | None:
     """When something is settled next, whatever is decided now."""
-    pools = {pool.name: pool for pool in snapshot.pools}
-    classes = {each.name: each for each in snapshot.classes}
-    timers = [job.not_before for job in snapshot.due]
-    timers += [gives_up_at(job, pools) for job in snapshot.active]
-    timers += [demotes_at(job, classes) for job in snapshot.active]
-    return min((at for at in timers if at is not None), default=None)
+    timers = [job.not_before for job in snapshot.due if job.not_before is not None]
+    timers += [at for at, _ in (*gives_up_at(snapshot), *demotes_at(snapshot))]
+    return min(timers, default=None)
 
 
 def known_times(

@@ -97,6 +97,8 @@ class Turns:
         self._stale = set(self._heads)
         """Projects whose keys may have changed."""
         self._blocked: list[Head] = []
+        self._again: set[str] = set()
+        """Who has been asked again because it lost what it had been given."""
         self._opened = accounts.gates_opened
         """How many gates had opened when the blocked were last asked."""
 
@@ -107,11 +109,11 @@ class Turns:
         have come above their share or quota since, for only that can bring them anything.
         """
         job = self._next()
-        if job is None and self._ask_again():
+        if job is None and self._ask_the_blocked():
             job = self._next()
         return job
 
-    def _ask_again(self) -> bool:
+    def _ask_the_blocked(self) -> bool:
         opened, self._opened = self._opened, self._accounts.gates_opened
         again = self._blocked if self._opened > opened else []
         again = [head for head in again if self._may_reclaim(head.job)]
@@ -149,6 +151,15 @@ class Turns:
         assert self._given is not None and self._given.job is job
         self._blocked.append(self._given)
         self._given = None
+
+    def ask_again(self, losers: Iterable[Job]) -> None:
+        """They have lost what they were given in this plan. Each is asked once more, at its place:
+        the next plan would, and might then take it from those that were served since."""
+        for job in losers:
+            if job.name not in self._again:
+                self._again.add(job.name)
+                heappush(self._heads[job.project], Head(position(job, self._yields), job, iter(())))
+                self._stale.add(job.project)
 
     def _move_up(self) -> None:
         """Where the job that had its turn is not blocked, the next of its line comes forward."""

@@ -77,7 +77,7 @@ class Walk:
         self._held_in: dict[str, str] = {}
         """By job, the pool that keeps its slots from those behind it."""
         self.taken_back: list[Place] = []
-        """Those that lost what they were given in this plan, since the last mark."""
+        """Those that lost in this turn what they were given in this plan."""
         self.wake_at = first_timer(snapshot)
 
     def takers(self) -> list[Job]:
@@ -294,19 +294,30 @@ class Walk:
             default=None,
         )
 
-    def mark(self) -> Any:
+    def losers(self) -> list[Job]:
+        """Who is to be asked again after this turn, for it lost what it had been given: of a gang
+        its lead. Not who has a claim: that was its own to use in one turn only."""
+        lost = [job for job, _ in self.taken_back]
         self.taken_back = []
+        gangs = {job.group: self.gangs[job.group] for job in lost if job.group in self.gangs}
+        whole = {name: gang for name, gang in gangs.items() if not gang.runs}
+        takers = [job for job in lost if job.group not in whole]
+        takers += [gang.lead() for gang in whole.values()]
+        return [job for job in takers if job.claim is None]
+
+    def mark(self) -> Any:
         rooms = {name: room.state() for name, room in self._rooms.items()}
         books = self._holders.mark(), self.accounts.mark(), self._parallel.state()
-        return dict(self.decisions), dict(self.reasons), rooms, books, self.over
+        said = dict(self.decisions), dict(self.reasons), list(self.taken_back)
+        return said, rooms, books, self.over
 
     def back_to(self, mark: Any) -> None:
-        decisions, reasons, rooms, books, self.over = mark
+        (decisions, reasons, taken_back), rooms, books, self.over = mark
         self.decisions, self.reasons = dict(decisions), dict(reasons)
+        self.taken_back = list(taken_back)
         for name, state in rooms.items():
             self._rooms[name].back_to(state)
         holders, accounts, counts = books
         self._holders.back_to(holders)
         self.accounts.back_to(accounts)
         self._parallel.back_to(counts)
-        self.taken_back = []
