@@ -3,140 +3,25 @@
 With numeric quotas everything counts over all pools together; with quotas by pool, pool by pool
 (DESIGN 5.2). "Limits count what is stopping; fairness does not." What a job is owed by its claim
 counts as held by both: it will be.
-
-Of several resources, those take part in shares that a quota names (where none does: slots); the
-others only have to be there. "Over when any is over, under when all are." A limit binds whatever
-it names.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from typing import TypeVar
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Project
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.account import NOTHING, Account, Chain
 from slotq_core.policy.fit import PoolRoom
-from slotq_core.policy.parallel import wanting
-from slotq_core.policy.shares import Sharer, divide
+from slotq_core.policy.opened import asked_in, opened, sums
 from slotq_core.policy.stakes import Stake
 from slotq_core.policy.users import Counted, Place, UserBooks
 
-NOTHING = Demand()
-INFINITE = float("inf")
-
-K = TypeVar("K")
-
-Deprivation = tuple[bool, bool, int, float, int, str]
-
-
-@dataclass(kw_only=True, slots=True)
-class Account:
-    """One project or department in one scope. The amounts move as the walk decides."""
-
-    name: str
-    key: str = field(init=False)
-    """A department and a project may bear one name."""
-    age: int
-    owner: Project | Department
-    resources: tuple[str, ...]
-    """Those that shares are made of."""
-    quota: Demand
-    limit: Mapping[str, int]
-    """By resource; one that is not there has none."""
-    share: Demand = field(default_factory=Demand)
-    """Its fair share, fixed for the plan."""
-    deserved: Demand = field(default_factory=Demand)
-    """What "dominant share" is a part of: the larger of quota and share, up to the limit."""
-    used: Demand = field(default_factory=Demand)
-    """Held, in fairness' eyes."""
-    fixed: Demand = field(default_factory=Demand)
-    """The part of `used` that cannot be evicted."""
-    stopping: Demand = field(default_factory=Demand)
-    asked: Demand = field(default_factory=Demand)
-    """What it holds and waits for in all."""
-    known: dict[Demand, Deprivation] = field(default_factory=dict)
-    """Its deprivation by the demand asked for, as long as `used` stands."""
-
-    def __post_init__(self) -> None:
-        self.key = f"{type(self.owner).__name__} {self.name}"
-
-    def over_share(self, gone: Demand = NOTHING) -> bool:
-        """Over when it is in any resource."""
-        return any(self.used[name] - gone[name] > self.share[name] for name in self.resources)
-
-    def over_quota(self, gone: Demand = NOTHING) -> bool:
-        return any(self.used[name] - gone[name] > self.quota[name] for name in self.resources)
-
-    def in_share(self, demand: Demand) -> bool:
-        """Whether it stays within its fair share, in all resources, with the demand."""
-        return self._within(self.share, demand)
-
-    def in_quota(self, demand: Demand) -> bool:
-        return self._within(self.quota, demand)
-
-    def fixed_in_quota(self, demand: Demand) -> bool:
-        """Whether what cannot be evicted stays within the quota, with the demand."""
-        held = self.fixed + demand
-        return all(held[name] <= self.quota[name] for name in self.resources)
-
-    def over_limit(self, demand: Demand) -> Demand:
-        """How much too much it would hold with the demand."""
-        if not self.limit:
-            return NOTHING
-        held = self.used + self.stopping + demand
-        return Demand({n: max(0, held[n] - most) for n, most in self.limit.items() if n in demand})
-
-    def asking(self, demand: Demand) -> Deprivation:
-        """`deprivation` with the demand, made once for each until the account moves."""
-        known = self.known.get(demand)
-        if known is None:
-            known = self.known[demand] = self.deprivation(demand)
-        return known
-
-    def deprivation(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> Deprivation:
-        """Who is served first between projects, and between departments: smaller is more deprived.
-
-        "Not over its fair share; within quota after this job; project priority; lower dominant
-        share with this job counted; older; name."
-        """
-        after = (self.used - gone if gone else self.used) + demand
-        return (
-            self.over_share(gone),
-            any(after[name] > self.quota[name] for name in self.resources),
-            -self.owner.priority,
-            self._largest_part(after, self.deserved),
-            self.age,
-            self.name,
-        )
-
-    def stretch(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> float:
-        """What it holds over its fair share, as a ratio: above 1 it has more than it deserves."""
-        held = self.used - gone + demand
-        return self._largest_part(held, self.share)
-
-    def _within(self, bound: Demand, demand: Demand) -> bool:
-        return all(self.used[name] + demand[name] <= bound[name] for name in self.resources)
-
-    def _largest_part(self, held: Demand, base: Demand) -> float:
-        """The largest part that is held of the base, in any resource."""
-        parts = [
-            held[name] / base[name] if base[name] > 0 else INFINITE
-            for name in self.resources
-            if held[name] > 0
-        ]
-        return max(parts, default=0.0)
-
-
 Mark = tuple[int, int, dict[Place, Counted]]
-
-Chain = tuple[Account, ...]
-"""A project's account and then its department's, where it has one. Empty: no projects at all."""
 
 
 class Accounts:
@@ -145,7 +30,6 @@ class Accounts:
     def __init__(self, snapshot: Snapshot) -> None:
         self.users = UserBooks(snapshot)
         self._projects = {project.name: project for project in snapshot.projects}
-        self._departments = {each.name: each for each in snapshot.departments}
         pools = [pool.name for pool in snapshot.pools]
         owners: tuple[Project | Department, ...] = (*snapshot.projects, *snapshot.departments)
         by_pool = any(
@@ -167,7 +51,6 @@ class Accounts:
             for scope in self._scope.values()
         }
         """By scope, the pools that count in it."""
-        self._resources = _shared_resources(owners)
         self._books: dict[tuple[str, str], Chain] = {}
         self._moved: dict[str, str] = {}
         self.gates_opened = 0
@@ -178,9 +61,10 @@ class Accounts:
         and few ever are."""
         self._before: list[tuple[str, str, list[tuple[Account, Demand, Demand, Demand]]]] = []
         """What the accounts were before each change, to go back to."""
-        asked = _asked(snapshot, self._scopes_of, self._shut) if owners else {}
+        asked = asked_in(snapshot, self._scopes_of, self._shut) if owners else {}
         for scope in dict.fromkeys(self._scope.values() if owners else ()):
-            self._open(snapshot, scope, asked)
+            for project, chain in opened(snapshot, scope, asked).items():
+                self._books[project, scope] = chain
         self._begin(snapshot)
 
     def of(self, job: Job, pool: str) -> Chain:
@@ -349,7 +233,7 @@ class Accounts:
                 held.append((job, job.attempt.pool))
         everyone = (*snapshot.active, *snapshot.waiting)
         held += [(job, job.claim.pool) for job in everyone if job.claim]
-        of_all = _sums(
+        of_all = sums(
             ((job.project, self._scope.get(pool, EVERYWHERE), job.evictable), job.demand)
             for job, pool in held
         )
@@ -360,135 +244,6 @@ class Accounts:
                     account.fixed += amount
             self._note(project, scope)
 
-    def _open(
-        self, snapshot: Snapshot, scope: str, asked: Mapping[tuple[str, str], Demand]
-    ) -> None:
-        """The accounts of one scope, with their fair shares.
-
-        "Departments divide first; projects divide their department's part."
-        """
-        total = sum(
-            (pool.offers for pool in snapshot.pools if scope in {EVERYWHERE, pool.name}),
-            NOTHING,
-        )
-        members: dict[str, list[Account]] = {name: [] for name in self._departments}
-        tops: list[Account] = []
-        for age, project in enumerate(self._projects.values()):
-            quota = project.quota.get(scope, NOTHING)
-            account = self._account(project, age, quota, scope)
-            account.asked = _capped(asked.get((project.name, scope), NOTHING), total)
-            members.get(project.department, tops).append(account)
-        departments = {}
-        for age, (name, department) in enumerate(self._departments.items()):
-            quota = sum((each.quota for each in members[name]), NOTHING)
-            if department.quota is not None:
-                quota = department.quota.get(scope, NOTHING)
-            account = self._account(department, age, quota, scope)
-            account.asked = sum((_wish(each) for each in members[name]), NOTHING)
-            departments[name] = account
-        _share_out(total, [*departments.values(), *tops])
-        for name, account in departments.items():
-            _share_out(account.share, members[name])
-        for account in (*tops, *(each for group in members.values() for each in group)):
-            above = departments.get(getattr(account.owner, "department", ""))
-            chain = (account, above) if above else (account,)
-            self._books[account.name, scope] = chain
-
-    def _account(self, owner: Project | Department, age: int, quota: Demand, scope: str) -> Account:
-        limit = dict(owner.limit.get(scope, {}))
-        if not owner.over_quota:
-            for name in self._resources:
-                limit[name] = min(quota[name], limit.get(name, quota[name]))
-        return Account(
-            name=owner.name,
-            age=age,
-            owner=owner,
-            resources=self._resources,
-            quota=quota,
-            limit=limit,
-        )
-
-
-def _shared_resources(owners: Iterable[Project | Department]) -> tuple[str, ...]:
-    """Those that somebody has a quota of; slots, where nobody has any."""
-    named = {name for owner in owners for quota in (owner.quota or {}).values() for name in quota}
-    return tuple(sorted(named)) or ("slots",)
-
 
 def _has_quota(project: Project, scope: str) -> bool:
     return any(project.quota.get(scope, NOTHING).values())
-
-
-def _asked(
-    snapshot: Snapshot,
-    scopes_of: Callable[[Iterable[str]], Iterable[str]],
-    shut: AbstractSet[tuple[str, str]],
-) -> dict[tuple[str, str], Demand]:
-    """What each project holds and waits for in each scope: a job counts in each pool that it
-    accepts and may use. `shut`: what projects may not use."""
-
-    def asking() -> Iterator[tuple[tuple[str, str], Demand]]:
-        for job in snapshot.active:
-            assert job.attempt is not None
-            pools = [job.claim.pool] if job.claim else [job.attempt.pool]
-            if job.claim or job.state is not JobState.STOPPING:
-                for scope in scopes_of(pools):
-                    yield (job.project, scope), job.demand
-        for job in wanting(snapshot):
-            usable: Sequence[str] = job.pools
-            if shut:
-                usable = [name for name in usable if (job.project, name) not in shut]
-            for scope in scopes_of(usable) if usable else ():
-                yield (job.project, scope), job.demand
-
-    return _sums(asking())
-
-
-def _sums(amounts: Iterable[tuple[K, Demand]]) -> dict[K, Demand]:
-    """The sum for each key."""
-    sums: dict[K, dict[str, int]] = {}
-    for key, demand in amounts:
-        its = sums.setdefault(key, {})
-        for name, amount in demand.items():
-            its[name] = its.get(name, 0) + amount
-    return {key: Demand(its) for key, its in sums.items()}
-
-
-def _wish(account: Account) -> Demand:
-    """What it asks for, up to its limit."""
-    asked = account.asked
-    return Demand({name: min(asked[name], account.limit.get(name, asked[name])) for name in asked})
-
-
-def _capped(asked: Demand, total: Demand) -> Demand:
-    """Nobody can be given more than everything: so the first jobs of a line ask like all of it."""
-    return _smaller(asked, total)
-
-
-def _smaller(one: Demand, other: Demand) -> Demand:
-    return Demand({name: min(one[name], other[name]) for name in {*one, *other}})
-
-
-def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
-    everyone = list(accounts)
-    for resource in everyone[0].resources if everyone else ():
-        sharers = [
-            Sharer(
-                name=each.key,
-                age=each.age,
-                quota=each.quota[resource],
-                limit=each.limit.get(resource),
-                request=each.asked[resource],
-                weight=each.owner.weight,
-                priority=each.owner.priority,
-            )
-            for each in everyone
-        ]
-        shares: Mapping[str, int] = divide(total[resource], sharers)
-        for each in everyone:
-            each.share += Demand({resource: shares[each.key]})
-    for each in everyone:
-        larger = {name: max(each.quota[name], each.share[name]) for name in each.resources}
-        each.deserved = Demand(
-            {name: min(most, each.limit.get(name, most)) for name, most in larger.items()}
-        )

@@ -12,7 +12,7 @@
                   e  preempts strictly lower rank in its project, and claims       -> preempt.py
                   f  takes its turn where time slices are over, and claims         -> slices.py
                   g  after `reserve_after`, makes one of its pools drain           -> reserve.py
-                within its project's quota and limit, and its user's     -> accounts.py, users.py
+                within its project's quota and limit, and its user's -> account.py, users.py
                 in the highest class with room, where it is AUTO        -> classes.py, demote.py
                 where only so many may run at once, it may have to wait untried  -> parallel.py
                 with scheduler settings, a blocked job is tried again later      -> attempts.py

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import PoolState
-from slotq_core.policy.accounts import Account, Accounts
+from slotq_core.policy.account import Account
+from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.claims import Entitled
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.gang import Gang

@@ -18,7 +18,8 @@ from operator import attrgetter
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import Department, Fairness
-from slotq_core.policy.accounts import Account, Accounts, Chain, Deprivation
+from slotq_core.policy.account import Account, Chain, Deprivation
+from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.better import better
 from slotq_core.policy.claims import Entitled
 from slotq_core.policy.fit import PoolRoom
