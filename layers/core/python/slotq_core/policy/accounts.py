@@ -11,16 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
-from slotq_core.model import (
-    EVERYWHERE,
-    Demand,
-    Department,
-    Fairness,
-    Job,
-    JobState,
-    Project,
-    Snapshot,
-)
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Project
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.account import NOTHING, Account, Chain
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.opened import asked_in, opened, sums

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from slotq_core.model import Claim, Job, Snapshot, StopCause
+from slotq_core.model.attempts import StopCause
+from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy import explain
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.attempts import failed_alike
