@@ -6,17 +6,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slotq_core.model import (
-    EVERYWHERE,
-    Attempt,
-    Demand,
-    Department,
-    Job,
-    JobState,
-    Pool,
-    Project,
-    Snapshot,
-)
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import Pool
+from slotq_core.model.projects import EVERYWHERE, Department, Project
+from slotq_core.model.snapshot import Snapshot
 
 NOW = 1_000_000_000
 """The moment at which these worlds are planned (ms)."""

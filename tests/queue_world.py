@@ -14,10 +14,12 @@ from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.effects import Effects
 from slotq_core.explaining import Status
 from slotq_core.manager import QueueManager
-from slotq_core.model import Demand, Job, Pool
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool
 from slotq_core.ports import Store
 from slotq_core.reconcile import Reconciler
-from slotq_core.wire import parse_submission
+from slotq_core.wire_submission import parse_submission
 
 INSTANCE_TYPE = "ml.m5.large"
 START = 1_790_000_000_000

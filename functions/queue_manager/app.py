@@ -36,7 +36,8 @@ from slotq_core.adapters.settings import (
     roles_from_environment,
 )
 from slotq_core.errors import NotUnderstood, SlotQError
-from slotq_core.manager import PassResult, QueueManager
+from slotq_core.manager import QueueManager
+from slotq_core.passes import PassResult
 
 if TYPE_CHECKING:
     from slotq_core.api import Routes

@@ -91,7 +91,7 @@ def test_no_dataclass_is_compiled_at_a_cold_start():
         "    execute(source, *scopes)\n"
         "builtins.exec = watch\n"
         "import slotq_core, app, slotq_core.api\n"
-        "from slotq_core.model import Demand\n"
+        "from slotq_core.model.demand import Demand\n"
         "print([text for text in compiled if '__dataclass' in text])\n"
         "print(Demand(slots=2) == Demand(slots=2), Demand(slots=2))\n"
     )

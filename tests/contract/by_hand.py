@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from slotq_core.adapters import dynamodb_table as keys
-from slotq_core.model import Job
+from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
 
 Key = tuple[str, str]

@@ -15,7 +15,8 @@ from slotq_core.adapters.dynamodb_items import items_of, keyed, ledger_of, mark
 from slotq_core.adapters.dynamodb_table import CONFIG, EXPIRES_AT, HISTORY, LINES
 from slotq_core.adapters.memory import MemoryStore
 from slotq_core.errors import Conflict, Misconfigured, NameTaken
-from slotq_core.model import TERMINAL_STATES, Demand, Job, JobState
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import TERMINAL_STATES, Job, JobState
 from slotq_core.ports import Change, Store
 from tests.contract.worlds import (
     NOW,

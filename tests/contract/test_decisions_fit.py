@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from slotq_core.adapters.dynamodb_actions import MAX_ACTIONS, action_count
-from slotq_core.manager import JOBS_PER_COMMIT, _transactions
-from slotq_core.model import Attempt, Claim, Job
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.jobs import Claim, Job
+from slotq_core.passes import JOBS_PER_COMMIT, _transactions
 from slotq_core.policy.apply import cancelled, pools_touched, steps
 from slotq_core.policy.consolidate import MOST
 from slotq_core.policy.plan import Decision, DropClaim, EndBackoff, Evict, GiveUp, Move, Start

@@ -17,7 +17,7 @@ from benchmarks.dynamodb_units import item_size
 from slotq_core.adapters.dynamodb import DynamoStore, table_definition
 from slotq_core.adapters.dynamodb_items import items_of, keyed
 from slotq_core.adapters.dynamodb_table import line_key, waiting_key
-from slotq_core.model import Job, JobState
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.lines import line_of
 from tests.contract.faults import on
 from tests.contract.worlds import (

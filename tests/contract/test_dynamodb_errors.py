@@ -19,7 +19,7 @@ from slotq_core.errors import (
     SlotQError,
     Unavailable,
 )
-from slotq_core.model import Job
+from slotq_core.model.jobs import Job
 from slotq_core.ports import Change
 from tests.contract.faults import cancelled, losing_the_answer, refusing
 from tests.contract.worlds import (

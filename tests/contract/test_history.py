@@ -11,7 +11,7 @@ from slotq_core.adapters.dynamodb import DynamoStore, time_to_live
 from slotq_core.adapters.dynamodb_table import EXPIRES_AT
 from slotq_core.adapters.memory import MemoryStore
 from slotq_core.errors import NameTaken, NoSuchJob, Unavailable
-from slotq_core.model import Job, JobState
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.ports import Store
 from tests.contract.by_hand import Table
 from tests.contract.faults import refusing

@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, given, settings
 
 from slotq_core.errors import Conflict, InvalidRequest, NameTaken, NoSuchJob
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, AttemptOutcome, Demand, Job, JobState
+from slotq_core.model.attempts import Attempt, AttemptOutcome
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.ports import Change, Store
 from tests.contract import worlds
 from tests.contract.worlds import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slotq_core.errors import Conflict
-from slotq_core.model import Demand
+from slotq_core.model.demand import Demand
 from slotq_core.ports import Ledger, Store
 from tests.contract.worlds import (
     NOW,

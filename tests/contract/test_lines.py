@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 from slotq_core.adapters.snapshots import MAX_DUE
-from slotq_core.model import Job, JobState
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.ports import Change, Store
 from tests.contract.worlds import (
     NOW,

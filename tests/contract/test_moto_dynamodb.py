@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from slotq.local import moto_dynamodb
 from slotq_core.adapters.dynamodb import DynamoStore, table_definition
 from slotq_core.errors import Conflict
-from slotq_core.model import Demand
+from slotq_core.model.demand import Demand
 from tests.contract.worlds import NOW, a_pool, a_queue, commit, completing, starting, waits
 
 TABLE = "sagemaker-queue"

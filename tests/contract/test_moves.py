@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from slotq_core.errors import Conflict
-from slotq_core.model import Claim, Job
+from slotq_core.model.jobs import Claim, Job
 from slotq_core.ports import Change, Store
 from tests.contract.worlds import (
     NOW,

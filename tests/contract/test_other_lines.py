@@ -12,7 +12,7 @@ from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.dynamodb_lines import _AT_ONCE
 from slotq_core.adapters.dynamodb_table import POISON, line_key, waiting_key
 from slotq_core.adapters.dynamodb_world import LINE_KEPT
-from slotq_core.model import Job
+from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import Line, line_of
 from tests.contract.by_hand import Table, another, as_another_version, number, text
 from tests.contract.worlds import NOW, a_job, a_pool, a_queue, cancelling, commit, jobs, waits

@@ -9,7 +9,8 @@ import pytest
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.dynamodb_table import POISON, health_key, held_key, line_key, wake_key
 from slotq_core.errors import Conflict, NotUnderstood, SlotQError, Unavailable
-from slotq_core.model import Demand, PoolHealth
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import PoolHealth
 from slotq_core.policy.lines import line_of
 from slotq_core.ports import Poison, World
 from tests.contract import by_hand

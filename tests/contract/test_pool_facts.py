@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from slotq_core.errors import Conflict
-from slotq_core.model import HEALTHY, Demand, Pool, PoolHealth
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
 from slotq_core.ports import Store
 from tests.contract.test_races import at_once
 from tests.contract.worlds import (

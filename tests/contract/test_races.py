@@ -11,7 +11,8 @@ from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.dynamodb_table import line_key
 from slotq_core.errors import Conflict, NameTaken, Unavailable
 from slotq_core.lifecycle import move
-from slotq_core.model import Demand, Job, JobState
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.lines import line_of
 from slotq_core.ports import Change, Store
 from tests.contract.faults import answering, before_the_next

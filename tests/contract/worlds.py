@@ -8,18 +8,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from slotq_core.lifecycle import move
-from slotq_core.model import (
-    Attempt,
-    AttemptOutcome,
-    Claim,
-    Demand,
-    Job,
-    JobState,
-    Pool,
-    StopCause,
-    StopOrder,
-    Workload,
-)
+from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Claim, Job, JobState, Workload
+from slotq_core.model.pools import Pool
 from slotq_core.ports import Change, Store
 
 S = JobState

@@ -30,7 +30,7 @@ from botocore.exceptions import ReadTimeoutError
 from slotq.local.knobs import Knobs
 from slotq.local.virtual import Work
 from slotq_core.manager import QueueManager
-from slotq_core.model import JobState
+from slotq_core.model.jobs import JobState
 from tests.faults.crashes import AFTER, BEFORE, THROTTLED, finish_quietly, strike
 from tests.faults.world import (
     START,

@@ -20,7 +20,8 @@ from botocore.exceptions import ClientError
 
 from slotq.local.knobs import Knobs
 from slotq.local.virtual import Work
-from slotq_core.model import JobState, Pool
+from slotq_core.model.jobs import JobState
+from slotq_core.model.pools import Pool
 from tests.faults.crashes import LEFTOVER
 from tests.faults.promises import CONVERGENT
 from tests.faults.world import SOON, Call, Gate, World, delivered, pool

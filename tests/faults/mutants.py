@@ -10,14 +10,19 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from slotq_core.adapters import dynamodb_calls, dynamodb_expressions
+from slotq_core.adapters import (
+    dynamodb_calls,
+    dynamodb_expressions,
+    dynamodb_ledger_expressions,
+)
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.effects import Effects
 from slotq_core.lifecycle import move
-from slotq_core.model import Job, JobState
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy import apply, retry
 from slotq_core.ports import Change, Observation
 from slotq_core.reconcile import Reconciler
@@ -78,9 +83,11 @@ def race(name: str, most: int = 500) -> Hunt:
 # --- what is broken
 
 
-def without_condition(function: str, *wanted: str) -> Callable[[], AbstractContextManager[Any]]:
+def without_condition(
+    module: ModuleType, function: str, *wanted: str
+) -> Callable[[], AbstractContextManager[Any]]:
     """The expression without (these parts of) its condition."""
-    right = getattr(dynamodb_expressions, function)
+    right = getattr(module, function)
 
     def wrong(*args: Any, **kwargs: Any) -> dict[str, Any]:
         built = dict(right(*args, **kwargs))
@@ -90,7 +97,7 @@ def without_condition(function: str, *wanted: str) -> Callable[[], AbstractConte
             built["ConditionExpression"] = " AND ".join(left)
         return _trimmed(built)
 
-    return lambda: patch.object(dynamodb_expressions, function, wrong)
+    return lambda: patch.object(module, function, wrong)
 
 
 def _trimmed(expression: dict[str, Any]) -> dict[str, Any]:
@@ -245,18 +252,18 @@ def _one_transaction_less() -> AbstractContextManager[Any]:
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no condition on a job's version",
-        without_condition("job_unchanged"),
+        without_condition(dynamodb_expressions, "job_unchanged"),
         race("cancel_and_pass"),
     ),
     Mutant(
         "no condition on the ledger",
-        without_condition("change_use"),
+        without_condition(dynamodb_ledger_expressions, "change_use"),
         race("two_passes_decide_differently"),
         CAPACITY,
     ),
     Mutant(
         "a name may be given twice",
-        without_condition("is_new"),
+        without_condition(dynamodb_expressions, "is_new"),
         race("the_same_submit_twice"),
         LOST,
     ),

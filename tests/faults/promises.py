@@ -16,7 +16,9 @@ from slotq_core.adapters.dynamodb_items import job_of
 from slotq_core.adapters.sagemaker import JOB_TAG, QUEUE_TAG
 from slotq_core.adapters.sagemaker_news import TOKEN_TAG
 from slotq_core.lifecycle import TRANSITIONS
-from slotq_core.model import Demand, Job, JobState, StopCause
+from slotq_core.model.attempts import StopCause
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
 from tests.faults.expressions import Item
 from tests.faults.fake_dynamodb import Change, Key
 

@@ -14,7 +14,8 @@ from slotq.local.knobs import Knobs
 from slotq.local.virtual import Work
 from slotq_core.adapters.sagemaker import JOB_TAG, QUEUE_TAG
 from slotq_core.adapters.sagemaker_news import TOKEN_TAG
-from slotq_core.model import JobState, Pool
+from slotq_core.model.jobs import JobState
+from slotq_core.model.pools import Pool
 from tests.faults.world import TABLE, EventPolicy, Gate, World, delivered, pool
 from tests.queue_world import request
 

@@ -22,16 +22,18 @@ from slotq.local.plane import Plane
 from slotq.local.plane_client import PlaneClient
 from slotq.local.training_job import TrainingJob
 from slotq.local.virtual import VirtualClock, VirtualRunner, Work
-from slotq_core import manager as manager_module
+from slotq_core import passes
 from slotq_core.adapters.dynamodb import DynamoStore, table_definition
 from slotq_core.adapters.lambda_invoke import AsynchronousPass
 from slotq_core.adapters.sagemaker import SageMakerTraining
 from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.amending import Amendment
 from slotq_core.errors import Refused, SlotQError
-from slotq_core.manager import JOBS_PER_COMMIT, QueueManager
-from slotq_core.model import Demand, Pool
-from slotq_core.wire import parse_submission
+from slotq_core.manager import QueueManager
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import Pool
+from slotq_core.passes import JOBS_PER_COMMIT
+from slotq_core.wire_submission import parse_submission
 from tests.faults.fake_dynamodb import FakeDynamo, Table
 from tests.faults.promises import CONVERGENT, Watch
 from tests.queue_world import request
@@ -133,7 +135,7 @@ class World:
         self.retries = retries
         self.leases = leases
         self._kept = {} if history is None else {"history": history}
-        manager_module.JOBS_PER_COMMIT = per_commit or JOBS_PER_COMMIT
+        passes.JOBS_PER_COMMIT = per_commit or JOBS_PER_COMMIT
         self.clock = VirtualClock(START)
         self.watch = Watch(self)
         self.ours: set[str] = set()
@@ -145,17 +147,8 @@ class World:
         self.users_ask_again = True
         self.calls = 0
         """Of the handlers to AWS."""
-        work, default = dict(work or {}), Work(runtime=runtime)
-        self.plane = Plane(
-            clock=self.clock,
-            runner=VirtualRunner(clock=self.clock, work_of=lambda job, _: work.get(job, default)),
-            emit=self._emit,
-            knobs=knobs,
-        )
-        self.dynamo = make_dynamo()
-        self.dynamo.create_table(**table_definition(TABLE))
-        self.dynamo.on_write = self.watch.wrote
-        self.dynamo.now, self.dynamo.lag = self.clock.now, LAG
+        self.plane = self._new_plane(dict(work or {}), Work(runtime=runtime), knobs)
+        self.dynamo = self._new_dynamo()
         self._services = {
             "dynamodb": self.dynamo,
             "sagemaker": _Plane(self),
@@ -166,6 +159,22 @@ class World:
         self._invocations = itertools.count(1)
         DynamoStore(self.dynamo, TABLE).configure(self.pools, who="campaign", now=START)
         self.after(TICK, "tick", self._tick)
+
+    def _new_plane(self, work: Mapping[str, Work], default: Work, knobs: Knobs | None) -> Plane:
+        return Plane(
+            clock=self.clock,
+            runner=VirtualRunner(clock=self.clock, work_of=lambda job, _: work.get(job, default)),
+            emit=self._emit,
+            knobs=knobs,
+        )
+
+    def _new_dynamo(self) -> FakeDynamo:
+        """With the queue's table, and told to the watch."""
+        dynamo = make_dynamo()
+        dynamo.create_table(**table_definition(TABLE))
+        dynamo.on_write = self.watch.wrote
+        dynamo.now, dynamo.lag = self.clock.now, LAG
+        return dynamo
 
     # --- what the outside does
 

@@ -10,7 +10,8 @@ from botocore.exceptions import EndpointConnectionError
 
 from slotq_core.adapters.announcements import DETAIL_TYPE, SOURCE, detail
 from slotq_core.lifecycle import TRANSITIONS
-from slotq_core.model import Demand, Job, JobState
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
 from tests.functional.account import HOUR, TABLE, Account, forget
 
 

@@ -22,9 +22,10 @@ app.sagemaker_client = Table
 context = SimpleNamespace(aws_request_id="r", get_remaining_time_in_millis=lambda: 60_000)
 for event in map(json.loads, sys.stdin):
     app.handler(event, context)
-heavy = ("pydantic", "pydantic_core", "slotq_core.api", "slotq_core.wire", "slotq",
-         "aws_lambda_powertools.event_handler", "yaml")
-print(json.dumps([name for name in heavy if name in sys.modules]))
+heavy = {"pydantic", "pydantic_core", "slotq_core.api", "slotq",
+         "aws_lambda_powertools.event_handler", "yaml"}
+print(json.dumps([name for name in sys.modules
+                  if name in heavy or name.startswith("slotq_core.wire")]))
 """
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from slotq_core.model import Job, JobState, Pool, Snapshot
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import Pool
+from slotq_core.model.snapshot import Snapshot
 
 Decided = tuple[set[tuple[str, str]], dict[str, tuple[str, set[str]]]]
 """(job, pool) of every start; of every eviction the beneficiary, its pool and its victims."""

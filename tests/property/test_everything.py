@@ -18,7 +18,9 @@ from slotq.simulate.live import live_record
 from slotq.simulate.report import unequal
 from slotq.simulate.scenario import Scenario
 from slotq_core.explaining import why
-from slotq_core.model import Demand, Job, JobState, Snapshot
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.outlook import Outlook
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.gang import gangs
@@ -29,46 +31,27 @@ USERS = ("ann", "bob", "")
 UNTIL = 400
 
 
+PROJECTS: list[list[dict]] = [
+    [],
+    [{"name": "a", "quota": 2, "weight": 1}, {"name": "b", "quota": 1, "weight": 3}],
+    [
+        {"name": "a", "quota": 1, "department": "d"},
+        {"name": "b", "quota": 2, "department": "d", "priority": 1},
+        {"name": "c", "quota": 2, "limit": 3},
+    ],
+]
+WIDE = {"name": "wide", "submit_at": 0, "parts": {"p": 1, "q": 1}, "runtime": 30, "priority": 1}
+AFTER = {"name": "last", "submit_at": 0, "after": ["j0"], "runtime": 10, "priority": 2}
+
+
 @st.composite
 def worlds(draw: st.DrawFn, *, live: bool = False) -> Scenario:
     """Two pools, two or three projects in a department or not, users with and without limits, a
     gang and a sweep, and single jobs. `live`: without what the queue itself does not carry yet."""
-    pools = [
-        {
-            "name": name,
-            "capacity": draw(st.integers(2, 5)),
-            "stop_seconds": draw(st.sampled_from([0, 3])),
-            "reserve_after": draw(st.sampled_from([None, None, 0, 40])),
-            "min_runtime": draw(st.sampled_from([0, 0, 25])),
-            "time_slice": draw(st.sampled_from([None, None, 30])),
-            "consolidate": draw(st.booleans()),
-        }
-        for name in POOLS
-    ]
-    projects = draw(
-        st.sampled_from(
-            [
-                [],
-                [{"name": "a", "quota": 2, "weight": 1}, {"name": "b", "quota": 1, "weight": 3}],
-                [
-                    {"name": "a", "quota": 1, "department": "d"},
-                    {"name": "b", "quota": 2, "department": "d", "priority": 1},
-                    {"name": "c", "quota": 2, "limit": 3},
-                ],
-            ]
-        )
-    )
+    pools = [_pool(draw, name) for name in POOLS]
+    projects = draw(st.sampled_from(PROJECTS))
     owners = [str(each["name"]) for each in projects]
-    common = draw(st.sampled_from(owners)) if owners else None
-    members = [
-        draw(_job(f"g{i}", [common] if common else [], group="gang"))
-        for i in range(draw(st.integers(2, 3)))
-    ]
-    sweep = [draw(_job(f"s{i}", owners, group="sweep")) for i in range(draw(st.integers(1, 3)))]
-    singles = [draw(_job(f"j{i}", owners)) for i in range(draw(st.integers(2, 6)))]
-    wide = {"name": "wide", "submit_at": 0, "parts": {"p": 1, "q": 1}, "runtime": 30, "priority": 1}
-    after = {"name": "last", "submit_at": 0, "after": ["j0"], "runtime": 10, "priority": 2}
-    extra = [] if live else [{**each, "project": common} for each in (wide, after)]
+    jobs = _jobs(draw, owners, live=live)
     return Scenario.model_validate(
         {
             "pools": pools,
@@ -79,10 +62,35 @@ def worlds(draw: st.DrawFn, *, live: bool = False) -> Scenario:
                 {"name": "gang", "min_members": draw(st.sampled_from([None, 2]))},
                 {"name": "sweep", "max_parallel": draw(st.integers(1, 2))},
             ],
-            "jobs": [*members, *sweep, *singles, *extra],
+            "jobs": jobs,
             "until": UNTIL,
         }
     )
+
+
+def _pool(draw: st.DrawFn, name: str) -> dict:
+    return {
+        "name": name,
+        "capacity": draw(st.integers(2, 5)),
+        "stop_seconds": draw(st.sampled_from([0, 3])),
+        "reserve_after": draw(st.sampled_from([None, None, 0, 40])),
+        "min_runtime": draw(st.sampled_from([0, 0, 25])),
+        "time_slice": draw(st.sampled_from([None, None, 30])),
+        "consolidate": draw(st.booleans()),
+    }
+
+
+def _jobs(draw: st.DrawFn, owners: list[str], *, live: bool) -> list[dict]:
+    """The members of the gang, of one project; those of the sweep; single ones."""
+    common = draw(st.sampled_from(owners)) if owners else None
+    members = [
+        draw(_job(f"g{i}", [common] if common else [], group="gang"))
+        for i in range(draw(st.integers(2, 3)))
+    ]
+    sweep = [draw(_job(f"s{i}", owners, group="sweep")) for i in range(draw(st.integers(1, 3)))]
+    singles = [draw(_job(f"j{i}", owners)) for i in range(draw(st.integers(2, 6)))]
+    extra = [] if live else [{**each, "project": common} for each in (WIDE, AFTER)]
+    return [*members, *sweep, *singles, *extra]
 
 
 @st.composite

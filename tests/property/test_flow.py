@@ -12,7 +12,8 @@ from slotq.simulate import simulate
 from slotq.simulate.live import live_record
 from slotq.simulate.report import unequal
 from slotq.simulate.scenario import GroupSpec, JobSpec, PoolSpec, Scenario, SchedulerSpec
-from slotq_core.model import Job, JobState, Snapshot
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.attempts import interval
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import heads_needed, line_of

@@ -11,7 +11,8 @@ from slotq.simulate import simulate
 from slotq.simulate.live import live_record
 from slotq.simulate.report import unequal
 from slotq.simulate.scenario import GroupSpec, JobSpec, PoolSpec, Scenario
-from slotq_core.model import JobState, Snapshot
+from slotq_core.model.jobs import JobState
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.gang import Gang, gangs
 from slotq_core.policy.lines import heads_needed, line_of

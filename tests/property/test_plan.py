@@ -8,7 +8,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotq_core.model import Demand, Snapshot
+from slotq_core.model.demand import Demand
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.apply import steps
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import heads_needed, line_of

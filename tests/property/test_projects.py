@@ -11,7 +11,9 @@ from slotq.simulate import simulate
 from slotq.simulate.live import live_record
 from slotq.simulate.report import unequal
 from slotq.simulate.scenario import JobSpec, PoolSpec, ProjectSpec, Scenario
-from slotq_core.model import Demand, JobState, Snapshot
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import JobState
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import heads_needed, line_of

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from slotq.simulate import simulate
 from slotq.simulate.scenario import Scenario
-from slotq_core.model import Snapshot
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy import cycle
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Plan

@@ -11,7 +11,9 @@ from slotq.simulate import simulate
 from slotq.simulate.live import live_record
 from slotq.simulate.report import unequal
 from slotq.simulate.scenario import Scenario
-from slotq_core.model import Demand, PoolState, Snapshot
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import PoolState
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import heads_needed, line_of
 from slotq_core.policy.order import position

@@ -8,7 +8,9 @@ from slotq.simulate import simulate
 from slotq.simulate.live import live_record
 from slotq.simulate.report import unequal
 from slotq.simulate.scenario import Scenario
-from slotq_core.model import Demand, Job, JobState, Snapshot
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Evict, Plan, Start
 from tests.property.worlds import scenarios

@@ -14,7 +14,8 @@ from slotq.simulate.live import live_record
 from slotq.simulate.record import Record
 from slotq.simulate.report import unequal
 from slotq.simulate.scenario import Scenario
-from slotq_core.model import JobState, Snapshot
+from slotq_core.model.jobs import JobState
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import by_user, heads_needed, line_of
 from slotq_core.policy.order import position
@@ -25,6 +26,13 @@ VALUES = {"TOP": 20, "MID": 10, "LOW": 0}
 UNTIL = 300
 
 
+PROJECTS: list[list[dict]] = [
+    [],
+    [],
+    [{"name": "x", "quota": 1, "limit": 2}, {"name": "y", "quota": 1, "weight": 1}],
+]
+
+
 @st.composite
 def worlds(draw: st.DrawFn, *, slices: bool = True, timers: bool = True) -> Scenario:
     """A pool or two, three users of whom some have limits, jobs of all classes and of none.
@@ -32,23 +40,8 @@ def worlds(draw: st.DrawFn, *, slices: bool = True, timers: bool = True) -> Scen
     `timers`: whether time alone may change something, but for slices.
     """
     names = ("p", "q")[: draw(st.integers(1, 2))]
-    pools = [
-        {
-            "name": name,
-            "capacity": draw(st.integers(1, 4)),
-            "stop_seconds": draw(st.sampled_from([0, 3])),
-            "time_slice": draw(st.sampled_from([None, 20, 35])) if slices else None,
-            "consolidate": draw(st.sampled_from([False, False, True])),
-            "min_runtime": draw(st.sampled_from([0, 0, 25])) if timers else 0,
-            "reserve_after": draw(st.sampled_from([None, None, 0, 30])) if timers else None,
-        }
-        for name in names
-    ]
-    demote = draw(st.booleans()) and timers
-    top = {"name": "TOP", "value": 20} | (
-        {"demote_to": "MID", "demote_after": 30} if demote else {}
-    )
-    classes = [top, {"name": "MID", "value": 10}, {"name": "LOW", "value": 0}]
+    pools = [_pool(draw, name, slices=slices, timers=timers) for name in names]
+    classes = _classes(draw, timers=timers)
     limits = st.dictionaries(
         st.sampled_from(names),
         st.dictionaries(st.sampled_from(sorted(VALUES)), st.integers(0, 3)),
@@ -62,15 +55,7 @@ def worlds(draw: st.DrawFn, *, slices: bool = True, timers: bool = True) -> Scen
         }
         for name in USERS[: draw(st.integers(0, 3))]
     ]
-    projects = draw(
-        st.sampled_from(
-            [
-                [],
-                [],
-                [{"name": "x", "quota": 1, "limit": 2}, {"name": "y", "quota": 1, "weight": 1}],
-            ]
-        )
-    )
+    projects = draw(st.sampled_from(PROJECTS))
     owners = [str(project["name"]) for project in projects]
     jobs = [draw(_job(f"j{i}", names, owners)) for i in range(draw(st.integers(1, 8)))]
     return Scenario.model_validate(
@@ -84,6 +69,26 @@ def worlds(draw: st.DrawFn, *, slices: bool = True, timers: bool = True) -> Scen
             "until": UNTIL,
         }
     )
+
+
+def _pool(draw: st.DrawFn, name: str, *, slices: bool, timers: bool) -> dict:
+    return {
+        "name": name,
+        "capacity": draw(st.integers(1, 4)),
+        "stop_seconds": draw(st.sampled_from([0, 3])),
+        "time_slice": draw(st.sampled_from([None, 20, 35])) if slices else None,
+        "consolidate": draw(st.sampled_from([False, False, True])),
+        "min_runtime": draw(st.sampled_from([0, 0, 25])) if timers else 0,
+        "reserve_after": draw(st.sampled_from([None, None, 0, 30])) if timers else None,
+    }
+
+
+def _classes(draw: st.DrawFn, *, timers: bool) -> list[dict]:
+    demote = draw(st.booleans()) and timers
+    top = {"name": "TOP", "value": 20} | (
+        {"demote_to": "MID", "demote_after": 30} if demote else {}
+    )
+    return [top, {"name": "MID", "value": 10}, {"name": "LOW", "value": 0}]
 
 
 @st.composite

@@ -8,7 +8,11 @@ from operator import attrgetter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotq_core.model import Attempt, Demand, Job, JobState, Pool, Snapshot
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import Pool
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.better import better
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.holders import Holders

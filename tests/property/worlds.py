@@ -7,19 +7,11 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from slotq.simulate.scenario import JobSpec, PoolSpec, Scenario
-from slotq_core.model import (
-    HEALTHY,
-    Attempt,
-    Claim,
-    Demand,
-    Job,
-    JobState,
-    Pool,
-    PoolHealth,
-    Snapshot,
-    StopCause,
-    StopOrder,
-)
+from slotq_core.model.attempts import Attempt, StopCause, StopOrder
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Claim, Job, JobState
+from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
+from slotq_core.model.snapshot import Snapshot
 
 NOW = 1_000_000
 """The moment at which random snapshots are planned (ms)."""

@@ -7,7 +7,7 @@ from typing import Any, assert_type
 import slotq
 from slotq import QueueClient, QueuedJob, install, print_queue_state
 from slotq.errors import NotCompleted, Outdated, Refused, SlotQError
-from slotq_core.model import JobState
+from slotq_core.model.jobs import JobState
 from slotq_core.wire import AttemptView, FindingView, JobView, PoolsView, PoolView
 from slotq_core.wire_configuration import ChangeView
 

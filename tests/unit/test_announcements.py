@@ -9,7 +9,8 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from slotq_core.adapters.announcements import Announcements
-from slotq_core.model import Demand, Job, JobState
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
 
 
 class Bus:

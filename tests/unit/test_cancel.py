@@ -7,7 +7,8 @@ import pytest
 from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.effects import HANDLER_LIFETIME
 from slotq_core.errors import NoSuchJob, TooLate
-from slotq_core.model import AttemptOutcome, JobState, StopCause
+from slotq_core.model.attempts import AttemptOutcome, StopCause
+from slotq_core.model.jobs import JobState
 from slotq_core.names import training_job_name
 from tests.queue_world import QueueWorld, evicting, request
 

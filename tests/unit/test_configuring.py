@@ -8,7 +8,8 @@ import pytest
 
 from slotq_core.amending import Amendment
 from slotq_core.errors import InvalidRequest, NoSuchPool, Outdated, PoolInUse
-from slotq_core.model import Demand, PoolState
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import PoolState
 from tests.queue_world import QueueWorld, pool
 
 BY = "arn:aws:sts::123456789012:assumed-role/Operator/grace"

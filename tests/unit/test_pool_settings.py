@@ -8,7 +8,7 @@ from slotq_core.adapters.memory import MemoryStore
 from slotq_core.adapters.pool_settings import WHO, take_in
 from slotq_core.adapters.settings import parse_pools
 from slotq_core.errors import Misconfigured
-from slotq_core.model import Pool
+from slotq_core.model.pools import Pool
 
 NOW = 1_000_000
 

@@ -19,7 +19,9 @@ from slotq_core import names
 from slotq_core.adapters.sagemaker import SageMakerTraining, create_request
 from slotq_core.adapters.sagemaker_news import observation_of, observation_of_event
 from slotq_core.errors import NotUnderstood, Unavailable
-from slotq_core.model import Attempt, Demand, Job, JobState
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.ports import Phase, Sighting, Verdict
 
 TYPE = "ml.p4d.24xlarge"

@@ -18,7 +18,8 @@ from slotq_core.adapters.settings import (
     roles_from_environment,
 )
 from slotq_core.errors import Misconfigured
-from slotq_core.model import Demand, Pool, PoolState
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import Pool, PoolState
 
 P4, P5 = "ml.p4d.24xlarge", "ml.p5.48xlarge"
 BIG = Pool(

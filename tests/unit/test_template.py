@@ -14,8 +14,10 @@ from slotq_core.adapters.dynamodb_table import table_definition, time_to_live
 from slotq_core.adapters.settings import history_from_environment, parse_pools
 from slotq_core.effects import HANDLER_LIFETIME
 from slotq_core.errors import Misconfigured
-from slotq_core.model import Demand, Job, JobState
-from slotq_core.wire import ErrorView, SubmissionBody
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.wire import ErrorView
+from slotq_core.wire_submission import SubmissionBody
 from tests import cloudformation
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from slotq.errors import InvalidRequest, NameTaken
 from slotq.follow import ended
-from slotq_core.model import JobState
+from slotq_core.model.jobs import JobState
 from slotq_core.wire import JobView
 
 LONGEST_NAME = 63

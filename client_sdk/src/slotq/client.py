@@ -18,7 +18,6 @@ from slotq.submission import jsonable, settings_tags, with_tags
 from slotq.transport import Answer, Transport
 from slotq_core import names
 from slotq_core.wire import (
-    MAX_BODY,
     VERSION,
     AboutView,
     DoctorView,
@@ -29,6 +28,7 @@ from slotq_core.wire import (
     QueueView,
     RequestView,
 )
+from slotq_core.wire_body import MAX_BODY
 from slotq_core.wire_configuration import ChangesView, ChangeView
 
 View = TypeVar(

@@ -32,7 +32,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from slotq.errors import NotConfigured
-from slotq_core.wire import PRIORITY_LIMIT
+from slotq_core.wire_submission import PRIORITY_LIMIT
 
 SETTINGS = (
     "endpoint",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from slotq_core.model import ACTIVE_STATES, TERMINAL_STATES, JobState
+from slotq_core.model.jobs import ACTIVE_STATES, TERMINAL_STATES, JobState
 from slotq_core.moments import from_iso
 from slotq_core.wire import JobView
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slotq.errors import CannotReach, Unavailable
-from slotq_core.model import TERMINAL_STATES, JobState
+from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.wire import AttemptView, JobView
 
 HEARTBEAT = 60.0

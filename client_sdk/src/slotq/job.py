@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 from slotq import screen
 from slotq.errors import NotCompleted
 from slotq.follow import ended, follow
-from slotq_core.model import JobState
+from slotq_core.model.jobs import JobState
 from slotq_core.wire import AttemptView, JobView
 
 

@@ -15,7 +15,7 @@ from botocore.utils import parse_to_aware_datetime
 
 from slotq.describe import status_of, summary
 from slotq.hooks import Answer, Context, Params
-from slotq_core.model import TERMINAL_STATES, WAITING_STATES, JobState
+from slotq_core.model.jobs import TERMINAL_STATES, WAITING_STATES, JobState
 from slotq_core.wire import JobView
 
 _TOKEN = "slotq:"  # noqa: S105 - marks our own page tokens # nosec B105

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TextIO
 
-from slotq_core.model import TERMINAL_STATES, JobState
+from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.wire import JobView
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ProfileNotFound
 
 from slotq.client import QueueClient
 from slotq.errors import NoShell
-from slotq_core.model import ACTIVE_STATES, JobState
+from slotq_core.model.jobs import ACTIVE_STATES, JobState
 from slotq_core.wire import JobView
 
 PLUGIN = "session-manager-plugin"

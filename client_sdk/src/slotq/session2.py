@@ -23,7 +23,7 @@ from slotq.follow import follow, left
 from slotq.hooks import honour_sts_endpoint
 from slotq.installation import Installation, connect
 from slotq.logs import LogTail
-from slotq_core.model import JobState
+from slotq_core.model.jobs import JobState
 from slotq_core.wire import JobView
 
 LAST_LOGS = 2.0

@@ -34,10 +34,10 @@ from slotq_core.errors import (
     Refused,
     TooLate,
 )
-from slotq_core.model import Demand, PoolHealth
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import PoolHealth
 from slotq_core.wire import (
     AboutView,
-    AmendmentBody,
     AttemptView,
     DoctorView,
     ErrorView,
@@ -48,11 +48,10 @@ from slotq_core.wire import (
     QueueView,
     ReasonView,
     RequestView,
-    parse_amendment,
-    parse_submission,
-    retagged,
 )
+from slotq_core.wire_amendment import AmendmentBody, parse_amendment, retagged
 from slotq_core.wire_configuration import ChangesView, ChangeView, PoolChangeView, parse_pool
+from slotq_core.wire_submission import parse_submission
 
 CALLER = "arn:aws:iam::123456789012:user/ada"
 ENDPOINT = "https://queue.test/prod"

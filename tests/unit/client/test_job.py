@@ -8,7 +8,7 @@ import pytest
 
 from slotq.again import MOST_NAMES, next_names
 from slotq.errors import NameTaken, NoSuchJob, NotAllowed, NotCompleted, TooLate
-from slotq_core.model import JobState
+from slotq_core.model.jobs import JobState
 from tests.unit.client.fake_queue import (
     Clock,
     FakeHttp,

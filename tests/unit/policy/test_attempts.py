@@ -8,7 +8,10 @@ from itertools import accumulate
 import pytest
 
 from slotq_core.explaining import why
-from slotq_core.model import Claim, Demand, Group, JobState, SchedulerSettings, Snapshot
+from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Claim, JobState
+from slotq_core.model.snapshot import SchedulerSettings, Snapshot
 from slotq_core.policy.apply import started, steps
 from slotq_core.policy.attempts import interval, tried_in_vain
 from slotq_core.policy.cycle import plan

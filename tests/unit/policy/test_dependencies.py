@@ -8,7 +8,7 @@ import pytest
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.explaining import why
-from slotq_core.model import Job, JobState
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.dependencies import circle, consequences, still_to_come
 from slotq_core.policy.plan import Plan
 from slotq_core.reasons import WaitsForJobs

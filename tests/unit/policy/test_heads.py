@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from slotq.simulate import simulate
 from slotq.simulate.scenario import Scenario
-from slotq_core.model import Snapshot
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import heads_needed, line_of
 from slotq_core.policy.order import position

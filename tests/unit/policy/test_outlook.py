@@ -7,17 +7,12 @@ from dataclasses import replace
 
 from slotq_core import outlook
 from slotq_core.explaining import looked_into
-from slotq_core.model import (
-    Claim,
-    Demand,
-    Department,
-    Group,
-    Job,
-    JobState,
-    PoolHealth,
-    Project,
-    Snapshot,
-)
+from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Claim, Job, JobState
+from slotq_core.model.pools import PoolHealth
+from slotq_core.model.projects import Department, Project
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.outlook import Outlook, TimeCause
 from slotq_core.policy.cycle import plan
 from slotq_core.reasons import codes

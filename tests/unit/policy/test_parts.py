@@ -8,18 +8,11 @@ import pytest
 
 from slotq_core import reasons
 from slotq_core.errors import InvalidRequest, NeverFits
-from slotq_core.model import (
-    Attempt,
-    Claim,
-    Demand,
-    Job,
-    JobState,
-    Pool,
-    Snapshot,
-    StopCause,
-    StopOrder,
-    Submission,
-)
+from slotq_core.model.attempts import Attempt, StopCause, StopOrder
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Claim, Job, JobState, Submission
+from slotq_core.model.pools import Pool
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.admission import admit
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import Line, heads_needed, line_of

@@ -8,22 +8,14 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from slotq_core import reasons
-from slotq_core.model import (
-    Attempt,
-    Claim,
-    Demand,
-    Group,
-    Job,
-    JobState,
-    Pool,
-    PoolState,
-    Project,
-    SchedulerSettings,
-    Snapshot,
-    StopCause,
-    StopOrder,
-    User,
-)
+from slotq_core.model.attempts import Attempt, StopCause, StopOrder
+from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Claim, Job, JobState
+from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.projects import Project
+from slotq_core.model.snapshot import SchedulerSettings, Snapshot
+from slotq_core.model.users import User
 from slotq_core.policy.cycle import plan
 from slotq_core.wire import reason_view
 

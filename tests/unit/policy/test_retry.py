@@ -8,7 +8,8 @@ import pytest
 
 from slotq_core.errors import IllegalTransition
 from slotq_core.lifecycle import TRANSITIONS, move
-from slotq_core.model import AttemptOutcome, JobState, StopCause, StopOrder
+from slotq_core.model.attempts import AttemptOutcome, StopCause, StopOrder
+from slotq_core.model.jobs import JobState
 from slotq_core.policy.retry import (
     LONGEST_BACKOFF,
     LONGEST_MESSAGE,

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core.model import Demand, StopCause, StopOrder
+from slotq_core.model.attempts import StopCause, StopOrder
+from slotq_core.model.demand import Demand
 from slotq_core.policy.suspend import grace
 from tests.unit.policy.test_reasons import NOW, pool, runs
 

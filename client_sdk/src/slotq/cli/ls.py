@@ -15,7 +15,7 @@ from slotq.cli.watching import every_option, show_changes
 from slotq.cli.words import Moment
 from slotq.client import QueueClient
 from slotq.printing import LIVING
-from slotq_core.model import JobState
+from slotq_core.model.jobs import JobState
 from slotq_core.wire import JobView, queue_view
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from slotq.cli.tables import columns, moment
-from slotq_core.model import PoolState
+from slotq_core.model.pools import PoolState
 from slotq_core.reasons import units
 from slotq_core.wire import PoolSettingsView, PoolView
 from slotq_core.wire_configuration import ChangeView, PoolChangeView

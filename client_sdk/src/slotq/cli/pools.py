@@ -10,7 +10,7 @@ import click
 from slotq.cli.app import App, json_option
 from slotq.cli.pool_tables import changes_table, pool_page, pools_table
 from slotq.errors import NoSuchPool
-from slotq_core.model import PoolState
+from slotq_core.model.pools import PoolState
 from slotq_core.wire import PoolsView, PoolView
 from slotq_core.wire_configuration import ChangesView
 

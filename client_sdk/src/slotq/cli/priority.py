@@ -7,7 +7,7 @@ import click
 from slotq.cli.app import App, json_option
 from slotq.cli.each import on_each
 from slotq.cli.names import names_argument
-from slotq_core.wire import PRIORITY_LIMIT
+from slotq_core.wire_submission import PRIORITY_LIMIT
 
 
 # A negative number looks like an option that is not known, and is passed on to the arguments.

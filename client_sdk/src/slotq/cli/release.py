@@ -7,7 +7,7 @@ import click
 from slotq.cli.app import App, json_option
 from slotq.cli.each import on_each
 from slotq.cli.names import names_argument
-from slotq_core.model import JobState
+from slotq_core.model.jobs import JobState
 
 
 @click.command

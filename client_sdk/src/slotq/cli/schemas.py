@@ -15,8 +15,9 @@ from pydantic.json_schema import models_json_schema
 
 from slotq.cli.views import CheckupView, LogLine, SettingsView, VersionView
 from slotq.simulate.metrics import Metrics
-from slotq_core.wire import ErrorView, JobView, PoolsView, PoolView, QueueView, SubmissionBody
+from slotq_core.wire import ErrorView, JobView, PoolsView, PoolView, QueueView
 from slotq_core.wire_configuration import ChangesView
+from slotq_core.wire_submission import SubmissionBody
 
 
 class StateView(BaseModel):

@@ -11,7 +11,7 @@ from slotq.cli.exits import Exit
 from slotq.cli.names import JobName
 from slotq.client import QueueClient
 from slotq.remote_shell import open_shell, running_job
-from slotq_core.model import ACTIVE_STATES
+from slotq_core.model.jobs import ACTIVE_STATES
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 

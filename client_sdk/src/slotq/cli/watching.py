@@ -14,7 +14,7 @@ from slotq.cli.each import named
 from slotq.cli.exits import Exit
 from slotq.client import QueueClient
 from slotq.follow import follow, news
-from slotq_core.model import JobState
+from slotq_core.model.jobs import JobState
 from slotq_core.wire import JobView, queue_view
 
 LAST_LOGS = 2.0

@@ -12,7 +12,7 @@ import numpy as np
 from botocore.exceptions import ClientError
 
 from slotq.logs import LogTail
-from slotq_core.model import JobState
+from slotq_core.model.jobs import JobState
 from slotq_core.wire import JobView
 
 

@@ -17,7 +17,7 @@ from slotq.demo.evidence import Evidence
 from slotq.demo.story import EVICTED, INSTANCE_TYPE, PARTS, Part
 from slotq.errors import SlotQError
 from slotq.session import QueueTrainingJobSession
-from slotq_core.model import JobState
+from slotq_core.model.jobs import JobState
 from slotq_core.wire import JobView
 
 ROLE = "arn:aws:iam::123456789012:role/demo"

@@ -17,7 +17,10 @@ from slotq.simulate.sections import (
     UserSpec,
     WhySpec,
 )
-from slotq_core import model, outlook, reasons
+from slotq_core import outlook, reasons
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import JobState
+from slotq_core.model.users import AUTO
 from slotq_core.policy.dependencies import circle
 from slotq_core.reasons import codes
 
@@ -42,7 +45,7 @@ REASONS = codes(reasons, reasons.Reason)
 SPARED = codes(outlook, outlook.Spared)
 """Why a job waits, and why what holds slots is not evicted for it: by code."""
 
-STATES = (*(state.value for state in model.JobState), "refused", "not submitted")
+STATES = (*(state.value for state in JobState), "refused", "not submitted")
 
 
 def there_is_a_pool(scenario: Scenario) -> Iterator[Fault]:
@@ -76,7 +79,7 @@ def classes_demote_downwards(scenario: Scenario) -> Iterator[Fault]:
         where = ("classes", place, "demote_to")
         if not each.demote_to:
             continue
-        if model.AUTO in (each.name, each.demote_to):
+        if AUTO in (each.name, each.demote_to):
             yield Fault(where, "AUTO is settled at each admission: nothing demotes to or from it")
         elif each.demote_to not in classes:
             yield _unknown(where, "class", each.demote_to, classes)
@@ -102,7 +105,7 @@ def jobs_name_pools_that_there_are(scenario: Scenario) -> Iterator[Fault]:
 
 def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
     projects = {project.name for project in scenario.projects}
-    classes = {*scenario.known_classes, model.AUTO}
+    classes = {*scenario.known_classes, AUTO}
     groups = {group.name for group in scenario.groups}
     for place, job in enumerate(scenario.jobs):
         if job.project is not None and job.project not in projects:
@@ -143,11 +146,11 @@ def turns_come_to_an_end(scenario: Scenario) -> Iterator[Fault]:
 
 def changes_are_of_what_there_is(scenario: Scenario) -> Iterator[Fault]:
     for place, pool in enumerate(scenario.pools):
-        named: list[tuple[Loc, model.Demand]] = [(("pools", place, "foreign"), pool.foreign)]
+        named: list[tuple[Loc, Demand]] = [(("pools", place, "foreign"), pool.foreign)]
         for index, change in enumerate(pool.changes):
             where: Loc = ("pools", place, "changes", index)
-            named.append(((*where, "capacity"), change.capacity or model.Demand()))
-            named.append(((*where, "foreign"), change.foreign or model.Demand()))
+            named.append(((*where, "capacity"), change.capacity or Demand()))
+            named.append(((*where, "foreign"), change.foreign or Demand()))
         for where, amounts in named:
             for resource in amounts:
                 if resource not in pool.capacity:
@@ -345,5 +348,5 @@ def _unknown(where: Loc, what: str, name: str, known: Iterable[str]) -> Fault:
     return Fault(where, f"there is no {what} '{name}'; there are {listed(sorted(known))}")
 
 
-def _amounts(amounts: model.Demand) -> str:
+def _amounts(amounts: Demand) -> str:
     return ", ".join(f"{amounts[name]} {name}" for name in {"slots": 0, **amounts})

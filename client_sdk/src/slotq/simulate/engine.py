@@ -15,16 +15,11 @@ from slotq.simulate.standing import Standing
 from slotq_core.errors import Refused
 from slotq_core.explaining import looked_into, places
 from slotq_core.lifecycle import move
-from slotq_core.model import (
-    Attempt,
-    AttemptOutcome,
-    Group,
-    Job,
-    JobState,
-    Snapshot,
-    Submission,
-    Yielded,
-)
+from slotq_core.model.attempts import Attempt, AttemptOutcome
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import Yielded
 from slotq_core.policy.admission import admit, check_gang, classed
 from slotq_core.policy.apply import cancelled, steps
 from slotq_core.policy.cycle import plan

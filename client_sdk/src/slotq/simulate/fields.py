@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, PlainValidator, ValidationError
 
 from slotq.simulate.faults import Fault, faults_of, refuse, said
-from slotq_core.model import Demand
+from slotq_core.model.demand import Demand
 
 FAULT, NO_CAPACITY = FAILURES = ("fault", "no_capacity")
 """How an attempt may fail that never comes to run."""

@@ -26,7 +26,9 @@ from slotq_core.adapters.sagemaker_news import observation_of
 from slotq_core.errors import NoSuchJob, Refused, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.manager import QueueManager
-from slotq_core.model import Job, JobState, Snapshot, Submission, Yielded
+from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import Yielded
 from slotq_core.policy.lines import by_user
 from slotq_core.policy.retry import Ending
 from slotq_core.policy.slices import after_yield

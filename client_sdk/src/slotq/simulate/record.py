@@ -10,7 +10,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from slotq_core.explaining import Status
-from slotq_core.model import Job, JobState, StopCause
+from slotq_core.model.attempts import StopCause
+from slotq_core.model.jobs import Job, JobState
 
 REFUSED = "refused"
 

@@ -34,7 +34,13 @@ from slotq.simulate.sections import (
     WhySpec,
 )
 from slotq.simulate.trace import Trace
-from slotq_core import model
+from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Submission
+from slotq_core.model.pools import Pool
+from slotq_core.model.projects import EVERYWHERE, Amounts, Department, Project
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.policy.classes import Classes, classes_of
 from slotq_core.policy.users import Rights
 
@@ -137,7 +143,7 @@ class Scenario(Section):
     def class_of(self, job: JobSpec) -> str:
         """The class that the job names, or has where it names none; empty: a number."""
         if job.priority is None:
-            return model.AUTO if self.classes else ""
+            return AUTO if self.classes else ""
         return job.priority if isinstance(job.priority, str) else ""
 
     def priority_of(self, job: JobSpec) -> int:
@@ -145,11 +151,11 @@ class Scenario(Section):
         its = self.class_of(job)
         if not its:
             return job.priority if isinstance(job.priority, int) else 0
-        return model.AUTO_VALUE if its == model.AUTO else self.known_classes[its].value
+        return AUTO_VALUE if its == AUTO else self.known_classes[its].value
 
-    def configuration(self) -> model.Snapshot:
+    def configuration(self) -> Snapshot:
         """The world before any job is in it."""
-        return model.Snapshot(
+        return Snapshot(
             pools=tuple(_pool(spec) for spec in self.pools),
             projects=tuple(self._project(spec) for spec in self.projects),
             departments=tuple(self._department(spec) for spec in self.departments),
@@ -172,8 +178,8 @@ class Scenario(Section):
             found.setdefault(each.at, set()).update(why.job for why in each.why)
         return {at: names for at, names in found.items() if names}
 
-    def submission(self, job: JobSpec) -> model.Submission:
-        return model.Submission(
+    def submission(self, job: JobSpec) -> Submission:
+        return Submission(
             name=job.name,
             instance_type="",
             demand=job.needed,
@@ -191,8 +197,8 @@ class Scenario(Section):
             after=job.after,
         )
 
-    def _group(self, spec: GroupSpec) -> model.Group:
-        return model.Group(
+    def _group(self, spec: GroupSpec) -> Group:
+        return Group(
             name=spec.name,
             members=tuple(job.name for job in self.jobs if job.group == spec.name),
             min_members=spec.min_members,
@@ -201,8 +207,8 @@ class Scenario(Section):
             max_parallel=spec.max_parallel,
         )
 
-    def _project(self, spec: ProjectSpec) -> model.Project:
-        return model.Project(
+    def _project(self, spec: ProjectSpec) -> Project:
+        return Project(
             name=spec.name,
             department=spec.department,
             quota=self._amounts(spec.quota),
@@ -213,8 +219,8 @@ class Scenario(Section):
             min_runtime=spec.min_runtime,
         )
 
-    def _department(self, spec: DepartmentSpec) -> model.Department:
-        return model.Department(
+    def _department(self, spec: DepartmentSpec) -> Department:
+        return Department(
             name=spec.name,
             quota=None if spec.quota is None else self._amounts(spec.quota),
             weight=spec.weight,
@@ -224,17 +230,17 @@ class Scenario(Section):
             fairness=spec.fairness,
         )
 
-    def _amounts(self, quota: int | dict[str, Any] | None) -> model.Amounts:
-        return {scope: model.Demand(amounts) for scope, amounts in self._scopes(quota).items()}
+    def _amounts(self, quota: int | dict[str, Any] | None) -> Amounts:
+        return {scope: Demand(amounts) for scope, amounts in self._scopes(quota).items()}
 
     def _scopes(self, quota: int | dict[str, Any] | None) -> dict[str, dict[str, int]]:
         """By scope, over all pools together or pool by pool; then by resource."""
         if quota is None or quota == {}:
             return {}
         if isinstance(quota, int):
-            return {model.EVERYWHERE: {"slots": quota}}
+            return {EVERYWHERE: {"slots": quota}}
         if set(quota) <= set(self.resources):
-            return {model.EVERYWHERE: dict(quota)}
+            return {EVERYWHERE: dict(quota)}
         return {
             pool: dict(amount) if isinstance(amount, dict) else {"slots": amount}
             for pool, amount in quota.items()
@@ -269,8 +275,8 @@ def _keys() -> Keys:
     return {name: each.keys() for name, each in sections.items()}
 
 
-def _pool(spec: PoolSpec) -> model.Pool:
-    return model.Pool(
+def _pool(spec: PoolSpec) -> Pool:
+    return Pool(
         name=spec.name,
         instance_type=INSTANCE_TYPE,
         capacity=spec.capacity,

@@ -34,7 +34,13 @@ from slotq.simulate.fields import (
     Value,
     Vector,
 )
-from slotq_core import model, names
+from slotq_core import names
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Workload
+from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.projects import Fairness
+from slotq_core.model.snapshot import SchedulerSettings
+from slotq_core.model.users import PriorityClass, User, UserGroup
 
 
 class Section(BaseModel):
@@ -55,7 +61,7 @@ class ChangeSpec(Section):
     capacity: Amounts | None = None
     """Of the resources that it names; a bare number is one of slots."""
     foreign: Use | None = None
-    state: model.PoolState | None = None
+    state: PoolState | None = None
 
     @model_validator(mode="after")
     def _changes_something(self) -> Self:
@@ -63,11 +69,11 @@ class ChangeSpec(Section):
             raise ValueError("a change needs capacity, foreign or state")
         return self
 
-    def applied(self, pool: model.Pool) -> model.Pool:
+    def applied(self, pool: Pool) -> Pool:
         """The pool after it."""
         return replace(
             pool,
-            capacity=model.Demand({**pool.capacity, **(self.capacity or {})}),
+            capacity=Demand({**pool.capacity, **(self.capacity or {})}),
             foreign=pool.foreign if self.foreign is None else self.foreign,
             state=self.state or pool.state,
         )
@@ -76,9 +82,9 @@ class ChangeSpec(Section):
 class PoolSpec(Section):
     name: Annotated[Name, Field(max_length=40)]
     capacity: Capacity
-    foreign: Use = model.Demand()
+    foreign: Use = Demand()
     """What training jobs outside the queue occupy of it."""
-    state: model.PoolState = model.PoolState.ACTIVE
+    state: PoolState = PoolState.ACTIVE
     changes: tuple[ChangeSpec, ...] = ()
     stop_seconds: Duration = 0
     reserve_after: Duration | None = None
@@ -97,7 +103,7 @@ class DepartmentSpec(Section):
     limit: Quota | None = None
     priority: Value = 0
     over_quota: Flag = True
-    fairness: model.Fairness = model.Fairness.PROTECT_QUOTA
+    fairness: Fairness = Fairness.PROTECT_QUOTA
 
 
 class ProjectSpec(Section):
@@ -117,8 +123,8 @@ class ClassSpec(Section):
     demote_to: MaybeName = ""
     demote_after: Duration = 0
 
-    def priority_class(self) -> model.PriorityClass:
-        return model.PriorityClass(**self.model_dump())
+    def priority_class(self) -> PriorityClass:
+        return PriorityClass(**self.model_dump())
 
 
 class UserGroupSpec(Section):
@@ -127,8 +133,8 @@ class UserGroupSpec(Section):
     name: Name
     limits: Limits = {}
 
-    def group(self) -> model.UserGroup:
-        return model.UserGroup(name=self.name, limits=self.limits)
+    def group(self) -> UserGroup:
+        return UserGroup(name=self.name, limits=self.limits)
 
 
 class UserSpec(Section):
@@ -137,8 +143,8 @@ class UserSpec(Section):
     groups: tuple[Name, ...] = ()
     """The user groups that it is in."""
 
-    def user(self) -> model.User:
-        return model.User(name=self.name, limits=self.limits, groups=self.groups)
+    def user(self) -> User:
+        return User(name=self.name, limits=self.limits, groups=self.groups)
 
 
 class SchedulerSpec(Section):
@@ -157,9 +163,9 @@ class SchedulerSpec(Section):
             refuse(Fault(("max_schedule_interval",), message))
         return self
 
-    def settings(self) -> model.SchedulerSettings | None:
+    def settings(self) -> SchedulerSettings | None:
         given = self.model_fields_set
-        return model.SchedulerSettings(**self.model_dump()) if given else None
+        return SchedulerSettings(**self.model_dump()) if given else None
 
 
 class GroupSpec(Section):
@@ -186,7 +192,7 @@ class JobSpec(Section):
     group: Name | None = None
     after: tuple[Name, ...] = ()
     """Jobs that have to complete before it."""
-    workload: Annotated[model.Workload, Field(alias="class")] = model.Workload.TRAINING
+    workload: Annotated[Workload, Field(alias="class")] = Workload.TRAINING
     priority: Priority | None = None
     """None: AUTO where there are classes, else 0."""
     slots: Positive = 1
@@ -220,12 +226,12 @@ class JobSpec(Section):
         return self
 
     @property
-    def needed(self) -> model.Demand:
+    def needed(self) -> Demand:
         if self.parts:
-            return sum(self.parts.values(), model.Demand())
-        return self.demand if self.demand is not None else model.Demand(slots=self.slots)
+            return sum(self.parts.values(), Demand())
+        return self.demand if self.demand is not None else Demand(slots=self.slots)
 
-    def held_in(self, pool: str) -> dict[str, model.Demand]:
+    def held_in(self, pool: str) -> dict[str, Demand]:
         """What it holds while it runs, by pool, where it was admitted to that one."""
         return self.parts or {pool: self.needed}
 

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from operator import attrgetter
 
-from slotq_core.model import Job, JobState, Snapshot
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import Line, by_user, heads_of
 
 _place = attrgetter("entry_time", "name")

@@ -9,7 +9,7 @@ from itertools import pairwise
 from slotq.simulate.record import Record
 from slotq.simulate.scenario import Scenario
 from slotq.simulate.sections import JobSpec
-from slotq_core.model import Pool, PoolState
+from slotq_core.model.pools import Pool, PoolState
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from slotq_core.errors import InvalidRequest, TooLate
 from slotq_core.lifecycle import move
-from slotq_core.model import Job, JobState, StopCause, Submission
+from slotq_core.model.attempts import StopCause
+from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.policy.apply import requeued
 from slotq_core.policy.classes import Classes
 from slotq_core.policy.demote import come_into

@@ -32,11 +32,13 @@ from slotq_core.errors import (
 )
 from slotq_core.explaining import MOST_LISTED, Status, Wanted
 from slotq_core.manager import QueueManager
-from slotq_core.model import JobState
+from slotq_core.model.jobs import JobState
 from slotq_core.moments import from_iso
 from slotq_core.ports import Finding, Request
 from slotq_core.routing import Response, Router
+from slotq_core.wire_amendment import AmendmentBody, parse_amendment, retagged
 from slotq_core.wire_configuration import ChangesView, change_view, parse_pool
+from slotq_core.wire_submission import parse_submission
 
 STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
     InvalidRequest: HTTPStatus.BAD_REQUEST,
@@ -124,7 +126,7 @@ class Routes:
 
     def _add_job(self) -> Response:
         submitter = self._caller()
-        submission, request = wire.parse_submission(self._body())
+        submission, request = parse_submission(self._body())
         status = self._manager().submit(submission, request, submitter=submitter)
         return _json(HTTPStatus.ACCEPTED, _view(status))
 
@@ -141,7 +143,7 @@ class Routes:
         return _json(HTTPStatus.OK, _view(self._manager().cancel(name, by=self._caller())))
 
     def _amend_job(self, name: str) -> Response:
-        caller, body = self._caller(), wire.parse_amendment(self._body())
+        caller, body = self._caller(), parse_amendment(self._body())
         status = self._manager().amend(name, _amendment(body), by=caller)
         return _json(HTTPStatus.OK, _view(status))
 
@@ -285,12 +287,12 @@ def _number(
     return int(text)
 
 
-def _amendment(body: wire.AmendmentBody) -> Amendment:
+def _amendment(body: AmendmentBody) -> Amendment:
     """Its tags are read as a submission's are, together with the tags that it leaves."""
 
     def revise(request: Request) -> Revision:
-        before, _ = wire.parse_submission(request)
-        after, revised = wire.parse_submission(wire.retagged(request, body.tags))
+        before, _ = parse_submission(request)
+        after, revised = parse_submission(retagged(request, body.tags))
         return Revision(request=revised, before=before, after=after)
 
     return Amendment(held=body.held, give_up=body.give_up, revise=revise if body.tags else None)

@@ -18,7 +18,8 @@ from slotq_core.errors import (
     PoolInUse,
     Unavailable,
 )
-from slotq_core.model import WAITING_STATES, Job, JobState, Pool
+from slotq_core.model.jobs import WAITING_STATES, Job, JobState
+from slotq_core.model.pools import Pool
 from slotq_core.moments import iso
 from slotq_core.ports import Clock, Configuration, ConfigurationChange, Store
 

@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from slotq_core.errors import InvalidRequest
-from slotq_core.model import Demand, Pool, PoolState
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import Pool, PoolState
 
 MOST_SLOTS = 10_000
 MOST_OF_A_RESOURCE = 1_000_000

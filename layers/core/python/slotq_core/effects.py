@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from slotq_core.errors import Conflict, NoSuchJob, NotUnderstood, Unavailable
+from slotq_core.errors import Conflict, NoSuchJob, NotUnderstood, SlotQError, Unavailable
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, AttemptOutcome, Job, JobState
+from slotq_core.model.attempts import Attempt, AttemptOutcome
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.moments import FAR_OFF
 from slotq_core.policy.health import after_a_start, after_capacity_error
 from slotq_core.policy.retry import Ending, after_end
@@ -64,6 +65,17 @@ class Effects:
             self._create(job, job.attempt)
         elif job.attempt.stop is not None and not job.attempt.stop.sent:
             self._stop(job, job.attempt)
+
+    def carry_out_all(self, jobs: Iterable[Job]) -> list[str]:
+        """`carry_out` for each. Returns what went wrong: with one it stops none of the others, its
+        intent stays, and the next pass finishes it."""
+        troubles = []
+        for job in jobs:
+            try:
+                self.carry_out(job)
+            except SlotQError as error:
+                troubles.append(f"{job.name}: {error}")
+        return troubles
 
     def observe(self, observation: Observation) -> str:
         """Take in news of one training job. Repeated, late and foreign news change nothing.

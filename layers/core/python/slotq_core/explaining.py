@@ -6,16 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from slotq_core.model import (
-    WAITING_STATES,
-    Attempt,
-    Demand,
-    Job,
-    JobState,
-    Pool,
-    Snapshot,
-    Yielded,
-)
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import WAITING_STATES, Job, JobState
+from slotq_core.model.pools import Pool
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import Yielded
 from slotq_core.outlook import KnownTime, Outlook, TimeCause
 from slotq_core.policy.attempts import NOT_SCHEDULED
 from slotq_core.policy.cycle import plan

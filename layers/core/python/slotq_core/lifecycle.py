@@ -22,15 +22,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from slotq_core.errors import IllegalTransition
-from slotq_core.model import (
-    ACTIVE_STATES,
-    AUTO,
-    AUTO_VALUE,
-    TERMINAL_STATES,
-    WAITING_STATES,
-    Job,
-    JobState,
-)
+from slotq_core.model.jobs import ACTIVE_STATES, TERMINAL_STATES, WAITING_STATES, Job, JobState
+from slotq_core.model.users import AUTO, AUTO_VALUE
 
 S = JobState
 

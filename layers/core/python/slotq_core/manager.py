@@ -1,14 +1,13 @@
 """The queue manager: what the Lambda, the emulator and the simulator all run.
 
-A pass: load -> plan -> commit -> effect -> confirm. Correctness comes from the conditions of the
-commits alone, so any number of managers may work at once; a conflict means: load and plan again.
+Correctness comes from the conditions of the commits alone, so any number of managers may work at
+once; a conflict means: load again. What is decided is decided in passes (`passes`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 
 from slotq_core import explaining, names
 from slotq_core.amending import Amendment, alive, settled, with_hold, without_attempt
@@ -23,13 +22,14 @@ from slotq_core.errors import (
     Unavailable,
 )
 from slotq_core.explaining import ANY_JOB, PoolStatus, Status, Wanted
-from slotq_core.model import Job, JobState, StopCause, Submission
+from slotq_core.model.attempts import StopCause
+from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.passes import PASS_BUDGET, Passes, PassResult
 from slotq_core.poison import Nowhere, Poisons
 from slotq_core.policy.admission import NO_RIGHTS, admit
-from slotq_core.policy.apply import Step, cancelled, pools_touched, steps
+from slotq_core.policy.apply import cancelled
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.disclosure import Shown, shown
-from slotq_core.policy.plan import Decision
 from slotq_core.policy.plans import ANY_PLAN, TrainingPlans
 from slotq_core.policy.roles import ANY_ROLE, ExecutionRoles
 from slotq_core.policy.users import Rights
@@ -43,15 +43,8 @@ from slotq_core.ports import (
     Request,
     Store,
     TrainingService,
-    World,
 )
 from slotq_core.reconcile import Reconciler
-
-PASS_BUDGET = 30_000
-"""How long a pass may go on deciding (ms). What is left is done by the pass it asks for."""
-
-LEASE_MARGIN = 10_000
-"""How much longer than its pass a holder keeps the lease (ms), if it dies."""
 
 DOCTOR_BUDGET = 15_000
 """How long a look at SageMaker may take while somebody waits for it (ms): API Gateway gives up
@@ -60,27 +53,7 @@ after 29 s."""
 DOCTOR_ENDS = 24_000
 """When the look at the table ends, counted from the doctor's beginning (ms)."""
 
-JOBS_PER_COMMIT = 20
-"""A transaction has at most 100 actions, and a job costs up to four. A large eviction takes
-several; its claim goes with the first, so that the rest is owed even if we die in between."""
-
 _TRIES = 20
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PassResult:
-    """What a pass did, in the order of the commits, and when time alone calls for the next."""
-
-    decisions: tuple[Decision, ...] = ()
-    wake_at: int | None = None
-    troubles: tuple[str, ...] = ()
-    """What went wrong with single jobs; their intents stay."""
-    unfinished: bool = False
-    """The budget was used up; another pass has been asked for."""
-    busy: bool = False
-    """Another handler does, or has done, what this one came for."""
-    findings: tuple[Finding, ...] = ()
-    """What a reconciliation found, where this was its tick."""
 
 
 class QueueManager:
@@ -110,6 +83,13 @@ class QueueManager:
         self._effects = Effects(store, training, clock)
         self._reconciler = Reconciler(store, training, clock, self._effects)
         self._poisons = Poisons(store, dead_letters or Nowhere())
+        self._passes = Passes(
+            store=store,
+            clock=clock,
+            notifier=notifier,
+            effects=self._effects,
+            poisons=self._poisons,
+        )
         self.configuration = Configurator(store, clock, self._wake)
         """What operators change."""
 
@@ -253,66 +233,13 @@ class QueueManager:
     def run_pass(
         self, *, holder: str = "here", budget: int = PASS_BUDGET, only_news: bool = False
     ) -> PassResult:
-        """Decide and act until nothing is left to decide, or the budget (ms) is used up.
-
-        Only the holder of the lease does; the rest return at once, and the holder sees what they
-        came for in the wake's generation. `holder` names this handler's invocation. With
-        `only_news` also what comes when everything has been seen to returns at once: of the passes
-        that a burst asks for, most come late. What only time calls for is left to the tick.
-        """
-        until = self._clock.now() + min(budget, PASS_BUDGET)
-        result = PassResult()
-        while (generation := self._take_lease(holder, until, only_news=only_news)) is not None:
-            try:
-                result = self._decide(result, until)
-            except SlotQError:
-                with suppress(SlotQError):
-                    self._store.end_lease(holder, generation=None)
-                raise
-            finished = None if result.unfinished else generation
-            if self._store.end_lease(holder, generation=finished):
-                if result.unfinished:
-                    self._notifier.wake()
-                return result
-        return replace(result, busy=True)
-
-    def _take_lease(self, holder: str, until: int, *, only_news: bool) -> int | None:
-        now = self._clock.now()
-        lease = max(until, now) + LEASE_MARGIN
-        return self._store.take_lease(holder, now=now, until=lease, only_news=only_news)
-
-    def _decide(self, before: PassResult, until: int) -> PassResult:
-        done, troubles = list(before.decisions), list(before.troubles)
-        while self._clock.now() < until:
-            world = self._store.load(self._clock.now())
-            troubles += self._poisons.quarantine(world.poison)
-            troubles += self._carry_out(self._effects.stale(world.snapshot.active))
-            planned = plan(world.snapshot, self._clock.now())
-            if not planned.decisions:
-                return PassResult(
-                    decisions=tuple(done), troubles=tuple(troubles), wake_at=planned.wake_at
-                )
-            done += self._apply(planned.decisions, world, until, troubles)
-        return PassResult(
-            decisions=tuple(done),
-            troubles=tuple(troubles),
-            wake_at=self._clock.now(),
-            unfinished=True,
-        )
-
-    def _carry_out(self, jobs: Iterable[Job]) -> Iterator[str]:
-        """Call SageMaker for each. What goes wrong with one stops none of the others: its intent
-        stays, and the next pass finishes it."""
-        for job in jobs:
-            try:
-                self._effects.carry_out(job)
-            except SlotQError as error:
-                yield f"{job.name}: {error}"
+        """Decide and act until nothing is left to decide, or the budget (ms) is used up
+        (`Passes.run`)."""
+        return self._passes.run(holder=holder, budget=budget, only_news=only_news)
 
     def _carry_out_now(self, job: Job) -> None:
         """What goes wrong is left to the pass that is asked for: the intent is kept."""
-        for _ in self._carry_out([job]):
-            pass
+        self._effects.carry_out_all([job])
 
     def status(self, name: str) -> Status:
         """One job with its place, its reason, its outlook and its attempts. Raises NoSuchJob."""
@@ -382,27 +309,6 @@ class QueueManager:
                 field="TrainingJobName",
             )
 
-    def _apply(
-        self, decisions: Iterable[Decision], world: World, until: int, troubles: list[str]
-    ) -> Iterator[Decision]:
-        """Commit each decision, then call SageMaker. Ends at the first conflict: the world is not
-        what was planned for any more, and the next round plans for what it is."""
-        pools = {pool.name: pool for pool in world.snapshot.pools}
-        versions = {name: ledger.version for name, ledger in world.ledgers.items()}
-        for decision in decisions:
-            if self._clock.now() >= until:
-                return
-            touched = [name for name in pools_touched(decision) if name in versions]
-            for part in _transactions(steps(decision, pools, self._clock.now())):
-                seen = {name: versions[name] for name in touched}
-                try:
-                    jobs = self._store.commit(part, seen=seen)
-                except Conflict:
-                    return
-                versions |= {name: version + 1 for name, version in seen.items()}
-                troubles += self._carry_out(jobs)
-            yield decision
-
 
 def _is_cancelled(job: Job) -> bool:
     stop = job.attempt.stop if job.attempt else None
@@ -424,10 +330,3 @@ def _refuse_other(known: Job, submission: Submission) -> None:
             "or cancel that one first",
             field="TrainingJobName",
         )
-
-
-def _transactions(changed: Sequence[Step]) -> Iterator[list[Change]]:
-    """A decision's changes in parts that fit a transaction, in order."""
-    for start in range(0, len(changed), JOBS_PER_COMMIT):
-        part = changed[start : start + JOBS_PER_COMMIT]
-        yield [Change(before=before, after=after) for before, after in part]

@@ -1,4 +1,4 @@
-"""The OpenAPI document of `api`, out of the pydantic models of `wire`.
+"""The OpenAPI document of `api`, out of the pydantic models of the `wire` modules.
 
 `make openapi` writes it to docs/openapi.json, and a test compares the two and the routes. It is no
 part of the Lambda: describing the API costs more than serving it.
@@ -13,13 +13,21 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from slotq_core import __version__, definitions, names, wire, wire_configuration
+from slotq_core import (
+    __version__,
+    definitions,
+    names,
+    wire,
+    wire_amendment,
+    wire_configuration,
+    wire_submission,
+)
 from slotq_core.api import MOST_CHANGES, MOST_JOBS
-from slotq_core.model import JobState
+from slotq_core.model.jobs import JobState
 
 _MODELS: tuple[type[BaseModel], ...] = (
-    wire.SubmissionBody,
-    wire.AmendmentBody,
+    wire_submission.SubmissionBody,
+    wire_amendment.AmendmentBody,
     wire.RequestView,
     wire.JobView,
     wire.QueueView,

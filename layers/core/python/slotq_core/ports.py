@@ -11,7 +11,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from slotq_core.model import Attempt, Demand, Job, JobState, Pool, PoolHealth, Snapshot
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import Pool, PoolHealth
+from slotq_core.model.snapshot import Snapshot
 
 Request = Mapping[str, Any]
 """A CreateTrainingJob request, as the user submitted it."""

@@ -21,7 +21,9 @@ from dataclasses import dataclass, replace
 
 from slotq_core.effects import HANDLER_LIFETIME, Effects
 from slotq_core.errors import NotListed, SlotQError, Unavailable
-from slotq_core.model import Demand, Job, JobState, Pool
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import Pool
 from slotq_core.ports import (
     Clock,
     Finding,

@@ -1,289 +1,27 @@
-"""JSON <-> model: what a submission may say, and what the queue answers. Version 1.
+"""Model -> JSON: what the queue answers. Version 1.
 
-Pydantic lives here and nowhere else in the core; the event path of the Lambda never imports it.
+What it reads stands in `wire_submission`, `wire_amendment` and `wire_configuration`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-import pydantic
-from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field
 
-from slotq_core import names, strict_json
+from slotq_core import names
 from slotq_core.definitions import settings_of
-from slotq_core.errors import InvalidRequest
-from slotq_core.model import Attempt, Demand, Job, Pool, Submission
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool
 from slotq_core.moments import iso, seconds
 from slotq_core.outlook import Outlook
 from slotq_core.reasons import Number, Reason
-
-
-class BaseModel(pydantic.BaseModel):
-    """Built with its first use, not at import: a cold start answers one request, with few of
-    them."""
-
-    model_config = ConfigDict(defer_build=True)
-
+from slotq_core.wire_body import BaseModel
 
 VERSION = 1
-PRIORITY_LIMIT = 1_000_000
-MAX_RETRIES = 100
-MAX_TAGS = 46
-"""SageMaker allows 50 tags, and the queue adds four of its own."""
-MAX_BODY = 1_000_000
-"""Bytes of a submission, on any way in. API Gateway itself takes up to 10 MB, an asynchronous
-Lambda payload 1 MB; a CreateTrainingJob request of every field at its limit stays below this."""
-
-MAX_INSTANCES = 10_000
-"""Of one job: as many as a pool may have."""
-_MAX_TYPE = 64
-_MAX_ROLE = 2048
-_MAX_GROUPS = 5
-"""SageMaker's limits."""
-_SHOWN = 100
-"""Characters of a field's path that come back: it may hold a key of the body's."""
-
-PRIORITY_TAG = "priority"
-SETTING_TAGS = (
-    "slotq:pools",
-    "slotq:preemptible",
-    "slotq:min-runtime",
-    "slotq:retries",
-    names.RUNTIME_LIMIT_TAG,
-)
-_ALLOWED_TAGS = ", ".join((PRIORITY_TAG, *SETTING_TAGS))
-
-
-class InstanceGroup(BaseModel):
-    model_config = ConfigDict(extra="allow")
-    InstanceType: str = Field(max_length=_MAX_TYPE)
-    InstanceCount: int = Field(ge=1, le=MAX_INSTANCES, strict=True)
-
-
-class ResourceConfig(BaseModel):
-    """Either InstanceType and InstanceCount, or InstanceGroups of one type."""
-
-    model_config = ConfigDict(extra="allow")
-    InstanceType: str | None = Field(default=None, max_length=_MAX_TYPE)
-    InstanceCount: int | None = Field(default=None, ge=1, le=MAX_INSTANCES, strict=True)
-    InstanceGroups: list[InstanceGroup] | None = Field(default=None, max_length=_MAX_GROUPS)
-    TrainingPlanArn: str = Field(default="", max_length=_MAX_ROLE)
-
-    @model_validator(mode="after")
-    def _has_instances(self) -> Self:
-        if "InstancePreferences" in (self.model_extra or {}):
-            raise ValueError(
-                "leave out InstancePreferences: a job prefers pools, by the tag 'slotq:pools'"
-            )
-        if self.InstanceGroups:
-            kinds = sorted({group.InstanceType for group in self.InstanceGroups})
-            if len(kinds) > 1:
-                raise ValueError(
-                    f"InstanceGroups must all be of one instance type, not {', '.join(kinds)}"
-                )
-        elif self.InstanceType is None or self.InstanceCount is None:
-            raise ValueError("give InstanceType and InstanceCount (at least 1), or InstanceGroups")
-        return self
-
-    @property
-    def instance_type(self) -> str:
-        return (
-            self.InstanceGroups[0].InstanceType if self.InstanceGroups else self.InstanceType or ""
-        )
-
-    @property
-    def instances(self) -> int:
-        if self.InstanceGroups:
-            return sum(group.InstanceCount for group in self.InstanceGroups)
-        return self.InstanceCount or 0
-
-
-class Tag(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-    Key: str = Field(min_length=1, max_length=128)
-    Value: str = Field(max_length=256)
-
-
-class SubmissionBody(BaseModel):
-    """A CreateTrainingJob request whose queue settings travel as tags.
-
-    Fields that are not named here are SageMaker's business and are passed on untouched.
-    """
-
-    model_config = ConfigDict(extra="allow")
-    TrainingJobName: str = Field(json_schema_extra=names.SCHEMA)
-    RoleArn: str = Field(default="", max_length=_MAX_ROLE)
-    ResourceConfig: ResourceConfig
-    Tags: list[Tag] = Field(default_factory=list, max_length=MAX_TAGS)
-
-    @field_validator("TrainingJobName")
-    @classmethod
-    def _legal_name(cls, name: str) -> str:
-        if not names.is_legal(name):
-            raise ValueError(
-                "use 1 to 63 letters, digits and hyphens, with a letter or digit at either end"
-            )
-        if names.STAMP in name:
-            raise ValueError(f"'{names.STAMP}' marks the queue's own names; leave it out")
-        return name
-
-    @field_validator("Tags")
-    @classmethod
-    def _known_tags(cls, tags: list[Tag]) -> list[Tag]:
-        keys = [tag.Key for tag in tags]
-        for key in keys:
-            if key.startswith("slotq:") and key not in SETTING_TAGS:
-                raise ValueError(f"the tag '{key}' is not known; the queue reads {_ALLOWED_TAGS}")
-            if keys.count(key) > 1:
-                raise ValueError(f"the tag '{key}' is there more than once")
-        return tags
-
-    @model_validator(mode="after")
-    def _readable_settings(self) -> Self:
-        _ = self.priority, self.pools, self.preemptible, self.min_runtime, self.retries
-        limit = self._tag(names.RUNTIME_LIMIT_TAG)
-        if limit not in {None, "job", "attempt"}:
-            raise ValueError(
-                f"the tag '{names.RUNTIME_LIMIT_TAG}' takes job or attempt, not '{limit}'"
-            )
-        return self
-
-    def _tag(self, key: str) -> str | None:
-        return next((tag.Value.strip() for tag in self.Tags if tag.Key == key), None)
-
-    @property
-    def priority(self) -> int:
-        return _integer(PRIORITY_TAG, self._tag(PRIORITY_TAG), -PRIORITY_LIMIT, PRIORITY_LIMIT)
-
-    @property
-    def pools(self) -> tuple[str, ...]:
-        """The pools asked for, the most welcome first; empty: any that offers the instance type."""
-        text = self._tag("slotq:pools")
-        if text is None:
-            return ()
-        wanted = tuple(part.strip() for part in text.split(","))
-        if not all(wanted) or len(set(wanted)) < len(wanted):
-            raise ValueError("the tag 'slotq:pools' takes different pool names, comma separated")
-        return wanted
-
-    @property
-    def preemptible(self) -> bool:
-        text = (self._tag("slotq:preemptible") or "true").lower()
-        if text not in {"true", "false"}:
-            raise ValueError(f"the tag 'slotq:preemptible' takes true or false, not '{text}'")
-        return text == "true"
-
-    @property
-    def min_runtime(self) -> int:
-        """Milliseconds; the tag counts seconds."""
-        return 1000 * _integer("slotq:min-runtime", self._tag("slotq:min-runtime"), 0, 28 * 86400)
-
-    @property
-    def retries(self) -> int:
-        return _integer("slotq:retries", self._tag("slotq:retries"), 0, MAX_RETRIES)
-
-
-def _integer(tag: str, text: str | None, low: int, high: int) -> int:
-    if text is None:
-        return 0
-    if not re.fullmatch(r"[+-]?[0-9]{1,9}", text) or not low <= int(text) <= high:
-        raise ValueError(
-            f"the tag '{tag}' takes an integer from {low:,} to {high:,}, not '{text[:40]}'"
-        )
-    return int(text)
-
-
-def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission, dict[str, Any]]:
-    """What a body asks for, and the body itself as the request to keep.
-
-    Raises InvalidRequest with the path of the first field at fault and what would be right.
-    """
-    request = body if isinstance(body, Mapping) else json_object(body)
-    canonical = json.dumps(request, sort_keys=True, separators=(",", ":"), default=str)
-    if len(canonical.encode()) > MAX_BODY:
-        raise InvalidRequest(f"the request is larger than {MAX_BODY:,} bytes")
-    try:
-        read = SubmissionBody.model_validate(request)
-    except ValidationError as error:
-        raise invalid(error) from None
-    submission = Submission(
-        name=read.TrainingJobName,
-        instance_type=read.ResourceConfig.instance_type,
-        demand=Demand(slots=read.ResourceConfig.instances),
-        role=read.RoleArn,
-        plan=read.ResourceConfig.TrainingPlanArn,
-        pools=read.pools,
-        priority=read.priority,
-        preemptible=read.preemptible,
-        min_runtime=read.min_runtime,
-        retries=read.retries,
-        digest=hashlib.sha256(canonical.encode()).hexdigest(),
-    )
-    return submission, dict(request)
-
-
-class AmendmentBody(BaseModel):
-    """What shall be different about a job. Queue settings change as they are given: as tags."""
-
-    model_config = ConfigDict(extra="forbid")
-    held: bool | None = Field(default=None, strict=True)
-    """True: it shall not start until it is released; false: it may."""
-    tags: dict[str, str] = Field(default_factory=dict, max_length=MAX_TAGS)
-    """Added to the job's tags, in place of those with the same key."""
-    give_up: int | None = Field(default=None, strict=True, ge=0)
-    """The number of the attempt that it gives up, to wait again at its place; of one that is over
-    nothing is left to give up."""
-
-    @model_validator(mode="after")
-    def _says_something(self) -> Self:
-        if self.held is None and not self.tags and self.give_up is None:
-            raise ValueError("say what shall change: held, tags, give_up")
-        return self
-
-
-def parse_amendment(body: str | bytes) -> AmendmentBody:
-    """Raises InvalidRequest with the field at fault."""
-    try:
-        return AmendmentBody.model_validate(json_object(body, what="the job's changes"))
-    except ValidationError as error:
-        raise invalid(error) from None
-
-
-def retagged(request: Mapping[str, Any], tags: Mapping[str, str]) -> dict[str, Any]:
-    """The request with these tags, in place of those with the same key."""
-    kept = [tag for tag in request.get("Tags") or () if tag["Key"] not in tags]
-    added = [{"Key": key, "Value": value} for key, value in tags.items()]
-    return {**request, "Tags": [*kept, *added]}
-
-
-def json_object(body: str | bytes, what: str = "a CreateTrainingJob request") -> Mapping[str, Any]:
-    """The JSON object that a body is. Raises InvalidRequest: `what` it should be."""
-    if len(body) > MAX_BODY:
-        raise InvalidRequest(f"the body is larger than {MAX_BODY:,} bytes")
-    try:
-        value = strict_json.parse(body)
-    except strict_json.NotStrict as error:
-        raise InvalidRequest(f"the body is not JSON that the queue takes: {error}") from None
-    except ValueError:
-        raise InvalidRequest(f"the body is not JSON; send {what}") from None
-    if not isinstance(value, dict):
-        raise InvalidRequest(f"the body must be a JSON object: {what}")
-    return value
-
-
-def invalid(error: ValidationError) -> InvalidRequest:
-    """The first fault that pydantic has found, as the API tells it."""
-    first = error.errors()[0]
-    path = ".".join(str(part) for part in first["loc"])[:_SHOWN]
-    message = first["msg"].removeprefix("Value error, ")
-    if not path and "tag '" in message:
-        path = "Tags"
-    return InvalidRequest(f"{path}: {message}" if path else message, field=path)
 
 
 class ReasonView(BaseModel):
@@ -360,7 +98,7 @@ class JobView(BaseModel):
     cause: str = ""
     """Why it is in its state, where the state alone does not say: `max_runtime`, `rejected` …"""
     message: str = ""
-    attempts: list[AttemptView] = []
+    attempts: list[AttemptView] = Field(default=[])
     """The history; only where one job was asked for."""
 
 
@@ -370,7 +108,7 @@ class RequestView(BaseModel):
     version: int = VERSION
     name: str
     request: dict[str, Any]
-    withheld: list[str] = []
+    withheld: list[str] = Field(default=[])
     """The fields that only those see who have the submitter's IAM identity."""
 
 

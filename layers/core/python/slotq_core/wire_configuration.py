@@ -8,9 +8,10 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from slotq_core.definitions import DURATIONS, LONGEST, MOST_SLOTS, SETTINGS, settings_of
 from slotq_core.errors import InvalidRequest
-from slotq_core.model import Pool, PoolState
+from slotq_core.model.pools import Pool, PoolState
 from slotq_core.moments import iso
-from slotq_core.wire import VERSION, BaseModel, PoolSettingsView, invalid, json_object
+from slotq_core.wire import VERSION, PoolSettingsView
+from slotq_core.wire_body import BaseModel, invalid, json_object
 
 
 def _seconds(key: str) -> Any:

@@ -11,7 +11,8 @@ from rich.text import Text
 from slotq.cli.pool_tables import STATE_STYLES, standing
 from slotq.cli.tables import COLORS, why
 from slotq.cli.top.scene import Mode, Scene
-from slotq_core.model import ACTIVE_STATES, PoolState
+from slotq_core.model.jobs import ACTIVE_STATES
+from slotq_core.model.pools import PoolState
 from slotq_core.moments import from_iso
 from slotq_core.wire import JobView, PoolView
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from slotq_core.model import TERMINAL_STATES, JobState
-from slotq_core.wire import PRIORITY_LIMIT, JobView, PoolView
+from slotq_core.model.jobs import TERMINAL_STATES, JobState
+from slotq_core.wire import JobView, PoolView
+from slotq_core.wire_submission import PRIORITY_LIMIT
 
 LIVING = tuple(state.value for state in JobState if state not in TERMINAL_STATES)
 """The states that are asked for."""

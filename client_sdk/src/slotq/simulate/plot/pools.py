@@ -12,7 +12,7 @@ from slotq.simulate.plot.curves import Steps, grid, levels
 from slotq.simulate.plot.palette import Palette
 from slotq.simulate.plot.times import means_over
 from slotq.simulate.timeline import Held, Span
-from slotq_core.model import PoolState
+from slotq_core.model.pools import PoolState
 
 _SHADES = {PoolState.PAUSED: "#c9a400", PoolState.DRAINED: "#b03030"}
 

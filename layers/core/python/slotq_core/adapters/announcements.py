@@ -13,7 +13,7 @@ from typing import Any
 
 from slotq_core import names
 from slotq_core.adapters.dynamodb import DynamoStore
-from slotq_core.model import Job
+from slotq_core.model.jobs import Job
 from slotq_core.moments import iso
 from slotq_core.ports import Change, Request
 

@@ -1,5 +1,5 @@
 """The Store on DynamoDB. The table is described in `dynamodb_table`, every condition in
-`dynamodb_expressions`.
+`dynamodb_expressions` and `dynamodb_ledger_expressions`.
 
 A commit whose answer is lost may have taken effect. That does no harm: its conditions are versions,
 so the same commit again is refused (Conflict), and whoever loads again finds what was committed.
@@ -47,7 +47,10 @@ from slotq_core.errors import (
     SlotQError,
     Unavailable,
 )
-from slotq_core.model import WAITING_STATES, Attempt, Demand, Job, JobState, Pool, PoolHealth
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import WAITING_STATES, Job, JobState
+from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import order_key
 from slotq_core.ports import Change, ConfigurationChange, Finding, Poison, Request, Sighting, World

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from slotq_core.adapters import dynamodb_expressions as expressions
+from slotq_core.adapters import dynamodb_ledger_expressions as ledger_expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters import stored_request
 from slotq_core.adapters.dynamodb_items import (
@@ -24,7 +25,7 @@ from slotq_core.adapters.dynamodb_items import (
 )
 from slotq_core.adapters.expiry import HISTORY, expires_at
 from slotq_core.adapters.holdings import PoolChange, pool_changes
-from slotq_core.model import Job
+from slotq_core.model.jobs import Job
 from slotq_core.moments import iso
 from slotq_core.ports import Change
 
@@ -97,7 +98,7 @@ def _ledger_actions(
     uses, marks = pool_changes(changes, seen), _marks(changes)
     for pool in sorted({*uses, *marks}):
         use = uses.get(pool, PoolChange())
-        expression = expressions.change_use(
+        expression = ledger_expressions.change_use(
             gained=use.gained,
             admitted=use.admitted,
             seen=use.seen,

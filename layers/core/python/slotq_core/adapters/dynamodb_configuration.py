@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from slotq_core.adapters import dynamodb_expressions as expressions
+from slotq_core.adapters import dynamodb_ledger_expressions as ledger_expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters.dynamodb_actions import MAX_ACTIONS, Action, delete, put, update
 from slotq_core.adapters.dynamodb_calls import TableCalls
@@ -20,7 +21,8 @@ from slotq_core.adapters.dynamodb_items import (
 from slotq_core.adapters.dynamodb_sound import UNREADABLE, Sieve, definition_of
 from slotq_core.adapters.snapshots import as_configured
 from slotq_core.errors import Conflict, Misconfigured, PoolInUse, Unavailable
-from slotq_core.model import Demand, Pool
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import Pool
 from slotq_core.moments import from_iso, iso
 from slotq_core.ports import Configuration as Stand
 from slotq_core.ports import ConfigurationChange, Ledger
@@ -100,7 +102,7 @@ class Configuration:
                 yield self._ledger(pool, self._open(pool))
             elif (pool.capacity, pool.state) != (was[1].capacity, was[1].state):
                 gained = pool.capacity - was[1].capacity
-                yield self._ledger(pool, expressions.resize_pool(gained))
+                yield self._ledger(pool, ledger_expressions.resize_pool(gained))
         for _, pool in old.values():
             yield delete(self._calls.table, table.pool_key(pool.name))
             yield self._ledger(pool, self._close(pool))
@@ -112,15 +114,15 @@ class Configuration:
         """Where a definition was lost, its ledger still counts what is used."""
         read, foreign, free = self._ledger_of(pool)
         if free is None:
-            return expressions.open_pool(pool.capacity)
+            return ledger_expressions.open_pool(pool.capacity)
         room = pool.capacity - read.used - foreign
-        return expressions.reopen_pool(room, {"slots", *pool.capacity}, read.version)
+        return ledger_expressions.reopen_pool(room, {"slots", *pool.capacity}, read.version)
 
     def _close(self, pool: Pool) -> expressions.Expression:
         read, foreign, _ = self._ledger_of(pool)
         if read.used:
             raise in_use(pool, read.used)
-        return expressions.close_pool(pool.capacity, read.used, foreign)
+        return ledger_expressions.close_pool(pool.capacity, read.used, foreign)
 
     def _ledger_of(self, pool: Pool) -> tuple[Ledger, Demand, Demand | None]:
         """With what others occupy, and what is free, if it is open."""

@@ -19,7 +19,8 @@ from slotq_core.adapters.dynamodb_holders import read_holders
 from slotq_core.adapters.dynamodb_items import Item, items_of, write_held
 from slotq_core.adapters.dynamodb_sound import poison_of, whole_copy, whole_job
 from slotq_core.errors import Conflict, Unavailable
-from slotq_core.model import Demand, Job
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
 from slotq_core.ports import Finding
 
 TRIES = 5

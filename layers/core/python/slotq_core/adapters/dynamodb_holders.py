@@ -17,7 +17,9 @@ from slotq_core.adapters.dynamodb_items import (
     marks_in,
 )
 from slotq_core.adapters.dynamodb_sound import UNREADABLE, Sieve, copy_of, key_in
-from slotq_core.model import HEALTHY, Demand, Job, Pool, PoolHealth
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
 from slotq_core.ports import Ledger, Poison
 
 

@@ -35,7 +35,7 @@ from slotq_core.adapters.dynamodb_sound import (
 )
 from slotq_core.adapters.expiry import expires_at
 from slotq_core.errors import Conflict
-from slotq_core.model import Job
+from slotq_core.model.jobs import Job
 from slotq_core.moments import iso
 from slotq_core.policy.lines import line_of
 from slotq_core.ports import Change, Finding, Poison

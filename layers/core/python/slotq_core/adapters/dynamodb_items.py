@@ -14,20 +14,10 @@ from functools import cache
 from typing import Any
 
 from slotq_core.adapters import dynamodb_table as table
-from slotq_core.model import (
-    Attempt,
-    AttemptOutcome,
-    Claim,
-    Demand,
-    Job,
-    JobState,
-    Pool,
-    PoolHealth,
-    PoolState,
-    StopCause,
-    StopOrder,
-    Workload,
-)
+from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Claim, Job, JobState, Workload
+from slotq_core.model.pools import Pool, PoolHealth, PoolState
 from slotq_core.moments import from_iso, iso
 from slotq_core.ports import Change, Ledger, Sighting
 

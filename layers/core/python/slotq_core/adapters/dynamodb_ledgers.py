@@ -15,7 +15,7 @@ from slotq_core.adapters.dynamodb_items import (
     used_attribute,
 )
 from slotq_core.errors import Conflict, Unavailable
-from slotq_core.model import Pool
+from slotq_core.model.pools import Pool
 from slotq_core.ports import Finding
 
 _NEW_AGE = 1 << 40

@@ -21,7 +21,7 @@ from slotq_core.adapters.dynamodb_copies import Copies
 from slotq_core.adapters.dynamodb_items import items_of
 from slotq_core.adapters.dynamodb_sound import Sieve, is_own, job_in, key_in, key_of
 from slotq_core.errors import Conflict
-from slotq_core.model import Job
+from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
 from slotq_core.ports import Poison
 

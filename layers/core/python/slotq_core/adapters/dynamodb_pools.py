@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from slotq_core.adapters import dynamodb_expressions as expressions
+from slotq_core.adapters import dynamodb_ledger_expressions as ledger_expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters.dynamodb_calls import TableCalls
 from slotq_core.adapters.dynamodb_items import (
@@ -19,7 +19,8 @@ from slotq_core.adapters.dynamodb_items import (
 )
 from slotq_core.adapters.dynamodb_sound import Sieve, whole_pool
 from slotq_core.errors import Conflict, Unavailable
-from slotq_core.model import HEALTHY, Demand, Pool, PoolHealth
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
 
 _TRIES = 20
 
@@ -53,7 +54,7 @@ class PoolFacts:
             if read is None or not read[0] or read[1] == amount:
                 return None
             _, before, version = read
-            change = expressions.count_foreign(amount, before, version)
+            change = ledger_expressions.count_foreign(amount, before, version)
             try:
                 return self._calls.update(table.ledger_key(pool), change)
             except Conflict:

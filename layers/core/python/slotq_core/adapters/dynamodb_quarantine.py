@@ -15,7 +15,7 @@ from slotq_core.adapters.dynamodb_items import Item
 from slotq_core.adapters.dynamodb_ledgers import Ledgers
 from slotq_core.adapters.dynamodb_sound import bearer, is_line, key_in, whole_pool
 from slotq_core.errors import Conflict
-from slotq_core.model import ACTIVE_STATES
+from slotq_core.model.jobs import ACTIVE_STATES
 from slotq_core.ports import Poison
 
 

@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters.dynamodb_items import Item, Value, copies_of, job_of, pool_of
-from slotq_core.model import Job, Pool
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool
 from slotq_core.policy.lines import Line
 from slotq_core.ports import Poison
 

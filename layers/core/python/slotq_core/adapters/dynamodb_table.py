@@ -49,7 +49,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slotq_core.model import Job
+from slotq_core.model.jobs import Job
 from slotq_core.moments import iso
 from slotq_core.policy.lines import line_of
 from slotq_core.policy.order import order_key

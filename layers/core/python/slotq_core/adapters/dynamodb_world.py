@@ -20,7 +20,9 @@ from slotq_core.adapters.dynamodb_lines import OtherLines
 from slotq_core.adapters.dynamodb_sound import Sieve, copy_of, is_line, is_own, job_in
 from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
 from slotq_core.errors import Conflict, Unavailable
-from slotq_core.model import Demand, Job, Pool
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool
 from slotq_core.policy.lines import heads_needed
 from slotq_core.ports import Poison, World
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slotq_core.model import Job
+from slotq_core.model.jobs import Job
 
 HISTORY = 30 * 86_400_000
 """How long an ended job's records are kept (ms), unless the store is told otherwise."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from slotq_core.model import Demand, Job
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
 from slotq_core.ports import Change
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from slotq_core.adapters import stored_request
 from slotq_core.adapters.expiry import HISTORY, expires_at
 from slotq_core.adapters.holdings import PoolChange, pool_changes
+from slotq_core.adapters.memory_index import Index
 from slotq_core.adapters.snapshots import (
     MAX_DUE,
     as_configured,
@@ -19,20 +19,12 @@ from slotq_core.adapters.snapshots import (
     snapshot_of,
 )
 from slotq_core.errors import Conflict, Misconfigured, NameTaken, NoSuchJob, PoolInUse
-from slotq_core.model import (
-    HEALTHY,
-    WAITING_STATES,
-    Attempt,
-    Demand,
-    Job,
-    JobState,
-    Pool,
-    PoolHealth,
-    PoolState,
-)
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import WAITING_STATES, Job, JobState
+from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, PoolState
 from slotq_core.moments import FAR_OFF
-from slotq_core.policy.lines import Line, heads_needed, line_of
-from slotq_core.policy.order import order_key
+from slotq_core.policy.lines import heads_needed
 from slotq_core.ports import (
     Change,
     Configuration,
@@ -47,8 +39,6 @@ from slotq_core.ports import (
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Place = tuple[str, str]
-"""(order key, name)"""
 
 
 def _one_at_a_time(
@@ -77,11 +67,7 @@ class MemoryStore:
         self._requests: dict[str, bytes] = {}
         self._attempts: dict[str, dict[int, Attempt]] = defaultdict(dict)
         self._job_of: dict[str, str] = {}
-        # Where a pass looks, kept beside the jobs so that it need not look at all of them.
-        self._lines: dict[str, list[Place]] = {}
-        self._claimants: set[str] = set()
-        self._active: set[str] = set()
-        self._due: list[tuple[int, str]] = []
+        self._index = Index()
         self._health: dict[str, PoolHealth] = {}
         self._foreign: dict[str, Demand] = {}
         self._turns: dict[str, int] = {}
@@ -230,21 +216,16 @@ class MemoryStore:
 
     @_one_at_a_time
     def load(self, now: int) -> World:
-        active, claimants = self._of(self._active), self._claimants_here()
-        heads: list[Job] = []
-        for line in [line for line, places in self._lines.items() if not places]:
-            del self._lines[line]
-        needed = heads_needed(self._lines, self._pools_now(), active, claimants)
-        for line, places in self._lines.items():
-            heads += self._of(name for _, name in places[: needed[line]])
-        earliest = self._of(name for _, name in self._due[:MAX_DUE])
+        active, claimants = self._of(self._index.active), self._claimants_here()
+        needed = heads_needed(self._index.lines(), self._pools_now(), active, claimants)
+        heads = self._of(self._index.heads(needed))
+        earliest = self._of(self._index.due(MAX_DUE))
         return self._world(active, [*claimants, *heads], due_part(earliest, now))
 
     @_one_at_a_time
     def load_all(self, now: int) -> World:
-        waiting = [name for places in self._lines.values() for _, name in places]
-        due = self._of(name for _, name in self._due)
-        return self._world(self._of(self._active), self._of(waiting), due)
+        waiting, due = self._of(self._index.waiting()), self._of(self._index.due())
+        return self._world(self._of(self._index.active), waiting, due)
 
     @_one_at_a_time
     def commit(
@@ -299,12 +280,7 @@ class MemoryStore:
 
     @_one_at_a_time
     def ahead_of(self, job: Job) -> int:
-        place = (order_key(job), "")
-        return sum(
-            bisect_left(places, place)
-            for line, places in self._lines.items()
-            if set(job.pools) & set(Line.parse(line).pools)
-        )
+        return self._index.ahead_of(job)
 
     def _pools_now(self) -> list[Pool]:
         return [
@@ -322,7 +298,9 @@ class MemoryStore:
     def _claimants_here(self) -> list[Job]:
         """A claim in a pool that is not configured any more is void."""
         here = {pool.name for pool in self._pools}
-        return [job for job in self._of(self._claimants) if job.claim and job.claim.pool in here]
+        return [
+            job for job in self._of(self._index.claimants) if job.claim and job.claim.pool in here
+        ]
 
     def _world(self, active: list[Job], waiting: list[Job], due: list[Job]) -> World:
         return World(
@@ -346,7 +324,7 @@ class MemoryStore:
 
     def _apply(self, change: Change) -> Job:
         name, began = change.after.name, change.after.attempt
-        self._forget(change.before)
+        self._index.forget(change.before)
         if began:
             self._attempts[name].setdefault(began.number, began)
             self._job_of[began.training_job] = name
@@ -356,34 +334,12 @@ class MemoryStore:
 
     def _keep(self, job: Job) -> Job:
         self._jobs[job.name] = job
-        if job.waits:
-            insort(self._lines.setdefault(line_of(job), []), (order_key(job), job.name))
-        if job.waits and job.claim:
-            self._claimants.add(job.name)
-        if job.active:
-            self._active.add(job.name)
-        if job.not_before is not None:
-            insort(self._due, (job.not_before, job.name))
+        self._index.keep(job)
         if job.terminal:
             self._ended.append(job.name)
         return job
-
-    def _forget(self, job: Job) -> None:
-        """Take it from where a pass looks."""
-        self._active.discard(job.name)
-        self._claimants.discard(job.name)
-        if job.waits:
-            _take(self._lines[line_of(job)], (order_key(job), job.name))
-        if job.not_before is not None:
-            _take(self._due, (job.not_before, job.name))
 
 
 def _room(pool: Pool | None) -> tuple[Demand, PoolState] | None:
     """What decides about admission; None where there is no such pool."""
     return (pool.capacity, pool.state) if pool else None
-
-
-def _take(ordered: list[tuple[R, str]], place: tuple[R, str]) -> None:
-    at = bisect_left(ordered, place)
-    assert ordered[at] == place
-    del ordered[at]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from slotq_core.adapters.snapshots import as_configured
 from slotq_core.errors import Conflict, Misconfigured, PoolInUse
-from slotq_core.model import Pool
+from slotq_core.model.pools import Pool
 from slotq_core.moments import iso
 from slotq_core.ports import ConfigurationChange, Store
 

@@ -20,7 +20,8 @@ from slotq_core.adapters.sagemaker_errors import (
 )
 from slotq_core.adapters.sagemaker_news import ODD, TOKEN_TAG, observation_of, outcome_in
 from slotq_core.errors import NotUnderstood, Unavailable
-from slotq_core.model import Attempt, Job
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.jobs import Job
 from slotq_core.names import RUNTIME_LIMIT_TAG
 from slotq_core.ports import Answer, Clock, Observation, Request, Sighting, Verdict
 

@@ -30,7 +30,7 @@ from typing import Any
 
 from slotq_core.definitions import DURATIONS, SWITCHES, defined, settings_of
 from slotq_core.errors import InvalidRequest, Misconfigured
-from slotq_core.model import Pool, PoolState
+from slotq_core.model.pools import Pool, PoolState
 from slotq_core.policy.plans import TrainingPlans
 from slotq_core.policy.roles import ExecutionRoles
 

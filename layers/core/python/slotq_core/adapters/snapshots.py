@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from slotq_core.model import HEALTHY, Demand, Job, Pool, Snapshot
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import HEALTHY, Pool
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.retry import backed_off
 
 MAX_DUE = 100

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slotq_core.model import Demand, Department, Project
+from slotq_core.model.demand import Demand
+from slotq_core.model.projects import Department, Project
 
 NOTHING = Demand()
 INFINITE = float("inf")
@@ -68,11 +69,11 @@ class Account:
         held = self.fixed + demand
         return all(held[name] <= self.quota[name] for name in self.resources)
 
-    def over_limit(self, demand: Demand) -> Demand:
+    def over_limit(self, demand: Demand, gone: Demand = NOTHING) -> Demand:
         """How much too much it would hold with the demand."""
         if not self.limit:
             return NOTHING
-        held = self.used + self.stopping + demand
+        held = self.used + self.stopping - gone + demand
         return Demand({n: max(0, held[n] - most) for n, most in self.limit.items() if n in demand})
 
     def asking(self, demand: Demand) -> Deprivation:

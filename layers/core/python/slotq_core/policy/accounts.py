@@ -11,19 +11,14 @@ from collections import defaultdict
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
-from slotq_core.model import (
-    EVERYWHERE,
-    Demand,
-    Department,
-    Fairness,
-    Job,
-    JobState,
-    Project,
-    Snapshot,
-)
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Project
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.account import NOTHING, Account, Chain
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.opened import asked_in, opened, sums
+from slotq_core.policy.order import rank
 from slotq_core.policy.stakes import Stake
 from slotq_core.policy.users import Counted, Place, UserBooks
 
@@ -58,6 +53,8 @@ class Accounts:
         }
         """By scope, the pools that count in it."""
         self._books: dict[tuple[str, str], Chain] = {}
+        self._claimants: dict[str, dict[str, Job]] = {}
+        """By project and name: who is owed slots that may be taken over, and had no turn yet."""
         self._moved: dict[str, str] = {}
         self.gates_opened = 0
         """How often somebody has come above its share or quota: then whoever was blocked before may
@@ -86,6 +83,11 @@ class Accounts:
         self.users.take(job, pool)
         self._move(job, pool, job.demand)
 
+    def take_claim(self, job: Job, pool: str) -> None:
+        """It is its turn: what it is owed there is its own to use."""
+        self._claimants.get(job.project, {}).pop(job.name, None)
+        self.give_back(job, pool)
+
     def give_back(self, job: Job, pool: str) -> None:
         self.users.give_back(job, pool)
         self._move(job, pool, NOTHING - job.demand)
@@ -110,19 +112,30 @@ class Accounts:
 
     def over_limits(self, job: Job, pool: str) -> Demand:
         """What others in them would have to give for the limits of its project and department to
-        have room for the job."""
+        have room for the job, which may take over the claims of those it outranks."""
         over = NOTHING
         for account in self.of(job, pool):
-            if account.limit:
-                more = account.over_limit(job.demand)
+            if account.over_limit(job.demand):
+                more = account.over_limit(job.demand, self._owed_below(job, pool))
                 over = Demand({name: max(over[name], more[name]) for name in {*over, *more}})
         return over
+
+    def _owed_below(self, job: Job, pool: str) -> Demand:
+        """What is owed in its project to those that it outranks, and that had no turn yet. "A job
+        entitled to evict the claimant may take its claim over": else it would have to wait until
+        that runs, to evict it at once."""
+        return Demand.total(
+            other.demand
+            for other in self._claimants.get(job.project, {}).values()
+            if other.claim and self._scope.get(other.claim.pool) == self._scope.get(pool)
+            if rank(other) < rank(job)
+        )
 
     def left_by_limits(self, job: Job, pool: str, room: Demand) -> Demand:
         """What of the room the limits of its project and department leave to it and its like."""
         for account in self.of(job, pool):
             if account.limit:
-                held = account.used + account.stopping
+                held = account.used + account.stopping - self._owed_below(job, pool)
                 most = {name: max(0, most - held[name]) for name, most in account.limit.items()}
                 room = Demand({name: min(room[name], most.get(name, room[name])) for name in room})
         return room
@@ -164,9 +177,12 @@ class Accounts:
         but for its user, whose limits are by pool."""
         if not self.open_to(job, pool):
             return False
+        if self.users.admits_in(job, pool) is None:
+            return False
         if self._scope.get(pool) == self._scope.get(here):
-            return self.users.admits_in(job, pool) is not None
-        return self.limits_allow(job, pool) and self.quotas_allow(job, pool)
+            return True
+        within = not any(account.over_limit(job.demand) for account in self.of(job, pool))
+        return within and self.quotas_allow(job, pool)
 
     def bound_by(self, job: Job, here: str, pool: str) -> set[str]:
         """Those whose limits it comes to count in by a move from here to that pool."""
@@ -237,6 +253,9 @@ class Accounts:
                 self._stop(job, job.attempt.pool)
             else:
                 held.append((job, job.attempt.pool))
+        for job in snapshot.waiting:
+            if job.claim and job.evictable and not job.claim.moved:
+                self._claimants.setdefault(job.project, {})[job.name] = job
         everyone = (*snapshot.active, *snapshot.waiting)
         held += [(job, job.claim.pool) for job in everyone if job.claim]
         of_all = sums(

@@ -11,7 +11,11 @@ from dataclasses import replace
 from math import inf
 
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
-from slotq_core.model import AUTO, AUTO_VALUE, Demand, Group, Job, JobState, Pool, Submission
+from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.model.pools import Pool
+from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.policy.assign import assign
 from slotq_core.policy.bounded import Bounded
 from slotq_core.policy.dependencies import still_to_come

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from slotq_core import names
 from slotq_core.lifecycle import move
-from slotq_core.model import Attempt, Claim, Job, JobState, Pool, StopCause, StopOrder
+from slotq_core.model.attempts import Attempt, StopCause, StopOrder
+from slotq_core.model.jobs import Claim, Job, JobState
+from slotq_core.model.pools import Pool
 from slotq_core.policy.gang import LEFT_OUT
 from slotq_core.policy.plan import (
     Decision,

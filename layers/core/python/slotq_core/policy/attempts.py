@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from slotq_core.lifecycle import move
-from slotq_core.model import Job, JobState, SchedulerSettings, Snapshot
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.snapshot import SchedulerSettings, Snapshot
 from slotq_core.policy.lines import Line, by_user, heads_needed, in_lines
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import TryLater

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slotq_core.model import Job
+from slotq_core.model.jobs import Job
 from slotq_core.policy import explain
 from slotq_core.policy.attempts import tried_in_vain
 from slotq_core.policy.fit import PoolRoom

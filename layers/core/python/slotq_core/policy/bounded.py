@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from slotq_core.model import Demand, Job
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
 from slotq_core.policy.users import Rights
 
 Left = Callable[[str, str, str], int | None]

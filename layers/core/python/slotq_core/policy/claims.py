@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, ValuesView
 from collections.abc import Set as AbstractSet
 from typing import Protocol
 
-from slotq_core.model import Demand, Job
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
 
 NOTHING = Demand()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from slotq_core.model import AUTO, PriorityClass
+from slotq_core.model.users import AUTO, PriorityClass
 
 _HFAI = {
     "EXTREME_HIGH": 50,

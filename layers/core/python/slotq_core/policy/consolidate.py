@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from slotq_core.model import Claim, Demand, Job, JobState
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Claim, Job, JobState
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.claims import Entitled
 from slotq_core.policy.fit import PoolRoom

@@ -35,7 +35,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from slotq_core.model import Job, Snapshot
+from slotq_core.model.jobs import Job
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.blocked import blocked
 from slotq_core.policy.demote import demoted, demotes_at
 from slotq_core.policy.gang import settled

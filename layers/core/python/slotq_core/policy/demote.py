@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from slotq_core.model import Job, PriorityClass, Snapshot
+from slotq_core.model.jobs import Job
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import PriorityClass
 
 
 def demotes_at(snapshot: Snapshot) -> Iterator[tuple[int, Job]]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.lifecycle import move
-from slotq_core.model import TERMINAL_STATES, Job, JobState
+from slotq_core.model.jobs import TERMINAL_STATES, Job, JobState
 
 DEPENDENCY = "dependency"
 """`Job.cause` of what was cancelled because a job before it did not complete."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from slotq_core.model import Job
+from slotq_core.model.jobs import Job
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.preempt import outranks
 from slotq_core.policy.reclaim import may_reclaim, may_take

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from slotq_core.model import Demand, Job, PoolState
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import PoolState
 from slotq_core.policy.account import Account
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.claims import Entitled

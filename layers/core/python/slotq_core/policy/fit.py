@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, KeysView, Sequence
 
-from slotq_core.model import Demand, Job, JobState, Pool, PoolState, Snapshot
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.claims import Claims, Entitled, kept
 from slotq_core.policy.health import backs_off, probe, probes_until
 from slotq_core.policy.holders import Holders, Protection

@@ -11,7 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from slotq_core.model import Demand, Group, Job, JobState, Snapshot, StopCause
+from slotq_core.model.attempts import StopCause
+from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.order import position, rank
 from slotq_core.policy.plan import Decision, LeaveOut, RollBack, Start, StartGang
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from slotq_core.model import HEALTHY, Job, JobState, Pool, PoolHealth
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
 from slotq_core.moments import FAR_OFF
 from slotq_core.policy.retry import LONGEST_BACKOFF, backoff
 

@@ -10,7 +10,10 @@ from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, KeysView, Sequence
 from operator import attrgetter
 
-from slotq_core.model import Demand, Job, JobState, Pool, Snapshot
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import Pool
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.order import Rank, rank
 from slotq_core.policy.stakes import (
     Place,

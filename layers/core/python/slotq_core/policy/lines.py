@@ -14,7 +14,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from slotq_core.model import Demand, Group, Job, JobState, Pool, Snapshot, Workload
+from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Job, JobState, Workload
+from slotq_core.model.pools import Pool
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.order import Rank, rank, rank_of
 
 TRIED_AT_ONCE = 100

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
-from slotq_core.model import EVERYWHERE, Demand, Department, JobState, Project, Snapshot
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import JobState
+from slotq_core.model.projects import EVERYWHERE, Department, Project
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.account import NOTHING, Account, Chain
 from slotq_core.policy.parallel import wanting
 from slotq_core.policy.shares import Sharer, divide

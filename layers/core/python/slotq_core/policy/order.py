@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from slotq_core.model import AUTO, Job, Workload, Yielded
+from slotq_core.model.jobs import Job, Workload
+from slotq_core.model.users import AUTO, Yielded
 from slotq_core.moments import iso
 
 _TOP = 1_000_000

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slotq_core.model import Demand, Job, JobState
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.outlook import (
     NAMED,
     Drains,

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from slotq_core.model import Job, Snapshot
+from slotq_core.model.jobs import Job
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.order import position
 from slotq_core.reasons import JobLimitReached, Reason, SweepLimit
 

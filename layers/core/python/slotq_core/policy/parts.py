@@ -10,7 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from slotq_core.model import Demand, Group, Job, Snapshot
+from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Job
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import (
     Decision,
     Demote,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from slotq_core.model import Claim, Job, StopCause
+from slotq_core.model.attempts import StopCause
+from slotq_core.model.jobs import Claim, Job
 from slotq_core.outlook import Outlook
 from slotq_core.reasons import Reason
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from slotq_core.model import Job
+from slotq_core.model.jobs import Job
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.better import better
 from slotq_core.policy.claims import Entitled

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slotq_core.model import Job
+from slotq_core.model.jobs import Job
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.claims import Entitled
 from slotq_core.policy.fit import PoolRoom

@@ -15,7 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from slotq_core.model import Demand, Department, Fairness, Job
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.projects import Department, Fairness
 from slotq_core.policy.account import Account, Chain, Deprivation
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.better import better

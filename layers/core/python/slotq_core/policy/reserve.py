@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from slotq_core.model import Job
+from slotq_core.model.jobs import Job
 from slotq_core.policy.claims import Entitled
 from slotq_core.policy.fit import PoolRoom
 

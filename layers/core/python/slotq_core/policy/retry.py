@@ -13,15 +13,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from slotq_core.lifecycle import move
-from slotq_core.model import (
-    Attempt,
-    AttemptOutcome,
-    Job,
-    JobState,
-    Snapshot,
-    StopCause,
-    StopOrder,
-)
+from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.moments import FAR_OFF
 
 FIRST_BACKOFF = 30_000

@@ -19,7 +19,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from slotq_core.model import Job, StopCause, Yielded
+from slotq_core.model.attempts import StopCause
+from slotq_core.model.jobs import Job
+from slotq_core.model.users import Yielded
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.claims import Entitled
 from slotq_core.policy.fit import PoolRoom

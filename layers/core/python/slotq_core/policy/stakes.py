@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from slotq_core.model import Demand, Job, JobState, Pool
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import Pool
 from slotq_core.policy.order import Rank, rank
 
 Place = tuple[Job, str]

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from slotq_core.model import Job, Pool, StopCause
+from slotq_core.model.attempts import StopCause
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool
 
 _ASKED = frozenset({StopCause.EVICTED, StopCause.YIELDED})
 

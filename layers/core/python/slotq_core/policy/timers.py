@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slotq_core.model import Job, Snapshot
+from slotq_core.model.jobs import Job
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.outlook import TimeCause
 from slotq_core.policy.demote import demotes_at
 from slotq_core.policy.explain import protection_ends

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import product
 
-from slotq_core.model import Demand, Job
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
 from slotq_core.policy.assign import assign
 from slotq_core.policy.blocked import gang_blocked
 from slotq_core.policy.bounded import Bounded

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
-from slotq_core.model import Job
+from slotq_core.model.jobs import Job
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.lines import in_lines
 from slotq_core.policy.order import NO_YIELDS, Position, Yields, position

@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from slotq_core.model import AUTO, Demand, Job, PriorityClass, Snapshot, User, UserGroup, UserLimits
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import AUTO, PriorityClass, User, UserGroup, UserLimits
 from slotq_core.policy.classes import classes_of, name_of_value
 
 Key = tuple[str, str, str]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from slotq_core.model import Demand
+from slotq_core.model.demand import Demand
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.order import Rank
 from slotq_core.policy.stakes import Stake

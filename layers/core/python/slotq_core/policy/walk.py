@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from slotq_core.model import Claim, Job, Snapshot, StopCause
+from slotq_core.model.attempts import StopCause
+from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy import explain
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.attempts import failed_alike
@@ -130,7 +132,7 @@ class Walk:
         if job.claim:
             for room in self.rooms_of(job):
                 room.take_claim(job)
-            self.accounts.give_back(job, job.claim.pool)
+            self.accounts.take_claim(job, job.claim.pool)
 
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
         """ "`limit` always holds", and quota binds what cannot be evicted."""

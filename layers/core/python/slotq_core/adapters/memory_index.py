@@ -1,0 +1,79 @@
+"""Where a pass looks in the store in memory: the lines in their order, the claimants, what is
+active, what waits for a time. Kept beside the jobs, so that it need not look at all of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+from slotq_core.model.jobs import Job
+from slotq_core.policy.lines import Line, line_of
+from slotq_core.policy.order import order_key
+
+K = TypeVar("K")
+Place = tuple[str, str]
+"""(order key, name)"""
+
+
+class Index:
+    """Names of jobs, by what a pass wants them for."""
+
+    def __init__(self) -> None:
+        self.claimants: set[str] = set()
+        self.active: set[str] = set()
+        self._lines: dict[str, list[Place]] = {}
+        self._due: list[tuple[int, str]] = []
+
+    def keep(self, job: Job) -> None:
+        if job.waits:
+            insort(self._lines.setdefault(line_of(job), []), (order_key(job), job.name))
+        if job.waits and job.claim:
+            self.claimants.add(job.name)
+        if job.active:
+            self.active.add(job.name)
+        if job.not_before is not None:
+            insort(self._due, (job.not_before, job.name))
+
+    def forget(self, job: Job) -> None:
+        """The job as it was kept."""
+        self.active.discard(job.name)
+        self.claimants.discard(job.name)
+        if job.waits:
+            _take(self._lines[line_of(job)], (order_key(job), job.name))
+        if job.not_before is not None:
+            _take(self._due, (job.not_before, job.name))
+
+    def lines(self) -> list[str]:
+        """Those in which somebody waits; the others are forgotten."""
+        for line in [line for line, places in self._lines.items() if not places]:
+            del self._lines[line]
+        return list(self._lines)
+
+    def heads(self, needed: Mapping[str, int]) -> Iterator[str]:
+        """The first so many of each line."""
+        for line, places in self._lines.items():
+            yield from (name for _, name in places[: needed[line]])
+
+    def waiting(self) -> Iterator[str]:
+        """Everything in a line."""
+        return (name for places in self._lines.values() for _, name in places)
+
+    def due(self, most: int | None = None) -> Iterator[str]:
+        """What waits for a time, the earliest first."""
+        return (name for _, name in self._due[:most])
+
+    def ahead_of(self, job: Job) -> int:
+        """How many wait before it in lines of its pools."""
+        place = (order_key(job), "")
+        return sum(
+            bisect_left(places, place)
+            for line, places in self._lines.items()
+            if set(job.pools) & set(Line.parse(line).pools)
+        )
+
+
+def _take(ordered: list[tuple[K, str]], place: tuple[K, str]) -> None:
+    at = bisect_left(ordered, place)
+    assert ordered[at] == place
+    del ordered[at]
