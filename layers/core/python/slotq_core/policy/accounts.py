@@ -71,7 +71,10 @@ class Accounts:
         self._begin(snapshot)
 
     def of(self, job: Job, pool: str) -> Chain:
-        return self._books.get((job.project, self._scope.get(pool, EVERYWHERE)), ())
+        return self.of_project(job.project, pool)
+
+    def of_project(self, name: str, pool: str) -> Chain:
+        return self._books.get((name, self._scope.get(pool, EVERYWHERE)), ())
 
     def open_to(self, job: Job, pool: str) -> bool:
         """ "A new pool is open to every project with quota 0 unless `open: false`": then only to

@@ -84,7 +84,9 @@ class _Reclaim:
         if not self.job.submitter:
             return stakes
         job = self.job
-        return [each for each in stakes if not any(is_fellow(job, one) for one in each.jobs)]
+        return [
+            each for each in stakes if not any(is_fellow(job, other) for other, _ in each.places)
+        ]
 
     def most_over_served_first(self) -> tuple[Stake, ...] | None:
         """The victims by the rule, one at a time; None where the gate closes before there are
@@ -125,8 +127,8 @@ class _Reclaim:
         taking = _Taking(self.job, self._mine)
         left = [
             (list(stakes), chain)
-            for stakes in givers.values()
-            if (chain := self._accounts.of(stakes[0].jobs[0], self._name))
+            for project, stakes in givers.items()
+            if (chain := self._accounts.of_project(project, self._name))
         ]
         while not enough(taking.victims):
             # Who has most is asked first, so that the gate is asked of few.
