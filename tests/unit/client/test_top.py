@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from slotq.cli.app import App
 from slotq.cli.exits import Exit
 from slotq.cli.main import cli
 from slotq.cli.top import scene as scenes
+from slotq.cli.top.command import uninterrupted
 from slotq.cli.top.draw import HELP, HINTS, Frame, lines, since
 from slotq.cli.top.keyboard import named
 from slotq.cli.top.loop import Top
@@ -443,6 +445,17 @@ def test_ctrl_c_leaves_the_terminal_as_it_was(environment):
         terminal.press("\x03")
         assert terminal.ended() == Exit.INTERRUPTED
         assert BACK in terminal.written
+
+
+def test_ctrl_c_does_not_break_off_what_is_being_drawn():
+    drawn, before = [], signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            drawn.append("all of it")
+        drawn.append("more")
+    assert drawn == ["all of it"]
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_no_queue_is_told_after_the_screen_is_back(environment):

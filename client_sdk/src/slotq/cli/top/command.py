@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 import click
@@ -72,4 +75,18 @@ class LiveScreen:
         return self._console.size.width, self._console.size.height
 
     def show(self, drawn: list[Text]) -> None:
-        self._live.update(Group(*drawn), refresh=True)
+        with uninterrupted():  # Broken off in its midst, rich would not give the screen back.
+            self._live.update(Group(*drawn), refresh=True)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """What is done inside is done to its end; Ctrl-C interrupts just after it."""
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
