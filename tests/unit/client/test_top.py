@@ -448,12 +448,17 @@ def test_ctrl_c_leaves_the_terminal_as_it_was(environment):
 
 
 def test_ctrl_c_does_not_break_off_what_is_being_drawn():
-    drawn, before = [], signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
+    drawn: list[str] = []
+    before = signal.getsignal(signal.SIGINT)
+
+    def draw() -> None:
         with uninterrupted():
             signal.raise_signal(signal.SIGINT)
             drawn.append("all of it")
         drawn.append("more")
+
+    with pytest.raises(KeyboardInterrupt):
+        draw()
     assert drawn == ["all of it"]
     assert signal.getsignal(signal.SIGINT) is before
 
