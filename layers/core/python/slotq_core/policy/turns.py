@@ -8,7 +8,8 @@ never with the number of projects: keys are made anew only where a decision move
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
@@ -117,12 +118,18 @@ class Turns:
         opened, self._opened = self._opened, self._accounts.gates_opened
         again = self._blocked if self._opened > opened else []
         again = [head for head in again if self._may_reclaim(head.job)]
-        places = {head.place for head in again}
-        self._blocked = [head for head in self._blocked if head.place not in places]
-        for head in again:
-            heappush(self._heads[head.job.project], head)
-            self._stale.add(head.job.project)
+        self._unblock(again)
         return bool(again)
+
+    def _unblock(self, heads: Sequence[Head]) -> None:
+        places = {head.place for head in heads}
+        self._blocked = [head for head in self._blocked if head.place not in places]
+        for head in heads:
+            self._bring_back(head)
+
+    def _bring_back(self, head: Head) -> None:
+        heappush(self._heads[head.job.project], head)
+        self._stale.add(head.job.project)
 
     def _may_reclaim(self, job: Job) -> bool:
         """Of a group it is not told by one: its turn asks for all of it, and fewer may do."""
@@ -152,14 +159,19 @@ class Turns:
         self._blocked.append(self._given)
         self._given = None
 
-    def ask_again(self, losers: Iterable[Job]) -> None:
+    def ask_again(self, losers: Iterable[Job], undrain: Callable[[], AbstractSet[str]]) -> None:
         """They have lost what they were given in this plan. Each is asked once more, at its place:
-        the next plan would, and might then take it from those that were served since."""
-        for job in losers:
-            if job.name not in self._again:
-                self._again.add(job.name)
-                heappush(self._heads[job.project], Head(position(job, self._yields), job, iter(())))
-                self._stale.add(job.project)
+        the next plan would, and might then take it from those that were served since. Those that
+        pools drained for are asked again, too, for some of these may come before them."""
+        again = {job.name: job for job in losers if job.name not in self._again}
+        if not again:
+            return
+        self._again |= again.keys()
+        for job in again.values():
+            self._bring_back(Head(position(job, self._yields), job, iter(())))
+        drainers = undrain()
+        drained = [head for head in self._blocked if {head.job.name, head.job.group} & drainers]
+        self._unblock(drained)
 
     def _move_up(self) -> None:
         """Where the job that had its turn is not blocked, the next of its line comes forward."""

@@ -246,7 +246,8 @@ class Walk:
         victims = [job for job, pool in places if self.take_back(job, pool)]
         gang = self.gangs.get(job.group)
         if not victims and gang is None:
-            return self.start(job, [found.room])
+            room = [found.room]
+            return self.start(job, room) or self.wait_for_coming(job, room, room)
         self._hold(job, found.room)
         if victims:
             self.decisions[job.name] = Evict(
@@ -293,6 +294,14 @@ class Walk:
             (at for at in [*moments, self.wake_at] if at is not None and at > self.now),
             default=None,
         )
+
+    def undrain(self) -> set[str]:
+        """No pool drains any more. Returns the jobs and the gangs that pools drained for."""
+        drained = [room for room in self._rooms.values() if room.drains_for]
+        drainers = {name for room in drained for name in (room.drains_for, room.drains_gang)}
+        for room in drained:
+            room.drains_for = room.drains_gang = ""
+        return drainers - {""}
 
     def losers(self) -> list[Job]:
         """Who is to be asked again after this turn, for it lost what it had been given: of a gang
