@@ -7,7 +7,7 @@ never with the number of projects: keys are made anew only where a decision move
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush
@@ -20,6 +20,10 @@ from slotq_core.policy.order import NO_YIELDS, Position, Yields, position
 from slotq_core.policy.reclaim import may_reclaim
 
 Key = tuple[Any, ...]
+
+MOST_LOSSES = 8
+"""How often one job may lose in one plan what it was given in it, and be asked again: so that each
+plan ends. More than twice has not been seen."""
 
 NO_BOOKS = ""
 """Stands for the department of projects that have no account: they come before all others."""
@@ -98,8 +102,8 @@ class Turns:
         self._stale = set(self._heads)
         """Projects whose keys may have changed."""
         self._blocked: list[Head] = []
-        self._again: set[str] = set()
-        """Who has been asked again because it lost what it had been given."""
+        self._again: Counter[str] = Counter()
+        """How often each was asked again because it had lost what it had been given."""
         self._opened = accounts.gates_opened
         """How many gates had opened when the blocked were last asked."""
 
@@ -160,13 +164,13 @@ class Turns:
         self._given = None
 
     def ask_again(self, losers: Iterable[Job], undrain: Callable[[], AbstractSet[str]]) -> None:
-        """They have lost what they were given in this plan. Each is asked once more, at its place:
-        the next plan would, and might then take it from those that were served since. Those that
-        pools drained for are asked again, too, for some of these may come before them."""
-        again = {job.name: job for job in losers if job.name not in self._again}
+        """They have lost what they were given in this plan. Each is asked again, at its place: the
+        next plan would, and might then take it from those that were served since. Those that pools
+        drained for are asked again, too, for some of these may come before them."""
+        again = {job.name: job for job in losers if self._again[job.name] < MOST_LOSSES}
         if not again:
             return
-        self._again |= again.keys()
+        self._again.update(again.keys())
         for job in again.values():
             self._bring_back(Head(position(job, self._yields), job, iter(())))
         drainers = undrain()
