@@ -54,6 +54,10 @@ class Account:
         """Over when it is in any resource."""
         return any(self.used[name] - gone[name] > self.share[name] for name in self.resources)
 
+    def under_share(self) -> bool:
+        """Under when it is in any resource: it waits for more that it deserves."""
+        return any(self.used[name] < self.share[name] for name in self.resources)
+
     def over_quota(self, gone: Demand = NOTHING) -> bool:
         return any(self.used[name] - gone[name] > self.quota[name] for name in self.resources)
 
@@ -75,6 +79,13 @@ class Account:
             return NOTHING
         held = self.used + self.stopping - gone + demand
         return Demand({n: max(0, held[n] - most) for n, most in self.limit.items() if n in demand})
+
+    def beyond_share(self, demand: Demand, before: Demand | None = None) -> Demand:
+        """How much more it would hold with the demand than its fair share, or than it held before
+        where that is more."""
+        held = self.used if before is None else before
+        most = {name: max(self.share[name], held[name]) for name in self.resources}
+        return Demand({n: max(0, self.used[n] + demand[n] - most[n]) for n in self.resources})
 
     def asking(self, demand: Demand) -> Deprivation:
         """`deprivation` with the demand, made once for each until the account moves."""

@@ -8,8 +8,9 @@ counts as held by both: it will be.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
@@ -53,6 +54,10 @@ class Accounts:
         }
         """By scope, the pools that count in it."""
         self._books: dict[tuple[str, str], Chain] = {}
+        self._to_come: dict[str, tuple[Job, str]] = {}
+        self._before_it: dict[int, Demand] = {}
+        """While a gang has its turn: who of it is still to be served, and what its accounts held
+        before, by `id`."""
         self._claimants: dict[str, dict[str, Job]] = {}
         """By project and name: who is owed slots that may be taken over, and had no turn yet."""
         self._moved: dict[str, str] = {}
@@ -62,12 +67,15 @@ class Accounts:
         self._over: dict[str, set[str]] = defaultdict(set)
         """By scope, the projects over their quota or share. Kept, for each reclaim asks for them
         and few ever are."""
+        self._under: dict[str, set[str]] = defaultdict(set)
+        """By scope, those that deserve more than they hold."""
         self._before: list[tuple[str, str, list[tuple[Account, Demand, Demand, Demand]]]] = []
         """What the accounts were before each change, to go back to."""
         asked = asked_in(snapshot, self._scopes_of, self._shut) if owners else {}
         for scope in dict.fromkeys(self._scope.values() if owners else ()):
             for project, chain in opened(snapshot, scope, asked).items():
                 self._books[project, scope] = chain
+                self._keep(project, scope, chain[0])
         self._begin(snapshot)
 
     def of(self, job: Job, pool: str) -> Chain:
@@ -122,6 +130,38 @@ class Accounts:
                 more = account.over_limit(job.demand, self._owed_below(job, pool))
                 over = Demand({name: max(over[name], more[name]) for name in {*over, *more}})
         return over
+
+    def beyond_shares(self, job: Job, pool: str) -> Demand:
+        """What its own project would have to give for the job not to bring it, nor its department,
+        beyond their shares, or further beyond than they are.
+
+        As long as another project deserves more than it holds, what is evicted for a job that goes
+        beyond is not its own for long: it is reclaimed, and who was evicted may be entitled to come
+        back, and so for ever. Free slots it may have all the same. A gang is looked at as a whole
+        (`together`).
+        """
+        beyond, scope = NOTHING, self._scope.get(pool, EVERYWHERE)
+        if not self._under[scope] - {job.project}:
+            return NOTHING
+        along = self._to_come.values()
+        more = [other.demand for other, its in along if self._scope.get(its, EVERYWHERE) == scope]
+        demand = Demand.total([job.demand, *more]) if more else job.demand
+        for account in self.of(job, pool):
+            its = account.beyond_share(demand, self._before_it.get(id(account)))
+            beyond = Demand({name: max(beyond[name], its[name]) for name in {*beyond, *its}})
+        return beyond
+
+    @contextmanager
+    def together(self, jobs: Iterable[Job]) -> Iterator[dict[str, tuple[Job, str]]]:
+        """The turn of these jobs, which start together. Yields who of them is still to be served,
+        by name and with the pool: for the caller to keep up to date."""
+        chains = (self.of(job, pool) for job in jobs for pool in job.pools)
+        self._before_it = {id(account): account.used for chain in chains for account in chain}
+        try:
+            yield self._to_come
+        finally:
+            self._before_it.clear()
+            self._to_come.clear()
 
     def _owed_below(self, job: Job, pool: str) -> Demand:
         """What is owed in its project to those that it outranks, and that had no turn yet. "A job
@@ -237,10 +277,15 @@ class Accounts:
         for account in chain:
             account.known.clear()
         self._moved[project] = chain[-1].key
-        if chain[0].over_share() or chain[0].over_quota():
-            self._over[scope].add(project)
-        else:
-            self._over[scope].discard(project)
+        self._keep(project, scope, chain[0])
+
+    def _keep(self, project: str, scope: str, account: Account) -> None:
+        """Among those over or under what they deserve."""
+        for which, belongs in (
+            (self._over, account.over_share() or account.over_quota()),
+            (self._under, account.under_share()),
+        ):
+            (which[scope].add if belongs else which[scope].discard)(project)
 
     def _scopes_of(self, pools: Iterable[str]) -> Iterable[str]:
         """The scopes that these pools count in."""

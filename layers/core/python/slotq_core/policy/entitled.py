@@ -23,11 +23,16 @@ class Entitlement:
         """Whether the job could evict this claimant, if that ran where it has its claim."""
         if not holder.evictable or holder.claim is None:
             return False
-        if holder.project == job.project:
-            return outranks(job, holder)
         pool = holder.claim.pool
+        if holder.project == job.project:
+            return outranks(job, holder) and not self._grows_beyond_share(job, holder, pool)
         mine, theirs = self._accounts.of(job, pool), self._accounts.of(holder, pool)
         return may_take(job, mine, holder, theirs)
+
+    def _grows_beyond_share(self, job: Job, holder: Job, pool: str) -> bool:
+        """With the job in its place, as `Accounts.beyond_shares` has it."""
+        beyond = self._accounts.beyond_shares(job, pool)
+        return not beyond.within(holder.demand)
 
     def projects(self, job: Job, pool: str) -> AbstractSet[str]:
         """The projects outside of which the job can evict nobody there: for most, just its own."""

@@ -128,7 +128,8 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], sheets: Sheets) -> Reason:
     if job.demand.within(room.free_now) and holder:
         return _held(job, room, holder, sheets)
     held = room.held_below(rank(job), job.project)
-    if held and job.demand.within(room.left(job, sheets.entitled) + held):
+    enough = job.demand.within(room.left(job, sheets.entitled) + held)
+    if held and enough and accounts.beyond_shares(job, room.pool.name).within(held):
         return LowerRankedProtected(
             pool=room.pool.name,
             needed=job.demand.slots,

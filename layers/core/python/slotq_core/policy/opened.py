@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
+from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import JobState
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import EVERYWHERE, Department, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.account import NOTHING, Account, Chain
@@ -91,7 +92,7 @@ def asked_in(
         for job in snapshot.active:
             assert job.attempt is not None
             pools = [job.claim.pool] if job.claim else [job.attempt.pool]
-            if job.claim or job.state is not JobState.STOPPING:
+            if job.claim or job.state is not JobState.STOPPING or _comes_back(job):
                 for scope in scopes_of(pools):
                     yield (job.project, scope), job.demand
         for job in wanting(snapshot):
@@ -102,6 +103,12 @@ def asked_in(
                 yield (job.project, scope), job.demand
 
     return sums(asking())
+
+
+def _comes_back(job: Job) -> bool:
+    """One that is being stopped for others will wait again: shares are the same meanwhile."""
+    stop = job.attempt.stop if job.attempt else None
+    return stop is not None and stop.cause in {StopCause.EVICTED, StopCause.YIELDED}
 
 
 def sums(amounts: Iterable[tuple[K, Demand]]) -> dict[K, Demand]:

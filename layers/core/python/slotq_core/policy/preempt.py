@@ -1,7 +1,8 @@
 """Step 3e, preempt: stop jobs of strictly lower rank of the same project (DESIGN 5.1).
 
 "Evict only when the beneficiary then fits whole." "A job kept back by its project's limit or its
-user's may preempt lower ranks that count in the same limit", in whichever pool they run.
+user's may preempt lower ranks that count in the same limit", in whichever pool they run. A job that
+brings its project beyond its share evicts at least as much of it as it takes (`beyond_shares`).
 """
 
 from __future__ import annotations
@@ -65,6 +66,10 @@ class Preemption:
             Lack(
                 missing=self.accounts.users.over(job, name),
                 gives=lambda stake: self.accounts.users.gives(stake.jobs, job, name),
+            ),
+            Lack(
+                missing=self.accounts.beyond_shares(job, name),
+                gives=lambda stake: self.accounts.counted(stake, name),
             ),
         )
 

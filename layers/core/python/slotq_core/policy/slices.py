@@ -100,6 +100,10 @@ class Slices:
                 missing=self.accounts.over_limits(job, name),
                 gives=lambda stake: self.accounts.counted(stake, name),
             ),
+            Lack(
+                missing=self.accounts.beyond_shares(job, name),
+                gives=lambda stake: self.accounts.counted(stake, name),
+            ),
         )
         chosen: list[Stake] = []
         while not lacks.met_by(chosen):

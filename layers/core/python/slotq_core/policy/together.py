@@ -49,6 +49,10 @@ class Together:
         """False: it is blocked, all of it."""
         for job in self._jobs:
             self._walk.take_its_claim(job)
+        with self._walk.accounts.together(self._jobs) as self._to_come:
+            return self._served()
+
+    def _served(self) -> bool:
         if self._start_or_wait():
             return True
         before = self._walk.mark()
@@ -98,7 +102,8 @@ class Together:
             }
             left_in = self._left_now if only_free else self._left_in_all
             target = self._target(jobs, rooms, left_in)
-            self._to_come = self._needed(jobs, rooms, target)
+            self._to_come.clear()
+            self._to_come.update(self._needed(jobs, rooms, target))
             served: list[str] = []
             for job in jobs:
                 if not only_free and self._gang.enough(served):
