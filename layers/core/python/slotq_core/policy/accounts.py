@@ -164,15 +164,16 @@ class Accounts:
             self._to_come.clear()
 
     def _owed_below(self, job: Job, pool: str) -> Demand:
-        """What is owed in its project to those that it outranks, and that had no turn yet. "A job
-        entitled to evict the claimant may take its claim over": else it would have to wait until
-        that runs, to evict it at once."""
-        return Demand.total(
+        """What it may take over of what is owed in its project: to those that it outranks, and that
+        had no turn yet. "A job entitled to evict the claimant may take its claim over": else it
+        would have to wait until that runs, to evict it at once."""
+        owed = Demand.total(
             other.demand
             for other in self._claimants.get(job.project, {}).values()
             if other.claim and self._scope.get(other.claim.pool) == self._scope.get(pool)
             if rank(other) < rank(job)
         )
+        return owed if owed and self.beyond_shares(job, pool).within(owed) else NOTHING
 
     def left_by_limits(self, job: Job, pool: str, room: Demand) -> Demand:
         """What of the room the limits of its project and department leave to it and its like."""
