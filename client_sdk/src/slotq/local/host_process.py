@@ -7,12 +7,15 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 MARK = "SLOTQ_LOCAL_RUN"
 """Environment variable that marks every process of a job, whatever group it moved to."""
+_PATIENCE, _PAUSE = 5.0, 0.01
+"""Seconds for what was killed to be gone, and between two looks."""
 
 
 class HostProcess:
@@ -61,8 +64,10 @@ class HostProcess:
         with self._lock:
             self._over = True
             code = self._process.wait()
-        sweep(self._mark)
-        self._reader.join(timeout=5)
+        until = time.monotonic() + _PATIENCE
+        while sweep(self._mark) and time.monotonic() < until:
+            time.sleep(_PAUSE)  # What is killed takes a moment to be gone.
+        self._reader.join(timeout=_PATIENCE)
         return code
 
     def _read(self) -> None:
