@@ -102,30 +102,36 @@ class Together:
             }
             left_in = self._left_now if only_free else self._left_in_all
             target = self._target(jobs, rooms, left_in)
-            self._to_come.clear()
-            self._to_come.update(self._needed(jobs, rooms, target))
             served: list[str] = []
-            for job in jobs:
-                if not only_free and self._gang.enough(served):
-                    break
-                self._to_come.pop(job.name, None)
-                if step(job, _chosen(rooms, target, job)):
+            for place, job in enumerate(jobs):
+                usable = _chosen(rooms, target, job)
+                if self._gang.enough(served):
+                    if not only_free:
+                        break
+                    usable = self._within_share(job, usable)
+                self._expect(jobs[place + 1 :], [*served, job.name], rooms, target)
+                if step(job, usable):
                     served.append(job.name)
             if self._gang.enough(served):
                 return served
             self._walk.back_to(mark)
         return []
 
-    def _needed(
-        self, jobs: Sequence[Job], rooms: Rooms, target: dict[str, str]
-    ) -> dict[str, Place]:
-        """The first of it that are enough, each with the pool where it is served."""
-        needed: dict[str, Place] = {}
-        for job in jobs:
+    def _expect(
+        self, behind: Sequence[Job], served: Sequence[str], rooms: Rooms, target: dict[str, str]
+    ) -> None:
+        """Who of those behind is still to come for it to be enough, and in which pool."""
+        self._to_come.clear()
+        for job in behind:
             usable = _chosen(rooms, target, job)
-            if usable and not self._gang.enough(needed):
-                needed[job.name] = job, usable[0].pool.name
-        return needed
+            if usable and not self._gang.enough([*served, *self._to_come]):
+                self._to_come[job.name] = job, usable[0].pool.name
+
+    def _within_share(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
+        """Where one that need not be there does not bring the gang's project beyond its share: then
+        all of the gang could be reclaimed for it."""
+        beyond = self._walk.accounts.beyond_shares
+        return [room for room in rooms if not beyond(job, room.pool.name)]
 
     def _target(self, jobs: Sequence[Job], rooms: Rooms, left_in: Left) -> dict[str, str]:
         """In which pool each is served best, so that as many as possible are."""

@@ -136,7 +136,9 @@ class Walk:
 
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
         """ "`limit` always holds", and quota binds what cannot be evicted."""
-        name = room.pool.name
+        name, gang = room.pool.name, self.gangs.get(job.group)
+        if gang and gang.runs and self.accounts.beyond_shares(job, name):
+            return False  # It would join: for it all of the gang could be reclaimed.
         return self.accounts.limits_allow(job, name) and self.accounts.quotas_allow(job, name)
 
     def start(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
