@@ -71,11 +71,8 @@ class Accounts:
         """By scope, those that deserve more than they hold."""
         self._before: list[tuple[str, str, list[tuple[Account, Demand, Demand, Demand]]]] = []
         """What the accounts were before each change, to go back to."""
-        asked = asked_in(snapshot, self._scopes_of, self._shut) if owners else {}
-        for scope in dict.fromkeys(self._scope.values() if owners else ()):
-            for project, chain in opened(snapshot, scope, asked).items():
-                self._books[project, scope] = chain
-                self._keep(project, scope, chain[0])
+        if owners:
+            self._open(snapshot)
         self._begin(snapshot)
 
     def of(self, job: Job, pool: str) -> Chain:
@@ -291,6 +288,14 @@ class Accounts:
     def _scopes_of(self, pools: Iterable[str]) -> Iterable[str]:
         """The scopes that these pools count in."""
         return (EVERYWHERE,) if EVERYWHERE in self._together else {*pools}
+
+    def _open(self, snapshot: Snapshot) -> None:
+        """The accounts of each scope, with their fair shares and nothing held yet."""
+        asked = asked_in(snapshot, self._scopes_of, self._shut)
+        for scope in dict.fromkeys(self._scope.values()):
+            for project, chain in opened(snapshot, scope, asked).items():
+                self._books[project, scope] = chain
+                self._keep(project, scope, chain[0])
 
     def _begin(self, snapshot: Snapshot) -> None:
         """What is held and owed when the plan begins."""
