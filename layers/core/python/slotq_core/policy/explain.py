@@ -139,6 +139,11 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], sheets: Sheets) -> Reason:
     until = sheets.slices.first_end(job, room)
     if until is not None:
         return TurnComes(pool=room.pool.name, needed=job.demand.slots, free=free, until=until)
+    return _full(job, room, accounts, held)
+
+
+def _full(job: Job, room: PoolRoom, accounts: Accounts, held: Demand) -> Reason:
+    """Too little is free, and nothing may be stopped for it. `held`: by lower ranks of its own."""
     chain = accounts.of(job, room.pool.name)
     if chain and not may_reclaim(job, chain):
         over = beyond(chain[0], job, chain[0].share)
