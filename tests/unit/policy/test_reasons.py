@@ -298,6 +298,20 @@ CASES += [
         text="user ann may hold no slots for a number that is no class's value in pool p",
     ),
     Case(
+        sentence="it would join its gang in a class that is lower",
+        pools=(pool(slots=8),),
+        users=(ANN,),
+        active=tuple(
+            runs(name, priority_class="HIGH", priority=30, submitter="ann", group="g")
+            for name in ("a", "b")
+        ),
+        groups=(Group(name="g", members=("a", "b", "job"), min_members=2),),
+        job=waits("job", priority_class="AUTO", auto=True, submitter="ann", group="g"),
+        reason=reasons.EndangersItsGang(group="g", pool="p", needed=1, free=6, counts_as="LOW"),
+        text="needs 1 slot and pool p has 6 free; but with it all of gang g, which runs without "
+        "it, could be evicted for more jobs: it would count as LOW",
+    ),
+    Case(
         sentence="another user's time slice is not over yet",
         pools=(pool(slots=1, time_slice=60_000),),
         active=(runs("a", submitter="ann", since=20_000),),
@@ -313,6 +327,25 @@ CASES += [
 NLP = Project(name="nlp", quota={"": Demand(slots=4)})
 VISION = Project(name="vision", quota={"": Demand(slots=4)})
 CASES += [
+    Case(
+        sentence="with it its gang would be beyond the share of its project",
+        pools=(pool(slots=6),),
+        projects=(
+            Project(name="nlp", quota={"": Demand(slots=2)}, weight=0),
+            Project(name="vision", quota={"": Demand(slots=4)}),
+        ),
+        active=(
+            runs("a", project="nlp", group="g", pools=("p",)),
+            runs("b", project="nlp", group="g"),
+            runs("v", project="vision", slots=2, preemptible=False),
+        ),
+        others=(waits("large", project="vision", slots=3),),
+        groups=(Group(name="g", members=("a", "b", "job"), min_members=2),),
+        job=waits("job", project="nlp", group="g"),
+        reason=reasons.EndangersItsGang(group="g", pool="p", needed=1, free=2, counts_as=""),
+        text="needs 1 slot and pool p has 2 free; but with it all of gang g, which runs without "
+        "it, could be reclaimed: its project would be beyond its fair share",
+    ),
     Case(
         sentence="the free slots belong to another project",
         pools=(pool(slots=8),),

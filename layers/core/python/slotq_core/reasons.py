@@ -435,6 +435,27 @@ class GangBlocked(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class EndangersItsGang(Reason):
+    """Its gang runs without it, and with it all of the gang could be stopped for more jobs."""
+
+    code: ClassVar[str] = "endangers_its_gang"
+    group: str
+    pool: str
+    needed: int
+    free: int
+    counts_as: str
+    """The class that it would count in, lower than its gang; empty: it would bring its project
+    beyond its fair share."""
+
+    def sentence(self) -> str:
+        may = f"needs {_slots(self.needed)} and pool {self.pool} has {self.free} free; but with it"
+        all_of_it = f"all of gang {self.group}, which runs without it, could be"
+        if self.counts_as:
+            return f"{may} {all_of_it} evicted for more jobs: it would count as {self.counts_as}"
+        return f"{may} {all_of_it} reclaimed: its project would be beyond its fair share"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NeedsSeveralPools(Reason):
     """The pools that it runs over have no room for all of its parts at once."""
 

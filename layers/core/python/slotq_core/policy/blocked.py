@@ -33,10 +33,22 @@ def blocked(walk: Walk, job: Job, rooms: Sequence[PoolRoom], able: Sequence[Pool
         walk.reasons[job.name] = explain.reserved(job, drain)
         drain.drains_for = job.name
     elif large:
-        _in_vain(walk, [job], explain.blocked(job, large, walk.sheets))
+        why = _endangers(walk, job, able) or explain.blocked(job, large, walk.sheets)
+        _in_vain(walk, [job], why)
     else:
         _in_vain(walk, [job], explain.too_small(job, rooms, walk.accounts))
     return False
+
+
+def _endangers(walk: Walk, job: Job, able: Sequence[PoolRoom]) -> Reason | None:
+    """That there is room for it, and only the gang that it would join keeps it back."""
+    free = (room for room in able if room.fits_now(job, walk.entitled))
+    room = next((r for r in free if walk.endangers_its_gang(job, r.pool.name)), None)
+    if room is None:
+        return None
+    classed = walk.classed(job, room.pool.name)
+    beyond = walk.accounts.beyond_shares(job, room.pool.name)
+    return explain.endangers(job, room, classed.priority_class if classed and not beyond else "")
 
 
 def gang_blocked(walk: Walk, gang: Gang, jobs: Sequence[Job]) -> bool:

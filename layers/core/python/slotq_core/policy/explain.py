@@ -20,6 +20,7 @@ from slotq_core.policy.slices import Slices
 from slotq_core.policy.users import UserBooks
 from slotq_core.reasons import (
     ClassNotAllowed,
+    EndangersItsGang,
     GangBlocked,
     GangIncomplete,
     HeldForOthers,
@@ -100,6 +101,16 @@ def gang_blocked(gang: Gang, drain: PoolRoom | None) -> Reason:
         group=gang.group.name,
         needed=gang.needed,
         drains=drain.pool.name if drain else "",
+    )
+
+
+def endangers(job: Job, room: PoolRoom, counts_as: str) -> Reason:
+    return EndangersItsGang(
+        group=job.group,
+        pool=room.pool.name,
+        needed=job.demand.slots,
+        free=max(0, room.free_now.slots),
+        counts_as=counts_as,
     )
 
 

@@ -56,6 +56,15 @@ class Gang:
         """It has been admitted and not been stopped since: others may join it."""
         return any(job.state is not JobState.STOPPING for job in self.active)
 
+    @property
+    def ranked(self) -> tuple[Job, ...]:
+        """Those whose rank is known: an AUTO job has none before it is admitted."""
+        return (*self.active, *(job for job in self.waiting if not job.auto))
+
+    def is_lowered_by(self, job: Job) -> bool:
+        """Whether it would count for less with this job, now that its rank there is known."""
+        return all(rank(job) < rank(other) for other in self.ranked)
+
     def enough(self, names: Iterable[str]) -> bool:
         """Whether these are enough of it to run."""
         chosen = set(names)

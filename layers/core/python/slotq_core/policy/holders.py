@@ -7,13 +7,14 @@ gang that holds slots in several is evicted from all of them: it is one candidat
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, KeysView, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from operator import attrgetter
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.gang import Gang
 from slotq_core.policy.order import Rank, rank
 from slotq_core.policy.stakes import (
     Place,
@@ -34,7 +35,7 @@ class Holders:
     """What is starting or running, or was given slots in this plan. What is stopping holds slots
     too, but is nobody's to evict."""
 
-    def __init__(self, snapshot: Snapshot, now: int) -> None:
+    def __init__(self, snapshot: Snapshot, now: int, gangs: Mapping[str, Gang]) -> None:
         self._now = now
         names = [pool.name for pool in snapshot.pools]
         self._running: dict[str, dict[str, dict[str, Job]]] = {name: {} for name in names}
@@ -49,9 +50,7 @@ class Holders:
         """Of those, the lowest rank, where it has been asked for."""
         self._alone: dict[str, Stake] = {}
         """The candidates that are single jobs, by its name."""
-        self._gangs = {
-            group.name: _Gang() for group in snapshot.groups if group.max_parallel is None
-        }
+        self._gangs = {name: _Gang(gang.ranked) for name, gang in gangs.items()}
         self._done: list[tuple[Callable[[Job, str], None], Place]] = []
         """What undoes each change, to go back."""
         self._stale: set[str] = set()
@@ -223,7 +222,9 @@ class Holders:
 class _Gang:
     """What runs of a gang."""
 
-    def __init__(self) -> None:
+    def __init__(self, ranked: Sequence[Job]) -> None:
+        self._ranked = ranked
+        """Whether they run or may yet join: so nothing changes for it when one does."""
         self.places: list[Place] = []
         self.ends: list[int | None] = []
         """When the protections of its members end."""
@@ -234,7 +235,7 @@ class _Gang:
         """All of it, where all of it may be stopped."""
         if not self.places or self.ends or not self._may_be_stopped():
             return None
-        return stake_of(self.places, name, now, gang=True)
+        return stake_of(self.places, name, now, gang=True, ranked=self._ranked)
 
     def protections(self) -> Iterable[tuple[int | None, Place]]:
         """All of it is safe until the last of its protections ends."""

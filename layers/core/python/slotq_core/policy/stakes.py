@@ -71,16 +71,19 @@ class Stake:
         return (self.rank, self.unsaved, -self.slots, -self.entry_time, self.name, first)
 
 
-def stake_of(places: Iterable[Place], name: str, now: int, *, gang: bool = False) -> Stake:
-    """Those jobs as one candidate."""
+def stake_of(
+    places: Iterable[Place], name: str, now: int, *, gang: bool = False, ranked: Iterable[Job] = ()
+) -> Stake:
+    """Those jobs as one candidate. `ranked`: who counts for its rank and entry besides."""
     ordered = tuple(sorted(places, key=lambda place: (place[0].name, place[1])))
     jobs = [job for job, _ in ordered]
+    members = [*jobs, *ranked]
     return Stake(
         name=name,
         gang=gang,
         places=ordered,
-        rank=min(rank(job) for job in jobs),
-        entry_time=max(job.entry_time for job in jobs),
+        rank=min(rank(job) for job in members),
+        entry_time=max(job.entry_time for job in members),
         unsaved=max(unsaved(job, now) for job in jobs),
         lost=sum(job.demand.slots * unsaved(job, now) for job in jobs),
         slots=sum(job.demand.slots for job in jobs),

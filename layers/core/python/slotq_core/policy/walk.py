@@ -43,7 +43,7 @@ class Walk:
         self._parallel = Parallel(snapshot)
         self.gangs = gangs(snapshot)
         self.waiting = {job.name: job for job in snapshot.waiting}
-        self._holders = Holders(snapshot, now)
+        self._holders = Holders(snapshot, now, self.gangs)
         self._rooms = rooms_of(snapshot, self._holders, now)
         self.accounts = Accounts(snapshot)
         self.entitled = Entitlement(self.accounts)
@@ -136,29 +136,37 @@ class Walk:
 
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
         """ "`limit` always holds", and quota binds what cannot be evicted."""
-        name, gang = room.pool.name, self.gangs.get(job.group)
-        if gang and gang.runs and self.accounts.beyond_shares(job, name):
-            return False  # It would join: for it all of the gang could be reclaimed.
+        name = room.pool.name
+        if self.endangers_its_gang(job, name):
+            return False
         return self.accounts.limits_allow(job, name) and self.accounts.quotas_allow(job, name)
+
+    def endangers_its_gang(self, job: Job, pool: str) -> bool:
+        """It would join one that runs without it; and all of that could then be reclaimed, or
+        evicted for jobs that could not evict it before."""
+        gang = self.gangs.get(job.group)
+        if gang is None or not gang.runs:
+            return False
+        counted = self.classed(job, pool) or job
+        return bool(self.accounts.beyond_shares(job, pool)) or gang.is_lowered_by(counted)
 
     def start(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         for room in rooms:
             if room.fits_now(job, self.entitled):
-                start = self._admission(job, room.pool.name)
-                room.give(start.classed or job)
+                classed = self.classed(job, room.pool.name)
+                room.give(classed or job)
                 self._take(job, room)
-                self.decisions[job.name] = start
+                its = self.waiting[job.name]
+                self.decisions[job.name] = Start(job=its, pool=room.pool.name, classed=classed)
                 self.over = job.claim is not None and job.claim.pool != room.pool.name
                 return True
         return False
 
-    def _admission(self, job: Job, pool: str) -> Start:
+    def classed(self, job: Job, pool: str) -> Job | None:
+        """An AUTO job as it is admitted there; None: in no class, or it is no AUTO job."""
         waiting, users = self.waiting[job.name], self.accounts.users
         its = users.admits_in(waiting, pool) if waiting.auto else None
-        if its is None:
-            return Start(job=waiting, pool=pool)
-        classed = admitted_in(waiting, users.classes[its], users.classes)
-        return Start(job=waiting, pool=pool, classed=classed)
+        return admitted_in(waiting, users.classes[its], users.classes) if its else None
 
     def wait_for_coming(
         self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]
