@@ -22,7 +22,7 @@ from slotq_core.policy.victims import Eviction, Lack, Lacks, one_by_one
 NOW = 1_000_000
 POOL = Pool(name="p", instance_type="ml.test", capacity=Demand(slots=9))
 ROOM = PoolRoom(
-    POOL, active=(), claimants=(), holders=Holders(Snapshot(pools=(POOL,)), NOW), now=NOW
+    POOL, active=(), claimants=(), holders=Holders(Snapshot(pools=(POOL,)), NOW, {}), now=NOW
 )
 
 
