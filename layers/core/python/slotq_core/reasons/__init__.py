@@ -1,0 +1,85 @@
+"""Why a job waits: a closed set of typed reasons, each with its numbers. All that there are.
+
+The policy produces them, `wire` carries them, people read `sentence`. Floor 1, because both the
+policy and the client speak of them.
+"""
+
+from __future__ import annotations
+
+from slotq_core.reasons.base import (
+    Number,
+    Reason,
+    codes,
+    units,
+)
+from slotq_core.reasons.bounds import (
+    ClassNotAllowed,
+    JobLimitReached,
+    LimitReached,
+    QuotaForFixed,
+    SweepLimit,
+    UserLimitReached,
+)
+from slotq_core.reasons.gangs import (
+    EndangersItsGang,
+    GangBlocked,
+    GangIncomplete,
+)
+from slotq_core.reasons.pools import (
+    PoolBacksOff,
+    PoolClosed,
+    PoolIsProbed,
+    PoolNotOpen,
+)
+from slotq_core.reasons.room import (
+    HeldForOthers,
+    LowerRankedProtected,
+    NeedsSeveralPools,
+    NoFreeSlots,
+    PoolsTooSmall,
+    Reserved,
+    ShareUsed,
+    SlotsComing,
+    TurnComes,
+)
+from slotq_core.reasons.turns import (
+    BackingOff,
+    BehindInLine,
+    NextPass,
+    TriesAgain,
+    WaitsForJobs,
+)
+
+__all__ = [
+    "BackingOff",
+    "BehindInLine",
+    "ClassNotAllowed",
+    "EndangersItsGang",
+    "GangBlocked",
+    "GangIncomplete",
+    "HeldForOthers",
+    "JobLimitReached",
+    "LimitReached",
+    "LowerRankedProtected",
+    "NeedsSeveralPools",
+    "NextPass",
+    "NoFreeSlots",
+    "Number",
+    "PoolBacksOff",
+    "PoolClosed",
+    "PoolIsProbed",
+    "PoolNotOpen",
+    "PoolsTooSmall",
+    "QuotaForFixed",
+    "Reason",
+    "Reserved",
+    "ShareUsed",
+    "SlotsComing",
+    "SweepLimit",
+    "TriesAgain",
+    "TurnComes",
+    "UserLimitReached",
+    "WaitsForJobs",
+    "codes",
+    "units",
+]

@@ -1,0 +1,45 @@
+"""What every reason has, and the words that they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from types import ModuleType
+from typing import ClassVar
+
+Number = str | int | tuple[str, ...] | None
+"""What a reason says of itself, by field."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reason:
+    """Base of all reasons. `code` is stable and for programs."""
+
+    code: ClassVar[str]
+
+    def sentence(self) -> str:
+        """One sentence for people, with the numbers in it."""
+        raise NotImplementedError
+
+    def numbers(self) -> dict[str, Number]:
+        """The fields by name, for JSON."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+def in_slots(n: int) -> str:
+    return units(n, "slots")
+
+
+def in_jobs(n: int) -> str:
+    return units(n, "jobs")
+
+
+def units(n: int, resource: str) -> str:
+    """`1 slot`, `2 slots`."""
+    return f"{n} {resource.removesuffix('s') if n == 1 else resource}"
+
+
+def codes(module: ModuleType, base: type[Reason]) -> tuple[str, ...]:
+    """Of all reasons of that kind in a module, sorted."""
+    kinds = [kind for kind in vars(module).values() if isinstance(kind, type)]
+    found = {kind.code for kind in kinds if issubclass(kind, base) and hasattr(kind, "code")}
+    return tuple(sorted(found))
