@@ -15,7 +15,8 @@ from slotq.local.knobs import Knobs
 from slotq.local.plane import Event, Plane
 from slotq.local.plane_client import PlaneClient
 from slotq.local.virtual import VirtualClock, VirtualRunner, Work
-from slotq.simulate.engine import USER_CANCEL, Due, refused_gangs, running_jobs, with_ended
+from slotq.simulate.beginning import refused_gangs, running_jobs
+from slotq.simulate.engine import USER_CANCEL, Due, with_ended
 from slotq.simulate.fates import SCRIPT, fate_of
 from slotq.simulate.record import Record
 from slotq.simulate.scenario import INSTANCE_TYPE, Scenario, ScenarioError
