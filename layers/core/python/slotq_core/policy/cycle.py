@@ -72,7 +72,7 @@ def plan(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
         question.look(job)
         if not _visit(walk, job):
             turns.block(job)
-        turns.ask_again(walk.losers(), walk.undrain)
+        turns.ask_again(job, walk.losers(), walk.undrain)
     return replace(walk.plan(), outlook=question.answer())
 
 

@@ -17,6 +17,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.lines import in_lines
 from slotq_core.policy.order import NO_YIELDS, Position, Yields, position
+from slotq_core.policy.preempt import outranks
 from slotq_core.policy.reclaim import may_reclaim
 
 Key = tuple[Any, ...]
@@ -163,11 +164,17 @@ class Turns:
         self._blocked.append(self._given)
         self._given = None
 
-    def ask_again(self, losers: Iterable[Job], undrain: Callable[[], AbstractSet[str]]) -> None:
-        """They have lost what they were given in this plan. Each is asked again, at its place: the
-        next plan would, and might then take it from those that were served since. Those that pools
-        drained for are asked again, too, for some of these may come before them."""
-        again = {job.name: job for job in losers if self._again[job.name] < MOST_LOSSES}
+    def ask_again(
+        self, taker: Job, losers: Sequence[Job], undrain: Callable[[], AbstractSet[str]]
+    ) -> None:
+        """They have lost to the taker what they were given in this plan. Each is asked again, at
+        its place: the next plan would, and might then take it from those that were served since.
+        Those that pools drained for are asked again, too, for some of these may come before them.
+        (Not who has a claim: that was its own to use in one turn only.)"""
+        if any(job.project != taker.project for job in losers):
+            self._ask_who_outranks(taker)
+        lost = (job for job in losers if job.claim is None)
+        again = {job.name: job for job in lost if self._again[job.name] < MOST_LOSSES}
         if not again:
             return
         self._again.update(again.keys())
@@ -176,6 +183,12 @@ class Turns:
         drainers = undrain()
         drained = [head for head in self._blocked if {head.job.name, head.job.group} & drainers]
         self._unblock(drained)
+
+    def _ask_who_outranks(self, taker: Job) -> None:
+        """It holds what was another project's, and may be evicted for those of its own that outrank
+        it: also for one that could not reclaim that itself, from a job of its own user."""
+        ahead = [head for head in self._blocked if outranks(head.job, taker)]
+        self._unblock(ahead)
 
     def _move_up(self) -> None:
         """Where the job that had its turn is not blocked, the next of its line comes forward."""

@@ -315,14 +315,13 @@ class Walk:
 
     def losers(self) -> list[Job]:
         """Who is to be asked again after this turn, for it lost what it had been given: of a gang
-        its lead. Not who has a claim: that was its own to use in one turn only."""
+        its lead."""
         lost = [job for job, _ in self.taken_back]
         self.taken_back = []
         gangs = {job.group: self.gangs[job.group] for job in lost if job.group in self.gangs}
         whole = {name: gang for name, gang in gangs.items() if not gang.runs}
         takers = [job for job in lost if job.group not in whole]
-        takers += [gang.lead() for gang in whole.values()]
-        return [job for job in takers if job.claim is None]
+        return takers + [gang.lead() for gang in whole.values()]
 
     def mark(self) -> Any:
         rooms = {name: room.state() for name, room in self._rooms.items()}
