@@ -202,22 +202,15 @@ class _World:
                     self._put(self._jobs[before.name], _answered(after), now)
                     if after.state is JobState.STOPPING:
                         self._push_stop(after, now)
-            if not self._happens(now) and not planned.decisions:
+            started = self._run_started(now)
+            if not planned.decisions and not self._take_in_ends(now) and not started:
                 break
         if planned.wake_at is not None:
             self._push(planned.wake_at, Due.PASS, "")
 
-    def _happens(self, now: int) -> bool:
-        """What has been decided takes effect, and what comes of that at once. Whether anything.
-        (The queue's own starts only begin to run after its pass. It is the same: a plan starts
-        nobody whom the next one of that moment evicts.)"""
-        happened = False
-        while self._take_in_ends(now) or self._run_started(now):
-            happened = True
-        return happened
-
     def _take_in_ends(self, now: int) -> bool:
-        """What was stopped at this moment and has stopped at once. Whether any has."""
+        """What was stopped at this moment and has stopped at once, once its pass has nothing more to
+        decide: the queue hears of it only then. Whether any has."""
         ended = False
         while self._due and self._due[0][0] == now and self._due[0][1] <= Due.STOPPED:
             self._take_in(*heapq.heappop(self._due))
@@ -226,7 +219,8 @@ class _World:
 
     def _run_started(self, now: int) -> bool:
         """Training begins at once here, or fails, one after the other as they were started. Whether
-        any did."""
+        any did. (The queue hears of it after its pass. It is the same: a plan starts nobody whom
+        the next one of that moment evicts.)"""
         starting = self._jobs.starting()
         for job in starting:
             assert job.attempt is not None

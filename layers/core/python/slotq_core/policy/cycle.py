@@ -67,12 +67,21 @@ def plan(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
     walk = Walk(snapshot, now)
     users_apart = by_user(snapshot)
     question = Question(asked, walk, by_user=users_apart)
-    turns = Turns(walk.takers(), walk.accounts, yields=walk.yields, by_user=users_apart)
+    turns = Turns(
+        walk.takers(),
+        walk.accounts,
+        has_prospects=walk.has_prospects,
+        undrain=walk.undrain,
+        yields=walk.yields,
+        by_user=users_apart,
+    )
     while not walk.over and (job := turns.next()) and not walk.has_yielded(job):
         question.look(job)
         if not _visit(walk, job):
             turns.block(job)
-        turns.ask_again(job, walk.losers(), walk.undrain)
+        if walk.taken_back:
+            losers, is_left = walk.losses()
+            turns.ask_again(losers, is_left=is_left)
     return replace(walk.plan(), outlook=question.answer())
 
 

@@ -4,6 +4,8 @@
 above its quota while the reclaimer stays within its own. The gate is asked at the project's level;
 the non-preemptible quota and the anti-flap rule at each level, counting victims as gone. In-quota
 work is safe (asked before each victim: one big victim may still take its project below its quota)."
+So it is in whatever order they are asked: of several victims each is one that its project does not
+deserve, even with all the others gone.
 "Across projects the most over-served project gives first, one victim at a time; the order of
 candidates holds within it." "Never interrupt a user's running job for another job of the same user
 and rank", in whichever project it runs.
@@ -12,7 +14,8 @@ and rank", in whichever project it runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from slotq_core.model.demand import Demand
@@ -29,12 +32,19 @@ from slotq_core.policy.victims import Eviction, Lack, Lacks, least_harm, spared
 
 NOTHING = Demand()
 
+Taken = tuple[Job, str, Stake]
+"""For whom, in which pool, and what."""
+
 
 def reclaim(
-    job: Job, rooms: Sequence[PoolRoom], accounts: Accounts, entitled: Entitled
+    job: Job,
+    rooms: Sequence[PoolRoom],
+    accounts: Accounts,
+    entitled: Entitled,
+    spare: AbstractSet[str] = frozenset(),
 ) -> Eviction | None:
-    """The least harmful reclaim that lets the job start in one of these rooms."""
-    reclaims = [_Reclaim(job, room, accounts, entitled) for room in rooms]
+    """The least harmful reclaim that lets the job start in one of these rooms, but of these."""
+    reclaims = [_Reclaim(job, room, accounts, entitled, spare) for room in rooms]
     found = [(each, victims) for each in reclaims if (victims := each.most_over_served_first())]
     if not found:
         return None
@@ -57,6 +67,17 @@ def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     return _Taking(job, mine).may_take(victim.demand, theirs)
 
 
+def deserved_of(taken: Iterable[Taken], accounts: Accounts) -> Stake | None:
+    """Of what a gang's members take one by one, with all of that gone in the books and them there:
+    one that its project deserves after all."""
+    for job, pool, victim in taken:
+        theirs = accounts.of_project(victim.project, pool)
+        taking = _Taking(replace(job, demand=NOTHING), accounts.of(job, pool))
+        if not taking.is_fair(theirs, back=accounts.counted(victim, pool)):
+            return victim
+    return None
+
+
 def is_fair(job: Job, mine: Chain, theirs: Chain) -> bool:
     """The victim's side of the gate, but for the anti-flap rule: whether its project has more than
     it deserves, nothing gone yet."""
@@ -66,8 +87,17 @@ def is_fair(job: Job, mine: Chain, theirs: Chain) -> bool:
 class _Reclaim:
     """What one job may reclaim in one pool."""
 
-    def __init__(self, job: Job, room: PoolRoom, accounts: Accounts, entitled: Entitled) -> None:
+    def __init__(
+        self,
+        job: Job,
+        room: PoolRoom,
+        accounts: Accounts,
+        entitled: Entitled,
+        spare: AbstractSet[str],
+    ) -> None:
         self.job, self.room, self._accounts = job, room, accounts
+        self._spare = set(spare)
+        """Candidates that their projects turned out to deserve, by name."""
         self._name = room.pool.name
         self._mine = accounts.of(job, self._name)
         self._entitled = entitled
@@ -81,6 +111,8 @@ class _Reclaim:
 
     def _candidates(self, project: str) -> Sequence[Stake]:
         stakes = self.room.candidates(project)
+        if self._spare:
+            stakes = [each for each in stakes if each.name not in self._spare]
         if not self.job.submitter:
             return stakes
         job = self.job
@@ -98,8 +130,14 @@ class _Reclaim:
             return None  # What fits without an eviction has been served before.
         self._missing = self.room.missing(self.job, self._entitled)
         lacks = self._lacks(self._missing)
-        taken = self._take(givers, lacks.met_by)
-        return None if taken is None else spared(taken, lacks)
+        while (taken := self._take(givers, lacks.met_by)) is not None:
+            victims = spared(taken, lacks)
+            deserved = self._deserved(victims)
+            if deserved is None:
+                return victims
+            self._spare.add(deserved.name)
+            givers = self.givers()
+        return None
 
     def better(self, victims: tuple[Stake, ...], base: Rank) -> tuple[Stake, ...]:
         """Which projects give, and how much, is decided; of the jobs of each it may be others: no
@@ -118,7 +156,22 @@ class _Reclaim:
         by_project: dict[str, list[Stake]] = {}
         for victim in sorted(victims, key=attrgetter("order")):
             by_project.setdefault(victim.project, []).append(victim)
-        return self._take(by_project, lambda taken: len(taken) == len(victims))
+        found = self._take(by_project, lambda taken: len(taken) == len(victims))
+        return None if found is None or self._deserved(found) else found
+
+    def _deserved(self, victims: Sequence[Stake]) -> Stake | None:
+        """One of these that its project deserves, with the others gone."""
+        if len(victims) == 1:
+            return None
+        taking = _Taking(self.job, self._mine)
+        chains = [self._accounts.of_project(victim.project, self._name) for victim in victims]
+        held = [self._accounts.counted(victim, self._name) for victim in victims]
+        for victim, counted, theirs in zip(victims, held, chains, strict=True):
+            taking.take(victim, counted, theirs)
+        for victim, counted, theirs in zip(victims, held, chains, strict=True):
+            if not taking.is_fair(theirs, back=counted):
+                return victim
+        return None
 
     def _take(
         self, givers: Mapping[str, Sequence[Stake]], enough: Callable[[Sequence[Stake]], bool]
@@ -179,15 +232,16 @@ class _Taking:
         """The reverse of deprivation, department before project, counting what is gone."""
         return self._deprivation(theirs[-1]), self._deprivation(theirs[0])
 
-    def is_fair(self, theirs: Chain) -> bool:
-        project = theirs[0]
-        if project.over_share(self._gone(project)):
+    def is_fair(self, theirs: Chain, back: Demand = NOTHING) -> bool:
+        """`back`: of what is gone, what is there all the same."""
+        project, gone = theirs[0], self._gone(theirs[0]) - back
+        if project.over_share(gone):
             return True
-        if self.mine[0].in_quota(self.job.demand) and project.over_quota(self._gone(project)):
+        if self.mine[0].in_quota(self.job.demand) and project.over_quota(gone):
             return True
-        return self._may_take_in_quota(theirs)
+        return self._may_take_in_quota(theirs, back)
 
-    def _may_take_in_quota(self, theirs: Chain) -> bool:
+    def _may_take_in_quota(self, theirs: Chain, back: Demand) -> bool:
         """ "`full` lets a department below its share take in-quota work of a project whose
         department is above its own."
         """
@@ -196,7 +250,7 @@ class _Taking:
             return False
         if mine is other or not isinstance(other.owner, Department):
             return False
-        return mine.in_share(self.job.demand) and other.over_share(self._gone(other))
+        return mine.in_share(self.job.demand) and other.over_share(self._gone(other) - back)
 
     def _flaps(self, counted: Demand, theirs: Chain) -> bool:
         """The anti-flap rule: not if the reclaimer would then be above its share, and no less so

@@ -16,6 +16,7 @@ from slotq_core.policy.bounded import Bounded
 from slotq_core.policy.fit import PoolRoom
 from slotq_core.policy.gang import Gang
 from slotq_core.policy.plan import Evict
+from slotq_core.policy.reclaim import Taken, deserved_of
 from slotq_core.policy.stakes import Place
 from slotq_core.policy.walk import Walk
 
@@ -44,6 +45,10 @@ class Together:
         }
         self._to_come: dict[str, Place] = {}
         """While a step is tried: who is still to be served, and where."""
+        self._taken: list[Taken] = []
+        """While a reclaim is tried: what is taken for whom."""
+        self._spare: set[str] = set()
+        """What is not reclaimed, for its project deserves it once others are gone."""
 
     def take_turn(self) -> bool:
         """False: it is blocked, all of it."""
@@ -56,7 +61,7 @@ class Together:
         if self._start_or_wait():
             return True
         before = self._walk.mark()
-        served = self._whole(self._reclaim) or self._whole(self._preempt)
+        served = self._reclaimed() or self._whole(self._preempt)
         if served and self._evict_for(served):
             return True
         if served:  # It takes only what others were given in this plan: they never had it.
@@ -67,6 +72,19 @@ class Together:
             if self._start_or_wait():
                 return True
         return gang_blocked(self._walk, self._gang, self._jobs)
+
+    def _reclaimed(self) -> list[str]:
+        """Whom a reclaim served: one in which each victim is fair with all the others gone, and not
+        only with those of the members before."""
+        before = self._walk.mark()
+        self._spare.clear()
+        while served := self._whole(self._reclaim):
+            deserved = deserved_of(self._taken, self._walk.accounts)
+            if deserved is None:
+                return served
+            self._walk.back_to(before)
+            self._spare.add(deserved.name)
+        return []
 
     def _start_or_wait(self) -> bool:
         """As many as fit start at once; or else enough of it wait for slots that come free."""
@@ -96,6 +114,7 @@ class Together:
         fit, else no more than have to be. Else nobody, and nothing has changed."""
         for jobs, pools in product(self._orders, self._gang.allowed_pools()):
             mark = self._walk.mark()
+            self._taken.clear()
             rooms = {
                 name: [room for room in usable if room.pool.name in pools]
                 for name, usable in self._rooms.items()
@@ -171,7 +190,12 @@ class Together:
         project's share and the whole of it not, and then be reclaimed in turn."""
         if self._hold(job, rooms):
             return True
-        return self._walk.reclaim(job, self._within(job, rooms), [*self._to_come.values()])
+        within, along = self._within(job, rooms), self._to_come.values()
+        found = self._walk.reclaim_along(job, within, along, self._spare)
+        if found:
+            pool = found.room.pool.name
+            self._taken += [(job, pool, victim) for victim in found.victims]
+        return self._walk.evict(job, found)
 
     def _preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         return self._hold(job, rooms) or self._walk.preempt(job, rooms)

@@ -8,7 +8,7 @@ never with the number of projects: keys are made anew only where a decision move
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
@@ -17,7 +17,6 @@ from slotq_core.model.jobs import Job
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.lines import in_lines
 from slotq_core.policy.order import NO_YIELDS, Position, Yields, position
-from slotq_core.policy.preempt import outranks
 from slotq_core.policy.reclaim import may_reclaim
 
 Key = tuple[Any, ...]
@@ -75,11 +74,15 @@ class Turns:
         waiting: Iterable[Job],
         accounts: Accounts,
         *,
+        has_prospects: Callable[[Job], bool],
+        undrain: Callable[[], AbstractSet[str]],
         yields: Yields = NO_YIELDS,
         by_user: bool = False,
     ) -> None:
-        """`by_user`: whether lines tell users apart."""
+        """`has_prospects`: whether a turn may bring the job anything. `undrain`: has no pool drain
+        any more, and says for whom any did. `by_user`: whether lines tell users apart."""
         self._accounts = accounts
+        self._has_prospects, self._undrain = has_prospects, undrain
         self._yields = yields
         self._heads: dict[str, list[Head]] = {}
         """By project, a heap: its lines, each by its first job."""
@@ -107,12 +110,15 @@ class Turns:
         """How often each was asked again because it had lost what it had been given."""
         self._opened = accounts.gates_opened
         """How many gates had opened when the blocked were last asked."""
+        self._lost = False
+        """Whether anybody has lost what it was given since then."""
 
     def next(self) -> Job | None:
         """The job whose turn it is; None when all have had theirs.
 
         "After a decision the walk begins anew": those blocked before are asked again where others
-        have come above their share or quota since, for only that can bring them anything.
+        have come above their share or quota since, or have lost what they had been given, for only
+        that can bring them anything.
         """
         job = self._next()
         if job is None and self._ask_the_blocked():
@@ -121,16 +127,23 @@ class Turns:
 
     def _ask_the_blocked(self) -> bool:
         opened, self._opened = self._opened, self._accounts.gates_opened
-        again = self._blocked if self._opened > opened else []
-        again = [head for head in again if self._may_reclaim(head.job)]
-        self._unblock(again)
+        lost, self._lost = self._lost, False
+        if lost:
+            drained = self._undrain()
+            again = [head for head in self._blocked if self._may_be_served(head.job, drained)]
+        elif self._opened > opened:
+            again = [head for head in self._blocked if self._may_reclaim(head.job)]
+        else:
+            return False
+        places = {head.place for head in again}
+        self._blocked = [head for head in self._blocked if head.place not in places]
+        for head in again:
+            self._bring_back(head)
         return bool(again)
 
-    def _unblock(self, heads: Sequence[Head]) -> None:
-        places = {head.place for head in heads}
-        self._blocked = [head for head in self._blocked if head.place not in places]
-        for head in heads:
-            self._bring_back(head)
+    def _may_be_served(self, job: Job, drained: AbstractSet[str]) -> bool:
+        """Some of those that pools drained for may come before them now."""
+        return job.name in drained or job.group in drained or self._has_prospects(job)
 
     def _bring_back(self, head: Head) -> None:
         heappush(self._heads[head.job.project], head)
@@ -164,31 +177,20 @@ class Turns:
         self._blocked.append(self._given)
         self._given = None
 
-    def ask_again(
-        self, taker: Job, losers: Sequence[Job], undrain: Callable[[], AbstractSet[str]]
-    ) -> None:
-        """They have lost to the taker what they were given in this plan. Each is asked again, at
-        its place: the next plan would, and might then take it from those that were served since.
-        Those that pools drained for are asked again, too, for some of these may come before them.
-        (Not who has a claim: that was its own to use in one turn only.)"""
-        if any(job.project != taker.project for job in losers):
-            self._ask_who_outranks(taker)
-        lost = (job for job in losers if job.claim is None)
-        again = {job.name: job for job in lost if self._again[job.name] < MOST_LOSSES}
-        if not again:
-            return
-        self._again.update(again.keys())
-        for job in again.values():
-            self._bring_back(Head(position(job, self._yields), job, iter(())))
-        drainers = undrain()
-        drained = [head for head in self._blocked if {head.job.name, head.job.group} & drainers]
-        self._unblock(drained)
+    def ask_again(self, losers: Iterable[Job], *, is_left: bool) -> None:
+        """They have lost what they were given in this plan. Each is asked again, at its place: the
+        next plan would, and might then take it from those that were served since. (Not who has a
+        claim: that was its own to use in one turn only.)
 
-    def _ask_who_outranks(self, taker: Job) -> None:
-        """It holds what was another project's, and may be evicted for those of its own that outrank
-        it: also for one that could not reclaim that itself, from a job of its own user."""
-        ahead = [head for head in self._blocked if outranks(head.job, taker)]
-        self._unblock(ahead)
+        `is_left`: some of what they lost is free now, for the first of those blocked that it suits.
+        """
+        for job in losers:
+            self._lost = True
+            if job.claim is None and self._again[job.name] < MOST_LOSSES:
+                self._again[job.name] += 1
+                self._bring_back(Head(position(job, self._yields), job, iter(())))
+        if is_left:
+            self._ask_the_blocked()
 
     def _move_up(self) -> None:
         """Where the job that had its turn is not blocked, the next of its line comes forward."""

@@ -6,7 +6,8 @@ of each step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from slotq_core.policy.order import Rank, entered, last_yields, rank
 from slotq_core.policy.parallel import Parallel
 from slotq_core.policy.plan import Decision, DropClaim, Evict, Move, Plan, Start, TryLater
 from slotq_core.policy.preempt import Preemption
+from slotq_core.policy.prospects import has_prospects
 from slotq_core.policy.reclaim import reclaim
 from slotq_core.policy.slices import Slices
 from slotq_core.policy.stakes import Place
@@ -228,28 +230,36 @@ class Walk:
         assert isinstance(start, Start)
         self.decisions[job.name] = replace(start, pool=room.pool.name)
 
-    def reclaim(self, job: Job, rooms: Sequence[PoolRoom], along: Sequence[Place] = ()) -> bool:
-        """`along`: who else starts with it, and where. The gate is asked with them counted."""
+    def reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        return self.evict(job, reclaim(job, rooms, self.accounts, self.entitled))
+
+    def reclaim_along(
+        self,
+        job: Job,
+        rooms: Sequence[PoolRoom],
+        along: Iterable[Place],
+        spare: AbstractSet[str],
+    ) -> Eviction | None:
+        """What a gang's member may reclaim, but of these. `along`: who else starts with it, and
+        where. The gate is asked with them counted."""
         before = self.accounts.mark()
         for other, pool in along:
             self.accounts.take(other, pool)
-        found = reclaim(job, rooms, self.accounts, self.entitled)
+        found = reclaim(job, rooms, self.accounts, self.entitled, spare)
         self.accounts.back_to(before)
-        return self._evict(job, found)
+        return found
 
     def preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         rooms = [room for room in rooms if self.accounts.quotas_allow(job, room.pool.name)]
-        return self._evict(job, self._preemption.find(job, rooms))
+        return self.evict(job, self._preemption.find(job, rooms))
 
     def take_turn(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         well = [room for room in rooms if not room.unwell]
         rooms = [room for room in well if self.accounts.quotas_allow(job, room.pool.name)]
         drains = {r.pool.name: self.waiting[r.drains_for] for r in rooms if r.closed_to(job)}
-        return self._evict(job, self.slices.find(job, rooms, drains), StopCause.YIELDED)
+        return self.evict(job, self.slices.find(job, rooms, drains), StopCause.YIELDED)
 
-    def _evict(
-        self, job: Job, found: Eviction | None, cause: StopCause = StopCause.EVICTED
-    ) -> bool:
+    def evict(self, job: Job, found: Eviction | None, cause: StopCause = StopCause.EVICTED) -> bool:
         if found is None:
             return False
         places = [place for stake in found.victims for place in stake.places]
@@ -313,15 +323,24 @@ class Walk:
             room.drains_for = room.drains_gang = ""
         return drainers - {""}
 
-    def losers(self) -> list[Job]:
-        """Who is to be asked again after this turn, for it lost what it had been given: of a gang
-        its lead."""
+    def has_prospects(self, job: Job) -> bool:
+        """Whether a turn of the job, or of its gang, may bring it anything now."""
+        gang = self.gangs.get(job.group)
+        jobs = gang.standing() if gang and not gang.runs else [job]
+        return any(
+            has_prospects(each, self.rooms_of(each), self.accounts, self.entitled) for each in jobs
+        )
+
+    def losses(self) -> tuple[list[Job], bool]:
+        """Who lost in this turn what it had been given, of a gang its lead; and whether any of that
+        is free now."""
         lost = [job for job, _ in self.taken_back]
+        is_left = any(self._rooms[pool].free_now.slots > 0 for _, pool in self.taken_back)
         self.taken_back = []
         gangs = {job.group: self.gangs[job.group] for job in lost if job.group in self.gangs}
         whole = {name: gang for name, gang in gangs.items() if not gang.runs}
         takers = [job for job in lost if job.group not in whole]
-        return takers + [gang.lead() for gang in whole.values()]
+        return takers + [gang.lead() for gang in whole.values()], is_left
 
     def mark(self) -> Any:
         rooms = {name: room.state() for name, room in self._rooms.items()}
