@@ -25,8 +25,8 @@
 
 One look at each line is enough: when its first job is blocked, so are those behind it (lines.py).
 One way down the order is enough, too: a decision gives those ahead nothing that they could not have
-had, but that somebody has come above its share, or has lost what this plan gave it: then those whom
-that may bring something are asked again (turns.py). Where a claim is given up the walk ends, and the
+had, but that somebody has come above its share, or has lost what this plan gave it: then whoever
+that may bring something is asked again (turns.py). Where a claim is given up the walk ends, and the
 next plan begins anew. So it does at a job whose user has yielded in this plan, for its place is
 further down now.
 """
