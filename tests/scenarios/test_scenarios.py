@@ -60,7 +60,7 @@ def test_one_that_is_started_to_be_evicted_at_once_would_be_seen(
     slow = tuple(pool.model_copy(update={"stop_seconds": 5_000}) for pool in scenario.pools)
     scenario = scenario.model_copy(update={"pools": slow})
     assert unequal(simulate(scenario), live_record(scenario)) == []
-    monkeypatch.setattr(Turns, "_ask_the_blocked", lambda _: False)
+    monkeypatch.setattr(Turns, "_unblock", lambda *_: None)
     record, live = simulate(scenario), live_record(scenario)
     assert (record.started("w0")[0], record.evicted("w0")[0]) == (0, 0)
     assert [event.t for event in live.events if event.event == "stopped"][:2] == [0, 0]

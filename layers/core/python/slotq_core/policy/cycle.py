@@ -81,8 +81,7 @@ def plan(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
         if not _visit(walk, job):
             turns.block(job)
         if walk.taken_back:
-            losers, is_left = walk.losses()
-            turns.ask_again(losers, is_left=is_left)
+            turns.ask_again(*walk.losses())
     return replace(walk.plan(), outlook=question.answer())
 
 

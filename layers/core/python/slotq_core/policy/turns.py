@@ -8,16 +8,16 @@ never with the number of projects: keys are made anew only where a decision move
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
+from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.lines import in_lines
 from slotq_core.policy.order import NO_YIELDS, Position, Yields, position
-from slotq_core.policy.reclaim import may_reclaim
 
 Key = tuple[Any, ...]
 
@@ -105,7 +105,9 @@ class Turns:
         """Whose turn it was last; those behind it have no head until it is known to have passed."""
         self._stale = set(self._heads)
         """Projects whose keys may have changed."""
-        self._blocked: list[Head] = []
+        self._blocked: dict[Position, Head] = {}
+        self._blocked_in: dict[str, dict[Position, Head]] = defaultdict(dict)
+        """By pool, those of them that accept it."""
         self._again: Counter[str] = Counter()
         """How often each was asked again because it had lost what it had been given."""
         self._opened = accounts.gates_opened
@@ -116,9 +118,9 @@ class Turns:
     def next(self) -> Job | None:
         """The job whose turn it is; None when all have had theirs.
 
-        "After a decision the walk begins anew": those blocked before are asked again where others
-        have come above their share or quota since, or have lost what they had been given, for only
-        that can bring them anything.
+        "After a decision the walk begins anew": those blocked before are asked again where projects
+        have come above their share or quota since, or jobs have lost what they had been given, for
+        only that can bring them anything.
         """
         job = self._next()
         if job is None and self._ask_the_blocked():
@@ -128,32 +130,28 @@ class Turns:
     def _ask_the_blocked(self) -> bool:
         opened, self._opened = self._opened, self._accounts.gates_opened
         lost, self._lost = self._lost, False
-        if lost:
-            drained = self._undrain()
-            again = [head for head in self._blocked if self._may_be_served(head.job, drained)]
-        elif self._opened > opened:
-            again = [head for head in self._blocked if self._may_reclaim(head.job)]
-        else:
+        if not lost and self._opened == opened:
             return False
-        places = {head.place for head in again}
-        self._blocked = [head for head in self._blocked if head.place not in places]
-        for head in again:
-            self._bring_back(head)
+        # Some of those that pools drained for may come before them now.
+        drained = self._undrain() if lost else frozenset()
+        again = [
+            head
+            for head in self._blocked.values()
+            if {head.job.name, head.job.group} & drained or self._has_prospects(head.job)
+        ]
+        self._unblock(again)
         return bool(again)
 
-    def _may_be_served(self, job: Job, drained: AbstractSet[str]) -> bool:
-        """Some of those that pools drained for may come before them now."""
-        return job.name in drained or job.group in drained or self._has_prospects(job)
+    def _unblock(self, heads: Iterable[Head]) -> None:
+        for head in heads:
+            del self._blocked[head.place]
+            for pool in head.job.pools:
+                del self._blocked_in[pool][head.place]
+            self._bring_back(head)
 
     def _bring_back(self, head: Head) -> None:
         heappush(self._heads[head.job.project], head)
         self._stale.add(head.job.project)
-
-    def _may_reclaim(self, job: Job) -> bool:
-        """Of a group it is not told by one: its turn asks for all of it, and fewer may do."""
-        return bool(job.group) or any(
-            may_reclaim(job, self._accounts.of(job, pool)) for pool in job.pools
-        )
 
     def _next(self) -> Job | None:
         self._move_up()
@@ -174,23 +172,30 @@ class Turns:
     def block(self, job: Job) -> None:
         """The job whose turn it was is blocked, and so are those behind it in its line."""
         assert self._given is not None and self._given.job is job
-        self._blocked.append(self._given)
+        self._blocked[self._given.place] = self._given
+        for pool in job.pools:
+            self._blocked_in[pool][self._given.place] = self._given
         self._given = None
 
-    def ask_again(self, losers: Iterable[Job], *, is_left: bool) -> None:
+    def ask_again(self, losers: Iterable[Job], left: Mapping[str, Demand]) -> None:
         """They have lost what they were given in this plan. Each is asked again, at its place: the
         next plan would, and might then take it from those that were served since. (Not who has a
         claim: that was its own to use in one turn only.)
 
-        `is_left`: some of what they lost is free now, for the first of those blocked that it suits.
+        `left`: what of it is free now, by pool, for the first of those blocked that it suits.
         """
         for job in losers:
             self._lost = True
             if job.claim is None and self._again[job.name] < MOST_LOSSES:
                 self._again[job.name] += 1
                 self._bring_back(Head(position(job, self._yields), job, iter(())))
-        if is_left:
-            self._ask_the_blocked()
+        suited = {
+            place: head
+            for pool, free in left.items()
+            for place, head in self._blocked_in[pool].items()
+            if head.job.group or head.job.demand.within(free)
+        }
+        self._unblock(suited.values())
 
     def _move_up(self) -> None:
         """Where the job that had its turn is not blocked, the next of its line comes forward."""

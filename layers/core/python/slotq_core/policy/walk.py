@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from slotq_core.model.attempts import StopCause
+from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy import explain
@@ -331,16 +332,17 @@ class Walk:
             has_prospects(each, self.rooms_of(each), self.accounts, self.entitled) for each in jobs
         )
 
-    def losses(self) -> tuple[list[Job], bool]:
-        """Who lost in this turn what it had been given, of a gang its lead; and whether any of that
-        is free now."""
+    def losses(self) -> tuple[list[Job], dict[str, Demand]]:
+        """Who lost in this turn what it had been given, of a gang its lead; and what is free now,
+        by pool, where it lost that."""
         lost = [job for job, _ in self.taken_back]
-        is_left = any(self._rooms[pool].free_now.slots > 0 for _, pool in self.taken_back)
+        rooms = {pool: self._rooms[pool].free_now for _, pool in self.taken_back}
+        left = {pool: free for pool, free in rooms.items() if free.slots > 0}
         self.taken_back = []
         gangs = {job.group: self.gangs[job.group] for job in lost if job.group in self.gangs}
         whole = {name: gang for name, gang in gangs.items() if not gang.runs}
         takers = [job for job in lost if job.group not in whole]
-        return takers + [gang.lead() for gang in whole.values()], is_left
+        return takers + [gang.lead() for gang in whole.values()], left
 
     def mark(self) -> Any:
         rooms = {name: room.state() for name, room in self._rooms.items()}
