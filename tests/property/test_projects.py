@@ -25,7 +25,8 @@ from tests.property.test_runs import decides_nothing_before_its_time
 
 @st.composite
 def worlds(draw: st.DrawFn) -> Scenario:
-    """A pool or two, up to three projects, jobs that wait at the start or come a little later."""
+    """A pool or two, up to three projects, jobs that wait at the start or come a little later, for
+    one of the pools or for all of them."""
     pools = [
         PoolSpec(
             name=name, capacity=draw(st.integers(1, 5)), stop_seconds=draw(st.sampled_from([0, 3]))
@@ -46,7 +47,8 @@ def worlds(draw: st.DrawFn) -> Scenario:
         )
         for name in names
     ]
-    jobs = [draw(_job(f"j{i}", names)) for i in range(draw(st.integers(1, 9)))]
+    accepted = [tuple(pool.name for pool in pools), *((pool.name,) for pool in pools)]
+    jobs = [draw(_job(f"j{i}", names, accepted)) for i in range(draw(st.integers(1, 9)))]
     return Scenario(
         pools=pools,
         projects=projects,
@@ -57,11 +59,14 @@ def worlds(draw: st.DrawFn) -> Scenario:
 
 
 @st.composite
-def _job(draw: st.DrawFn, name: str, projects: tuple[str, ...]) -> JobSpec:
+def _job(
+    draw: st.DrawFn, name: str, projects: tuple[str, ...], accepted: list[tuple[str, ...]]
+) -> JobSpec:
     return JobSpec.model_validate(
         {
             "name": name,
             "project": draw(st.sampled_from(projects)),
+            "pools": draw(st.sampled_from(accepted)),
             "priority": draw(st.integers(0, 2)),
             "slots": draw(st.integers(1, 3)),
             "runtime": draw(st.sampled_from([None, 5, 40])),
