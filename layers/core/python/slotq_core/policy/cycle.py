@@ -80,7 +80,7 @@ def plan(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
         question.look(job)
         if not _visit(walk, job):
             turns.block(job)
-        if walk.taken_back:
+        if walk.taken_back or walk.given_elsewhere:
             turns.ask_again(*walk.losses())
     return replace(walk.plan(), outlook=question.answer())
 

@@ -66,16 +66,15 @@ class Gang:
         return all(rank(job) < rank(other) for other in self.ranked)
 
     def enough(self, names: Iterable[str]) -> bool:
-        """Whether these are enough of it to run."""
+        """Whether these are enough of it to run: at least one, however many have completed."""
         chosen = set(names)
-        return len(chosen) >= self.needed and self.mandatory <= chosen
+        return len(chosen) >= max(1, self.needed) and self.mandatory <= chosen
 
     @property
     def ready(self) -> bool:
         """Whether those that wait are enough of it to start. While some are being stopped the
         others wait for them."""
-        names = [job.name for job in self.waiting]
-        return bool(names) and not self.active and self.enough(names)
+        return not self.active and self.enough(job.name for job in self.waiting)
 
     def allowed_pools(self) -> list[frozenset[str]]:
         """The sets of pools to try, one after the other: each alone where it must be one."""

@@ -112,15 +112,15 @@ class Turns:
         """How often each was asked again because it had lost what it had been given."""
         self._opened = accounts.gates_opened
         """How many gates had opened when the blocked were last asked."""
-        self._lost = False
-        """Whether anybody has lost what it was given since then."""
+        self._stirred = False
+        """Whether what was given in this plan has been lost, or given elsewhere, since then."""
 
     def next(self) -> Job | None:
         """The job whose turn it is; None when all have had theirs.
 
         "After a decision the walk begins anew": those blocked before are asked again where projects
-        have come above their share or quota since, or jobs have lost what they had been given, for
-        only that can bring them anything.
+        have come above their share or quota since, or jobs have lost what they had been given, or
+        have it elsewhere now, for only that can bring them anything.
         """
         job = self._next()
         if job is None and self._ask_the_blocked():
@@ -129,11 +129,11 @@ class Turns:
 
     def _ask_the_blocked(self) -> bool:
         opened, self._opened = self._opened, self._accounts.gates_opened
-        lost, self._lost = self._lost, False
-        if not lost and self._opened == opened:
+        stirred, self._stirred = self._stirred, False
+        if not stirred and self._opened == opened:
             return False
         # Some of those that pools drained for may come before them now.
-        drained = self._undrain() if lost else frozenset()
+        drained = self._undrain() if stirred else frozenset()
         again = [
             head
             for head in self._blocked.values()
@@ -184,8 +184,8 @@ class Turns:
 
         `left`: what of it is free now, by pool, for the first of those blocked that it suits.
         """
+        self._stirred = True
         for job in losers:
-            self._lost = True
             if job.claim is None and self._again[job.name] < MOST_LOSSES:
                 self._again[job.name] += 1
                 self._bring_back(Head(position(job, self._yields), job, iter(())))

@@ -79,6 +79,8 @@ class Walk:
         """Users, and at which rank a job of theirs has yielded in this plan."""
         self._held_in: dict[str, str] = {}
         """By job, the pool that keeps its slots from those behind it."""
+        self.given_elsewhere = False
+        """Whether in this turn others were given what they start on in another pool than before."""
         self.taken_back: list[Place] = []
         """Those that lost in this turn what they were given in this plan."""
         self.wake_at = first_timer(snapshot)
@@ -223,6 +225,7 @@ class Walk:
 
     def _start_elsewhere(self, job: Job, given: PoolRoom, room: PoolRoom) -> None:
         """One that was to start in the given room of this plan starts in the other."""
+        self.given_elsewhere = True
         given.evict(job)
         self.accounts.give_back(job, given.pool.name)
         room.give(job)
@@ -338,7 +341,7 @@ class Walk:
         lost = [job for job, _ in self.taken_back]
         rooms = {pool: self._rooms[pool].free_now for _, pool in self.taken_back}
         left = {pool: free for pool, free in rooms.items() if free.slots > 0}
-        self.taken_back = []
+        self.taken_back, self.given_elsewhere = [], False
         gangs = {job.group: self.gangs[job.group] for job in lost if job.group in self.gangs}
         whole = {name: gang for name, gang in gangs.items() if not gang.runs}
         takers = [job for job in lost if job.group not in whole]
