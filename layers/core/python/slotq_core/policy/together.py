@@ -29,6 +29,9 @@ Left = Callable[[Job, PoolRoom], Demand]
 Rooms = dict[str, list[PoolRoom]]
 """By member, those that it may use."""
 
+Target = dict[str, str]
+"""By member, the pool in which it is served best."""
+
 
 class Together:
     """A gang's members, in the order in which they are served, and the rooms that each may use."""
@@ -113,31 +116,40 @@ class Together:
         """Whom the step served, where they are enough of it: of those who start at once all that
         fit, else no more than have to be. Else nobody, and nothing has changed."""
         for jobs, pools in product(self._orders, self._gang.allowed_pools()):
-            mark = self._walk.mark()
-            self._taken.clear()
             rooms = {
                 name: [room for room in usable if room.pool.name in pools]
                 for name, usable in self._rooms.items()
             }
-            left_in = self._left_now if only_free else self._left_in_all
-            target = self._target(jobs, rooms, left_in)
-            served: list[str] = []
-            for place, job in enumerate(jobs):
-                usable = _chosen(rooms, target, job)
-                if self._gang.enough(served):
-                    if not only_free:
-                        break
-                    usable = self._within_share(job, usable)
-                self._expect(jobs[place + 1 :], [*served, job.name], rooms, target)
-                if step(job, usable):
-                    served.append(job.name)
-            if self._gang.enough(served):
-                return served
-            self._walk.back_to(mark)
+            target = self._target(jobs, rooms, self._left_now if only_free else self._left_in_all)
+            # Where others are stopped there may be more room than what is best now is told by.
+            for best in [target, {}] if target and not only_free else [target]:
+                served = self._try(step, jobs, rooms, best, only_free=only_free)
+                if served:
+                    return served
         return []
 
+    def _try(
+        self, step: Step, jobs: Sequence[Job], rooms: Rooms, target: Target, *, only_free: bool
+    ) -> list[str]:
+        mark = self._walk.mark()
+        self._taken.clear()
+        served: list[str] = []
+        for place, job in enumerate(jobs):
+            usable = _chosen(rooms, target, job)
+            if self._gang.enough(served):
+                if not only_free:
+                    break
+                usable = self._within_share(job, usable)
+            self._expect(jobs[place + 1 :], [*served, job.name], rooms, target)
+            if step(job, usable):
+                served.append(job.name)
+        if not self._gang.enough(served):
+            self._walk.back_to(mark)
+            return []
+        return served
+
     def _expect(
-        self, behind: Sequence[Job], served: Sequence[str], rooms: Rooms, target: dict[str, str]
+        self, behind: Sequence[Job], served: Sequence[str], rooms: Rooms, target: Target
     ) -> None:
         """Who of those behind is still to come for it to be enough, and in which pool."""
         self._to_come.clear()
@@ -152,7 +164,7 @@ class Together:
         beyond = self._walk.accounts.beyond_shares
         return [room for room in rooms if not beyond(job, room.pool.name)]
 
-    def _target(self, jobs: Sequence[Job], rooms: Rooms, left_in: Left) -> dict[str, str]:
+    def _target(self, jobs: Sequence[Job], rooms: Rooms, left_in: Left) -> Target:
         """In which pool each is served best, so that as many as possible are."""
         users = self._walk.accounts.users
         bounded = Bounded(jobs, users, users.left)
@@ -201,7 +213,7 @@ class Together:
         return self._hold(job, rooms) or self._walk.preempt(job, rooms)
 
 
-def _chosen(rooms: Rooms, target: dict[str, str], job: Job) -> list[PoolRoom]:
+def _chosen(rooms: Rooms, target: Target, job: Job) -> list[PoolRoom]:
     """The room in which the member is served best; any, where none was found for it."""
     best = target.get(job.name)
     return [room for room in rooms[job.name] if best is None or room.pool.name == best]
