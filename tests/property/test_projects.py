@@ -12,7 +12,7 @@ from slotq.simulate.live import live_record
 from slotq.simulate.report import unequal
 from slotq.simulate.scenario import JobSpec, PoolSpec, ProjectSpec, Scenario
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import JobState
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.cycle import plan
@@ -120,26 +120,35 @@ def test_a_reclaim_is_gated(scenario: Scenario) -> None:
         books = Accounts(snapshot)
         for decision in planned.decisions:
             if isinstance(decision, Start):
+                _take_claim(books, decision.job)
                 books.take(decision.job, decision.pool)
             elif isinstance(decision, Evict):
-                check(books, decision)
-
-    def check(books: Accounts, decision: Evict) -> None:
-        job, pool = decision.beneficiary, decision.claim.pool
-        mine = books.of(job, pool)[0]
-        owners = {victim.project for victim in decision.victims}
-        assert owners == {job.project} or job.project not in owners
-        if job.project not in owners:
-            assert (mine.used + job.demand).within(mine.share)
-        for victim in decision.victims:
-            theirs = books.of(victim, pool)[0]
-            in_quota = (mine.used + job.demand).within(mine.quota)
-            if victim.project != job.project:
-                assert theirs.over_share() or (in_quota and theirs.over_quota())
-            books.evict(victim, victim.attempt.pool)
-        books.take(job, pool)
+                _check_the_gate(books, decision)
 
     simulate(scenario, watch)
+
+
+def _take_claim(books: Accounts, job: Job) -> None:
+    """It was counted from the start."""
+    if job.claim:
+        books.take_claim(job, job.claim.pool)
+
+
+def _check_the_gate(books: Accounts, decision: Evict) -> None:
+    job, pool = decision.beneficiary, decision.claim.pool
+    _take_claim(books, job)
+    mine = books.of(job, pool)[0]
+    owners = {victim.project for victim in decision.victims}
+    assert owners == {job.project} or job.project not in owners
+    if job.project not in owners:
+        assert (mine.used + job.demand).within(mine.share)
+    for victim in decision.victims:
+        theirs = books.of(victim, pool)[0]
+        in_quota = (mine.used + job.demand).within(mine.quota)
+        if victim.project != job.project:
+            assert theirs.over_share() or (in_quota and theirs.over_quota())
+        books.evict(victim, victim.attempt.pool)
+    books.take(job, pool)
 
 
 @given(worlds())

@@ -179,14 +179,13 @@ class Turns:
 
     def ask_again(self, losers: Iterable[Job], left: Mapping[str, Demand]) -> None:
         """They have lost what they were given in this plan. Each is asked again, at its place: the
-        next plan would, and might then take it from those that were served since. (Not who has a
-        claim: that was its own to use in one turn only.)
+        next plan would, and might then take it from those that were served since.
 
         `left`: what of it is free now, by pool, for the first of those blocked that it suits.
         """
         self._stirred = True
         for job in losers:
-            if job.claim is None and self._again[job.name] < MOST_LOSSES:
+            if self._again[job.name] < MOST_LOSSES:
                 self._again[job.name] += 1
                 self._bring_back(Head(position(job, self._yields), job, iter(())))
         suited = {

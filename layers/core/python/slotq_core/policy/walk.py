@@ -337,15 +337,17 @@ class Walk:
 
     def losses(self) -> tuple[list[Job], dict[str, Demand]]:
         """Who lost in this turn what it had been given, of a gang its lead; and what is free now,
-        by pool, where it lost that."""
+        by pool, where it lost that. A claim was its own to use in one turn only: that of a gang was
+        all that it may have in this plan."""
         lost = [job for job, _ in self.taken_back]
         rooms = {pool: self._rooms[pool].free_now for _, pool in self.taken_back}
         left = {pool: free for pool, free in rooms.items() if free.slots > 0}
         self.taken_back, self.given_elsewhere = [], False
         gangs = {job.group: self.gangs[job.group] for job in lost if job.group in self.gangs}
         whole = {name: gang for name, gang in gangs.items() if not gang.runs}
-        takers = [job for job in lost if job.group not in whole]
-        return takers + [gang.lead() for gang in whole.values()], left
+        takers = [replace(job, claim=None) for job in lost if job.group not in whole]
+        leads = (gang.lead() for gang in whole.values())
+        return takers + [lead for lead in leads if lead.claim is None], left
 
     def mark(self) -> Any:
         rooms = {name: room.state() for name, room in self._rooms.items()}
