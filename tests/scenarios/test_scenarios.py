@@ -56,13 +56,15 @@ def test_one_that_is_started_to_be_evicted_at_once_would_be_seen(
     """A plan starts nobody whom the next one of that moment evicts. Were one to do so all the same,
     here because nobody is asked again, the test above would tell: in the simulation training has
     begun by then and takes its time to stop, in the queue the start has only been answered."""
-    scenario = load(Path(__file__).parent / "who_outranks_the_taker_is_asked_again.yaml")
+    scenario = load(
+        Path(__file__).parent / "who_outranks_comes_when_a_lower_one_takes_what_is_idle.yaml"
+    )
     slow = tuple(pool.model_copy(update={"stop_seconds": 5_000}) for pool in scenario.pools)
     scenario = scenario.model_copy(update={"pools": slow})
     assert unequal(simulate(scenario), live_record(scenario)) == []
     monkeypatch.setattr(Turns, "_unblock", lambda *_: None)
     record, live = simulate(scenario), live_record(scenario)
-    assert (record.started("w0")[0], record.evicted("w0")[0]) == (0, 0)
+    assert (record.started("j2")[0], record.evicted("j2")) == (0, [0])
     assert [event.t for event in live.events if event.event == "stopped"][:2] == [0, 0]
     assert unequal(record, live)
 

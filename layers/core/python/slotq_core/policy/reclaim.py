@@ -115,10 +115,11 @@ class _Reclaim:
             stakes = [each for each in stakes if each.name not in self._spare]
         if not self.job.submitter:
             return stakes
-        job = self.job
-        return [
-            each for each in stakes if not any(is_fellow(job, other) for other, _ in each.places)
-        ]
+        return [each for each in stakes if not any(map(self._is_never_interrupted, each.jobs))]
+
+    def _is_never_interrupted(self, other: Job) -> bool:
+        """A fellow's, where it runs: what was only given to it in this plan may be taken back."""
+        return other.attempt is not None and is_fellow(self.job, other)
 
     def most_over_served_first(self) -> tuple[Stake, ...] | None:
         """The victims by the rule, one at a time; None where the gate closes before there are
