@@ -5,7 +5,8 @@ above its quota while the reclaimer stays within its own. The gate is asked at t
 the non-preemptible quota and the anti-flap rule at each level, counting victims as gone. In-quota
 work is safe (asked before each victim: one big victim may still take its project below its quota)."
 So it is in whatever order they are asked: of several victims each is one that its project does not
-deserve, even with all the others gone.
+deserve, even with all the others gone. And whoever goes beyond its own quota takes no project below
+its one, where that has work within it that would take the slots back.
 "Across projects the most over-served project gives first, one victim at a time; the order of
 candidates holds within it." "Never interrupt a user's running job for another job of the same user
 and rank", in whichever project it runs.
@@ -32,19 +33,28 @@ from slotq_core.policy.victims import Eviction, Lack, Lacks, least_harm, spared
 
 NOTHING = Demand()
 
+Waiting = Callable[[str], Iterable[Job]]
+"""What waits of a project, and may be given slots: of a gang one job, asking for all of it."""
+
 Taken = tuple[Job, str, Stake]
 """For whom, in which pool, and what."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Books:
+    """What a reclaim is decided from."""
+
+    accounts: Accounts
+    entitled: Entitled
+    waiting: Waiting
+
+
 def reclaim(
-    job: Job,
-    rooms: Sequence[PoolRoom],
-    accounts: Accounts,
-    entitled: Entitled,
-    spare: AbstractSet[str] = frozenset(),
+    job: Job, rooms: Sequence[PoolRoom], books: Books, spare: AbstractSet[str] = frozenset()
 ) -> Eviction | None:
-    """The least harmful reclaim that lets the job start in one of these rooms, but of these."""
-    reclaims = [_Reclaim(job, room, accounts, entitled, spare) for room in rooms]
+    """The least harmful reclaim that lets the job start in one of these rooms. `spare`: by name,
+    what is not to be stopped for it."""
+    reclaims = [_Reclaim(job, room, books, set(spare)) for room in rooms]
     found = [(each, victims) for each in reclaims if (victims := each.most_over_served_first())]
     if not found:
         return None
@@ -87,20 +97,13 @@ def is_fair(job: Job, mine: Chain, theirs: Chain) -> bool:
 class _Reclaim:
     """What one job may reclaim in one pool."""
 
-    def __init__(
-        self,
-        job: Job,
-        room: PoolRoom,
-        accounts: Accounts,
-        entitled: Entitled,
-        spare: AbstractSet[str],
-    ) -> None:
-        self.job, self.room, self._accounts = job, room, accounts
-        self._spare = set(spare)
+    def __init__(self, job: Job, room: PoolRoom, books: Books, spare: set[str]) -> None:
+        self.job, self.room, self._accounts = job, room, books.accounts
+        self._entitled, self._waiting = books.entitled, books.waiting
+        self._spare = spare
         """Candidates that their projects turned out to deserve, by name."""
         self._name = room.pool.name
-        self._mine = accounts.of(job, self._name)
-        self._entitled = entitled
+        self._mine = self._accounts.of(job, self._name)
         self._missing = NOTHING
 
     def givers(self) -> Mapping[str, Sequence[Stake]]:
@@ -133,7 +136,7 @@ class _Reclaim:
         lacks = self._lacks(self._missing)
         while (taken := self._take(givers, lacks.met_by)) is not None:
             victims = spared(taken, lacks)
-            deserved = self._deserved(victims)
+            deserved = self._deserved(victims) or self._brought_back(victims)
             if deserved is None:
                 return victims
             self._spare.add(deserved.name)
@@ -158,7 +161,24 @@ class _Reclaim:
         for victim in sorted(victims, key=attrgetter("order")):
             by_project.setdefault(victim.project, []).append(victim)
         found = self._take(by_project, lambda taken: len(taken) == len(victims))
-        return None if found is None or self._deserved(found) else found
+        if found is None or self._deserved(found) or self._brought_back(found):
+            return None
+        return found
+
+    def _brought_back(self, victims: Sequence[Stake]) -> Stake | None:
+        """One of these whose project, below its quota without it, has work within that which would
+        take the slots back at once, from one that has them beyond its own quota."""
+        if not self.job.evictable or self._mine[0].in_quota(self.job.demand):
+            return None
+        left = self.room.left(self.job, self._entitled) + self._freed(victims) - self.job.demand
+        for victim in reversed(victims):
+            theirs = self._accounts.of_project(victim.project, self._name)
+            gone = self._counted(each for each in victims if each.project == victim.project)
+            back = (job for job in self._waiting(victim.project) if self._name in job.pools)
+            in_quota = (job.demand for job in back if theirs[0].in_quota(job.demand - gone))
+            if any(not demand.within(left) for demand in in_quota):
+                return victim
+        return None
 
     def _deserved(self, victims: Sequence[Stake]) -> Stake | None:
         """One of these that its project deserves, with the others gone."""

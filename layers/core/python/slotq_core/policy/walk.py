@@ -6,7 +6,7 @@ of each step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
@@ -29,7 +29,7 @@ from slotq_core.policy.parallel import Parallel
 from slotq_core.policy.plan import Decision, DropClaim, Evict, Move, Plan, Start, TryLater
 from slotq_core.policy.preempt import Preemption
 from slotq_core.policy.prospects import has_prospects
-from slotq_core.policy.reclaim import reclaim
+from slotq_core.policy.reclaim import Books, reclaim
 from slotq_core.policy.slices import Slices
 from slotq_core.policy.stakes import Place
 from slotq_core.policy.timers import first_timer, known_times
@@ -67,6 +67,7 @@ class Walk:
         self._preemption = Preemption(
             everywhere=self._rooms, accounts=self.accounts, entitled=self.entitled
         )
+        self._books = Books(accounts=self.accounts, entitled=self.entitled, waiting=self._waits)
         self._consolidation = Consolidation(
             everywhere=self._rooms, accounts=self.accounts, entitled=self.entitled
         )
@@ -75,6 +76,8 @@ class Walk:
         self.reasons: dict[str, Reason] = {}
         self.over = False
         """A claim was given up: what was passed so far may fit now."""
+        self._takers: dict[str, list[Job]] = {}
+        """Those that take turns, by project, once anybody has asked for them."""
         self._yielded: set[tuple[str, Rank]] = set()
         """Users, and at which rank a job of theirs has yielded in this plan."""
         self._held_in: dict[str, str] = {}
@@ -235,7 +238,7 @@ class Walk:
         self.decisions[job.name] = replace(start, pool=room.pool.name)
 
     def reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        return self.evict(job, reclaim(job, rooms, self.accounts, self.entitled))
+        return self.evict(job, reclaim(job, rooms, self._books))
 
     def reclaim_along(
         self,
@@ -249,9 +252,19 @@ class Walk:
         before = self.accounts.mark()
         for other, pool in along:
             self.accounts.take(other, pool)
-        found = reclaim(job, rooms, self.accounts, self.entitled, spare)
+        found = reclaim(job, rooms, self._books, spare)
         self.accounts.back_to(before)
         return found
+
+    def _waits(self, project: str) -> Iterator[Job]:
+        """What of it has not been served in this plan, and may be."""
+        if not self._takers:
+            for taker in self.takers():
+                self._takers.setdefault(taker.project, []).append(taker)
+        for job in self._takers.get(project, ()):
+            served = job.claim or job.name in self._held_in or job.name in self.decisions
+            if not served and not self.keeps_back(job):
+                yield job
 
     def preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         rooms = [room for room in rooms if self.accounts.quotas_allow(job, room.pool.name)]
