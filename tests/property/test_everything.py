@@ -160,17 +160,19 @@ def test_what_one_plan_starts_the_next_of_the_same_moment_does_not_evict(
 ) -> None:
     """The plan is the net effect, whoever comes above its share in it. (What starts by its claim
     may be moved in the next moment: claims are not. And who was itself stopped in that moment, and
-    stops at once, was not waiting when the plan was made.)"""
+    stops at once, was not waiting when the plan was made; nor was one that others were stopped for,
+    and whose claim was taken over then.)"""
     started: dict[str, int] = {}
-    stopped: dict[str, int] = {}
+    new: dict[str, int] = {}
     free_to_move: set[str] = set()
 
     def watch(_snapshot: Snapshot, planned: Plan, now: int) -> None:
         for decision in planned.decisions:
             if isinstance(decision, Evict | Move):
-                came = stopped.get(decision.beneficiary.name) == now
+                came = new.get(decision.beneficiary.name) == now
+                for waits in (decision.beneficiary, *_stopped(decision)):
+                    new[waits.name] = now
                 for victim in _stopped(decision):
-                    stopped[victim.name] = now
                     moved = isinstance(decision, Move) and victim.name in free_to_move
                     assert moved or came or started.get(victim.name) != now, (victim.name, now)
         for decision in planned.decisions:
