@@ -137,7 +137,8 @@ class Turns:
         again = [
             head
             for head in self._blocked.values()
-            if {head.job.name, head.job.group} & drained or self._has_prospects(head.job)
+            if (drained and {head.job.name, head.job.group} & drained)
+            or self._has_prospects(head.job)
         ]
         self._unblock(again)
         return bool(again)
