@@ -209,8 +209,8 @@ class _World:
             self._push(planned.wake_at, Due.PASS, "")
 
     def _take_in_ends(self, now: int) -> bool:
-        """What was stopped at this moment and has stopped at once, once its pass has nothing more to
-        decide: the queue hears of it only then. Whether any has."""
+        """What was stopped at this moment and has stopped at once, when the pass has nothing more
+        to decide: only then does the queue hear of it. Whether any has."""
         ended = False
         while self._due and self._due[0][0] == now and self._due[0][1] <= Due.STOPPED:
             self._take_in(*heapq.heappop(self._due))
