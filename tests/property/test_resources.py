@@ -113,18 +113,27 @@ def test_nothing_starts_where_it_does_not_fit_or_nothing_may(scenario: Scenario)
 
 @given(worlds())
 def test_nothing_is_evicted_without_a_start(scenario: Scenario) -> None:
-    """Promise 4: a beneficiary fits whole with what is free, coming and freed."""
+    """Promise 4: a beneficiary fits whole with what is free, coming and freed, less what the plan
+    has given to others before."""
 
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        room = {
+            pool.name: pool.capacity
+            - pool.foreign
+            - (_used(snapshot, pool.name) - _stopping(snapshot, pool.name))
+            for pool in snapshot.pools
+        }
+        active = {pool.name for pool in snapshot.pools if pool.state is PoolState.ACTIVE}
         for decision in planned.decisions:
-            if isinstance(decision, Evict):
-                (pool,) = (p for p in snapshot.pools if p.name == decision.claim.pool)
-                assert pool.state is PoolState.ACTIVE
-                staying = _used(snapshot, pool.name) - _stopping(snapshot, pool.name)
-                gone = sum((victim.demand for victim in decision.victims), Demand())
-                room = pool.capacity - pool.foreign - staying + gone
-                need = decision.beneficiary.demand
-                assert all(need[name] <= room[name] for name in need), (pool.name, now)
+            if isinstance(decision, Start):
+                room[decision.pool] -= decision.job.demand
+            elif isinstance(decision, Evict):
+                for victim in decision.victims:
+                    room[victim.attempt.pool] += victim.demand
+                need, pool = decision.beneficiary.demand, decision.claim.pool
+                assert pool in active
+                assert all(need[name] <= room[pool][name] for name in need), (pool, now)
+                room[pool] -= need
 
     simulate(scenario, watch)
 
