@@ -145,9 +145,16 @@ class Walk:
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
         """ "`limit` always holds", and quota binds what cannot be evicted."""
         name = room.pool.name
-        if self.endangers_its_gang(job, name):
+        if self.endangers_its_gang(job, name) or self._goes_with_its_gang(job):
             return False
         return self.accounts.limits_allow(job, name) and self.accounts.quotas_allow(job, name)
+
+    def _goes_with_its_gang(self, job: Job) -> bool:
+        """It would join one that is evicted in this plan."""
+        if job.group not in self.gangs or not self.gangs[job.group].runs:
+            return False
+        evictions = (each for each in self.decisions.values() if isinstance(each, Evict))
+        return any(victim.group == job.group for each in evictions for victim in each.victims)
 
     def endangers_its_gang(self, job: Job, pool: str) -> bool:
         """It would join one that runs without it; and all of that could then be reclaimed, or
