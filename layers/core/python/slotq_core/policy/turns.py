@@ -23,7 +23,7 @@ Key = tuple[Any, ...]
 
 MOST_LOSSES = 8
 """How often one job may lose in one plan what it was given in it, and be asked again: so that each
-plan ends. More than twice has not been seen."""
+plan ends."""
 
 NO_BOOKS = ""
 """Stands for the department of projects that have no account: they come before all others."""

@@ -373,10 +373,11 @@ class Walk:
         rooms = {name: room.state() for name, room in self._rooms.items()}
         books = self._holders.mark(), self.accounts.mark(), self._parallel.state()
         said = dict(self.decisions), dict(self.reasons), list(self.taken_back)
-        return said, rooms, books, self.over
+        return said, rooms, books, (self.over, dict(self._held_in))
 
     def back_to(self, mark: Any) -> None:
-        (decisions, reasons, taken_back), rooms, books, self.over = mark
+        (decisions, reasons, taken_back), rooms, books, (self.over, held_in) = mark
+        self._held_in = dict(held_in)
         self.decisions, self.reasons = dict(decisions), dict(reasons)
         self.taken_back = list(taken_back)
         for name, state in rooms.items():
