@@ -11,13 +11,16 @@ from slotq_core.names import LOG_GROUP
 from tests.e2e.waiting import until
 
 SCRIPT = """
-step=$(cat /opt/ml/checkpoints/step 2>/dev/null || echo 0)
+cd /opt/ml/checkpoints
+step=$(cat step 2>/dev/null || echo 0)
 echo "goes on from step $step"
 while [ $step -lt STEPS ]; do
-    step=$((step + 1)); echo $step > /opt/ml/checkpoints/step; echo "step $step"; sleep 0.1
+  step=$((step + 1)); echo $step > new; mv new step; echo "step $step"; sleep 0.1
 done
 echo done > /opt/ml/model/result
 """
+"""Its checkpoint is renamed into place: one that is stopped while it writes leaves the last whole
+one, never an empty file."""
 
 
 def request(aws, name, steps, **changes):

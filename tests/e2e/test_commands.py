@@ -129,7 +129,9 @@ kept = pathlib.Path(os.environ["SM_MODEL_DIR"]).parent / "checkpoints" / "epoch"
 first = int(kept.read_text()) if kept.exists() else 0
 for epoch in range(first, epochs):
     print("epoch", epoch, flush=True)
-    kept.write_text(str(epoch + 1))
+    unfinished = kept.with_name("unfinished")
+    unfinished.write_text(str(epoch + 1))
+    unfinished.replace(kept)
     time.sleep(float(os.environ.get("PAUSE", "0")))
 data = pathlib.Path(os.environ["SM_CHANNEL_WORDS"], "words.txt").read_text()
 pathlib.Path(os.environ["SM_MODEL_DIR"], "model.json").write_text(json.dumps([data, epochs]))

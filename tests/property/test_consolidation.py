@@ -16,6 +16,7 @@ from slotq_core.model.jobs import JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Move, Plan
+from tests.property.in_vain import nobody_starts_in_vain
 from tests.property.test_plan import heads_of, settle
 from tests.property.test_runs import decides_nothing_before_its_time
 from tests.property.worlds import NOW, snapshots
@@ -160,7 +161,7 @@ def test_a_move_is_for_a_job_that_then_fits_and_harms_nobody(scenario: Scenario)
 def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
     """Nobody is evicted at the very moment of its start: there the queue sees a training job that
     is created and does not run yet, and the simulator one that runs."""
-    assert unequal(simulate(scenario), live_record(scenario)) == []
+    assert unequal(simulate(scenario, nobody_starts_in_vain()), live_record(scenario)) == []
 
 
 @given(snapshots().map(moving), st.randoms(use_true_random=False))

@@ -24,7 +24,8 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.outlook import Outlook
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.gang import gangs
-from slotq_core.policy.plan import Evict, Move, Plan, Start
+from slotq_core.policy.plan import Evict, Move, Plan
+from tests.property.in_vain import nobody_starts_in_vain, stopped
 
 POOLS = ("p", "q")
 USERS = ("ann", "bob", "")
@@ -133,7 +134,7 @@ def test_the_bounds_hold_and_nothing_goes_round(scenario: Scenario) -> None:
             victim.name
             for decision in planned.decisions
             if isinstance(decision, Evict | Move)
-            for victim in _stopped(decision)
+            for victim in stopped(decision)
         )
         if victims:
             holders = frozenset(
@@ -148,40 +149,11 @@ def test_the_bounds_hold_and_nothing_goes_round(scenario: Scenario) -> None:
     assert len(record.events) < 1_500
 
 
-def _stopped(decision: Evict | Move) -> list:
-    if isinstance(decision, Move):
-        return [job for job, _ in decision.moved]
-    return list(decision.victims)
-
-
 @given(worlds())
 def test_what_one_plan_starts_the_next_of_the_same_moment_does_not_evict(
     scenario: Scenario,
 ) -> None:
-    """The plan is the net effect, whoever comes above its share in it. (What starts by its claim
-    may be moved in the next moment: claims are not. And who was itself stopped in that moment, and
-    stops at once, was not waiting when the plan was made; nor was one that others were stopped for,
-    and whose claim was taken over then.)"""
-    started: dict[str, int] = {}
-    new: dict[str, int] = {}
-    free_to_move: set[str] = set()
-
-    def watch(_snapshot: Snapshot, planned: Plan, now: int) -> None:
-        for decision in planned.decisions:
-            if isinstance(decision, Evict | Move):
-                came = new.get(decision.beneficiary.name) == now
-                for waits in (decision.beneficiary, *_stopped(decision)):
-                    new[waits.name] = now
-                for victim in _stopped(decision):
-                    moved = isinstance(decision, Move) and victim.name in free_to_move
-                    assert moved or came or started.get(victim.name) != now, (victim.name, now)
-        for decision in planned.decisions:
-            if isinstance(decision, Start):
-                started[decision.job.name] = now
-                if decision.job.claim:
-                    free_to_move.add(decision.job.name)
-
-    simulate(scenario, watch)
+    simulate(scenario, nobody_starts_in_vain())
 
 
 @given(worlds())
@@ -201,7 +173,7 @@ def test_what_is_not_preemptible_is_never_evicted(scenario: Scenario) -> None:
     def watch(_snapshot: Snapshot, planned: Plan, _now: int) -> None:
         for decision in planned.decisions:
             if isinstance(decision, Evict | Move):
-                assert all(victim.preemptible for victim in _stopped(decision))
+                assert all(victim.preemptible for victim in stopped(decision))
 
     simulate(scenario, watch)
 
@@ -295,4 +267,4 @@ def test_no_claim_is_left_at_rest(scenario: Scenario) -> None:
 
 @given(worlds(live=True))
 def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
-    assert unequal(simulate(scenario), live_record(scenario)) == []
+    assert unequal(simulate(scenario, nobody_starts_in_vain()), live_record(scenario)) == []

@@ -20,6 +20,7 @@ from slotq_core.policy.lines import heads_needed, line_of
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import Evict, Plan, Start
 from slotq_core.policy.shares import Sharer, divide
+from tests.property.in_vain import nobody_starts_in_vain
 from tests.property.test_runs import decides_nothing_before_its_time
 
 
@@ -334,4 +335,4 @@ def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scena
 
 @given(worlds())
 def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
-    assert unequal(simulate(scenario), live_record(scenario)) == []
+    assert unequal(simulate(scenario, nobody_starts_in_vain()), live_record(scenario)) == []

@@ -13,6 +13,7 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Evict, Plan, Start
+from tests.property.in_vain import nobody_starts_in_vain
 from tests.property.worlds import scenarios
 
 
@@ -151,7 +152,7 @@ def test_no_two_jobs_evict_each_other(scenario: Scenario) -> None:
 @given(scenarios())
 def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
     """Manager, store and training plane on the virtual clock: event by event the same."""
-    assert unequal(simulate(scenario), live_record(scenario)) == []
+    assert unequal(simulate(scenario, nobody_starts_in_vain()), live_record(scenario)) == []
 
 
 def _free(snapshot: Snapshot, name: str) -> Demand:

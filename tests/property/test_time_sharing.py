@@ -20,6 +20,7 @@ from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import by_user, heads_needed, line_of
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import Plan
+from tests.property.in_vain import nobody_starts_in_vain
 
 USERS = ("ann", "bob", "cyd")
 VALUES = {"TOP": 20, "MID": 10, "LOW": 0}
@@ -297,4 +298,4 @@ def test_a_job_of_the_same_user_and_rank_is_never_interrupted(scenario: Scenario
 
 @given(worlds())
 def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
-    assert unequal(simulate(scenario), live_record(scenario)) == []
+    assert unequal(simulate(scenario, nobody_starts_in_vain()), live_record(scenario)) == []

@@ -202,40 +202,48 @@ class _World:
                     self._put(self._jobs[before.name], _answered(after), now)
                     if after.state is JobState.STOPPING:
                         self._push_stop(after, now)
-            started = self._run_started(now)
-            if not planned.decisions and not self._take_in_ends(now) and not started:
+            if not planned.decisions and not self._happens(now):
                 break
         if planned.wake_at is not None:
             self._push(planned.wake_at, Due.PASS, "")
 
+    def _happens(self, now: int) -> bool:
+        """What comes at once of what has been decided, when the pass has nothing more to decide:
+        only then does the queue hear of it. Whether anything."""
+        happened = False
+        while self._take_in_ends(now) or self._take_in_starts(now):
+            happened = True
+        return happened
+
     def _take_in_ends(self, now: int) -> bool:
-        """What was stopped at this moment and has stopped at once, when the pass has nothing more
-        to decide: only then does the queue hear of it. Whether any has."""
+        """What was stopped at this moment and has stopped at once. Whether any has."""
         ended = False
         while self._due and self._due[0][0] == now and self._due[0][1] <= Due.STOPPED:
             self._take_in(*heapq.heappop(self._due))
             ended = True
         return ended
 
-    def _run_started(self, now: int) -> bool:
+    def _take_in_starts(self, now: int) -> bool:
         """Training begins at once here, or fails, one after the other as they were started. Whether
-        any did. (The queue hears of it after its pass. It is the same: a plan starts nobody whom
-        the next one of that moment evicts.)"""
+        any did."""
         starting = self._jobs.starting()
         for job in starting:
-            assert job.attempt is not None
             fate = self._fate(job)
             if fate and fate.after is None:
                 self._fail_to_start(job, fate, now)
-                continue
-            pool = self._pools[job.attempt.pool]
-            if pool.health.errors:
-                self._pools[pool.name] = replace(pool, health=after_a_start(pool))
-            attempt = replace(job.attempt, created=True, running_since=now)
-            running = move(job, JobState.RUNNING, at=now, attempt=attempt, faults=0)
-            self._put(job, running, now)
-            self._push_end(running)
+            else:
+                self._begin_to_run(job, now)
         return bool(starting)
+
+    def _begin_to_run(self, job: Job, now: int) -> None:
+        assert job.attempt is not None
+        pool = self._pools[job.attempt.pool]
+        if pool.health.errors:
+            self._pools[pool.name] = replace(pool, health=after_a_start(pool))
+        attempt = replace(job.attempt, created=True, running_since=now)
+        running = move(job, JobState.RUNNING, at=now, attempt=attempt, faults=0)
+        self._put(job, running, now)
+        self._push_end(running)
 
     def _fail_to_start(self, job: Job, fate: Fate, now: int) -> None:
         ended = after_end(job, fate.ending, at=now, now=now, message=fate.message)

@@ -73,6 +73,7 @@ def plan(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
         walk.accounts,
         has_prospects=walk.has_prospects,
         undrain=walk.undrain,
+        drains_in_vain=walk.drains_in_vain,
         yields=walk.yields,
         by_user=users_apart,
     )

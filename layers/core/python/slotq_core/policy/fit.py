@@ -119,6 +119,10 @@ class PoolRoom:
         """The projects that have candidates here."""
         return self._holders.may_give(self.pool.name)
 
+    def safe_once_started(self) -> set[str]:
+        """Of all pools, the candidates that are none any more once this plan is carried out."""
+        return self._holders.safe_once_started()
+
     @property
     def protections(self) -> Sequence[Protection]:
         """Those inside a `min_runtime`, and until when, the first to end first."""

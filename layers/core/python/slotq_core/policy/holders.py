@@ -20,6 +20,7 @@ from slotq_core.policy.stakes import (
     Place,
     Stake,
     is_protected,
+    is_safe_once_started,
     may_be_stopped,
     protected_until,
     stake_of,
@@ -51,6 +52,10 @@ class Holders:
         self._alone: dict[str, Stake] = {}
         """The candidates that are single jobs, by its name."""
         self._gangs = {name: _Gang(gang.ranked) for name, gang in gangs.items()}
+        self._pools = {pool.name: pool for pool in snapshot.pools}
+        self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
+        self._safe_once_started: dict[str, str] = {}
+        """By job, the candidate that it is or belongs to."""
         self._done: list[tuple[Callable[[Job, str], None], Place]] = []
         """What undoes each change, to go back."""
         self._stale: set[str] = set()
@@ -101,6 +106,11 @@ class Holders:
         self._regroup()
         return self._stakes[pool].keys()
 
+    def safe_once_started(self) -> set[str]:
+        """The candidates, by name, that are none any more once this plan is carried out: what they
+        were given in it is theirs for a `min_runtime` from then on."""
+        return set(self._safe_once_started.values())
+
     def protections(self, pool: str) -> Sequence[Protection]:
         """The first to end first. A gang is protected as long as any of its jobs is."""
         return self._protections[pool]
@@ -139,6 +149,7 @@ class Holders:
         self._sort(pool, job.project)
         self._held_below.clear()
         del self._running[pool][job.project][job.name]
+        self._safe_once_started.pop(job.name, None)
         if job.group in self._gangs:
             self._gangs[job.group].places.remove((job, pool))
             self._stale.add(job.group)
@@ -146,14 +157,12 @@ class Holders:
             self._withdraw(self._alone.pop(job.name))
 
     def _begin(self, snapshot: Snapshot) -> None:
-        pools = {pool.name: pool for pool in snapshot.pools}
-        minima = {each.name: each.min_runtime for each in snapshot.projects if each.min_runtime}
         for job in snapshot.active:
             if job.attempt is None or job.state is JobState.STOPPING:
                 continue
-            pool = pools.get(job.attempt.pool)
+            pool = self._pools.get(job.attempt.pool)
             if pool is not None:
-                self._take_in(job, pool, minima.get(job.project, 0))
+                self._take_in(job, pool, self._minima.get(job.project, 0))
 
     def _take_in(self, job: Job, pool: Pool, project_min: int) -> None:
         self._hold(job, pool.name)
@@ -189,8 +198,11 @@ class Holders:
     def _hold(self, job: Job, pool: str) -> None:
         self._held_below.clear()
         self._running[pool].setdefault(job.project, {})[job.name] = job
-        if job.group in self._gangs:
+        in_gang = job.group in self._gangs
+        if in_gang:
             self._gangs[job.group].places.append((job, pool))
+        if is_safe_once_started(job, self._pools[pool], self._minima.get(job.project, 0)):
+            self._safe_once_started[job.name] = job.group if in_gang else job.name
 
     def _regroup(self) -> None:
         """Only when somebody asks: members come and go one by one."""

@@ -129,18 +129,25 @@ class _Reclaim:
         enough."""
         if not may_reclaim(self.job, self._mine):
             return None
-        givers = self.givers()
-        if not givers:
+        if not self.givers():
             return None  # What fits without an eviction has been served before.
         self._missing = self.room.missing(self.job, self._entitled)
+        victims = self._fair_to_all()
+        if victims is None and not self._spare.issuperset(safe := self.room.safe_once_started()):
+            # The next plan of this moment would find them protected, and might take others.
+            self._spare |= safe
+            victims = self._fair_to_all()
+        return victims
+
+    def _fair_to_all(self) -> tuple[Stake, ...] | None:
+        """Enough victims by the rule, of which each is fair with the others gone."""
         lacks = self._lacks(self._missing)
-        while (taken := self._take(givers, lacks.met_by)) is not None:
+        while (taken := self._take(self.givers(), lacks.met_by)) is not None:
             victims = spared(taken, lacks)
             deserved = self._deserved(victims) or self._brought_back(victims)
             if deserved is None:
                 return victims
             self._spare.add(deserved.name)
-            givers = self.givers()
         return None
 
     def better(self, victims: tuple[Stake, ...], base: Rank) -> tuple[Stake, ...]:

@@ -99,9 +99,15 @@ def is_settled(job: Job) -> bool:
     return job.state is not JobState.STARTING or (job.attempt is not None and job.attempt.created)
 
 
+def is_safe_once_started(job: Job, pool: Pool, project_min: int) -> bool:
+    """Whether a `min_runtime` will protect one that was given its slots in this very plan, and that
+    nothing protects yet."""
+    return job.attempt is None and _protection(job, pool, project_min) > 0
+
+
 def is_protected(job: Job, pool: Pool, project_min: int, now: int) -> bool:
     if job.attempt is None or not _protection(job, pool, project_min):
-        return False  # Without an attempt it was given its slots in this very plan.
+        return False
     until = protected_until(job, pool, project_min)
     return until is None or now < until
 

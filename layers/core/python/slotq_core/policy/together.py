@@ -77,10 +77,19 @@ class Together:
         return gang_blocked(self._walk, self._gang, self._jobs)
 
     def _reclaimed(self) -> list[str]:
-        """Whom a reclaim served: one in which each victim is fair with all the others gone, and not
-        only with those of the members before."""
-        before = self._walk.mark()
+        """Whom a reclaim served; asked without what is safe once it has started, too, as one job's
+        is (reclaim.py)."""
         self._spare.clear()
+        served = self._fair_to_all()
+        if not served and not self._spare.issuperset(safe := self._walk.safe_once_started()):
+            self._spare |= safe
+            served = self._fair_to_all()
+        return served
+
+    def _fair_to_all(self) -> list[str]:
+        """Whom a reclaim served in which each victim is fair with all the others gone, and not only
+        with those of the members before."""
+        before = self._walk.mark()
         while served := self._whole(self._reclaim):
             deserved = deserved_of(self._taken, self._walk.accounts)
             if deserved is None:

@@ -76,13 +76,16 @@ class Turns:
         *,
         has_prospects: Callable[[Job], bool],
         undrain: Callable[[], AbstractSet[str]],
+        drains_in_vain: Callable[[], bool],
         yields: Yields = NO_YIELDS,
         by_user: bool = False,
     ) -> None:
         """`has_prospects`: whether a turn may bring the job anything. `undrain`: has no pool drain
-        any more, and says for whom any did. `by_user`: whether lines tell users apart."""
+        any more, and says for whom any did. `drains_in_vain`: whether any does so for one that its
+        bounds keep back by now. `by_user`: whether lines tell users apart."""
         self._accounts = accounts
-        self._has_prospects, self._undrain = has_prospects, undrain
+        self._has_prospects = has_prospects
+        self._undrain, self._drains_in_vain = undrain, drains_in_vain
         self._yields = yields
         self._heads: dict[str, list[Head]] = {}
         """By project, a heap: its lines, each by its first job."""
@@ -114,13 +117,15 @@ class Turns:
         """How many gates had opened when the blocked were last asked."""
         self._stirred = False
         """Whether what was given in this plan has been lost, or given elsewhere, since then."""
+        self._served = False
+        """Whether anybody has been served since then."""
 
     def next(self) -> Job | None:
         """The job whose turn it is; None when all have had theirs.
 
         "After a decision the walk begins anew": those blocked before are asked again where projects
         have come above their share or quota since, or jobs have lost what they had been given, or
-        have it elsewhere now, for only that can bring them anything.
+        have it elsewhere now, or a pool drains in vain, for only that can bring them anything.
         """
         job = self._next()
         if job is None and self._ask_the_blocked():
@@ -129,7 +134,9 @@ class Turns:
 
     def _ask_the_blocked(self) -> bool:
         opened, self._opened = self._opened, self._accounts.gates_opened
-        stirred, self._stirred = self._stirred, False
+        served, self._served = self._served, False
+        stirred = self._stirred or (served and self._drains_in_vain())
+        self._stirred = False
         if not stirred and self._opened == opened:
             return False
         # Some of those that pools drained for may come before them now.
@@ -199,6 +206,8 @@ class Turns:
 
     def _move_up(self) -> None:
         """Where the job that had its turn is not blocked, the next of its line comes forward."""
+        if self._given:
+            self._served = True
         if self._given and (job := next(self._given.behind, None)):
             place = position(job, self._yields)
             heappush(self._heads[job.project], Head(place, job, self._given.behind))

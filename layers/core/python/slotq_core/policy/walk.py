@@ -263,6 +263,10 @@ class Walk:
         self.accounts.back_to(before)
         return found
 
+    def safe_once_started(self) -> set[str]:
+        """The candidates, by name, that are none any more once this plan is carried out."""
+        return self._holders.safe_once_started()
+
     def _waits(self, project: str) -> Iterator[Job]:
         """What of it has not been served in this plan, and may be."""
         if not self._takers:
@@ -346,6 +350,12 @@ class Walk:
         for room in drained:
             room.drains_for = room.drains_gang = ""
         return drainers - {""}
+
+    def drains_in_vain(self) -> bool:
+        """Whether a pool drains for one that its limit or quota keeps back by now, for those served
+        since have used that up: "a job kept back by a quota or limit drains nothing"."""
+        drained = (room for room in self._rooms.values() if room.drains_for)
+        return any(not self.within_bounds(self.waiting[r.drains_for], r) for r in drained)
 
     def has_prospects(self, job: Job) -> bool:
         """Whether a turn of the job, or of its gang, may bring it anything now."""
