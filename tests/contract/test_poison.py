@@ -214,11 +214,25 @@ def test_broken_health_is_no_health(dynamo: DynamoStore, items: Table) -> None:
     assert items.only(POISON)
 
 
-def test_a_broken_definition_comes_back_from_the_record(dynamo: DynamoStore, items: Table) -> None:
+@pytest.mark.parametrize(
+    "capacity",
+    [
+        text("three"),
+        {"M": {"slots": {"N": "9" * 30}}},
+        {"M": {"slots": {"N": "10001"}}},
+        {"M": {"slots": {"N": "-5"}}},
+        {"M": {"slots": {"N": "3"}, "gpus": {"N": "-1"}}},
+    ],
+)
+def test_a_broken_definition_comes_back_from_the_record(
+    dynamo: DynamoStore, items: Table, capacity: dict[str, Any]
+) -> None:
+    """So does one that nobody could have configured: it would start jobs on instances that there
+    are not, or stop those that run."""
     pools = (a_pool("p5", 3, reserve_after=7), a_pool("p4"))
     a_queue(dynamo, *pools)
     job = starts(dynamo, "job1")
-    items.change(("CONFIG", "POOL#p5"), capacity=text("three"))
+    items.change(("CONFIG", "POOL#p5"), capacity=capacity)
     world = dynamo.load(NOW)
     assert [each.name for each in world.snapshot.pools] == ["p4"]
     assert len(world.poison) == 1

@@ -74,6 +74,12 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     return replace(before, **given) if before else Pool(name=name, **given)
 
 
+def may_have(amount: Demand) -> bool:
+    """Whether a pool may have so much."""
+    slots, others = amount.slots, [n for name, n in amount.items() if name != "slots"]
+    return 0 <= slots <= MOST_SLOTS and all(0 <= n <= MOST_OF_A_RESOURCE for n in others)
+
+
 def settings_of(pool: Pool) -> dict[str, Any]:
     """Every setting of a pool, as `defined` takes it."""
     resources = {key: amount for key, amount in pool.capacity.items() if key != "slots"}

@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from slotq_core.adapters import dynamodb_table as table
+from slotq_core.definitions import may_have
 from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
@@ -259,6 +260,15 @@ def _demand(value: Value) -> Demand:
     return Demand({name: _whole(amount) for name, amount in value["M"].items()})
 
 
+def _capacity(value: Value) -> Demand:
+    """Raises ValueError where nobody could have configured it: a slip of a hand must not open a
+    pool to more jobs than there are instances."""
+    capacity = _demand(value)
+    if not may_have(capacity):
+        raise ValueError(f"no pool may have {dict(capacity)}")
+    return capacity
+
+
 Reader = Callable[[Value], Any]
 
 _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
@@ -330,7 +340,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
     Pool: {
         "name": _text,
         "instance_type": _text,
-        "capacity": _demand,
+        "capacity": _capacity,
         "reserve_after": _whole,
         "min_runtime": _whole,
         "max_min_runtime": _whole,
