@@ -22,31 +22,31 @@ def stopped(decision: Evict | Move) -> tuple[Job, ...]:
 def nobody_starts_in_vain() -> Watcher:
     """For one simulation; asserts.
 
-    What starts by its claim may be moved in the next moment: claims are not. And who was itself
-    stopped in that moment, and stops at once, was not waiting when the plan was made; nor was one
-    that others were stopped for, and whose claim was taken over then. Where a start has failed in
-    that moment, the next plan is for another world.
+    Between the two plans there is no news: where a start has failed in that moment, or somebody
+    was stopped and has stopped at once, the next plan is for another world. What starts by its claim
+    may be moved all the same: claims are not. And one that others were stopped for, and whose claim
+    was taken over then, may evict who came since.
     """
     started: dict[str, int] = {}
     new: dict[str, int] = {}
     free_to_move: set[str] = set()
-    to_hold: set[str] = set()
+    held: dict[str, int] = {}
 
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
-        if to_hold - {job.name for job in snapshot.active}:
+        holding = {job.name for job in snapshot.active}
+        if any(at == now and name not in holding for name, at in held.items()):
             started.clear()
+        held.clear()
+        held.update(dict.fromkeys(holding, now))
         for decision in planned.decisions:
             if isinstance(decision, Evict | Move):
                 came = new.get(decision.beneficiary.name) == now
-                for waits in (decision.beneficiary, *stopped(decision)):
-                    new[waits.name] = now
+                new[decision.beneficiary.name] = now
                 for victim in stopped(decision):
                     moved = isinstance(decision, Move) and victim.name in free_to_move
                     assert moved or came or started.get(victim.name) != now, (victim.name, now)
-        to_hold.clear()
         for start in _starts(planned):
-            started[start.job.name] = now
-            to_hold.add(start.job.name)
+            started[start.job.name] = held[start.job.name] = now
             if start.job.claim:
                 free_to_move.add(start.job.name)
 
