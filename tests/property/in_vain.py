@@ -23,9 +23,9 @@ def nobody_starts_in_vain() -> Watcher:
     """For one simulation; asserts.
 
     Between the two plans there is no news: where a start has failed in that moment, or somebody
-    was stopped and has stopped at once, the next plan is for another world. What starts by its claim
-    may be moved all the same: claims are not. And one that others were stopped for, and whose claim
-    was taken over then, may evict who came since.
+    was stopped and has stopped at once, the next plan is for another world. What starts by its
+    claim may be moved all the same: claims are not. And one that others were stopped for, and whose
+    claim was taken over then, may evict who came since.
     """
     started: dict[str, int] = {}
     new: dict[str, int] = {}
