@@ -113,7 +113,10 @@ def _too_large(scenario: Scenario, ends: Mapping[str, JobState], name: str) -> b
     """Whether just those of its gang that are left after a cancel are too many for the pools. They
     wait for larger ones, as a job does whose pool has shrunk."""
     of = {job.name: job.group for job in scenario.jobs}
-    group = next(each for each in scenario.configuration().groups if each.name == of[name])
+    groups = {group.name: group for group in scenario.configuration().groups}
+    group = groups.get(of[name] or "")
+    if group is None:
+        return False
     its = {member: end for member, end in ends.items() if of[member] == group.name}
     ended = {member: end for member, end in its.items() if end in TERMINAL_STATES}
     left = [job for job in scenario.jobs if job.name in its.keys() - ended.keys()]

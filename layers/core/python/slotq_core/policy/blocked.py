@@ -5,7 +5,7 @@ A pool may drain for the job, an attempt of it may have failed, and it gets its 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from slotq_core.model.jobs import Job
 from slotq_core.policy import explain
@@ -51,8 +51,11 @@ def _endangers(walk: Walk, job: Job, able: Sequence[PoolRoom]) -> Reason | None:
     return explain.endangers(job, room, classed.priority_class if classed and not beyond else "")
 
 
-def gang_blocked(walk: Walk, gang: Gang, jobs: Sequence[Job]) -> bool:
-    """Always False, as `blocked`: what any of its members lacks drains for all of it."""
+def gang_blocked(
+    walk: Walk, gang: Gang, jobs: Sequence[Job], may_be_whole: Callable[[], bool]
+) -> bool:
+    """Always False, as `blocked`: what any of its members lacks drains for all of it, where it may
+    be whole at all."""
     drained = False
     for job in jobs:
         if job.claim:
@@ -62,6 +65,8 @@ def gang_blocked(walk: Walk, gang: Gang, jobs: Sequence[Job]) -> bool:
         large = [r for r in rooms if job.demand.within(r.size) and walk.within_bounds(job, r)]
         entry = entered(job, walk.yields)
         drain = pool_to_drain(job, entry, large, walk.entitled, walk.now)
+        if drain and not (drained or may_be_whole()):
+            drain = None
         if drain and not drain.drains_for:
             drain.drains_for, drain.drains_gang = job.name, job.group
         walk.reasons[job.name] = why = explain.gang_blocked(gang, drain)

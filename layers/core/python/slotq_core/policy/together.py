@@ -6,6 +6,7 @@ Each step is tried on the working sheets themselves and taken back where too few
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import product
 
 from slotq_core.model.demand import Demand
@@ -74,7 +75,7 @@ class Together:
                 self._walk.take_back(victim, pool)
             if self._start_or_wait():
                 return True
-        return gang_blocked(self._walk, self._gang, self._jobs)
+        return gang_blocked(self._walk, self._gang, self._jobs, self._may_be_whole)
 
     def _reclaimed(self) -> list[str]:
         """Whom a reclaim served; asked without what is safe once it has started, too, as one job's
@@ -125,10 +126,7 @@ class Together:
         """Whom the step served, where they are enough of it: of those who start at once all that
         fit, else no more than have to be. Else nobody, and nothing has changed."""
         for jobs, pools in product(self._orders, self._gang.allowed_pools()):
-            rooms = {
-                name: [room for room in usable if room.pool.name in pools]
-                for name, usable in self._rooms.items()
-            }
+            rooms = _among(pools, self._rooms)
             target = self._target(jobs, rooms, self._left_now if only_free else self._left_in_all)
             # Where others are stopped there may be more room than what is best now is told by.
             for best in [target, {}] if target and not only_free else [target]:
@@ -194,6 +192,15 @@ class Together:
         left = self._left_in_all(job, room)
         return Demand({name: min(left[name], room.free[name]) for name in {*left, *room.free}})
 
+    def _may_be_whole(self) -> bool:
+        """Whether its pools could hold enough of it, within its limits, if nobody else was there.
+        (Pools may have shrunk since it came, and smaller members been cancelled.)"""
+        usable = {job.name: self._walk.rooms_of(job) for job in self._jobs}
+        return any(
+            self._gang.enough(self._target(jobs, _among(pools, usable), _size))
+            for jobs, pools in product(self._orders, self._gang.allowed_pools())
+        )
+
     # The steps, for one member.
 
     def _within(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
@@ -220,6 +227,17 @@ class Together:
 
     def _preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         return self._hold(job, rooms) or self._walk.preempt(job, rooms)
+
+
+def _size(_: Job, room: PoolRoom) -> Demand:
+    return room.size
+
+
+def _among(pools: AbstractSet[str], rooms: Rooms) -> Rooms:
+    """Of the rooms those of these pools."""
+    return {
+        name: [room for room in usable if room.pool.name in pools] for name, usable in rooms.items()
+    }
 
 
 def _chosen(rooms: Rooms, target: Target, job: Job) -> list[PoolRoom]:
