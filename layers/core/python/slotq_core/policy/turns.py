@@ -134,13 +134,12 @@ class Turns:
 
     def _ask_the_blocked(self) -> bool:
         opened, self._opened = self._opened, self._accounts.gates_opened
+        stirred, self._stirred = self._stirred, False
         served, self._served = self._served, False
-        stirred = self._stirred or (served and self._drains_in_vain())
-        self._stirred = False
-        if not stirred and self._opened == opened:
+        if not (stirred or self._opened != opened or (served and self._drains_in_vain())):
             return False
-        # Some of those that pools drained for may come before them now.
-        drained = self._undrain() if stirred else frozenset()
+        # Those that pools drained for may come behind whoever is asked again.
+        drained = self._undrain()
         again = [
             head
             for head in self._blocked.values()
