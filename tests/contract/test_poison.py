@@ -320,13 +320,14 @@ def test_a_job_whose_own_item_is_broken_comes_back_from_its_copy(
     commit(dynamo, completing(job))
 
 
+@pytest.mark.parametrize("version", [text("two"), number(0), number(-1), None])
 def test_a_broken_job_does_not_stop_the_pass_that_plans_for_it(
-    dynamo: DynamoStore, items: Table
+    dynamo: DynamoStore, items: Table, version: dict[str, Any] | None
 ) -> None:
     """Its copy is whole, so the pass plans for it; its commit is refused once, not for ever."""
     a_queue(dynamo)
     job = waits(dynamo, "job1")
-    items.change(by_hand.job("job1"), version=text("two"))
+    items.change(by_hand.job("job1"), version=version)
     with pytest.raises(Conflict):
         commit(dynamo, starting(job))
     commit(dynamo, starting(job))

@@ -108,6 +108,8 @@ def _judged(job: Job) -> Job:
         raise ValueError(f"a job that is {job.state} {has} attempt")
     if (job.state == "backoff") != (job.not_before is not None):
         raise ValueError(f"a job that is {job.state} waits until {job.not_before}")
+    if job.version < 1:
+        raise ValueError("what is stored of a job has a version")
     return job
 
 
