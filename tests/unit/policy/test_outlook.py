@@ -124,7 +124,7 @@ def test_what_moves_here_has_its_room_reserved():
     claim = Claim(pool="p", amount=Demand(slots=1), since=NOW, moved=True)
     found = asked(
         waits("job", slots=2, project="a"),
-        others=(waits("comes", since=-5, project="b", claim=claim),),
+        active=(stops("comes", at="q", since=-5, project="b", claim=claim),),
         projects=(Project(name="a"), Project(name="b")),
     )
     assert found.reserved == (outlook.KeptForAMove(pool="p", job="comes", project="b", slots=1),)

@@ -57,12 +57,18 @@ class Demand(Mapping[str, int]):
         return isinstance(other, Demand) and self._amounts == other._amounts
 
     def __add__(self, other: Demand) -> Demand:
+        if not other._amounts:
+            return self
+        if not self._amounts:
+            return other
         found = self._amounts.copy()
         for name, amount in other._amounts.items():
             found[name] = found.get(name, 0) + amount
         return Demand._of(found)
 
     def __sub__(self, other: Demand) -> Demand:
+        if not other._amounts:
+            return self
         found = self._amounts.copy()
         for name, amount in other._amounts.items():
             found[name] = found.get(name, 0) - amount

@@ -58,6 +58,10 @@ class Account:
         """Under when it is in any resource: it waits for more that it deserves."""
         return any(self.used[name] < self.share[name] for name in self.resources)
 
+    def has_share(self) -> bool:
+        """Whether it has all of it in any resource, or more."""
+        return any(self.used[name] >= self.share[name] for name in self.resources)
+
     def over_quota(self, gone: Demand = NOTHING) -> bool:
         return any(self.used[name] - gone[name] > self.quota[name] for name in self.resources)
 

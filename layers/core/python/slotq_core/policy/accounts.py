@@ -148,6 +148,11 @@ class Accounts:
             beyond = Demand({name: max(beyond[name], its[name]) for name in {*beyond, *its}})
         return beyond
 
+    def has_its_share(self, job: Job) -> bool:
+        """Whether its project, or the department of that, has all of its share where the job may
+        run, or more."""
+        return any(account.has_share() for pool in job.pools for account in self.of(job, pool))
+
     @contextmanager
     def together(self, jobs: Iterable[Job]) -> Iterator[dict[str, tuple[Job, str]]]:
         """The turn of these jobs, which start together. Yields who of them is still to be served,
@@ -187,6 +192,14 @@ class Accounts:
         return job.evictable or all(
             account.fixed_in_quota(job.demand) for account in self.of(job, pool)
         )
+
+    def may_come_true(self, job: Job, pool: str) -> bool:
+        """Whether its limits and quotas have room for what it is owed there, once what is stopping
+        has stopped. Where others have used that up since, nothing that is coming will help it."""
+        owed = self._owed_below(job, pool)
+        chain = self.of(job, pool)
+        over = any(account.over_limit(job.demand, account.stopping + owed) for account in chain)
+        return not over and self.quotas_allow(job, pool)
 
     def sharing_limit(self, room: PoolRoom, rooms: Iterable[PoolRoom]) -> list[PoolRoom]:
         """The other rooms whose use counts in the same limits."""

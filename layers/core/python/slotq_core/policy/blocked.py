@@ -82,6 +82,6 @@ def _in_vain(walk: Walk, jobs: Sequence[Job], why: Reason) -> None:
     lead, settings = jobs[0], walk.snapshot.scheduler
     walk.reasons[lead.name] = why
     joins = lead.group in walk.gangs and walk.gangs[lead.group].runs
-    if settings and not joins and not any(job.claim for job in jobs):
-        kept = [walk.waiting[job.name] for job in jobs]
+    kept = [walk.waiting[job.name] for job in jobs]
+    if settings and not joins and not any(job.claim for job in kept):
         walk.decisions[lead.name] = tried_in_vain(kept, settings, why, walk.now)

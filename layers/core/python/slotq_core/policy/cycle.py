@@ -25,10 +25,9 @@
 
 One look at each line is enough: when its first job is blocked, so are those behind it (lines.py).
 One way down the order is enough, too: a decision gives those ahead nothing that they could not have
-had, but that somebody has come above its share, or has lost what this plan gave it: then whoever
-that may bring something is asked again (turns.py). Where a claim is given up the walk ends, and the
-next plan begins anew. So it does at a job whose user has yielded in this plan, for its place is
-further down now.
+had, but that somebody has come above its share, has lost what this plan gave it, or has given up
+its claim: then whoever that may bring something is asked again (turns.py, again.py). The walk ends
+at a job whose user has yielded in this plan, for its place is further down now.
 """
 
 from __future__ import annotations
@@ -38,6 +37,7 @@ from dataclasses import replace
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.again import Again
 from slotq_core.policy.blocked import blocked
 from slotq_core.policy.demote import demoted, demotes_at
 from slotq_core.policy.gang import settled
@@ -68,21 +68,15 @@ def plan(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
     walk = Walk(snapshot, now)
     users_apart = by_user(snapshot)
     question = Question(asked, walk, by_user=users_apart)
-    turns = Turns(
-        walk.takers(),
-        walk.accounts,
-        has_prospects=walk.has_prospects,
-        undrain=walk.undrain,
-        drains_in_vain=walk.drains_in_vain,
-        yields=walk.yields,
-        by_user=users_apart,
-    )
-    while not walk.over and (job := turns.next()) and not walk.has_yielded(job):
-        question.look(job)
-        if not _visit(walk, job):
-            turns.block(job)
-        if walk.taken_back or walk.given_elsewhere:
-            turns.ask_again(*walk.losses())
+    again = Again(walk)
+    turns = Turns(walk.takers(), walk.accounts, again, yields=walk.yields, by_user=users_apart)
+    while (job := turns.next()) and not walk.has_yielded(job):
+        asking = walk.as_asked(job)
+        question.look(asking)
+        if not _visit(walk, asking):
+            turns.block()
+        if again.is_called_for():
+            turns.ask_again(*again.losses())
     return replace(walk.plan(), outlook=question.answer())
 
 

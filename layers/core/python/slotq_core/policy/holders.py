@@ -139,11 +139,18 @@ class Holders:
         self._hold(job, pool)
         if job.group in self._gangs:
             self._stale.add(job.group)
-        elif job.evictable and (pool, job.project) in self._unsorted:
+        elif not job.evictable or self._is_kept_safe(job):
+            return
+        elif (pool, job.project) in self._unsorted:
             self._unsorted[pool, job.project].append(job)
             self._lowest.pop((pool, job.project), None)
-        elif job.evictable:
+        else:
             self._offer(self._single(job, pool))
+
+    def _is_kept_safe(self, job: Job) -> bool:
+        """It starts where it has moved, and a `min_runtime` will protect it there: nobody may have
+        its room before, so nobody may at that moment."""
+        return job.claim is not None and job.claim.moved and job.name in self._safe_once_started
 
     def _remove(self, job: Job, pool: str) -> None:
         self._sort(pool, job.project)

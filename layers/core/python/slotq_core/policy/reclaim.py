@@ -36,6 +36,9 @@ NOTHING = Demand()
 Waiting = Callable[[str], Iterable[Job]]
 """What waits of a project, and may be given slots: of a gang one job, asking for all of it."""
 
+Rooms = Callable[[Job], Iterable[PoolRoom]]
+"""Where a job may run."""
+
 Taken = tuple[Job, str, Stake]
 """For whom, in which pool, and what."""
 
@@ -47,6 +50,7 @@ class Books:
     accounts: Accounts
     entitled: Entitled
     waiting: Waiting
+    rooms: Rooms
 
 
 def reclaim(
@@ -99,18 +103,26 @@ class _Reclaim:
 
     def __init__(self, job: Job, room: PoolRoom, books: Books, spare: set[str]) -> None:
         self.job, self.room, self._accounts = job, room, books.accounts
-        self._entitled, self._waiting = books.entitled, books.waiting
+        self._entitled, self._books = books.entitled, books
         self._spare = spare
         """Candidates that their projects turned out to deserve, by name."""
         self._name = room.pool.name
         self._mine = self._accounts.of(job, self._name)
         self._missing = NOTHING
+        self._givers: dict[str, Sequence[Stake]] | None = None
+        """Kept until more are to be spared: nothing moves while this is decided."""
 
     def givers(self) -> Mapping[str, Sequence[Stake]]:
         """By project, what of it may be stopped, in order."""
-        names = self.room.may_give() & self._accounts.may_give(self._mine, self._name)
-        found = {name: self._candidates(name) for name in names if name != self.job.project}
-        return {name: stakes for name, stakes in found.items() if stakes}
+        if self._givers is None:
+            names = self.room.may_give() & self._accounts.may_give(self._mine, self._name)
+            found = {name: self._candidates(name) for name in names if name != self.job.project}
+            self._givers = {name: stakes for name, stakes in found.items() if stakes}
+        return self._givers
+
+    def _spare_too(self, names: Iterable[str]) -> None:
+        self._spare.update(names)
+        self._givers = None
 
     def _candidates(self, project: str) -> Sequence[Stake]:
         stakes = self.room.candidates(project)
@@ -135,7 +147,7 @@ class _Reclaim:
         victims = self._fair_to_all()
         if victims is None and not self._spare.issuperset(safe := self.room.safe_once_started()):
             # The next plan of this moment would find them protected, and might take others.
-            self._spare |= safe
+            self._spare_too(safe)
             victims = self._fair_to_all()
         return victims
 
@@ -147,7 +159,7 @@ class _Reclaim:
             deserved = self._deserved(victims) or self._brought_back(victims)
             if deserved is None:
                 return victims
-            self._spare.add(deserved.name)
+            self._spare_too([deserved.name])
         return None
 
     def better(self, victims: tuple[Stake, ...], base: Rank) -> tuple[Stake, ...]:
@@ -181,11 +193,24 @@ class _Reclaim:
         for victim in reversed(victims):
             theirs = self._accounts.of_project(victim.project, self._name)
             gone = self._counted(each for each in victims if each.project == victim.project)
-            back = (job for job in self._waiting(victim.project) if self._name in job.pools)
-            in_quota = (job.demand for job in back if theirs[0].in_quota(job.demand - gone))
-            if any(not demand.within(left) for demand in in_quota):
+            back = self._books.waiting(victim.project)
+            in_quota = (job for job in back if theirs[0].in_quota(job.demand - gone))
+            if any(self._takes_back(job, theirs, left) for job in in_quota):
                 return victim
         return None
+
+    def _takes_back(self, job: Job, theirs: Chain, left: Demand) -> bool:
+        """Whether it finds no room of its own; here, or in another pool that counts in the same
+        quota and where the reclaimer's project has something that may be stopped."""
+        for room in self._books.rooms(job):
+            if room is self.room:
+                if not job.demand.within(left):
+                    return True
+            elif self._accounts.of(job, room.pool.name) is theirs:
+                its = room.candidates(self.job.project)
+                if its and not room.fits_soon(job, self._entitled):
+                    return True
+        return False
 
     def _deserved(self, victims: Sequence[Stake]) -> Stake | None:
         """One of these that its project deserves, with the others gone."""
@@ -258,6 +283,8 @@ class _Taking:
 
     def over_served(self, theirs: Chain) -> tuple[Deprivation, Deprivation]:
         """The reverse of deprivation, department before project, counting what is gone."""
+        if not self.gone:
+            return theirs[-1].asking(NOTHING), theirs[0].asking(NOTHING)
         return self._deprivation(theirs[-1]), self._deprivation(theirs[0])
 
     def is_fair(self, theirs: Chain, back: Demand = NOTHING) -> bool:

@@ -8,16 +8,16 @@ never with the number of projects: keys are made anew only where a decision move
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.policy.accounts import Accounts
+from slotq_core.policy.again import Again
 from slotq_core.policy.lines import in_lines
-from slotq_core.policy.order import NO_YIELDS, Position, Yields, position
+from slotq_core.policy.order import NO_YIELDS, Position, Yields, position, rank
 
 Key = tuple[Any, ...]
 
@@ -66,6 +66,39 @@ class Ranking:
         return None
 
 
+class Blocked:
+    """The first jobs of the lines whose turns brought nothing; also by pool and by project."""
+
+    def __init__(self) -> None:
+        self._heads: dict[Position, Head] = {}
+        self._in_pool: dict[str, dict[Position, Head]] = defaultdict(dict)
+        self._of_project: dict[str, dict[Position, Head]] = defaultdict(dict)
+
+    def add(self, head: Head) -> None:
+        for heads in self._kept_in(head):
+            heads[head.place] = head
+
+    def remove(self, head: Head) -> None:
+        for heads in self._kept_in(head):
+            del heads[head.place]
+
+    def everyone(self) -> Iterable[Head]:
+        return self._heads.values()
+
+    def in_pool(self, pool: str) -> Iterable[Head]:
+        """Those that accept it."""
+        return self._in_pool[pool].values()
+
+    def of_project(self, project: str) -> Iterable[Head]:
+        return self._of_project[project].values()
+
+    def _kept_in(self, head: Head) -> Iterator[dict[Position, Head]]:
+        yield self._heads
+        yield self._of_project[head.job.project]
+        for pool in head.job.pools:
+            yield self._in_pool[pool]
+
+
 class Turns:
     """Gives each waiting job its turn; those behind a blocked one of their line get none."""
 
@@ -73,19 +106,14 @@ class Turns:
         self,
         waiting: Iterable[Job],
         accounts: Accounts,
+        again: Again,
         *,
-        has_prospects: Callable[[Job], bool],
-        undrain: Callable[[], AbstractSet[str]],
-        drains_in_vain: Callable[[], bool],
         yields: Yields = NO_YIELDS,
         by_user: bool = False,
     ) -> None:
-        """`has_prospects`: whether a turn may bring the job anything. `undrain`: has no pool drain
-        any more, and says for whom any did. `drains_in_vain`: whether any does so for one that its
-        bounds keep back by now. `by_user`: whether lines tell users apart."""
+        """`by_user`: whether lines tell users apart."""
         self._accounts = accounts
-        self._has_prospects = has_prospects
-        self._undrain, self._drains_in_vain = undrain, drains_in_vain
+        self._again = again
         self._yields = yields
         self._heads: dict[str, list[Head]] = {}
         """By project, a heap: its lines, each by its first job."""
@@ -108,10 +136,8 @@ class Turns:
         """Whose turn it was last; those behind it have no head until it is known to have passed."""
         self._stale = set(self._heads)
         """Projects whose keys may have changed."""
-        self._blocked: dict[Position, Head] = {}
-        self._blocked_in: dict[str, dict[Position, Head]] = defaultdict(dict)
-        """By pool, those of them that accept it."""
-        self._again: Counter[str] = Counter()
+        self._blocked = Blocked()
+        self._losses: Counter[str] = Counter()
         """How often each was asked again because it had lost what it had been given."""
         self._opened = accounts.gates_opened
         """How many gates had opened when the blocked were last asked."""
@@ -125,7 +151,9 @@ class Turns:
 
         "After a decision the walk begins anew": those blocked before are asked again where projects
         have come above their share or quota since, or jobs have lost what they had been given, or
-        have it elsewhere now, or a pool drains in vain, for only that can bring them anything.
+        have it elsewhere now, or a pool drains in vain, for only that can bring them anything. And
+        where more was evicted than is needed, those who would have what starts evicted for the rest
+        of what they need.
         """
         job = self._next()
         if job is None and self._ask_the_blocked():
@@ -136,24 +164,26 @@ class Turns:
         opened, self._opened = self._opened, self._accounts.gates_opened
         stirred, self._stirred = self._stirred, False
         served, self._served = self._served, False
-        if not (stirred or self._opened != opened or (served and self._drains_in_vain())):
+        surplus = self._again.leaves_surplus()
+        moved = stirred or self._opened != opened or (served and self._again.drains_in_vain())
+        if not moved and not surplus:
             return False
+        # What only comes free brings nobody a start, so no more than who gives way for it.
+        concerned = _everyone if moved else self._again.could_take_back()
         # Those that pools drained for may come behind whoever is asked again.
-        drained = self._undrain()
+        drained = self._again.undrain()
         again = [
             head
-            for head in self._blocked.values()
+            for head in self._blocked.everyone()
             if (drained and {head.job.name, head.job.group} & drained)
-            or self._has_prospects(head.job)
+            or (concerned(head.job) and self._again.has_prospects(head.job))
         ]
         self._unblock(again)
         return bool(again)
 
     def _unblock(self, heads: Iterable[Head]) -> None:
         for head in heads:
-            del self._blocked[head.place]
-            for pool in head.job.pools:
-                del self._blocked_in[pool][head.place]
+            self._blocked.remove(head)
             self._bring_back(head)
 
     def _bring_back(self, head: Head) -> None:
@@ -176,12 +206,10 @@ class Turns:
         self._stale.add(self._given.job.project)
         return self._given.job
 
-    def block(self, job: Job) -> None:
+    def block(self) -> None:
         """The job whose turn it was is blocked, and so are those behind it in its line."""
-        assert self._given is not None and self._given.job is job
-        self._blocked[self._given.place] = self._given
-        for pool in job.pools:
-            self._blocked_in[pool][self._given.place] = self._given
+        assert self._given is not None
+        self._blocked.add(self._given)
         self._given = None
 
     def ask_again(self, losers: Iterable[Job], left: Mapping[str, Demand]) -> None:
@@ -192,13 +220,13 @@ class Turns:
         """
         self._stirred = True
         for job in losers:
-            if self._again[job.name] < MOST_LOSSES:
-                self._again[job.name] += 1
+            if self._losses[job.name] < MOST_LOSSES:
+                self._losses[job.name] += 1
                 self._bring_back(Head(position(job, self._yields), job, iter(())))
         suited = {
-            place: head
+            head.place: head
             for pool, free in left.items()
-            for place, head in self._blocked_in[pool].items()
+            for head in self._blocked.in_pool(pool)
             if head.job.group or head.job.demand.within(free)
         }
         self._unblock(suited.values())
@@ -207,10 +235,19 @@ class Turns:
         """Where the job that had its turn is not blocked, the next of its line comes forward."""
         if self._given:
             self._served = True
+            self._unblock_above(self._given.job)
         if self._given and (job := next(self._given.behind, None)):
             place = position(job, self._yields)
             heappush(self._heads[job.project], Head(place, job, self._given.behind))
         self._given = None
+
+    def _unblock_above(self, job: Job) -> None:
+        """What its project has beyond its share, only its own project's jobs may be evicted for:
+        now those that outrank it may have this one evicted."""
+        blocked = self._blocked.of_project(job.project)
+        above = [head for head in blocked if rank(head.job) > rank(job)]
+        if above and (job.claim or self._accounts.has_its_share(job)):
+            self._unblock([head for head in above if self._again.has_prospects(head.job)])
 
     def _place(self, project: str) -> Iterator[str]:
         """Rank the project anew. Yields the departments whose own place that may change."""
@@ -239,3 +276,7 @@ class Turns:
         job = self._heads[project][0].job
         chain = self._accounts.of(job, job.pools[0])
         self._departments.put(department, chain[-1].asking(job.demand) if chain else ())
+
+
+def _everyone(_: Job) -> bool:
+    return True

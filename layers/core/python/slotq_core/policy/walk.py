@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 from slotq_core.model.attempts import StopCause
-from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy import explain
@@ -28,7 +27,6 @@ from slotq_core.policy.order import Rank, entered, last_yields, rank
 from slotq_core.policy.parallel import Parallel
 from slotq_core.policy.plan import Decision, DropClaim, Evict, Move, Plan, Start, TryLater
 from slotq_core.policy.preempt import Preemption
-from slotq_core.policy.prospects import has_prospects
 from slotq_core.policy.reclaim import Books, reclaim
 from slotq_core.policy.slices import Slices
 from slotq_core.policy.stakes import Place
@@ -47,7 +45,7 @@ class Walk:
         self.gangs = gangs(snapshot)
         self.waiting = {job.name: job for job in snapshot.waiting}
         self._holders = Holders(snapshot, now, self.gangs)
-        self._rooms = rooms_of(snapshot, self._holders, now)
+        self.rooms = rooms_of(snapshot, self._holders, now)
         self.accounts = Accounts(snapshot)
         self.entitled = Entitlement(self.accounts)
         self.yields = last_yields(snapshot.yields)
@@ -65,17 +63,22 @@ class Walk:
             waiting=self.waiting,
         )
         self._preemption = Preemption(
-            everywhere=self._rooms, accounts=self.accounts, entitled=self.entitled
+            everywhere=self.rooms, accounts=self.accounts, entitled=self.entitled
         )
-        self._books = Books(accounts=self.accounts, entitled=self.entitled, waiting=self._waits)
+        self._books = Books(
+            accounts=self.accounts,
+            entitled=self.entitled,
+            waiting=self._waits,
+            rooms=self.rooms_of,
+        )
         self._consolidation = Consolidation(
-            everywhere=self._rooms, accounts=self.accounts, entitled=self.entitled
+            everywhere=self.rooms, accounts=self.accounts, entitled=self.entitled
         )
         self.decisions: dict[str, Decision] = {}
         """By the job that each is for, in the order in which they were taken."""
         self.reasons: dict[str, Reason] = {}
-        self.over = False
-        """A claim was given up: what was passed so far may fit now."""
+        self._claims_used: set[str] = set()
+        """Who has had a turn in which its claim was its own to use: it is in one only."""
         self._takers: dict[str, list[Job]] = {}
         """Those that take turns, by project, once anybody has asked for them."""
         self._yielded: set[tuple[str, Rank]] = set()
@@ -84,6 +87,11 @@ class Walk:
         """By job, the pool that keeps its slots from those behind it."""
         self.given_elsewhere = False
         """Whether in this turn others were given what they start on in another pool than before."""
+        self.released: set[str] = set()
+        """Pools in which something is not kept any more since this turn: a claim was given up, or
+        whoever moves there has come."""
+        self.surplus = False
+        """Whether more was evicted for somebody than it needs."""
         self.taken_back: list[Place] = []
         """Those that lost in this turn what they were given in this plan."""
         self.wake_at = first_timer(snapshot)
@@ -132,12 +140,17 @@ class Walk:
 
     def rooms_of(self, job: Job) -> list[PoolRoom]:
         """Of its pools those that there are, and that its project may use."""
-        there = (self._rooms[name] for name in job.pools if name in self._rooms)
+        there = (self.rooms[name] for name in job.pools if name in self.rooms)
         return [room for room in there if self.accounts.open_to(job, room.pool.name)]
+
+    def as_asked(self, job: Job) -> Job:
+        """The job as it takes this turn: what it was owed, it does not have twice."""
+        return replace(job, claim=None) if job.claim and job.name in self._claims_used else job
 
     def take_its_claim(self, job: Job) -> None:
         """While it is its turn, what it is owed is its own to use."""
         if job.claim:
+            self._claims_used.add(job.name)
             for room in self.rooms_of(job):
                 room.take_claim(job)
             self.accounts.take_claim(job, job.claim.pool)
@@ -173,9 +186,14 @@ class Walk:
                 self._take(job, room)
                 its = self.waiting[job.name]
                 self.decisions[job.name] = Start(job=its, pool=room.pool.name, classed=classed)
-                self.over = job.claim is not None and job.claim.pool != room.pool.name
+                if job.claim and job.claim.pool != room.pool.name:
+                    self.released.add(job.claim.pool)
                 return True
         return False
+
+    def started(self) -> Iterator[Job]:
+        """Those that this plan gives their slots, so far."""
+        return (each.job for each in self.decisions.values() if isinstance(each, Start))
 
     def classed(self, job: Job, pool: str) -> Job | None:
         """An AUTO job as it is admitted there; None: in no class, or it is no AUTO job."""
@@ -187,8 +205,9 @@ class Walk:
         self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]
     ) -> bool:
         """The pool of its claim first, then its own order: a claim is not given up for less, nor
-        because the pool is unwell for a while."""
+        because the pool is unwell for a while; but where others have used up its limit since."""
         claimed = [room for room in rooms if job.claim and room.pool.name == job.claim.pool]
+        claimed = [each for each in claimed if self.accounts.may_come_true(job, each.pool.name)]
         for room in (*claimed, *within):
             if room.fits_soon(job, self.entitled):
                 if job.claim and room not in claimed:
@@ -203,7 +222,10 @@ class Walk:
     ) -> bool:
         """And nowhere else: back where it was it would take what it moved for."""
         there = [room for room in within if job.claim and room.pool.name == job.claim.pool]
-        return self.start(job, there) or self.wait_for_coming(job, rooms, ())
+        if self.start(job, there):
+            self.released.update(room.pool.name for room in there)
+            return True
+        return self.wait_for_coming(job, rooms, ())
 
     def _hold(self, job: Job, room: PoolRoom) -> None:
         """Everyone behind counts its slots as held."""
@@ -298,6 +320,7 @@ class Walk:
             return self.start(job, room) or self.wait_for_coming(job, room, room)
         self._hold(job, found.room)
         if victims:
+            self.surplus |= found.room.both.slots > 0
             self.decisions[job.name] = Evict(
                 beneficiary=self.waiting[job.name],
                 victims=tuple(victims),
@@ -310,13 +333,13 @@ class Walk:
 
     def take_back(self, victim: Job, pool: str) -> bool:
         """Whether it really runs: one that was only given its slots in this plan never had them."""
-        self._rooms[pool].evict(victim)
+        self.rooms[pool].evict(victim)
         if isinstance(self.decisions.get(victim.name), Start):
             del self.decisions[victim.name]
             self.accounts.give_back(victim, pool)
             self._parallel.give_back(victim)
             self.taken_back.append((victim, pool))
-            self.reasons[victim.name] = explain.taken_back(victim, self._rooms[pool])
+            self.reasons[victim.name] = explain.taken_back(victim, self.rooms[pool])
             return False
         self.accounts.evict(victim, pool)
         return True
@@ -328,8 +351,9 @@ class Walk:
         return Claim(pool=pool, amount=job.demand, since=self.now, priority_class=its)
 
     def drop_claim(self, job: Job) -> None:
+        assert job.claim is not None
         self.decisions[job.name] = DropClaim(job=self.waiting[job.name])
-        self.over = True
+        self.released.add(job.claim.pool)
 
     def wake(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
         """The moments at which time alone may change something for the job."""
@@ -343,55 +367,20 @@ class Walk:
             default=None,
         )
 
-    def undrain(self) -> set[str]:
-        """No pool drains any more. Returns the jobs and the gangs that pools drained for."""
-        drained = [room for room in self._rooms.values() if room.drains_for]
-        drainers = {name for room in drained for name in (room.drains_for, room.drains_gang)}
-        for room in drained:
-            room.drains_for = room.drains_gang = ""
-        return drainers - {""}
-
-    def drains_in_vain(self) -> bool:
-        """Whether a pool drains for one that its limit or quota keeps back by now, for those served
-        since have used that up: "a job kept back by a quota or limit drains nothing"."""
-        drained = (room for room in self._rooms.values() if room.drains_for)
-        return any(not self.within_bounds(self.waiting[r.drains_for], r) for r in drained)
-
-    def has_prospects(self, job: Job) -> bool:
-        """Whether a turn of the job, or of its gang, may bring it anything now."""
-        gang = self.gangs.get(job.group)
-        jobs = gang.standing() if gang and not gang.runs else [job]
-        return any(
-            has_prospects(each, self.rooms_of(each), self.accounts, self.entitled) for each in jobs
-        )
-
-    def losses(self) -> tuple[list[Job], dict[str, Demand]]:
-        """Who lost in this turn what it had been given, of a gang its lead; and what is free now,
-        by pool, where it lost that. A claim was its own to use in one turn only: that of a gang was
-        all that it may have in this plan."""
-        lost = [job for job, _ in self.taken_back]
-        rooms = {pool: self._rooms[pool].free_now for _, pool in self.taken_back}
-        left = {pool: free for pool, free in rooms.items() if free.slots > 0}
-        self.taken_back, self.given_elsewhere = [], False
-        gangs = {job.group: self.gangs[job.group] for job in lost if job.group in self.gangs}
-        whole = {name: gang for name, gang in gangs.items() if not gang.runs}
-        takers = [replace(job, claim=None) for job in lost if job.group not in whole]
-        leads = (gang.lead() for gang in whole.values())
-        return takers + [lead for lead in leads if lead.claim is None], left
-
     def mark(self) -> Any:
-        rooms = {name: room.state() for name, room in self._rooms.items()}
+        rooms = {name: room.state() for name, room in self.rooms.items()}
         books = self._holders.mark(), self.accounts.mark(), self._parallel.state()
         said = dict(self.decisions), dict(self.reasons), list(self.taken_back)
-        return said, rooms, books, (self.over, dict(self._held_in))
+        left = set(self.released), self.surplus
+        return said, rooms, books, left, dict(self._held_in)
 
     def back_to(self, mark: Any) -> None:
-        (decisions, reasons, taken_back), rooms, books, (self.over, held_in) = mark
-        self._held_in = dict(held_in)
+        (decisions, reasons, taken_back), rooms, books, (released, self.surplus), held_in = mark
+        self.released, self._held_in = set(released), dict(held_in)
         self.decisions, self.reasons = dict(decisions), dict(reasons)
         self.taken_back = list(taken_back)
         for name, state in rooms.items():
-            self._rooms[name].back_to(state)
+            self.rooms[name].back_to(state)
         holders, accounts, counts = books
         self._holders.back_to(holders)
         self.accounts.back_to(accounts)
