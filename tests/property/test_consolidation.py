@@ -113,9 +113,11 @@ def test_no_pool_is_over_its_capacity_with_those_that_move_there(scenario: Scena
 def test_whoever_moves_starts_where_it_moves_to(scenario: Scenario) -> None:
     """Its place is not lost: it starts there at the moment at which it has stopped; or in another
     pool of its, where it would have to move again in that moment, for a job that then starts there
-    or for which others move out of there, too."""
+    or for which others move out of there, too. But whoever outranks it may take its place there at
+    that moment, as at each later one."""
     record = simulate(scenario)
     pools = {spec.name: spec.pools for spec in scenario.jobs}
+    ranks = {spec.name: int(spec.priority or 0) for spec in scenario.jobs}
     goes_to: dict[str, str] = {}
     stopped: dict[str, int] = {}
     for event in record.events:
@@ -127,11 +129,15 @@ def test_whoever_moves_starts_where_it_moves_to(scenario: Scenario) -> None:
             stopped[event.job] = event.t
         elif event.event == "start" and event.job in goes_to:
             target = goes_to.pop(event.job)
-            assert event.t == stopped[event.job]
-            now = (each for each in record.events if each.t == event.t)
-            there = {each.event for each in now if each.pool == target}
+            then = (each for each in record.events if each.t == stopped[event.job])
+            there = [each for each in then if each.pool == target]
             assert event.pool in pools[event.job]
-            assert event.pool == target or there & {"start", "evict"}
+            if event.t == stopped[event.job]:
+                came = {each.event for each in there}
+                assert event.pool == target or came & {"start", "evict"}
+            else:
+                started = (ranks[each.job] for each in there if each.event == "start")
+                assert any(other > ranks[event.job] for other in started)
     assert not goes_to
 
 

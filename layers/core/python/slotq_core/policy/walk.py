@@ -336,6 +336,8 @@ class Walk:
         self.rooms[pool].evict(victim)
         if isinstance(self.decisions.get(victim.name), Start):
             del self.decisions[victim.name]
+            if self.waiting[victim.name].claim:
+                self.decisions[victim.name] = DropClaim(job=self.waiting[victim.name])
             self.accounts.give_back(victim, pool)
             self._parallel.give_back(victim)
             self.taken_back.append((victim, pool))
