@@ -1,0 +1,114 @@
+"""The promises where what is owed meets limits: jobs of several projects that move, and others that
+come while they stop. Such worlds are rare among those of the other files."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slotq.simulate import simulate
+from slotq.simulate.scenario import Scenario
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import JobState
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.plan import Plan
+
+MOST_PLANS = 150
+"""In one moment: of eight jobs each is started and stopped a few times at most."""
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> Scenario:
+    """Two or three pools, most of them to be left by moves; jobs within each bound alone."""
+    pools = [_pool(draw, name) for name in ("p", "q", "r")[: draw(st.integers(2, 3))]]
+    projects = [_project(draw, name) for name in ("a", "b", "c")[: draw(st.integers(0, 3))]]
+    department = {"name": "d", "limit": draw(st.sampled_from([None, 2, 4]))}
+    capacities = {pool["name"]: pool["capacity"] for pool in pools}
+    jobs = []
+    for number in range(draw(st.integers(3, 8))):
+        accepted = draw(st.permutations(list(capacities)))[: draw(st.integers(1, len(pools)))]
+        project = draw(st.sampled_from(projects)) if projects else {}
+        in_department = department["limit"] if project.get("department") else None
+        bounds = [max(capacities[name] for name in accepted), project.get("limit"), in_department]
+        preemptible = draw(st.sampled_from([True] * 6 + [False])) or not project.get("quota", 1)
+        if not preemptible:
+            bounds.append(project.get("quota"))
+        jobs.append(
+            {
+                "name": f"j{number}",
+                **({"project": project["name"]} if project else {}),
+                "pools": accepted,
+                "priority": draw(st.sampled_from([0, 0, 1, 2, 5])),
+                "slots": min(draw(st.integers(1, 3)), *(each for each in bounds if each)),
+                "runtime": draw(st.sampled_from([7, 15, 30])),
+                "submit_at": draw(st.sampled_from([0, 0, 0, 1, 10, 10, 11, 12, 13, 15])),
+                "preemptible": preemptible,
+            }
+        )
+    departments = [department] if any(each["department"] for each in projects) else []
+    return Scenario.model_validate(
+        {"pools": pools, "projects": projects, "departments": departments, "jobs": jobs}
+    )
+
+
+def _pool(draw: st.DrawFn, name: str) -> dict:
+    return {
+        "name": name,
+        "capacity": draw(st.integers(1, 4)),
+        "stop_seconds": draw(st.sampled_from([0, 3, 5])),
+        "min_runtime": draw(st.sampled_from([0, 0, 0, 4])),
+        "consolidate": draw(st.sampled_from([True, True, True, False])),
+    }
+
+
+def _project(draw: st.DrawFn, name: str) -> dict:
+    return {
+        "name": name,
+        "quota": draw(st.integers(0, 2)),
+        "limit": draw(st.sampled_from([None, None, None, 1, 2, 4])),
+        "priority": draw(st.sampled_from([0, 0, 1])),
+        "department": draw(st.sampled_from(["", "", "d"])),
+    }
+
+
+@given(worlds())
+def test_each_moment_comes_to_an_end_and_so_does_every_job(scenario: Scenario) -> None:
+    plans: Counter[int] = Counter()
+
+    def watch(_snapshot: Snapshot, _planned: Plan, now: int) -> None:
+        plans[now] += 1
+        assert plans[now] < MOST_PLANS, now
+
+    record = simulate(scenario, watch)
+    for spec in scenario.jobs:
+        assert record.states[spec.name][-1][1] in {"completed", "refused"}, spec.name
+
+
+@given(worlds())
+def test_no_claim_is_left_at_rest(scenario: Scenario) -> None:
+    """With nothing stopping, whoever others were stopped for has started, or has given its claim
+    up, and so has whoever moves."""
+
+    def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
+        stopping = any(job.state is JobState.STOPPING for job in snapshot.active)
+        if not planned.decisions and not stopping:
+            assert [job.name for job in snapshot.waiting if job.claim] == [], now
+
+    simulate(scenario, watch)
+
+
+@given(worlds())
+def test_capacity_and_limits_always_hold(scenario: Scenario) -> None:
+    limits = {each.name: each.limit for each in scenario.projects if isinstance(each.limit, int)}
+
+    def watch(snapshot: Snapshot, _planned: Plan, now: int) -> None:
+        for pool in snapshot.pools:
+            used = sum((j.demand for j in snapshot.active if j.attempt.pool == pool.name), Demand())
+            assert used.within(pool.capacity), (pool.name, now)
+        for name, limit in limits.items():
+            held = sum(job.demand.slots for job in snapshot.active if job.project == name)
+            assert held <= limit, (name, now)
+
+    simulate(scenario, watch)
