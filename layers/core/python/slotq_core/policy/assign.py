@@ -31,28 +31,30 @@ class _Assignment:
 
     def made(self) -> dict[str, str]:
         for job in self._jobs:
-            self._place(job, set())
+            self._place(job, set(), ())
         return self._at
 
-    def _place(self, job: Job, tried: set[str]) -> bool:
-        pools = [pool for pool in self._pools[job.name] if pool not in tried]
+    def _place(self, job: Job, tried: set[str], vacated: tuple[str, ...]) -> bool:
+        """`tried`: where room was looked for before. `vacated`: where it is made, for those who are
+        to come there."""
+        pools = self._pools[job.name]
         for pool in pools:
-            if job.demand.within(self._left[pool]):
+            if pool not in vacated and job.demand.within(self._left[pool]):
                 self._put(job, pool)
                 return True
         for pool in pools:
             if pool not in tried:
                 tried.add(pool)
-                if self._make_room(job, pool, tried):
+                if self._make_room(job, pool, tried, vacated):
                     self._put(job, pool)
                     return True
         return False
 
-    def _make_room(self, job: Job, pool: str, tried: set[str]) -> bool:
+    def _make_room(self, job: Job, pool: str, tried: set[str], vacated: tuple[str, ...]) -> bool:
         for other in list(self._in[pool]):
             if job.demand.within(self._left[pool] + other.demand):
                 self._take(other, pool)
-                if self._place(other, tried):
+                if self._place(other, tried, (*vacated, pool)):
                     return True
                 self._put(other, pool)
         return False

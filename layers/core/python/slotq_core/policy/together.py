@@ -128,8 +128,11 @@ class Together:
         for jobs, pools in product(self._orders, self._gang.allowed_pools()):
             rooms = _among(pools, self._rooms)
             target = self._target(jobs, rooms, self._left_now if only_free else self._left_in_all)
-            # Where others are stopped there may be more room than what is best now is told by.
-            for best in [target, {}] if target and not only_free else [target]:
+            owed = {job.name: job.claim.pool for job in jobs if job.claim}
+            # Where others are stopped there may be more room than what is best now is told by; and
+            # where it is owed enough, what is best now is but a good guess.
+            further = owed if only_free else {}
+            for best in [target, further] if target and (owed or not only_free) else [target]:
                 served = self._try(step, jobs, rooms, best, only_free=only_free)
                 if served:
                     return served
