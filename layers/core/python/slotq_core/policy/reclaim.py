@@ -145,11 +145,18 @@ class _Reclaim:
             return None  # What fits without an eviction has been served before.
         self._missing = self.room.missing(self.job, self._entitled)
         victims = self._fair_to_all()
-        if victims is None and not self._spare.issuperset(safe := self.room.safe_once_started()):
+        if victims is None and not self._spare.issuperset(safe := self._safe_once_started()):
             # The next plan of this moment would find them protected, and might take others.
             self._spare_too(safe)
             victims = self._fair_to_all()
         return victims
+
+    def _safe_once_started(self) -> set[str]:
+        """The candidates, by name, that are none any more once this plan is carried out: those that
+        a `min_runtime` protects then, and its user's own."""
+        candidates = (stake for stakes in self.givers().values() for stake in stakes)
+        fellows = (each for each in candidates if any(is_fellow(self.job, j) for j in each.jobs))
+        return self.room.safe_once_started().union(each.name for each in fellows)
 
     def _fair_to_all(self) -> tuple[Stake, ...] | None:
         """Enough victims by the rule, of which each is fair with the others gone."""
