@@ -27,7 +27,8 @@ def blocked(walk: Walk, job: Job, rooms: Sequence[PoolRoom], able: Sequence[Pool
     walk.wake(job, rooms)
     entitled = walk.entitled
     entry = entered(job, walk.yields)
-    may_drain = (r for r in large if r.timed and r in able and walk.within_bounds(job, r))
+    usable = (room for room in large if room in able and room.drains_for in {"", job.name})
+    may_drain = (room for room in usable if room.timed and walk.within_bounds(job, room))
     drain = pool_to_drain(job, entry, may_drain, entitled, walk.now)
     if drain:
         walk.reasons[job.name] = explain.reserved(job, drain)
