@@ -13,7 +13,6 @@ from slotq_core.errors import Conflict, NameTaken, Unavailable
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.jobs import JobState
 from slotq_core.names import training_job_name
-from slotq_core.passes import MOST_REFUSALS
 from slotq_core.ports import Observation, Phase
 from tests.queue_world import INSTANCE_TYPE, QueueWorld, evicting, pool, request
 
@@ -383,41 +382,6 @@ def test_a_pass_that_failed_or_was_cut_short_is_asked_for_again_without_news():
         world.manager.run_pass(holder="fails", only_news=True)
     world.store.load = load
     assert world.manager.run_pass(holder="again", only_news=True).decisions
-
-
-def test_a_pass_whose_every_commit_is_refused_gives_up_until_the_tick(monkeypatch):
-    world = QueueWorld()
-    world.submit("job1")
-    woken, commit, refused = world.woken, world.store.commit, []
-
-    def refusing(changes, *, seen=None):
-        refused.append(changes)
-        raise Conflict("another version is stored")
-
-    monkeypatch.setattr(world.store, "commit", refusing)
-    result = world.manager.run_pass(holder="one", only_news=True)
-    assert (len(refused), result.unfinished) == (MOST_REFUSALS, True)
-    assert (result.wake_at, world.woken) == (None, woken), "no pass after the other meanwhile"
-    assert any("slotq doctor" in trouble for trouble in result.troubles)
-    monkeypatch.setattr(world.store, "commit", commit)
-    assert world.manager.run_pass(holder="tick").decisions
-
-
-def test_a_plan_refused_now_and_then_does_not_end_a_pass(monkeypatch):
-    world = QueueWorld(pool(slots=100))
-    for n in range(2 * MOST_REFUSALS):
-        world.submit(f"job{n:02d}")
-    commit, asked = world.store.commit, []
-
-    def every_other(changes, *, seen=None):
-        asked.append(seen)
-        if seen and len([each for each in asked if each]) % 2:
-            raise Conflict("another version is stored")
-        return commit(changes, seen=seen)
-
-    monkeypatch.setattr(world.store, "commit", every_other)
-    assert not world.manager.run_pass(holder="one").unfinished
-    assert set(world.states().values()) == {"starting"}
 
 
 def refuse(_now):

@@ -24,10 +24,6 @@ PASS_BUDGET = 30_000
 LEASE_MARGIN = 10_000
 """How much longer than its pass a holder keeps the lease (ms), if it dies."""
 
-MOST_REFUSALS = 20
-"""How many plans in a row a pass makes of which nothing can be committed. Others get in between
-now and then; whatever refuses so often will go on to, and the tick tries again."""
-
 JOBS_PER_COMMIT = 20
 """A transaction has at most 100 actions, and a job costs up to four. A large eviction takes
 several; its claim goes with the first, so that the rest is owed even if we die in between."""
@@ -42,8 +38,7 @@ class PassResult:
     troubles: tuple[str, ...] = ()
     """What went wrong with single jobs; their intents stay."""
     unfinished: bool = False
-    """There is more to do. Where the budget was used up another pass has been asked for; where
-    commits were refused again and again it is left to the tick."""
+    """The budget was used up; another pass has been asked for."""
     busy: bool = False
     """Another handler does, or has done, what this one came for."""
     findings: tuple[Finding, ...] = ()
@@ -81,7 +76,7 @@ class Passes:
                 raise
             finished = None if result.unfinished else generation
             if self._store.end_lease(holder, generation=finished):
-                if result.unfinished and result.wake_at is not None:
+                if result.unfinished:
                     self._notifier.wake()
                 return result
         return replace(result, busy=True)
@@ -93,8 +88,7 @@ class Passes:
 
     def _decide(self, before: PassResult, until: int) -> PassResult:
         done, troubles = list(before.decisions), list(before.troubles)
-        refused = 0
-        while refused < MOST_REFUSALS and self._clock.now() < until:
+        while self._clock.now() < until:
             world = self._store.load(self._clock.now())
             troubles += self._poisons.quarantine(world.poison)
             troubles += self._effects.carry_out_all(self._effects.stale(world.snapshot.active))
@@ -103,16 +97,11 @@ class Passes:
                 return PassResult(
                     decisions=tuple(done), troubles=tuple(troubles), wake_at=planned.wake_at
                 )
-            committed = list(self._apply(planned.decisions, world, until, troubles))
-            done += committed
-            refused = 0 if committed else refused + 1
-        gives_up = refused == MOST_REFUSALS
-        if gives_up:
-            troubles.append(f"{refused} plans in a row were refused: `slotq doctor` may tell why")
+            done += self._apply(planned.decisions, world, until, troubles)
         return PassResult(
             decisions=tuple(done),
             troubles=tuple(troubles),
-            wake_at=None if gives_up else self._clock.now(),
+            wake_at=self._clock.now(),
             unfinished=True,
         )
 
