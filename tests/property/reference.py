@@ -5,6 +5,7 @@ Written from the text and not from the policy's code, to be compared with it.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 from slotq_core.model.jobs import Job, JobState
@@ -17,9 +18,28 @@ Decided = tuple[set[tuple[str, str]], dict[str, tuple[str, set[str]]]]
 
 def decide(snapshot: Snapshot, now: int) -> Decided:
     world = _World(snapshot, now)
-    while _Walk(world).comes_to_a_decision():
-        pass
-    return world.starts, world.evictions
+    while True:
+        try:
+            while _Walk(world).comes_to_a_decision():
+                pass
+        except _GivenUp as claim:
+            world = _World(_without(snapshot, claim.job), now)
+            snapshot = world.snapshot
+        else:
+            return world.starts, world.evictions
+
+
+class _GivenUp(Exception):
+    """A claim; whatever was decided before rests on it."""
+
+    def __init__(self, job: str) -> None:
+        self.job = job
+
+
+def _without(snapshot: Snapshot, name: str) -> Snapshot:
+    """The claim of that job."""
+    waiting = (replace(j, claim=None) if j.name == name else j for j in snapshot.waiting)
+    return replace(snapshot, waiting=tuple(waiting))
 
 
 def size(job: Job) -> int:
@@ -34,7 +54,7 @@ class _World:
     """Who is where. Changes with each decision."""
 
     def __init__(self, snapshot: Snapshot, now: int) -> None:
-        self.now = now
+        self.now, self.snapshot = now, snapshot
         self.pools = {pool.name: pool for pool in snapshot.pools}
         self.where = {j.name: j.attempt.pool for j in snapshot.active if j.attempt}
         self.stopping = {j.name: j for j in snapshot.active if j.state is JobState.STOPPING}
@@ -66,14 +86,14 @@ class _World:
         return sum(size(job) for job in stopping if self.where[job.name] == pool.name)
 
     def lost(self, job: Job) -> int:
-        since = job.attempt.running_since
+        since = job.attempt.running_since if job.attempt else None
         return 0 if since is None else self.now - since
 
     def safe(self, job: Job, pool: Pool) -> bool:
-        if not job.preemptible or job.attempt is None:
+        if not job.preemptible:
             return True
-        begun = job.attempt.running_since
-        if begun is None and not job.attempt.created:
+        begun = job.attempt.running_since if job.attempt else None
+        if job.attempt and begun is None and not job.attempt.created:
             return True
         span = max(pool.min_runtime, min(job.min_runtime, pool.max_min_runtime))
         return span > 0 and (begun is None or self.now < begun + span)
@@ -119,11 +139,36 @@ class _World:
         self.where[job.name] = pool.name
         self.claims.pop(job.name, None)
 
+    def gives_up_elsewhere(self, job: Job, pool: Pool) -> bool:
+        """Whether it had a claim in another pool than where it goes on: that it gives up first."""
+        elsewhere = self.claims.get(job.name, pool.name) != pool.name
+        if elsewhere:
+            self.give_up(job)
+        return elsewhere
+
+    def give_up(self, job: Job) -> None:
+        """Its claim. One that it had before undoes what was decided since."""
+        if job.claim and job.name not in self.evictions:
+            raise _GivenUp(job.name)
+        del self.claims[job.name]
+
     def evict(self, job: Job, pool: Pool, victims: list[Job]) -> None:
-        self.evictions[job.name] = (pool.name, {victim.name for victim in victims})
         for victim in victims:
+            if victim.attempt is None:
+                self.take_back(victim)
+        running = [victim for victim in victims if victim.attempt]
+        if running:
+            self.evictions[job.name] = (pool.name, {victim.name for victim in running})
+            self.claims[job.name] = pool.name
+        for victim in running:
             self.stopping[victim.name] = self.running.pop(victim.name)
-        self.claims[job.name] = pool.name
+
+    def take_back(self, job: Job) -> None:
+        """ "What was given in this plan and is taken back in it was never given." """
+        if job.claim:
+            raise _GivenUp(job.name)
+        self.starts.remove((job.name, self.where.pop(job.name)))
+        self.waiting[job.name] = self.running.pop(job.name)
 
     def harm(self, victims: list[Job], base: int) -> tuple[object, ...]:
         """`base`: the lowest rank that could be stopped at all; "higher" is what is above it."""
@@ -166,6 +211,7 @@ class _Walk:
             if self.world.unwell(pool):
                 continue
             if size(job) <= min(self.left(job, pool), free):
+                self.world.gives_up_elsewhere(job, pool)
                 self.world.start(job, pool)
                 return True
         return False
@@ -175,8 +221,7 @@ class _Walk:
         soon = [pool for pool in pools if size(job) <= self.left(job, pool)]
         if soon:
             pool = min(soon, key=lambda p: p.name != claimed)
-            if claimed not in {None, pool.name}:
-                del self.world.claims[job.name]
+            if self.world.gives_up_elsewhere(job, pool):
                 return True
             self.hold(job, pool)
             return False
@@ -190,10 +235,11 @@ class _Walk:
         possible = [(p, victims) for p, victims in offers if victims is not None]
         if possible:
             pool, victims = min(possible, key=lambda offer: self.world.harm(offer[1], base))
+            self.world.gives_up_elsewhere(job, pool)
             self.world.evict(job, pool, victims)
             return True
         if claimed:
-            del self.world.claims[job.name]
+            self.world.give_up(job)
             return True
         self.blocked.add(line)
         self.drain(job, pools)

@@ -14,7 +14,7 @@ from slotq_core.policy.apply import steps
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import heads_needed, line_of
 from slotq_core.policy.order import order_key, position
-from slotq_core.policy.plan import Evict, Plan, Start
+from slotq_core.policy.plan import DropClaim, Evict, Plan, Start
 from tests.property import reference
 from tests.property.reference import Decided
 from tests.property.worlds import NOW, snapshots
@@ -25,7 +25,8 @@ def settle(snapshot: Snapshot) -> tuple[Decided, Snapshot]:
     starts: set[tuple[str, str]] = set()
     evictions: dict[str, tuple[str, set[str]]] = {}
     pools = {pool.name: pool for pool in snapshot.pools}
-    for _ in range(len(snapshot.waiting) + 2):
+    claims = sum(job.claim is not None for job in snapshot.waiting)
+    for _ in range(claims + len(snapshot.waiting) + 2):  # A claim is given up in a plan of its own.
         planned = plan(snapshot, NOW)
         if not planned.decisions:
             return (starts, evictions), snapshot
@@ -83,6 +84,12 @@ def test_each_job_is_decided_about_once(snapshot: Snapshot) -> None:
         elif isinstance(decision, Evict):
             touched += [decision.beneficiary.name, *(v.name for v in decision.victims)]
     assert len(touched) == len(set(touched))
+
+
+@given(snapshots())
+def test_a_plan_in_which_a_claim_is_given_up_decides_that_alone(snapshot: Snapshot) -> None:
+    kinds = {type(decision) for decision in plan(snapshot, NOW).decisions}
+    assert DropClaim not in kinds or kinds == {DropClaim}
 
 
 @given(snapshots())

@@ -25,7 +25,7 @@ class Again:
     def has_prospects(self, job: Job) -> bool:
         """Whether a turn of the job, or of its gang, may bring it anything now."""
         walk, gang = self._walk, self._walk.gangs.get(job.group)
-        jobs = map(walk.as_asked, gang.standing() if gang and not gang.runs else [job])
+        jobs = gang.standing() if gang and not gang.runs else [job]
         return any(
             has_prospects(each, walk.rooms_of(each), walk.accounts, walk.entitled) for each in jobs
         )
@@ -68,15 +68,15 @@ class Again:
     def is_called_for(self) -> bool:
         """Whether the last turn has changed something for others."""
         walk = self._walk
-        return bool(walk.taken_back or walk.given_elsewhere or walk.released)
+        return bool(walk.taken_back or walk.given_elsewhere or walk.moved_to)
 
     def losses(self) -> tuple[list[Job], dict[str, Demand]]:
         """Who lost in the last turn what it had been given, of a gang its lead; and what is free
-        now, by pool, where it lost that, or where something is kept no more. Told once."""
+        now, by pool, where it lost that, or where whoever moves has come. Told once."""
         walk = self._walk
         lost = [job for job, _ in walk.taken_back]
-        pools = {pool for _, pool in walk.taken_back} | walk.released
-        walk.taken_back, walk.given_elsewhere, walk.released = [], False, set()
+        pools = {pool for _, pool in walk.taken_back} | walk.moved_to
+        walk.taken_back, walk.given_elsewhere, walk.moved_to = [], False, set()
         left = {pool: free for pool in pools if (free := walk.rooms[pool].free_now).slots > 0}
         as_one = {job.group: walk.gangs[job.group] for job in lost if job.group in walk.gangs}
         whole = {name: gang for name, gang in as_one.items() if not gang.runs}

@@ -21,14 +21,13 @@ from slotq_core.reasons import Reason
 def blocked(walk: Walk, job: Job, rooms: Sequence[PoolRoom], able: Sequence[PoolRoom]) -> bool:
     """Always False. Explains, and drains a pool where the job has waited long enough ("a job
     kept back by a quota or limit drains nothing")."""
-    if job.claim:
-        walk.drop_claim(job)
+    if walk.give_up(job):
+        return False
     large = [room for room in rooms if job.demand.within(room.size)]
     walk.wake(job, rooms)
     entitled = walk.entitled
     entry = entered(job, walk.yields)
-    usable = (room for room in large if room in able and room.drains_for in {"", job.name})
-    may_drain = (room for room in usable if room.timed and walk.within_bounds(job, room))
+    may_drain = (r for r in large if r.timed and r in able and walk.within_bounds(job, r))
     drain = pool_to_drain(job, entry, may_drain, entitled, walk.now)
     if drain:
         walk.reasons[job.name] = explain.reserved(job, drain)
@@ -57,10 +56,10 @@ def gang_blocked(
 ) -> bool:
     """Always False, as `blocked`: what any of its members lacks drains for all of it, where it may
     be whole at all."""
+    if [job for job in jobs if walk.give_up(job)]:
+        return False
     drained = False
     for job in jobs:
-        if job.claim:
-            walk.drop_claim(job)
         rooms = walk.rooms_of(job)
         walk.wake(job, rooms)
         large = [r for r in rooms if job.demand.within(r.size) and walk.within_bounds(job, r)]
@@ -78,11 +77,11 @@ def gang_blocked(
 
 
 def _in_vain(walk: Walk, jobs: Sequence[Job], why: Reason) -> None:
-    """Nothing is promised to them. Where attempts count, one has failed; but not while a claim
-    is given up, nor for one that would join its gang."""
+    """Nothing is promised to them. Where attempts count, one has failed; but not for one that would
+    join its gang."""
     lead, settings = jobs[0], walk.snapshot.scheduler
     walk.reasons[lead.name] = why
     joins = lead.group in walk.gangs and walk.gangs[lead.group].runs
-    kept = [walk.waiting[job.name] for job in jobs]
-    if settings and not joins and not any(job.claim for job in kept):
-        walk.decisions[lead.name] = tried_in_vain(kept, settings, why, walk.now)
+    if settings and not joins:
+        tried = [walk.waiting[job.name] for job in jobs]
+        walk.decisions[lead.name] = tried_in_vain(tried, settings, why, walk.now)

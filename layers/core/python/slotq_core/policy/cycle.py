@@ -25,9 +25,10 @@
 
 One look at each line is enough: when its first job is blocked, so are those behind it (lines.py).
 One way down the order is enough, too: a decision gives those ahead nothing that they could not have
-had, but that somebody has come above its share, has lost what this plan gave it, or has given up
-its claim: then whoever that may bring something is asked again (turns.py, again.py). The walk ends
-at a job whose user has yielded in this plan, for its place is further down now.
+had, but that somebody has come above its share, or has lost what this plan gave it: then whoever
+that may bring something is asked again (turns.py, again.py). The walk ends at a job whose user has
+yielded in this plan, for its place is further down now; and where a claim is given up, for what was
+decided before rests on it: that alone is the plan then, and the next one begins anew.
 """
 
 from __future__ import annotations
@@ -70,10 +71,9 @@ def plan(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
     question = Question(asked, walk, by_user=users_apart)
     again = Again(walk)
     turns = Turns(walk.takers(), walk.accounts, again, yields=walk.yields, by_user=users_apart)
-    while (job := turns.next()) and not walk.has_yielded(job):
-        asking = walk.as_asked(job)
-        question.look(asking)
-        if not _visit(walk, asking):
+    while not walk.given_up and (job := turns.next()) and not walk.has_yielded(job):
+        question.look(job)
+        if not _visit(walk, job):
             turns.block()
         if again.is_called_for():
             turns.ask_again(*again.losses())

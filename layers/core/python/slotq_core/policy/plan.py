@@ -76,7 +76,8 @@ class LeaveOut:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DropClaim:
-    """What it is owed cannot come any more: the pool shrank, or a job entitled to it took it."""
+    """What it is owed cannot come any more (the pool shrank, a job entitled to it took it), or it
+    goes on in another pool. Its plan decides nothing else."""
 
     job: Job
 

@@ -39,7 +39,7 @@ class Together:
 
     def __init__(self, *, walk: Walk, gang: Gang) -> None:
         self._walk, self._gang = walk, gang
-        self._orders = [list(map(walk.as_asked, jobs)) for jobs in gang.orders()]
+        self._orders = gang.orders()
         self._jobs = self._orders[0]
         self._rooms = {
             job.name: [

@@ -77,8 +77,8 @@ class Walk:
         self.decisions: dict[str, Decision] = {}
         """By the job that each is for, in the order in which they were taken."""
         self.reasons: dict[str, Reason] = {}
-        self._claims_used: set[str] = set()
-        """Who has had a turn in which its claim was its own to use: it is in one only."""
+        self.given_up: dict[str, DropClaim] = {}
+        """Claims, by job. Once there is one, this plan decides nothing else, and is over."""
         self._takers: dict[str, list[Job]] = {}
         """Those that take turns, by project, once anybody has asked for them."""
         self._yielded: set[tuple[str, Rank]] = set()
@@ -87,9 +87,8 @@ class Walk:
         """By job, the pool that keeps its slots from those behind it."""
         self.given_elsewhere = False
         """Whether in this turn others were given what they start on in another pool than before."""
-        self.released: set[str] = set()
-        """Pools in which something is not kept any more since this turn: a claim was given up, or
-        whoever moves there has come."""
+        self.moved_to: set[str] = set()
+        """Pools to which somebody moves and has come in this turn: nothing is kept for it now."""
         self.surplus = False
         """Whether more was evicted for somebody than it needs."""
         self.taken_back: list[Place] = []
@@ -110,6 +109,8 @@ class Walk:
         return found + [gang.lead() for gang in self.gangs.values() if gang.ready]
 
     def plan(self) -> Plan:
+        if self.given_up:
+            return Plan(decisions=tuple(self.given_up.values()), wake_at=self.now)
         decided = list(starts_together(self.decisions.values(), self.gangs))
         tried = [each for each in decided if isinstance(each, TryLater)]
         return Plan(
@@ -143,14 +144,9 @@ class Walk:
         there = (self.rooms[name] for name in job.pools if name in self.rooms)
         return [room for room in there if self.accounts.open_to(job, room.pool.name)]
 
-    def as_asked(self, job: Job) -> Job:
-        """The job as it takes this turn: what it was owed, it does not have twice."""
-        return replace(job, claim=None) if job.claim and job.name in self._claims_used else job
-
     def take_its_claim(self, job: Job) -> None:
         """While it is its turn, what it is owed is its own to use."""
         if job.claim:
-            self._claims_used.add(job.name)
             for room in self.rooms_of(job):
                 room.take_claim(job)
             self.accounts.take_claim(job, job.claim.pool)
@@ -186,8 +182,6 @@ class Walk:
                 self._take(job, room)
                 its = self.waiting[job.name]
                 self.decisions[job.name] = Start(job=its, pool=room.pool.name, classed=classed)
-                if job.claim and job.claim.pool != room.pool.name:
-                    self.released.add(job.claim.pool)
                 return True
         return False
 
@@ -210,8 +204,6 @@ class Walk:
         claimed = [each for each in claimed if self.accounts.may_come_true(job, each.pool.name)]
         for room in (*claimed, *within):
             if room.fits_soon(job, self.entitled):
-                if job.claim and room not in claimed:
-                    self.drop_claim(job)
                 self._hold(job, room)
                 self.wake(job, claimed)
                 return True
@@ -223,7 +215,7 @@ class Walk:
         """And nowhere else: back where it was it would take what it moved for."""
         there = [room for room in within if job.claim and room.pool.name == job.claim.pool]
         if self.start(job, there):
-            self.released.update(room.pool.name for room in there)
+            self.moved_to.update(room.pool.name for room in there)
             return True
         return self.wait_for_coming(job, rooms, ())
 
@@ -236,6 +228,8 @@ class Walk:
 
     def _take(self, job: Job, room: PoolRoom) -> None:
         """It holds its slots for everyone behind; a claimant has been counted from the start."""
+        if job.claim and job.claim.pool != room.pool.name:
+            self.give_up(job)
         self.accounts.take(job, room.pool.name)
         if not job.claim:
             self._parallel.take(job)
@@ -258,6 +252,7 @@ class Walk:
     def _start_elsewhere(self, job: Job, given: PoolRoom, room: PoolRoom) -> None:
         """One that was to start in the given room of this plan starts in the other."""
         self.given_elsewhere = True
+        self.give_up(job)
         given.evict(job)
         self.accounts.give_back(job, given.pool.name)
         room.give(job)
@@ -336,8 +331,7 @@ class Walk:
         self.rooms[pool].evict(victim)
         if isinstance(self.decisions.get(victim.name), Start):
             del self.decisions[victim.name]
-            if self.waiting[victim.name].claim:
-                self.decisions[victim.name] = DropClaim(job=self.waiting[victim.name])
+            self.give_up(victim)
             self.accounts.give_back(victim, pool)
             self._parallel.give_back(victim)
             self.taken_back.append((victim, pool))
@@ -352,10 +346,13 @@ class Walk:
         its = self.accounts.users.class_held(job, pool) if job.auto else ""
         return Claim(pool=pool, amount=job.demand, since=self.now, priority_class=its)
 
-    def drop_claim(self, job: Job) -> None:
-        assert job.claim is not None
-        self.decisions[job.name] = DropClaim(job=self.waiting[job.name])
-        self.released.add(job.claim.pool)
+    def give_up(self, job: Job) -> bool:
+        """Whether it had a claim. What others have been told in this plan rests on that, so the
+        next one begins anew without it."""
+        its = self.waiting[job.name]
+        if its.claim:
+            self.given_up[job.name] = DropClaim(job=its)
+        return its.claim is not None
 
     def wake(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
         """The moments at which time alone may change something for the job."""
@@ -373,12 +370,13 @@ class Walk:
         rooms = {name: room.state() for name, room in self.rooms.items()}
         books = self._holders.mark(), self.accounts.mark(), self._parallel.state()
         said = dict(self.decisions), dict(self.reasons), list(self.taken_back)
-        left = set(self.released), self.surplus
+        left = set(self.moved_to), self.surplus, dict(self.given_up)
         return said, rooms, books, left, dict(self._held_in)
 
     def back_to(self, mark: Any) -> None:
-        (decisions, reasons, taken_back), rooms, books, (released, self.surplus), held_in = mark
-        self.released, self._held_in = set(released), dict(held_in)
+        (decisions, reasons, taken_back), rooms, books, left, held_in = mark
+        moved_to, self.surplus, given_up = left
+        self.moved_to, self.given_up, self._held_in = set(moved_to), dict(given_up), dict(held_in)
         self.decisions, self.reasons = dict(decisions), dict(reasons)
         self.taken_back = list(taken_back)
         for name, state in rooms.items():
