@@ -41,6 +41,8 @@ class Account:
     """Held, in fairness' eyes."""
     fixed: Demand = field(default_factory=Demand)
     """The part of `used` that cannot be evicted."""
+    promised: Demand = field(default_factory=Demand)
+    """The part of `used` that only waits for slots to come free: nobody can take it back yet."""
     stopping: Demand = field(default_factory=Demand)
     asked: Demand = field(default_factory=Demand)
     """What it holds and waits for in all."""
@@ -64,6 +66,10 @@ class Account:
 
     def over_quota(self, gone: Demand = NOTHING) -> bool:
         return any(self.used[name] - gone[name] > self.quota[name] for name in self.resources)
+
+    def gives(self) -> tuple[bool, bool]:
+        """Whether it has more than its share, and more than its quota."""
+        return self.over_share(self.promised), self.over_quota(self.promised)
 
     def in_share(self, demand: Demand) -> bool:
         """Whether it stays within its fair share, in all resources, with the demand."""

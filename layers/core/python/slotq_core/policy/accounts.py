@@ -23,6 +23,9 @@ from slotq_core.policy.order import rank
 from slotq_core.policy.stakes import Stake
 from slotq_core.policy.users import Counted, Place, UserBooks
 
+Amounts = tuple[Demand, Demand, Demand, Demand]
+"""What an account has used, fixed, promised and stopping."""
+
 Mark = tuple[int, int, dict[Place, Counted]]
 
 
@@ -69,7 +72,7 @@ class Accounts:
         and few ever are."""
         self._under: dict[str, set[str]] = defaultdict(set)
         """By scope, those that deserve more than they hold."""
-        self._before: list[tuple[str, str, list[tuple[Account, Demand, Demand, Demand]]]] = []
+        self._before: list[tuple[str, str, list[tuple[Account, Amounts]]]] = []
         """What the accounts were before each change, to go back to."""
         if owners:
             self._open(snapshot)
@@ -86,10 +89,11 @@ class Accounts:
         those that have a quota there."""
         return (job.project, pool) not in self._shut
 
-    def take(self, job: Job, pool: str) -> None:
-        """The job holds its demand in that pool, or is owed it."""
+    def take(self, job: Job, pool: str, *, promised: bool = False) -> None:
+        """The job holds its demand in that pool, or is owed it. `promised`: it only waits for slots
+        that come free there, and nobody was stopped for it."""
         self.users.take(job, pool)
-        self._move(job, pool, job.demand)
+        self._move(job, pool, job.demand, promised=job.demand if promised else NOTHING)
 
     def take_claim(self, job: Job, pool: str) -> None:
         """It is its turn: what it is owed there is its own to use."""
@@ -262,22 +266,22 @@ class Accounts:
         self.users.back_to(users)
         while len(self._before) > length:
             project, scope, amounts = self._before.pop()
-            for account, used, fixed, stopping in amounts:
-                account.used, account.fixed, account.stopping = used, fixed, stopping
+            for account, of_it in amounts:
+                account.used, account.fixed, account.promised, account.stopping = of_it
             self._note(project, scope)
 
-    def _move(self, job: Job, pool: str, amount: Demand) -> None:
+    def _move(self, job: Job, pool: str, amount: Demand, promised: Demand = NOTHING) -> None:
         scope = self._scope.get(pool, EVERYWHERE)
         chain = self.of(job, pool)
-        before = [(each, each.used, each.fixed, each.stopping) for each in chain]
+        before = [(each, (each.used, each.fixed, each.promised, each.stopping)) for each in chain]
         self._before.append((job.project, scope, before))
         for account in chain:
-            was_over = account.over_share(), account.over_quota()
+            was_over = account.gives()
             account.used += amount
+            account.promised += promised
             if not job.evictable:
                 account.fixed += amount
-            now_over = account.over_share(), account.over_quota()
-            self.gates_opened += now_over > was_over
+            self.gates_opened += account.gives() > was_over
         self._note(job.project, scope)
 
     def _note(self, project: str, scope: str) -> None:
@@ -293,7 +297,7 @@ class Accounts:
     def _keep(self, project: str, scope: str, account: Account) -> None:
         """Among those over or under what they deserve."""
         for which, belongs in (
-            (self._over, account.over_share() or account.over_quota()),
+            (self._over, any(account.gives())),
             (self._under, account.under_share()),
         ):
             (which[scope].add if belongs else which[scope].discard)(project)

@@ -283,15 +283,13 @@ class _Taking:
         """`counted`: what the victim holds in those accounts."""
         self.victims.append(victim)
         for account in theirs:
-            self.gone[account.key] = self._gone(account) + counted
+            self.gone[account.key] = self.gone.get(account.key, NOTHING) + counted
 
     def may_take(self, counted: Demand, theirs: Chain) -> bool:
         return bool(theirs) and self.is_fair(theirs) and not self._flaps(counted, theirs)
 
     def over_served(self, theirs: Chain) -> tuple[Deprivation, Deprivation]:
-        """The reverse of deprivation, department before project, counting what is gone."""
-        if not self.gone:
-            return theirs[-1].asking(NOTHING), theirs[0].asking(NOTHING)
+        """The reverse of deprivation, department before project."""
         return self._deprivation(theirs[-1]), self._deprivation(theirs[0])
 
     def is_fair(self, theirs: Chain, back: Demand = NOTHING) -> bool:
@@ -334,7 +332,8 @@ class _Taking:
         return account.deprivation(gone=gone) if gone else account.asking(NOTHING)
 
     def _gone(self, account: Account) -> Demand:
-        return self.gone.get(account.key, NOTHING)
+        """What of it is not there to be taken, or not any more."""
+        return self.gone.get(account.key, NOTHING) + account.promised
 
 
 def _siblings(mine: Chain, theirs: Chain) -> list[tuple[Account, Account]]:

@@ -212,14 +212,14 @@ class Together:
     def _start(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         return self._walk.start(job, self._within(job, rooms))
 
-    def _hold(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+    def _hold(self, job: Job, rooms: Sequence[PoolRoom], *, owed: bool = False) -> bool:
         within = self._within(job, rooms)
-        return self._walk.wait_for_coming(job, self._walk.rooms_of(job), within)
+        return self._walk.wait_for_coming(job, self._walk.rooms_of(job), within, owed=owed)
 
     def _reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         """ "The gate is asked" with all of the gang counted: one of it alone might be within its
         project's share and the whole of it not, and then be reclaimed in turn."""
-        if self._hold(job, rooms):
+        if self._hold(job, rooms, owed=True):
             return True
         within, along = self._within(job, rooms), self._to_come.values()
         found = self._walk.reclaim_along(job, within, along, self._spare)
@@ -229,7 +229,7 @@ class Together:
         return self._walk.evict(job, found)
 
     def _preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        return self._hold(job, rooms) or self._walk.preempt(job, rooms)
+        return self._hold(job, rooms, owed=True) or self._walk.preempt(job, rooms)
 
 
 def _size(_: Job, room: PoolRoom) -> Demand:

@@ -196,15 +196,22 @@ class Walk:
         return admitted_in(waiting, users.classes[its], users.classes) if its else None
 
     def wait_for_coming(
-        self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]
+        self,
+        job: Job,
+        rooms: Sequence[PoolRoom],
+        within: Sequence[PoolRoom],
+        *,
+        owed: bool = False,
     ) -> bool:
         """The pool of its claim first, then its own order: a claim is not given up for less, nor
-        because the pool is unwell for a while; but where others have used up its limit since."""
+        because the pool is unwell for a while; but where others have used up its limit since.
+
+        `owed`: it will have a claim to what it waits for."""
         claimed = [room for room in rooms if job.claim and room.pool.name == job.claim.pool]
         claimed = [each for each in claimed if self.accounts.may_come_true(job, each.pool.name)]
         for room in (*claimed, *within):
             if room.fits_soon(job, self.entitled):
-                self._hold(job, room)
+                self._hold(job, room, promised=not (owed or job.claim))
                 self.wake(job, claimed)
                 return True
         return False
@@ -219,18 +226,18 @@ class Walk:
             return True
         return self.wait_for_coming(job, rooms, ())
 
-    def _hold(self, job: Job, room: PoolRoom) -> None:
+    def _hold(self, job: Job, room: PoolRoom, *, promised: bool = False) -> None:
         """Everyone behind counts its slots as held."""
         self.reasons[job.name] = explain.coming(job, room)
         room.hold(job)
         self._held_in[job.name] = room.pool.name
-        self._take(job, room)
+        self._take(job, room, promised=promised)
 
-    def _take(self, job: Job, room: PoolRoom) -> None:
+    def _take(self, job: Job, room: PoolRoom, *, promised: bool = False) -> None:
         """It holds its slots for everyone behind; a claimant has been counted from the start."""
         if job.claim and job.claim.pool != room.pool.name:
             self.give_up(job)
-        self.accounts.take(job, room.pool.name)
+        self.accounts.take(job, room.pool.name, promised=promised)
         if not job.claim:
             self._parallel.take(job)
 
