@@ -8,6 +8,7 @@ minimum, cancelled ones do not; members left out at the start may join while the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -77,10 +78,12 @@ class Gang:
         return not self.active and self.enough(job.name for job in self.waiting)
 
     def allowed_pools(self) -> list[frozenset[str]]:
-        """The sets of pools to try, one after the other: each alone where it must be one."""
+        """The sets of pools to try, one after the other: each alone where it must be one, and first
+        where most of it is owed slots."""
         pools = dict.fromkeys(name for job in self.standing() for name in job.pools)
         if self.group.same_pool:
-            return [frozenset({name}) for name in pools]
+            owed = Counter(job.claim.pool for job in self.waiting if job.claim)
+            return [frozenset({name}) for name in sorted(pools, key=lambda name: -owed[name])]
         return [frozenset(pools)]
 
     def standing(self) -> list[Job]:

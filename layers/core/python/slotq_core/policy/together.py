@@ -47,6 +47,8 @@ class Together:
             ]
             for job in self._jobs
         }
+        self._pools: AbstractSet[str] = frozenset()
+        """While a step is tried: where all of it has to be."""
         self._to_come: dict[str, Place] = {}
         """While a step is tried: who is still to be served, and where."""
         self._taken: list[Taken] = []
@@ -126,7 +128,7 @@ class Together:
         """Whom the step served, where they are enough of it: of those who start at once all that
         fit, else no more than have to be. Else nobody, and nothing has changed."""
         for jobs, pools in product(self._orders, self._gang.allowed_pools()):
-            rooms = _among(pools, self._rooms)
+            self._pools, rooms = pools, _among(pools, self._rooms)
             target = self._target(jobs, rooms, self._left_now if only_free else self._left_in_all)
             owed = {job.name: job.claim.pool for job in jobs if job.claim}
             # Where others are stopped there may be more room than what is best now is told by; and
@@ -214,7 +216,8 @@ class Together:
 
     def _hold(self, job: Job, rooms: Sequence[PoolRoom], *, owed: bool = False) -> bool:
         within = self._within(job, rooms)
-        return self._walk.wait_for_coming(job, self._walk.rooms_of(job), within, owed=owed)
+        may_be = [room for room in self._walk.rooms_of(job) if room.pool.name in self._pools]
+        return self._walk.wait_for_coming(job, may_be, within, owed=owed)
 
     def _reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         """ "The gate is asked" with all of the gang counted: one of it alone might be within its
