@@ -114,7 +114,8 @@ def test_whoever_moves_starts_where_it_moves_to(scenario: Scenario) -> None:
     """Its place is not lost: it starts there at the moment at which it has stopped; or in another
     pool of its, where it would have to move again in that moment, for a job that then starts there
     or for which others move out of there, too. But whoever outranks it may take its place there at
-    that moment, as at each later one."""
+    that moment, as at each later one: to start at once, or once others have stopped there for it.
+    """
     record = simulate(scenario)
     pools = {spec.name: spec.pools for spec in scenario.jobs}
     ranks = {spec.name: int(spec.priority or 0) for spec in scenario.jobs}
@@ -136,8 +137,9 @@ def test_whoever_moves_starts_where_it_moves_to(scenario: Scenario) -> None:
                 came = {each.event for each in there}
                 assert event.pool == target or came & {"start", "evict"}
             else:
-                started = (ranks[each.job] for each in there if each.event == "start")
-                assert any(other > ranks[event.job] for other in started)
+                took = {each.job for each in there if each.event == "start"}
+                took |= {each.reason.split()[-1] for each in there if each.event == "evict"}
+                assert any(ranks[other] > ranks[event.job] for other in took)
     assert not goes_to
 
 

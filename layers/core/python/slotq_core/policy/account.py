@@ -68,7 +68,8 @@ class Account:
         return any(self.used[name] - gone[name] > self.quota[name] for name in self.resources)
 
     def gives(self) -> tuple[bool, bool]:
-        """Whether it has more than its share, and more than its quota."""
+        """Whether it has more than its share, and more than its quota, so that others may reclaim
+        from it: without what is only promised to it."""
         return self.over_share(self.promised), self.over_quota(self.promised)
 
     def in_share(self, demand: Demand) -> bool:
