@@ -392,6 +392,20 @@ def test_a_broken_wake_stops_no_pass(dynamo: DynamoStore, items: Table) -> None:
     assert dynamo.take_lease("one", now=NOW, until=NOW + 9) is not None
 
 
+@pytest.mark.parametrize("odd", ["0", "-1", "3.5", "1e20", "9" * 38])
+def test_a_generation_that_nobody_counted_is_seen_to(
+    dynamo: DynamoStore, items: Table, odd: str
+) -> None:
+    """Else the pass that holds the lease would be asked for another one for ever."""
+    items.put(wake_key(), {"generation": {"N": odd}})
+    generation = dynamo.take_lease("one", now=NOW, until=NOW + 9, only_news=True)
+    assert generation is not None
+    assert dynamo.end_lease("one", generation=generation)
+    assert dynamo.take_lease("two", now=NOW, until=NOW + 9, only_news=True) is None
+    dynamo.bump()
+    assert dynamo.take_lease("two", now=NOW, until=NOW + 9, only_news=True) == generation + 1
+
+
 def test_a_broken_turn_comes(dynamo: DynamoStore, items: Table) -> None:
     items.put(("SCHEDULER", "RECONCILE"), {"nextAt": text("soon")})
     assert dynamo.take_turn("RECONCILE", now=NOW, next_at=NOW + 9)

@@ -6,8 +6,12 @@ from slotq_core.adapters import dynamodb_expressions as expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters.dynamodb_calls import TableCalls
 from slotq_core.adapters.dynamodb_errors import WrongType
+from slotq_core.adapters.dynamodb_items import Value
 from slotq_core.errors import Conflict
 from slotq_core.moments import FAR_OFF
+
+MOST_COUNTED = 1 << 62
+"""Well below the 38 digits that a number has, so that one more can be added."""
 
 
 class Scheduler:
@@ -29,11 +33,12 @@ class Scheduler:
             wake = self._calls.updated(table.wake_key(), expression)
         except Conflict:
             return None
-        generation = wake.get("generation", {"N": "0"})
-        if "N" in generation:
-            return int(generation["N"])
-        self.bump()
-        return self.take_lease(holder, now, until, only_news=only_news)
+        if "generation" not in wake:
+            return 0
+        if (generation := _counted(wake["generation"])) is not None:
+            return generation
+        self._calls.update(table.wake_key(), expressions.new_generation())
+        return self.take_lease(holder, now, until, only_news=False)
 
     def end_lease(self, holder: str, generation: int | None) -> bool:
         return self._holds(table.wake_key(), expressions.end_lease(holder, generation))
@@ -52,3 +57,10 @@ class Scheduler:
         except Conflict:
             return False
         return True
+
+
+def _counted(generation: Value) -> int | None:
+    """What bumps have counted; None where they cannot have: such a one can never be seen to, and
+    its passes would have no end."""
+    digits = str(generation.get("N", ""))
+    return int(digits) if digits.isdigit() and 0 < int(digits) < MOST_COUNTED else None
