@@ -38,6 +38,7 @@ class Scheduler:
         if (generation := _counted(wake["generation"])) is not None:
             return generation
         self._calls.update(table.wake_key(), expressions.new_generation())
+        # It was news, whatever had been seen to; and the lease is ours already.
         return self.take_lease(holder, now, until, only_news=False)
 
     def end_lease(self, holder: str, generation: int | None) -> bool:
