@@ -16,7 +16,7 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.lines import heads_needed, line_of
+from slotq_core.policy.lines import heads_needed, in_lines, line_of
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import Evict, Plan, Start
 from slotq_core.policy.shares import Sharer, divide
@@ -121,7 +121,7 @@ def test_a_reclaim_is_gated(scenario: Scenario) -> None:
     """Whoever takes from another project stays within its fair share, and takes from one above."""
 
     def watch(snapshot: Snapshot, planned: Plan, _now: int) -> None:
-        books = Accounts(snapshot)
+        books = Accounts(snapshot, in_lines(snapshot.waiting))
         for decision in planned.decisions:
             if isinstance(decision, Start):
                 _take_claim(books, decision.job)
@@ -161,7 +161,7 @@ def test_nobody_within_quota_is_a_victim_of_another_project(scenario: Scenario) 
     what has been taken before, leaves from above its quota."""
 
     def watch(snapshot: Snapshot, planned: Plan, _now: int) -> None:
-        books = Accounts(snapshot)
+        books = Accounts(snapshot, in_lines(snapshot.waiting))
         for decision in planned.decisions:
             if isinstance(decision, Start):
                 books.take(decision.job, decision.pool)
@@ -222,7 +222,7 @@ def test_idle_slots_are_never_left_empty_because_of_shares(scenario: Scenario) -
         stopping = any(job.state is JobState.STOPPING for job in snapshot.active)
         if planned.decisions or stopping:
             return
-        books = Accounts(snapshot)
+        books = Accounts(snapshot, in_lines(snapshot.waiting))
         for pool in snapshot.pools:
             used = sum((j.demand for j in snapshot.active if j.attempt.pool == pool.name), Demand())
             for job in snapshot.waiting:

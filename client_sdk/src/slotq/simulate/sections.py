@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -229,7 +230,7 @@ class JobSpec(Section):
     def needed(self) -> Demand:
         if self.parts:
             return sum(self.parts.values(), Demand())
-        return self.demand if self.demand is not None else Demand(slots=self.slots)
+        return self.demand if self.demand is not None else _slots(self.slots)
 
     def held_in(self, pool: str) -> dict[str, Demand]:
         """What it holds while it runs, by pool, where it was admitted to that one."""
@@ -241,6 +242,12 @@ class JobSpec(Section):
         if self.running_since is None:
             return None
         return next(iter(self.parts), self.pool)
+
+
+@cache
+def _slots(amount: int) -> Demand:
+    """One for all jobs alike: each plan compares them, and the same thing is equal at once."""
+    return Demand(slots=amount)
 
 
 def _job_faults(job: JobSpec) -> Iterator[Fault]:

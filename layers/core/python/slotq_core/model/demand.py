@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterable, Iterator, Mapping
+from collections.abc import Hashable, ItemsView, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+K = TypeVar("K", bound=Hashable)
 
 
 class Demand(Mapping[str, int]):
@@ -20,9 +23,9 @@ class Demand(Mapping[str, int]):
 
     def __init__(self, amounts: Mapping[str, int] | None = None, /, **named: int) -> None:
         merged = {**(amounts or {}), **named}
-        object.__setattr__(
-            self, "_amounts", {name: merged[name] for name in sorted(merged) if merged[name]}
-        )
+        if len(merged) > 1 or 0 in merged.values():
+            merged = {name: merged[name] for name in sorted(merged) if merged[name]}
+        object.__setattr__(self, "_amounts", merged)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a Demand is immutable")
@@ -74,6 +77,9 @@ class Demand(Mapping[str, int]):
             found[name] = found.get(name, 0) - amount
         return Demand._of(found)
 
+    def __mul__(self, times: int) -> Demand:
+        return Demand._of({name: amount * times for name, amount in self._amounts.items()})
+
     def within(self, room: Demand) -> bool:
         """Whether every amount asked for here is there in `room`."""
         there = room._amounts
@@ -85,11 +91,19 @@ class Demand(Mapping[str, int]):
     @classmethod
     def total(cls, demands: Iterable[Demand]) -> Demand:
         """The sum of many, quicker than to add one to the other."""
-        found: dict[str, int] = {}
-        for demand in demands:
+        return cls.totals((None, demand) for demand in demands).get(None, cls())
+
+    @classmethod
+    def totals(cls, demands: Iterable[tuple[K, Demand]]) -> dict[K, Demand]:
+        """The sum for each key."""
+        sums: dict[K, dict[str, int]] = {}
+        for key, demand in demands:
+            its = sums.get(key)
+            if its is None:
+                its = sums[key] = {}
             for name, amount in demand.items():
-                found[name] = found.get(name, 0) + amount
-        return cls(found)
+                its[name] = its.get(name, 0) + amount
+        return {key: cls(amounts) for key, amounts in sums.items()}
 
     @classmethod
     def _of(cls, amounts: dict[str, int]) -> Demand:

@@ -33,21 +33,22 @@ class Account:
     quota: Demand
     limit: Mapping[str, int]
     """By resource; one that is not there has none."""
-    share: Demand = field(default_factory=Demand)
+    share: Demand = NOTHING
     """Its fair share, fixed for the plan."""
-    deserved: Demand = field(default_factory=Demand)
+    deserved: Demand = NOTHING
     """What "dominant share" is a part of: the larger of quota and share, up to the limit."""
-    used: Demand = field(default_factory=Demand)
+    used: Demand = NOTHING
     """Held, in fairness' eyes."""
-    fixed: Demand = field(default_factory=Demand)
+    fixed: Demand = NOTHING
     """The part of `used` that cannot be evicted."""
-    promised: Demand = field(default_factory=Demand)
+    promised: Demand = NOTHING
     """The part of `used` that only waits for slots to come free: nobody can take it back yet."""
-    stopping: Demand = field(default_factory=Demand)
-    asked: Demand = field(default_factory=Demand)
+    stopping: Demand = NOTHING
+    asked: Demand = NOTHING
     """What it holds and waits for in all."""
     known: dict[Demand, Deprivation] = field(default_factory=dict)
     """Its deprivation by the demand asked for, as long as `used` stands."""
+    known_giving: Deprivation | None = None
 
     def __post_init__(self) -> None:
         self.key = f"{type(self.owner).__name__} {self.name}"
@@ -104,6 +105,17 @@ class Account:
         if known is None:
             known = self.known[demand] = self.deprivation(demand)
         return known
+
+    def giving(self) -> Deprivation:
+        """`deprivation` as whoever reclaims sees it: without what is only promised to it."""
+        if self.known_giving is None:
+            self.known_giving = self.deprivation(gone=self.promised)
+        return self.known_giving
+
+    def has_moved(self) -> None:
+        """What is known of it holds no more."""
+        self.known.clear()
+        self.known_giving = None
 
     def deprivation(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> Deprivation:
         """Who is served first between projects, and between departments: smaller is more deprived.

@@ -8,7 +8,7 @@ counts as held by both: it will be.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 
@@ -18,7 +18,7 @@ from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.account import NOTHING, Account, Chain
 from slotq_core.policy.fit import PoolRoom
-from slotq_core.policy.opened import asked_in, opened, sums
+from slotq_core.policy.opened import asked_in, opened
 from slotq_core.policy.order import rank
 from slotq_core.policy.stakes import Stake
 from slotq_core.policy.users import Counted, Place, UserBooks
@@ -32,7 +32,8 @@ Mark = tuple[int, int, dict[Place, Counted]]
 class Accounts:
     """The books of one plan."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, lines: Sequence[Sequence[Job]]) -> None:
+        """`lines`: of all that waits."""
         self.users = UserBooks(snapshot)
         self._projects = {project.name: project for project in snapshot.projects}
         pools = [pool.name for pool in snapshot.pools]
@@ -75,7 +76,7 @@ class Accounts:
         self._before: list[tuple[str, str, list[tuple[Account, Amounts]]]] = []
         """What the accounts were before each change, to go back to."""
         if owners:
-            self._open(snapshot)
+            self._open(snapshot, lines)
         self._begin(snapshot)
 
     def of(self, job: Job, pool: str) -> Chain:
@@ -142,7 +143,7 @@ class Accounts:
         (`together`).
         """
         beyond, scope = NOTHING, self._scope.get(pool, EVERYWHERE)
-        if not self._under[scope] - {job.project}:
+        if self._under[scope] <= {job.project}:
             return NOTHING
         along = self._to_come.values()
         more = [other.demand for other, its in along if self._scope.get(its, EVERYWHERE) == scope]
@@ -290,7 +291,7 @@ class Accounts:
         if not chain:
             return
         for account in chain:
-            account.known.clear()
+            account.has_moved()
         self._moved[project] = chain[-1].key
         self._keep(project, scope, chain[0])
 
@@ -306,9 +307,9 @@ class Accounts:
         """The scopes that these pools count in."""
         return (EVERYWHERE,) if EVERYWHERE in self._together else {*pools}
 
-    def _open(self, snapshot: Snapshot) -> None:
+    def _open(self, snapshot: Snapshot, lines: Sequence[Sequence[Job]]) -> None:
         """The accounts of each scope, with their fair shares and nothing held yet."""
-        asked = asked_in(snapshot, self._scopes_of, self._shut)
+        asked = asked_in(snapshot, lines, self._scopes_of, self._shut)
         for scope in dict.fromkeys(self._scope.values()):
             for project, chain in opened(snapshot, scope, asked).items():
                 self._books[project, scope] = chain
@@ -329,7 +330,7 @@ class Accounts:
                 self._claimants.setdefault(job.project, {})[job.name] = job
         everyone = (*snapshot.active, *snapshot.waiting)
         held += [(job, job.claim.pool) for job in everyone if job.claim]
-        of_all = sums(
+        of_all = Demand.totals(
             ((job.project, self._scope.get(pool, EVERYWHERE), job.evictable), job.demand)
             for job, pool in held
         )

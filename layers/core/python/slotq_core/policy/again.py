@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
+from slotq_core.policy.losses import Losses
 from slotq_core.policy.order import Rank, rank
 from slotq_core.policy.prospects import has_prospects
 from slotq_core.policy.walk import Walk
@@ -67,16 +68,14 @@ class Again:
 
     def is_called_for(self) -> bool:
         """Whether the last turn has changed something for others."""
-        walk = self._walk
-        return bool(walk.taken_back or walk.given_elsewhere or walk.moved_to)
+        return bool(self._walk.losses)
 
     def losses(self) -> tuple[list[Job], dict[str, Demand]]:
         """Who lost in the last turn what it had been given, of a gang its lead; and what is free
         now, by pool, where it lost that, or where whoever moves has come. Told once."""
-        walk = self._walk
-        lost = [job for job, _ in walk.taken_back]
-        pools = {pool for _, pool in walk.taken_back} | walk.moved_to
-        walk.taken_back, walk.given_elsewhere, walk.moved_to = [], False, set()
+        walk, losses, self._walk.losses = self._walk, self._walk.losses, Losses()
+        lost = [job for job, _ in losses.taken_back]
+        pools = {pool for _, pool in losses.taken_back} | losses.moved_to
         left = {pool: free for pool in pools if (free := walk.rooms[pool].free_now).slots > 0}
         as_one = {job.group: walk.gangs[job.group] for job in lost if job.group in walk.gangs}
         whole = {name: gang for name, gang in as_one.items() if not gang.runs}

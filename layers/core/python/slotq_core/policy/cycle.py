@@ -67,10 +67,9 @@ def plan(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
     if not snapshot.waiting:
         return Plan(wake_at=first_timer(snapshot))
     walk = Walk(snapshot, now)
-    users_apart = by_user(snapshot)
-    question = Question(asked, walk, by_user=users_apart)
+    question = Question(asked, walk, by_user=by_user(snapshot))
     again = Again(walk)
-    turns = Turns(walk.takers(), walk.accounts, again, yields=walk.yields, by_user=users_apart)
+    turns = Turns(walk.takers(), walk.accounts, again, yields=walk.yields)
     while not walk.given_up and (job := turns.next()) and not walk.has_yielded(job):
         question.look(job)
         if not _visit(walk, job):

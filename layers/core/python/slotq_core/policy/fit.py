@@ -245,7 +245,7 @@ def rooms_of(snapshot: Snapshot, holders: Holders, now: int) -> dict[str, PoolRo
     for job in snapshot.active:
         if job.attempt and job.attempt.pool in active:
             active[job.attempt.pool].append(job)
-    owed = (job for job in (*snapshot.active, *snapshot.waiting) if job.claim)
+    owed = [job for job in (*snapshot.active, *snapshot.waiting) if job.claim]
     for job in sorted(owed, key=position):
         if job.claim and job.claim.pool in claimants:
             claimants[job.claim.pool].append(job)

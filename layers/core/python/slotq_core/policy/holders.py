@@ -19,10 +19,10 @@ from slotq_core.policy.order import Rank, rank
 from slotq_core.policy.stakes import (
     Place,
     Stake,
-    is_protected,
+    alone,
     is_safe_once_started,
     may_be_stopped,
-    protected_until,
+    protection,
     stake_of,
 )
 
@@ -137,6 +137,9 @@ class Holders:
 
     def _add(self, job: Job, pool: str) -> None:
         self._hold(job, pool)
+        if is_safe_once_started(job, self._pools[pool], self._minima.get(job.project, 0)):
+            its = job.group if job.group in self._gangs else job.name
+            self._safe_once_started[job.name] = its
         if job.group in self._gangs:
             self._stale.add(job.group)
         elif not job.evictable or self._is_kept_safe(job):
@@ -173,8 +176,7 @@ class Holders:
 
     def _take_in(self, job: Job, pool: Pool, project_min: int) -> None:
         self._hold(job, pool.name)
-        protected = is_protected(job, pool, project_min, self._now)
-        until = protected_until(job, pool, project_min) if protected else None
+        protected, until = protection(job, pool, project_min, self._now)
         if job.group in self._gangs:
             self._stale.add(job.group)
             if protected:
@@ -199,17 +201,14 @@ class Holders:
             self._stakes[pool][project] = sorted(stakes, key=_order)
 
     def _single(self, job: Job, pool: str) -> Stake:
-        self._alone[job.name] = stake_of([(job, pool)], job.name, self._now)
+        self._alone[job.name] = alone(job, pool, self._now)
         return self._alone[job.name]
 
     def _hold(self, job: Job, pool: str) -> None:
         self._held_below.clear()
         self._running[pool].setdefault(job.project, {})[job.name] = job
-        in_gang = job.group in self._gangs
-        if in_gang:
+        if job.group in self._gangs:
             self._gangs[job.group].places.append((job, pool))
-        if is_safe_once_started(job, self._pools[pool], self._minima.get(job.project, 0)):
-            self._safe_once_started[job.name] = job.group if in_gang else job.name
 
     def _regroup(self) -> None:
         """Only when somebody asks: members come and go one by one."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -25,11 +26,28 @@ TRIED_AT_ONCE = 100
 """Of how many jobs behind a blocked one in its line a plan says that their attempts have failed."""
 
 
+_looked_at = attrgetter(
+    "claim",
+    "workload",
+    "priority",
+    "project",
+    "group",
+    "demand",
+    "pools",
+    "parts",
+    "preemptible",
+    "submitter",
+    "priority_class",
+    "admitted_class",
+)
+"""All that `in_lines` looks at: jobs that are the same in it are of one line."""
+
+
 class Line(NamedTuple):
     """What the jobs of a line have in common. The priority is among it: with it the first of a line
     is also the one that has waited longest, which `reserve_after` asks for.
 
-    A tuple, because a plan makes and compares one for each job that waits.
+    A tuple, because a plan makes and compares many.
     """
 
     workload: Workload
@@ -46,7 +64,7 @@ class Line(NamedTuple):
 
     @classmethod
     def of(cls, job: Job, *, by_user: bool = False) -> Line:
-        return cls(  # By position: a plan makes one for each job that waits.
+        return cls(  # By position, which is quicker.
             job.workload,
             rank(job)[1],
             job.project,
@@ -117,14 +135,20 @@ def line_of(job: Job, *, by_user: bool = False) -> str:
 
 
 def in_lines(waiting: Iterable[Job], *, by_user: bool = False) -> list[list[Job]]:
-    """These jobs line by line, each line in the policy's order. A claimant is a line of its own."""
+    """These jobs line by line, each line in the policy's order. A claimant is a line of its own.
+
+    A line is made only for the first of those that are alike, and they mostly come in a row.
+    """
+    same: dict[object, list[Job]] = {}
+    for looked_at, in_a_row in groupby(waiting, key=_looked_at):
+        same.setdefault(looked_at, []).extend(in_a_row)
     lines: dict[Line, list[Job]] = {}
     alone = []
-    for job in waiting:
-        if job.claim is None:
-            lines.setdefault(Line.of(job, by_user=by_user), []).append(job)
+    for alike in same.values():
+        if alike[0].claim is None:
+            lines.setdefault(Line.of(alike[0], by_user=by_user), []).extend(alike)
         else:
-            alone.append([job])
+            alone += [[job] for job in alike]
     for line in lines.values():
         line.sort(key=attrgetter("entry_time", "name"))  # `position`, as the rank is the line's
     return [*lines.values(), *alone]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TypeVar
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
@@ -14,8 +13,6 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.account import NOTHING, Account, Chain
 from slotq_core.policy.parallel import wanting
 from slotq_core.policy.shares import Sharer, divide
-
-K = TypeVar("K")
 
 
 def opened(
@@ -82,43 +79,42 @@ def _shared_resources(owners: Iterable[Project | Department]) -> tuple[str, ...]
 
 def asked_in(
     snapshot: Snapshot,
+    lines: Sequence[Sequence[Job]],
     scopes_of: Callable[[Iterable[str]], Iterable[str]],
     shut: AbstractSet[tuple[str, str]],
 ) -> dict[tuple[str, str], Demand]:
     """What each project holds and waits for in each scope: a job counts in each pool that it
-    accepts and may use. `shut`: what projects may not use."""
+    accepts and may use. `lines`: of all that waits. `shut`: what projects may not use."""
 
     def asking() -> Iterator[tuple[tuple[str, str], Demand]]:
-        for job in snapshot.active:
-            assert job.attempt is not None
-            pools = [job.claim.pool] if job.claim else [job.attempt.pool]
-            if job.claim or job.state is not JobState.STOPPING or _comes_back(job):
-                for scope in scopes_of(pools):
-                    yield (job.project, scope), job.demand
-        for job in wanting(snapshot):
+        for (project, pool), held in Demand.totals(_staying(snapshot)).items():
+            for scope in scopes_of([pool]):
+                yield (project, scope), held
+        for line in wanting(snapshot, lines):
+            job, of_all = line[0], line[0].demand * len(line)
             usable: Sequence[str] = job.pools
             if shut:
                 usable = [name for name in usable if (job.project, name) not in shut]
             for scope in scopes_of(usable) if usable else ():
-                yield (job.project, scope), job.demand
+                yield (job.project, scope), of_all
 
-    return sums(asking())
+    return Demand.totals(asking())
+
+
+def _staying(snapshot: Snapshot) -> Iterator[tuple[tuple[str, str], Demand]]:
+    """What is held and will be, or will be asked for again: by project and pool."""
+    for job in snapshot.active:
+        assert job.attempt is not None
+        if job.claim:
+            yield (job.project, job.claim.pool), job.demand
+        elif job.state is not JobState.STOPPING or _comes_back(job):
+            yield (job.project, job.attempt.pool), job.demand
 
 
 def _comes_back(job: Job) -> bool:
     """One that is being stopped for others will wait again: shares are the same meanwhile."""
     stop = job.attempt.stop if job.attempt else None
     return stop is not None and stop.cause in {StopCause.EVICTED, StopCause.YIELDED}
-
-
-def sums(amounts: Iterable[tuple[K, Demand]]) -> dict[K, Demand]:
-    """The sum for each key."""
-    sums: dict[K, dict[str, int]] = {}
-    for key, demand in amounts:
-        its = sums.setdefault(key, {})
-        for name, amount in demand.items():
-            its[name] = its.get(name, 0) + amount
-    return {key: Demand(its) for key, its in sums.items()}
 
 
 def _wish(account: Account) -> Demand:

@@ -9,7 +9,7 @@ What is owed slots by a claim counts as holding them. For `max_jobs` a gang coun
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
@@ -73,22 +73,23 @@ class Parallel:
             yield job.group, job.name
 
 
-def wanting(snapshot: Snapshot) -> Iterable[Job]:
-    """What waits for slots that it could use: without those whose sweep keeps them back even if all
-    of the pools were empty. So a long sweep asks for no more than it may have at once; one of
-    several projects, in each of them, so that nobody's share changes by whose jobs start first."""
+def wanting(snapshot: Snapshot, lines: Sequence[Sequence[Job]]) -> Sequence[Sequence[Job]]:
+    """Of these lines what waits for slots that it could use: without those whose sweep keeps them
+    back even if all of the pools were empty. So a long sweep asks for no more than it may have at
+    once; one of several projects, in each of them, so that nobody's share changes by whose jobs
+    start first."""
     sweeps = _sweeps(snapshot)
     if not sweeps:
-        return snapshot.waiting
+        return lines
     held = Counter((job.group, job.project) for job in _holders(snapshot))
-    found = []
-    for job in sorted(snapshot.waiting, key=position):
-        if job.claim is None and job.group in sweeps:
-            held[job.group, job.project] += 1
-            if held[job.group, job.project] > sweeps[job.group]:
-                continue
-        found.append(job)
-    return found
+    kept_back = set()
+    members = (job for job in snapshot.waiting if job.group in sweeps and job.claim is None)
+    for job in sorted(members, key=position):
+        held[job.group, job.project] += 1
+        if held[job.group, job.project] > sweeps[job.group]:
+            kept_back.add(job.name)
+    left = ([job for job in line if job.name not in kept_back] for line in lines)
+    return [line for line in left if line]
 
 
 def _sweeps(snapshot: Snapshot) -> dict[str, int]:

@@ -328,8 +328,9 @@ class _Taking:
         return self.stretches[mine.key]
 
     def _deprivation(self, account: Account) -> Deprivation:
-        gone = self._gone(account)
-        return account.deprivation(gone=gone) if gone else account.asking(NOTHING)
+        if account.key not in self.gone:
+            return account.giving()
+        return account.deprivation(gone=self._gone(account))
 
     def _gone(self, account: Account) -> Demand:
         """What of it is not there to be taken, or not any more."""

@@ -71,6 +71,21 @@ class Stake:
         return (self.rank, self.unsaved, -self.slots, -self.entry_time, self.name, first)
 
 
+def alone(job: Job, pool: str, now: int) -> Stake:
+    """A job as a candidate by itself, as most are: so this is quicker than `stake_of`."""
+    cost = unsaved(job, now)
+    return Stake(
+        name=job.name,
+        gang=False,
+        places=((job, pool),),
+        rank=rank(job),
+        entry_time=job.entry_time,
+        unsaved=cost,
+        lost=cost * job.demand.slots,
+        slots=job.demand.slots,
+    )
+
+
 def stake_of(
     places: Iterable[Place], name: str, now: int, *, gang: bool = False, ranked: Iterable[Job] = ()
 ) -> Stake:
@@ -105,19 +120,16 @@ def is_safe_once_started(job: Job, pool: Pool, project_min: int) -> bool:
     return job.attempt is None and _protection(job, pool, project_min) > 0
 
 
-def is_protected(job: Job, pool: Pool, project_min: int, now: int) -> bool:
-    if job.attempt is None or not _protection(job, pool, project_min):
-        return False
-    until = protected_until(job, pool, project_min)
-    return until is None or now < until
-
-
-def protected_until(job: Job, pool: Pool, project_min: int) -> int | None:
-    """When a running job's `min_runtime` is over; None while it has not begun to run at all."""
-    assert job.attempt is not None
+def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, int | None]:
+    """Whether its `min_runtime` keeps a job that holds slots, and until when; None while it has not
+    begun to run at all."""
+    length = _protection(job, pool, project_min)
+    if job.attempt is None or not length:
+        return False, None
     if job.attempt.running_since is None:
-        return None
-    return job.attempt.running_since + _protection(job, pool, project_min)
+        return True, None
+    until = job.attempt.running_since + length
+    return now < until, until
 
 
 def unsaved(job: Job, now: int) -> int:

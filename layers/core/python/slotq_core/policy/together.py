@@ -71,7 +71,7 @@ class Together:
         if served and self._evict_for(served):
             return True
         if served:  # It takes only what others were given in this plan: they never had it.
-            taken_back = self._walk.taken_back
+            taken_back = self._walk.losses.taken_back
             self._walk.back_to(before)
             for victim, pool in taken_back:
                 self._walk.take_back(victim, pool)

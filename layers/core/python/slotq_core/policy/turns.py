@@ -8,7 +8,7 @@ never with the number of projects: keys are made anew only where a decision move
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
@@ -16,7 +16,6 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.again import Again
-from slotq_core.policy.lines import in_lines
 from slotq_core.policy.order import NO_YIELDS, Position, Yields, position, rank
 
 Key = tuple[Any, ...]
@@ -104,20 +103,19 @@ class Turns:
 
     def __init__(
         self,
-        waiting: Iterable[Job],
+        lines: Iterable[Sequence[Job]],
         accounts: Accounts,
         again: Again,
         *,
         yields: Yields = NO_YIELDS,
-        by_user: bool = False,
     ) -> None:
-        """`by_user`: whether lines tell users apart."""
+        """`lines`: of all that take turns, each in the policy's order."""
         self._accounts = accounts
         self._again = again
         self._yields = yields
         self._heads: dict[str, list[Head]] = {}
         """By project, a heap: its lines, each by its first job."""
-        for line in in_lines(waiting, by_user=by_user):
+        for line in lines:
             behind = iter(line)
             first = next(behind)
             head = Head(position(first, yields), first, behind)

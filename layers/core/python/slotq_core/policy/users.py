@@ -96,6 +96,8 @@ class UserBooks(Rights):
 
     def begin(self, snapshot: Snapshot) -> None:
         """What is held and owed when the plan begins."""
+        if not self._limits:
+            return
         for job in snapshot.active:
             assert job.attempt is not None
             self.take(job, job.attempt.pool)

@@ -23,6 +23,8 @@ from slotq_core.policy.entitled import Entitlement
 from slotq_core.policy.fit import PoolRoom, rooms_of
 from slotq_core.policy.gang import gangs, starts_together
 from slotq_core.policy.holders import Holders
+from slotq_core.policy.lines import by_user, in_lines
+from slotq_core.policy.losses import Losses
 from slotq_core.policy.order import Rank, entered, last_yields, rank
 from slotq_core.policy.parallel import Parallel
 from slotq_core.policy.plan import Decision, DropClaim, Evict, Move, Plan, Start, TryLater
@@ -41,12 +43,13 @@ class Walk:
     def __init__(self, snapshot: Snapshot, now: int) -> None:
         self.now = now
         self.snapshot = snapshot
+        self._lines = in_lines(snapshot.waiting, by_user=by_user(snapshot))
         self._parallel = Parallel(snapshot)
         self.gangs = gangs(snapshot)
         self.waiting = {job.name: job for job in snapshot.waiting}
         self._holders = Holders(snapshot, now, self.gangs)
         self.rooms = rooms_of(snapshot, self._holders, now)
-        self.accounts = Accounts(snapshot)
+        self.accounts = Accounts(snapshot, self._lines)
         self.entitled = Entitlement(self.accounts)
         self.yields = last_yields(snapshot.yields)
         self.slices = Slices(
@@ -85,28 +88,23 @@ class Walk:
         """Users, and at which rank a job of theirs has yielded in this plan."""
         self._held_in: dict[str, str] = {}
         """By job, the pool that keeps its slots from those behind it."""
-        self.given_elsewhere = False
-        """Whether in this turn others were given what they start on in another pool than before."""
-        self.moved_to: set[str] = set()
-        """Pools to which somebody moves and has come in this turn: nothing is kept for it now."""
+        self.losses = Losses()
+        """Of this turn."""
         self.surplus = False
         """Whether more was evicted for somebody than it needs."""
-        self.taken_back: list[Place] = []
-        """Those that lost in this turn what they were given in this plan."""
         self.wake_at = first_timer(snapshot)
 
-    def takers(self) -> list[Job]:
-        """Who takes a turn: each job that waits, and one for each gang that could start."""
-        if not self.gangs:
-            return list(self.waiting.values())
+    def takers(self) -> list[list[Job]]:
+        """Who takes a turn, line by line: each job that waits, and one for each gang that could
+        start."""
         found = []
-        for job in self.waiting.values():
-            gang = self.gangs.get(job.group)
+        for line in self._lines:
+            gang = self.gangs.get(line[0].group)
             if gang is None or gang.runs:
-                found.append(job)
+                found.append(line)
             elif not gang.ready:
-                self.reasons[job.name] = explain.incomplete(gang)
-        return found + [gang.lead() for gang in self.gangs.values() if gang.ready]
+                self.reasons |= {job.name: explain.incomplete(gang) for job in line}
+        return found + [[gang.lead()] for gang in self.gangs.values() if gang.ready]
 
     def plan(self) -> Plan:
         if self.given_up:
@@ -222,7 +220,7 @@ class Walk:
         """And nowhere else: back where it was it would take what it moved for."""
         there = [room for room in within if job.claim and room.pool.name == job.claim.pool]
         if self.start(job, there):
-            self.moved_to.update(room.pool.name for room in there)
+            self.losses.moved_to.update(room.pool.name for room in there)
             return True
         return self.wait_for_coming(job, rooms, ())
 
@@ -258,7 +256,7 @@ class Walk:
 
     def _start_elsewhere(self, job: Job, given: PoolRoom, room: PoolRoom) -> None:
         """One that was to start in the given room of this plan starts in the other."""
-        self.given_elsewhere = True
+        self.losses.elsewhere = True
         self.give_up(job)
         given.evict(job)
         self.accounts.give_back(job, given.pool.name)
@@ -294,8 +292,8 @@ class Walk:
     def _waits(self, project: str) -> Iterator[Job]:
         """What of it has not been served in this plan, and may be."""
         if not self._takers:
-            for taker in self.takers():
-                self._takers.setdefault(taker.project, []).append(taker)
+            for line in self.takers():
+                self._takers.setdefault(line[0].project, []).extend(line)
         for job in self._takers.get(project, ()):
             served = job.claim or job.name in self._held_in or job.name in self.decisions
             if not served and not self.keeps_back(job):
@@ -341,7 +339,7 @@ class Walk:
             self.give_up(victim)
             self.accounts.give_back(victim, pool)
             self._parallel.give_back(victim)
-            self.taken_back.append((victim, pool))
+            self.losses.taken_back.append((victim, pool))
             self.reasons[victim.name] = explain.taken_back(victim, self.rooms[pool])
             return False
         self.accounts.evict(victim, pool)
@@ -376,16 +374,13 @@ class Walk:
     def mark(self) -> Any:
         rooms = {name: room.state() for name, room in self.rooms.items()}
         books = self._holders.mark(), self.accounts.mark(), self._parallel.state()
-        said = dict(self.decisions), dict(self.reasons), list(self.taken_back)
-        left = set(self.moved_to), self.surplus, dict(self.given_up)
-        return said, rooms, books, left, dict(self._held_in)
+        said = dict(self.decisions), dict(self.reasons), dict(self.given_up), dict(self._held_in)
+        return said, rooms, books, self.losses.copy(), self.surplus
 
     def back_to(self, mark: Any) -> None:
-        (decisions, reasons, taken_back), rooms, books, left, held_in = mark
-        moved_to, self.surplus, given_up = left
-        self.moved_to, self.given_up, self._held_in = set(moved_to), dict(given_up), dict(held_in)
-        self.decisions, self.reasons = dict(decisions), dict(reasons)
-        self.taken_back = list(taken_back)
+        said, rooms, books, losses, self.surplus = mark
+        self.decisions, self.reasons, self.given_up, self._held_in = map(dict, said)
+        self.losses = losses.copy()
         for name, state in rooms.items():
             self.rooms[name].back_to(state)
         holders, accounts, counts = books

@@ -1,0 +1,89 @@
+"""Which jobs are of one line: those that differ in nothing that a line is made of."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Claim, Job, JobState, Workload
+from slotq_core.policy.lines import Line, in_lines
+
+JOB = Job(
+    name="a", state=JobState.PENDING, priority=1, entry_time=5, demand=Demand(slots=1), pools=("p",)
+)
+
+OTHERWISE: dict[str, object] = {
+    "name": "b",
+    "state": JobState.PREEMPTED,
+    "priority": 2,
+    "entry_time": 6,
+    "demand": Demand(slots=2),
+    "pools": ("p", "q"),
+    "parts": (("p", Demand(slots=1)),),
+    "preemptible": False,
+    "min_runtime": 1,
+    "retries": 1,
+    "project": "nlp",
+    "group": "g",
+    "after": ("b",),
+    "workload": Workload.INTERACTIVE,
+    "priority_class": "NORM",
+    "ran_before_class": 1,
+    "admitted_class": "NORM",
+    "auto": True,
+    "checkpoints": False,
+    "submitter": "ana",
+    "attempts": 1,
+    "evictions": 1,
+    "schedule_attempts": 1,
+    "faults": 1,
+    "ran": 1,
+    "attempt": Attempt(
+        number=1,
+        pool="p",
+        training_job="a-1",
+        token="t",
+        instance_type="ml.m5.large",
+        admitted_at=0,
+    ),
+    "claim": Claim(pool="p", amount=Demand(slots=1), since=0),
+    "not_before": 1,
+    "changed_at": 1,
+    "cause": "x",
+    "message": "x",
+    "digest": "x",
+    "version": 1,
+}
+"""Another value for each field of a job."""
+
+
+def test_every_field_of_a_job_has_another_value_here():
+    assert list(OTHERWISE) == [field.name for field in fields(Job)]
+    assert all(getattr(JOB, name) != value for name, value in OTHERWISE.items())
+
+
+@pytest.mark.parametrize("by_user", [False, True])
+@pytest.mark.parametrize("field", OTHERWISE)
+def test_jobs_are_put_into_the_lines_that_they_are_of(field: str, by_user: bool):
+    """Whatever they differ in, and also where another job stands between them."""
+    other = replace(JOB, **{"name": "b", field: OTHERWISE[field]})
+    apart = replace(JOB, name="c", project="another")
+    alike = Line.of(JOB, by_user=by_user) == Line.of(other, by_user=by_user)
+    together = alike and other.claim is None
+    for waiting in ([JOB, other, apart], [JOB, apart, other], [other, apart, JOB]):
+        lines = in_lines(waiting, by_user=by_user)
+        assert sorted(map(len, lines)) == ([1, 2] if together else [1, 1, 1])
+
+
+def test_a_line_is_in_the_policys_order():
+    late, named = replace(JOB, name="c", entry_time=6), replace(JOB, name="b")
+    assert in_lines([late, named, JOB]) == [[JOB, named, late]]
+
+
+def test_claimants_are_lines_of_their_own():
+    claim = Claim(pool="p", amount=Demand(slots=1), since=0)
+    one, other = replace(JOB, claim=claim), replace(JOB, name="b", claim=claim)
+    assert in_lines([one, other]) == [[one], [other]]

@@ -1,0 +1,38 @@
+"""Amounts: an absent name counts as 0, and one with 0 as absent."""
+
+from __future__ import annotations
+
+import pytest
+
+from slotq_core.model.demand import Demand
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (Demand({"slots": 0}), Demand()),
+        (Demand({"slots": 2, "gpus": 0}), Demand(slots=2)),
+        (Demand(slots=2) + Demand(gpus=1), Demand({"gpus": 1, "slots": 2})),
+        (Demand(slots=2) - Demand(slots=2), Demand()),
+        (Demand(slots=2) - Demand(gpus=1), Demand(slots=2, gpus=-1)),
+        (Demand(slots=2, gpus=8) * 3, Demand(slots=6, gpus=24)),
+        (Demand(slots=2) * 0, Demand()),
+        (Demand.total([]), Demand()),
+        (Demand.total([Demand(slots=1), Demand(gpus=-2), Demand(gpus=2)]), Demand(slots=1)),
+    ],
+)
+def test_a_sum(found: Demand, expected: Demand):
+    assert found == expected
+    assert hash(found) == hash(expected)
+    assert dict(found) == dict(expected)
+
+
+def test_sums_are_made_for_each_key():
+    amounts = [("a", Demand(slots=1)), ("b", Demand(gpus=1)), ("a", Demand(slots=2))]
+    assert Demand.totals(amounts) == {"a": Demand(slots=3), "b": Demand(gpus=1)}
+
+
+def test_what_is_summed_stays_as_it_was():
+    one = Demand(slots=1)
+    Demand.totals([("a", one), ("a", one)])
+    assert one == Demand(slots=1)
