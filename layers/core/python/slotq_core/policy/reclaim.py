@@ -208,14 +208,16 @@ class _Reclaim:
 
     def _takes_back(self, job: Job, theirs: Chain, left: Demand) -> bool:
         """Whether it finds no room of its own; here, or in another pool that counts in the same
-        quota and where the reclaimer's project has something that may be stopped."""
+        quota and where the reclaimer's project has something that may be stopped, and may be once
+        this plan is carried out."""
         for room in self._books.rooms(job):
             if room is self.room:
                 if not job.demand.within(left):
                     return True
             elif self._accounts.of(job, room.pool.name) is theirs:
-                its = room.candidates(self.job.project)
-                if its and not room.fits_soon(job, self._entitled):
+                its = {each.name for each in room.candidates(self.job.project)}
+                stays = its - self.room.safe_once_started()
+                if stays and not room.fits_soon(job, self._entitled):
                     return True
         return False
 
