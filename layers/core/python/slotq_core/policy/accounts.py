@@ -199,12 +199,14 @@ class Accounts:
         )
 
     def may_come_true(self, job: Job, pool: str) -> bool:
-        """Whether its limits and quotas have room for what it is owed there, once what is stopping
-        has stopped. Where others have used that up since, nothing that is coming will help it."""
+        """Whether the limits of its user, its project and its department, and their quotas, have
+        room for what it is owed there, once what is stopping has stopped. Where others have used
+        that up since, or it is less by now, nothing that is coming will help it."""
         owed = self._owed_below(job, pool)
         chain = self.of(job, pool)
         over = any(account.over_limit(job.demand, account.stopping + owed) for account in chain)
-        return not over and self.quotas_allow(job, pool)
+        allowed = not over and self.quotas_allow(job, pool)
+        return allowed and self.users.will_admit(job, pool)
 
     def sharing_limit(self, room: PoolRoom, rooms: Iterable[PoolRoom]) -> list[PoolRoom]:
         """The other rooms whose use counts in the same limits."""

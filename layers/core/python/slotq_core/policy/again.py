@@ -71,10 +71,12 @@ class Again:
         return bool(self._walk.losses)
 
     def losses(self) -> tuple[list[Job], dict[str, Demand]]:
-        """Who lost in the last turn what it had been given, of a gang its lead; and what is free
-        now, by pool, where it lost that, or where whoever moves has come. Told once."""
+        """Who lost in the last turn what it had been given, as it waits, of a gang its lead; and
+        what is free now, by pool, where it lost that, or where whoever moves has come. Told once.
+
+        An AUTO job that was to start in a class is below every class again."""
         walk, losses, self._walk.losses = self._walk, self._walk.losses, Losses()
-        lost = [job for job, _ in losses.taken_back]
+        lost = [walk.waiting[job.name] for job, _ in losses.taken_back]
         pools = {pool for _, pool in losses.taken_back} | losses.moved_to
         left = {pool: free for pool in pools if (free := walk.rooms[pool].free_now).slots > 0}
         as_one = {job.group: walk.gangs[job.group] for job in lost if job.group in walk.gangs}

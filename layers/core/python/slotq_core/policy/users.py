@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import Job
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, PriorityClass, User, UserGroup, UserLimits
 from slotq_core.policy.classes import classes_of, name_of_value
@@ -93,6 +93,8 @@ class UserBooks(Rights):
         super().__init__(snapshot.classes, snapshot.users, snapshot.user_groups)
         self._held: Counter[Key] = Counter()
         self._counted: dict[Place, Counted] = {}
+        self._stopping: Counter[Key] = Counter()
+        """What of `_held` was stopping when the plan began."""
 
     def begin(self, snapshot: Snapshot) -> None:
         """What is held and owed when the plan begins."""
@@ -101,6 +103,9 @@ class UserBooks(Rights):
         for job in snapshot.active:
             assert job.attempt is not None
             self.take(job, job.attempt.pool)
+            if job.state is JobState.STOPPING and (job.name, job.attempt.pool) in self._counted:
+                key, slots = self._counted[job.name, job.attempt.pool]
+                self._stopping[key] += slots
         for job in (*snapshot.active, *snapshot.waiting):
             if job.claim:
                 self.take(job, job.claim.pool)
@@ -149,6 +154,16 @@ class UserBooks(Rights):
         if not self.limited(job.submitter, pool):
             return next(iter(choices))
         return next((its for its in choices if not self._over(job, its, pool)), None)
+
+    def will_admit(self, job: Job, pool: str) -> bool:
+        """Whether there is a class in which the job can be admitted there once what is stopping has
+        stopped."""
+        if not self.limited(job.submitter, pool):
+            return True
+        return any(
+            self._over(job, its, pool) <= self._stopping[job.submitter, its, pool]
+            for its in self._choices_in(job, pool)
+        )
 
     def common_class(self, parts: Sequence[Job]) -> str:
         """The highest class in which there is room for all of these AUTO jobs, each in the first of

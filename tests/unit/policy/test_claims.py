@@ -1,0 +1,93 @@
+"""A claim that can come true no more is given up, so that what it kept is there for others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.projects import EVERYWHERE, Project
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import AUTO, User
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.plan import Decision, DropClaim, Start
+from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
+
+CLAIMANT = waits(
+    "job",
+    slots=2,
+    submitter="ann",
+    project="a",
+    priority=10,
+    priority_class="NORMAL",
+    claim=Claim(pool="p", amount=Demand(slots=2), since=NOW - 1),
+)
+IN_ANY_CLASS = replace(
+    CLAIMANT,
+    auto=True,
+    priority=-1,
+    priority_class=AUTO,
+    claim=replace(CLAIMANT.claim, priority_class="NORMAL"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    sentence: str
+    most: int | None = None
+    """What its user may hold in its class."""
+    limit: int | None = None
+    """What its project may."""
+    active: tuple[Job, ...] = ()
+    job: Job = CLAIMANT
+    decisions: tuple[type[Decision], ...]
+
+
+OTHER = {"submitter": "ann", "project": "a", "priority": 10, "priority_class": "NORMAL"}
+
+CASES = [
+    Case(sentence="nothing is in its way: it starts", most=2, limit=2, decisions=(Start,)),
+    Case(sentence="its user may hold less by now", most=1, decisions=(DropClaim,)),
+    Case(
+        sentence="so may the user of one that is yet to be admitted",
+        most=1,
+        job=IN_ANY_CLASS,
+        decisions=(DropClaim,),
+    ),
+    Case(
+        sentence="its user holds too much besides by now",
+        most=2,
+        active=(runs("other", **OTHER),),
+        decisions=(DropClaim,),
+    ),
+    Case(
+        sentence="its user's other job is stopping: it waits for that",
+        most=2,
+        active=(stops("other", **OTHER),),
+        decisions=(),
+    ),
+    Case(sentence="its project may hold less by now", limit=1, decisions=(DropClaim,)),
+    Case(
+        sentence="its project's other job is stopping: it waits for that",
+        limit=2,
+        active=(stops("other", **OTHER),),
+        decisions=(),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.sentence)
+def test_a_claim_is_kept_as_long_as_it_may_come_true(case: Case) -> None:
+    limit = {} if case.limit is None else {EVERYWHERE: Demand(slots=case.limit)}
+    users = (User(name="ann", limits={"p": {"NORMAL": case.most}}),) if case.most else ()
+    snapshot = Snapshot(
+        pools=(pool(slots=4),),
+        active=case.active,
+        waiting=(case.job,),
+        projects=(Project(name="a", limit=limit),),
+        users=users,
+    )
+    planned = plan(snapshot, NOW)
+    assert tuple(map(type, planned.decisions)) == case.decisions
