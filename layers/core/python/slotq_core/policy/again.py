@@ -40,11 +40,11 @@ class Again:
         return drainers - {""}
 
     def drains_in_vain(self) -> bool:
-        """Whether a pool drains for one that its limit or quota keeps back by now, for those served
-        since have used that up."""
+        """Whether a pool drains for one that its limit or quota keeps back by now, or that so many
+        run already, for those served since have used that up."""
         walk = self._walk
-        drained = (room for room in walk.rooms.values() if room.drains_for)
-        return any(not walk.within_bounds(walk.waiting[r.drains_for], r) for r in drained)
+        drained = [(walk.waiting[r.drains_for], r) for r in walk.rooms.values() if r.drains_for]
+        return any(walk.keeps_back(job) or not walk.within_bounds(job, r) for job, r in drained)
 
     def leaves_surplus(self) -> bool:
         """Whether more is coming free than is needed by those it was evicted for. Told once."""
