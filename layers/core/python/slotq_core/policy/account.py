@@ -49,6 +49,7 @@ class Account:
     known: dict[Demand, Deprivation] = field(default_factory=dict)
     """Its deprivation by the demand asked for, as long as `used` stands."""
     known_giving: Deprivation | None = None
+    """The same as whoever reclaims sees it, for nothing asked for; once it has been asked for."""
 
     def __post_init__(self) -> None:
         self.key = f"{type(self.owner).__name__} {self.name}"
