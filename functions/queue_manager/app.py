@@ -2,8 +2,9 @@
 
 What comes in is routed by its shape; everything else is in `slotq_core`. Clients are made when they
 are first used and the API is imported with its first request, so that the event path starts fast.
-Where SLOTQ_READ_ONLY=1 it is the views' function: it answers GET requests and does nothing else;
-its role can do no more either.
+The template deploys this file as three functions, and SLOTQ_SERVES says which one this is: `views`
+answers GET requests, `door` the API's other requests, `queue` everything but requests. Without it
+one function serves all (emulator). Each has a role that can do no more, and concurrency of its own.
 No request, hyperparameter or environment is ever logged: errors are logged by kind and place.
 """
 
@@ -53,6 +54,8 @@ metrics = Metrics(namespace="SlotQ", service=QUEUE)
 tracer = Tracer(service=QUEUE, auto_patch=False)
 clock = SystemClock()
 
+SERVES = "SLOTQ_SERVES"
+
 TIME_TO_END = 10_000
 """What a pass leaves of the function's time (ms): its last call to SageMaker may take as long."""
 
@@ -85,8 +88,20 @@ def handler(event: Event, context: Any) -> dict[str, Any]:
 def route(event: Any) -> tuple[str, Handle]:
     """The trigger that the event comes from, and what handles it."""
     trigger, handle = _route(event)
-    asks = trigger == "ApiRequest" and event["httpMethod"] == "GET"
-    return (trigger, handle) if asks or not read_only() else (trigger, not_here)
+    return (trigger, handle) if is_served(trigger, event) else (trigger, not_here)
+
+
+def is_served(trigger: str, event: Any) -> bool:
+    """Whether this function takes such events."""
+    is_request = trigger == "ApiRequest"
+    match os.environ.get(SERVES):
+        case "views":
+            return is_request and event["httpMethod"] == "GET"
+        case "door":
+            return is_request
+        case "queue":
+            return not is_request
+    return True
 
 
 def _route(event: Any) -> tuple[str, Handle]:
@@ -144,7 +159,7 @@ def on_unknown(event: Event, _context: Any) -> dict[str, Any]:
 
 
 def not_here(_event: Event, _context: Any) -> dict[str, Any]:
-    raise NotUnderstood("this function only answers GET requests")
+    raise NotUnderstood("another of the queue's functions serves such events")
 
 
 def budget_of(context: Any) -> int:
@@ -217,7 +232,7 @@ def manager() -> QueueManager:
         )
     else:
         store = DynamoStore(client("dynamodb"), table, history=history)
-    if not read_only():
+    if os.environ.get(SERVES) != "views":
         take_in_pools(store)
     training = SageMakerTraining(queue=table, clock=clock, make_client=sagemaker_client)
     return QueueManager(
@@ -229,10 +244,6 @@ def manager() -> QueueManager:
         roles=roles_from_environment(),
         plans=plans_from_environment(),
     )
-
-
-def read_only() -> bool:
-    return os.environ.get("SLOTQ_READ_ONLY") == "1"
 
 
 def take_in_pools(store: DynamoStore) -> None:
@@ -253,10 +264,12 @@ def dead_letters() -> SqsDeadLetters:
 
 
 def notifier() -> AsynchronousPass | InlinePass:
-    """How a pass is asked for: on the spot where SLOTQ_INLINE_PASS=1 (emulator, SAM local)."""
+    """How a pass is asked for: on the spot where SLOTQ_INLINE_PASS=1 (emulator, SAM local), else of
+    the function SLOTQ_MANAGER, or of this one."""
     if os.environ.get("SLOTQ_INLINE_PASS") == "1":
         return InlinePass(lambda: manager().run_pass())
-    return AsynchronousPass(lambda: client("lambda"), os.environ["AWS_LAMBDA_FUNCTION_NAME"])
+    name = os.environ.get("SLOTQ_MANAGER") or os.environ["AWS_LAMBDA_FUNCTION_NAME"]
+    return AsynchronousPass(lambda: client("lambda"), name)
 
 
 @cache

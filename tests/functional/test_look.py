@@ -64,6 +64,6 @@ def test_which_release_answers_and_for_whom_it_takes_the_caller(account: Account
     answer = {"version": 1, "slotq": slotq_core.__version__, "caller": "arn:aws:iam::1:user/ada"}
     event = about(userArn="arn:aws:iam::1:user/ada")
     assert account.call(event) == (200, answer)
-    monkeypatch.setenv("SLOTQ_READ_ONLY", "1")
+    monkeypatch.setenv("SLOTQ_SERVES", "views")
     assert account.call(event) == (200, answer)
     assert account.call(about(userArn=None))[0] == 403

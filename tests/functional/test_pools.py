@@ -161,7 +161,7 @@ def test_an_update_of_the_stack_does_not_undo_what_an_operator_did(
 
 def test_the_views_show_the_record_and_change_nothing(account: Account, monkeypatch):
     account.call("set-pool")
-    monkeypatch.setenv("SLOTQ_READ_ONLY", "1")
+    monkeypatch.setenv("SLOTQ_SERVES", "views")
     forget()
     assert len(account.call("list-changes")[1]["changes"]) == 2
     for event in ("set-pool", "remove-pool"):

@@ -244,7 +244,7 @@ def test_a_tick_says_how_long_the_oldest_job_has_waited(account: Account, output
 
 def test_the_views_function_answers_what_is_asked_and_does_nothing(account: Account, monkeypatch):
     account.call("add-job")
-    monkeypatch.setenv("SLOTQ_READ_ONLY", "1")
+    monkeypatch.setenv("SLOTQ_SERVES", "views")
     monkeypatch.delenv("SLOTQ_POOLS")
     forget()
     before = account.items()

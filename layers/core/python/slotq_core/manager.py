@@ -217,11 +217,12 @@ class QueueManager:
         return replace(result, troubles=(*troubles, *result.troubles), findings=tuple(findings))
 
     def doctor(self, *, fix: bool = False) -> list[Finding]:
-        """Everything that disagrees with itself or with SageMaker, mended where `fix` says so.
+        """Everything that disagrees with itself or with SageMaker, mended where `fix` says so; what
+        is to be started is left to the pass that follows, whose role may start training jobs.
         Reads everything: for people; what there is not the time for is said."""
         began = self._clock.now()
         try:
-            found = self._reconciler.reconcile(mend=fix, until=began + DOCTOR_BUDGET)
+            found = self._reconciler.reconcile(mend=fix, starts=False, until=began + DOCTOR_BUDGET)
         except Unavailable as error:
             found = [Finding(kind="unavailable", subject="SageMaker", text=str(error))]
         until = began + DOCTOR_ENDS

@@ -72,8 +72,11 @@ class Reconciler:
         self._interval = RECONCILE_EVERY
         return found
 
-    def reconcile(self, *, mend: bool = True, until: int | None = None) -> list[Finding]:
-        """Everything that disagrees with SageMaker, mended unless told otherwise.
+    def reconcile(
+        self, *, mend: bool = True, starts: bool = True, until: int | None = None
+    ) -> list[Finding]:
+        """Everything that disagrees with SageMaker, mended unless told otherwise. Without `starts`
+        no training job is started here: the next pass does that.
 
         What goes wrong with one thing is a finding and stops none of the others. What is not looked
         at by `until` is left to the next time. Raises NotListed where SageMaker does not list, or
@@ -91,6 +94,7 @@ class Reconciler:
             began=began,
             until=until,
             mend=mend,
+            starts=starts,
         )
         expected = {job.attempt.training_job for job in snapshot.active if job.attempt}
         found = [*run.intents(snapshot.active), *run.attempts(snapshot.active, listed)]
@@ -116,6 +120,7 @@ class _Run:
     began: int
     until: int | None
     mend: bool
+    starts: bool
 
     def intents(self, active: Iterable[Job]) -> Iterator[Finding]:
         for job in self.effects.stale(active):
@@ -154,9 +159,10 @@ class _Run:
             yield found
 
     def _intent(self, job: Job) -> Finding:
-        what = "stopping" if job.attempt and job.attempt.stop else "starting"
+        stops = job.attempt is not None and job.attempt.stop is not None
+        what = "stopping" if stops else "starting"
         text = f"{what} it was decided and never confirmed; it is done again"
-        if self.mend:
+        if self.mend and (stops or self.starts):
             self.effects.carry_out(job)
         now = self.store.job(job.name)
         left = now is not None and now.active and bool(self.effects.stale([now]))
