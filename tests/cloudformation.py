@@ -1,7 +1,7 @@
 """template.yaml as data, and its intrinsic functions worked out for given parameters."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,8 @@ def template() -> dict[str, Any]:
 
 
 class Resolver:
-    """Works out Ref, GetAtt, Sub, If, Join and Split, in their short and their long form, as a
-    deployment as stack `slotq` would. What it does not know raises KeyError."""
+    """Works out Ref, GetAtt, Sub, If, Join, Split and conditions, in their short and their long
+    form, as a deployment as stack `slotq` would. What it does not know raises KeyError."""
 
     def __init__(self, template: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
         defaults = {
@@ -55,12 +55,16 @@ class Resolver:
             "Split": lambda its: self(its[1]).split(its[0]),
             "Equals": lambda its: str(self(its[0])) == str(self(its[1])),
             "Not": lambda its: not self(its[0]),
+            "And": lambda its: all(map(self, its)),
+            "Or": lambda its: any(map(self, its)),
         }
 
     def __call__(self, node: Any) -> Any:
         if isinstance(node, Mapping):
             if len(node) == 1:
                 (name,) = node
+                if name == "Condition" and isinstance(node[name], str):
+                    return self._condition(node[name])
                 function = self._functions.get(name.removeprefix("Fn::"))
                 if function is not None:
                     return function(node[name])
@@ -96,9 +100,12 @@ class Resolver:
             "AWS::URLSuffix": "amazonaws.com",
             "Api": "a1b2c3d4e5",
             "DeadLetters": f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/dead-letters",
-            "Queue.Arn": f"arn:aws:dynamodb:{own}:table/{self.parameters['TableName']}",
+            "ReadTheTable": f"arn:aws:iam::{ACCOUNT}:policy/read-the-table",
+            "Endpoint": "vpce-0e0e",
+            "EndpointSecurityGroup": "sg-0e0e",
             "DeadLetters.Arn": f"arn:aws:sqs:{own}:dead-letters",
             "QueueManagerLog.Arn": f"{logs}-queue-manager:*",
+            "DoorLog.Arn": f"{logs}-door:*",
             "ViewsLog.Arn": f"{logs}-views:*",
         }
 
@@ -107,9 +114,37 @@ def statements(
     role: str, parameters: Mapping[str, str], source: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
     """What a role of the template may do. `source`: the template; that in the repository."""
-    whole = source or template()
+    resources = (source or template())["Resources"]
+    resolve, its = Resolver(template(), parameters), resources[role]["Properties"]
+    shared = [resources[each["Ref"]]["Properties"] for each in its["ManagedPolicyArns"]]
     found: list[dict[str, Any]] = []
-    properties = whole["Resources"][role]["Properties"]
-    for policy in Resolver(template(), parameters)(properties["Policies"]):
+    for policy in resolve([*shared, *its["Policies"]]):
         found += policy["PolicyDocument"]["Statement"]
     return found
+
+
+def depends_on(resource: Mapping[str, Any]) -> set[str]:
+    """The names that a transformed resource refers to or waits for, parameters among them."""
+    waits = resource.get("DependsOn", [])
+    return {*([waits] if isinstance(waits, str) else waits), *_named(resource)}
+
+
+def _named(node: Any) -> Iterator[str]:
+    if isinstance(node, list):
+        for each in node:
+            yield from _named(each)
+    for key, its in node.items() if isinstance(node, Mapping) else ():
+        match key:
+            case "Ref":
+                yield its
+            case "Fn::GetAtt":
+                yield its[0]
+            case "Fn::Sub":
+                text, *more = [its] if isinstance(its, str) else its
+                yield from (each.split(".")[0] for each in re.findall(r"\$\{([^!}]+)\}", text))
+                yield from _named(more)
+            case "Fn::If":
+                yield its[0]
+                yield from _named(its)
+            case _:
+                yield from _named(its)

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,75 +15,185 @@ ROOT = Path(__file__).parents[2]
 TRANSFORM = """
 import json, sys
 from samcli.yamlhelper import yaml_parse
+from samtranslator.model import apigateway
 from samtranslator.parser.parser import Parser
 from samtranslator.translator.translator import Translator
+told, now = json.loads(sys.argv[1]), int(sys.argv[2])
+apigateway.time.time = lambda: now
 template = yaml_parse(open("template.yaml").read())
 for resource in [*template["Resources"].values(), {"Properties": template["Globals"]["Function"]}]:
     for key in ("CodeUri", "ContentUri"):
         if key in resource.get("Properties", {}):
             resource["Properties"][key] = "s3://bucket/key"
 parameters = {k: v.get("Default", "") for k, v in template["Parameters"].items()}
-parameters["VpcEndpointIds"] = "vpce-0a1b,vpce-2c3d"
-print(json.dumps(Translator({}, Parser()).translate(template, parameters)))
+print(json.dumps(Translator({}, Parser()).translate(template, {**parameters, **told})))
 """
+PRIVATE = {"ApiAccess": "private", "VpcEndpointIds": "vpce-0a1b,vpce-2c3d"}
+OWN_ENDPOINT = {
+    "ApiAccess": "private",
+    "VpcId": "vpc-0a",
+    "SubnetIds": "subnet-0a,subnet-0b",
+    "EndpointCidr": "172.31.0.0/16",
+}
 
 pytestmark = pytest.mark.built
 
 
-@pytest.fixture(scope="module")
-def resources() -> dict[str, Any]:
+@cache
+def transformed(*, at: int = 0, **parameters: str) -> dict[str, Any]:
+    """What CloudFormation gets of an update at that moment (s), with these parameters."""
     out = subprocess.run(
-        [".venv/sam/bin/python", "-c", TRANSFORM],
+        [".venv/sam/bin/python", "-c", TRANSFORM, json.dumps(parameters), str(at)],
         cwd=ROOT,
         env={**os.environ, "AWS_DEFAULT_REGION": "us-east-1"},
         check=True,
         capture_output=True,
         text=True,
     )
-    return json.loads(out.stdout)["Resources"]
+    return json.loads(out.stdout)
+
+
+@pytest.fixture(scope="module")
+def resources() -> dict[str, Any]:
+    return transformed()["Resources"]
 
 
 def resolved(node: Any, **parameters: str) -> Any:
-    parameters = {"VpcEndpointIds": "vpce-0a1b,vpce-2c3d", **parameters}
     return cloudformation.Resolver(cloudformation.template(), parameters)(node)
+
+
+def made(resources: dict[str, Any], name: str, **parameters: str) -> Any:
+    """The properties of a resource as deployed with these parameters; None where there is none."""
+    its = resources[name]
+    if "Condition" in its and not resolved({"Condition": its["Condition"]}, **parameters):
+        return None
+    return resolved(its["Properties"], **parameters)
 
 
 def of_type(resources: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [r["Properties"] for r in resources.values() if r["Type"] == kind]
 
 
-def test_the_api_is_private_and_its_policy_names_the_endpoints_whole(resources):
+def test_by_default_the_api_is_open_to_the_account_s_principals_alone(resources):
+    """Every call is signed, and where it comes from admits nobody."""
     (api,) = of_type(resources, "AWS::ApiGateway::RestApi")
     assert api["Name"] == "training-job-queue"
-    assert resolved(api["EndpointConfiguration"]) == {"Types": ["PRIVATE"]}
-    allow, deny = resolved(api["Body"]["x-amazon-apigateway-policy"])["Statement"]
-    endpoints = ["vpce-0a1b", "vpce-2c3d"]
+    assert resolved(api["EndpointConfiguration"]) == {"Types": ["REGIONAL"]}
+    (allow,) = resolved(api["Body"]["x-amazon-apigateway-policy"])["Statement"]
     assert allow["Effect"] == "Allow"
-    assert allow["Condition"] == {"StringEquals": {"aws:SourceVpce": endpoints}}
+    assert allow["Principal"] == {"AWS": "arn:aws:iam::123456789012:root"}
+    assert "Condition" not in allow
+
+
+@pytest.mark.parametrize(
+    ("parameters", "endpoints"),
+    [
+        (PRIVATE, ["vpce-0a1b", "vpce-2c3d"]),
+        (OWN_ENDPOINT, ["vpce-0e0e"]),
+        ({**OWN_ENDPOINT, "VpcEndpointIds": "vpce-2c3d"}, ["vpce-2c3d", "vpce-0e0e"]),
+    ],
+)
+def test_a_private_api_names_its_endpoints_whole(parameters, endpoints):
+    (api,) = of_type(transformed(**parameters)["Resources"], "AWS::ApiGateway::RestApi")
+    assert resolved(api["EndpointConfiguration"], **parameters) == {"Types": ["PRIVATE"]}
+    policy = resolved(api["Body"]["x-amazon-apigateway-policy"], **parameters)
+    allow, deny = policy["Statement"]
+    assert allow["Principal"] == {"AWS": "arn:aws:iam::123456789012:root"}
     assert deny["Effect"] == "Deny"
     assert deny["Principal"] == "*"
     assert deny["Condition"] == {"StringNotEquals": {"aws:SourceVpce": endpoints}}
 
 
-def test_a_regional_api_is_open_to_the_account_s_principals_alone(resources):
-    (api,) = of_type(resources, "AWS::ApiGateway::RestApi")
-    kind, policy = api["EndpointConfiguration"], api["Body"]["x-amazon-apigateway-policy"]
-    assert resolved(kind, ApiAccess="regional") == {"Types": ["REGIONAL"]}
-    (allow,) = resolved(policy, ApiAccess="regional")["Statement"]
-    assert allow["Principal"] == {"AWS": "arn:aws:iam::123456789012:root"}
-    assert "Condition" not in allow
+def test_the_stack_makes_an_endpoint_where_it_is_asked_to(resources):
+    for parameters in ({}, PRIVATE, {**OWN_ENDPOINT, "ApiAccess": "regional"}):
+        assert made(resources, "Endpoint", **parameters) is None
+        assert made(resources, "EndpointSecurityGroup", **parameters) is None
+    its = made(resources, "Endpoint", **OWN_ENDPOINT)
+    assert its["ServiceName"] == "com.amazonaws.us-east-1.execute-api"
+    assert (its["VpcId"], its["SubnetIds"]) == ("vpc-0a", ["subnet-0a", "subnet-0b"])
+    assert its["SecurityGroupIds"] == ["sg-0e0e"]
+    assert its["PrivateDnsEnabled"] == "true"
+    (group,) = [made(resources, "EndpointSecurityGroup", **OWN_ENDPOINT)]
+    (rule,) = group["SecurityGroupIngress"]
+    assert (rule["FromPort"], rule["ToPort"], rule["CidrIp"]) == (443, 443, "172.31.0.0/16")
 
 
-def test_every_method_is_throttled_and_submissions_are_looked_at_by_the_gateway(resources):
+def test_an_endpoint_takes_security_groups_of_one_s_own(resources):
+    parameters = {**OWN_ENDPOINT, "EndpointSecurityGroupIds": "sg-01,sg-02"}
+    assert made(resources, "EndpointSecurityGroup", **parameters) is None
+    assert made(resources, "Endpoint", **parameters)["SecurityGroupIds"] == ["sg-01", "sg-02"]
+
+
+@pytest.mark.parametrize(("concurrency", "throttle"), [("20", ("50", "100")), ("0", (4, 4))])
+def test_every_method_is_throttled_and_submissions_are_looked_at_by_the_gateway(
+    resources, concurrency, throttle
+):
+    """Without concurrency of its own the queue leaves some of a new account's 10 to its events."""
     (stage,) = of_type(resources, "AWS::ApiGateway::Stage")
-    (setting,) = resolved(stage["MethodSettings"])
+    setting = resolved(stage["MethodSettings"], Concurrency=concurrency)[0]
     assert (setting["ResourcePath"], setting["HttpMethod"]) == ("/*", "*")
-    assert (setting["ThrottlingRateLimit"], setting["ThrottlingBurstLimit"]) == ("50", "100")
+    assert (setting["ThrottlingRateLimit"], setting["ThrottlingBurstLimit"]) == throttle
+    assert setting["MetricsEnabled"] is False, "metrics by method are billed"
     (api,) = of_type(resources, "AWS::ApiGateway::RestApi")
     submit = api["Body"]["paths"]["/add-job"]["post"]
     validator = submit["x-amazon-apigateway-request-validator"]
     validators = api["Body"]["x-amazon-apigateway-request-validators"]
     assert validators[validator]["validateRequestBody"] is True
+
+
+OTHER = {
+    "ApiAccess": "private",
+    "VpcEndpointIds": "vpce-0f0f",
+    "VpcId": "vpc-0f",
+    "Concurrency": "1",
+    "RequestsPerSecond": "7",
+    "RequestBurst": "7",
+    "AccessLogs": "true",
+}
+
+
+def reaching(template: dict[str, Any], resource: dict[str, Any]) -> set[str]:
+    """The parameters whose values a resource's text depends on, through conditions too."""
+    found, at = set(), [resource]
+    while at:
+        named = cloudformation.depends_on(at.pop()) - found
+        found |= named
+        at += [template["Conditions"][name] for name in named & set(template["Conditions"])]
+    return found & set(template["Parameters"])
+
+
+def deployment(template: dict[str, Any]) -> str:
+    """What the stage serves."""
+    (stage,) = of_type(template["Resources"], "AWS::ApiGateway::Stage")
+    name: str = stage["DeploymentId"]["Ref"]
+    assert template["Resources"][name]["Type"] == "AWS::ApiGateway::Deployment"
+    return name
+
+
+def test_whatever_changes_in_the_api_s_text_is_deployed():
+    """A stage serves what was last deployed: callers would stay denied, or others admitted."""
+    (api,) = [
+        its
+        for its in transformed()["Resources"].values()
+        if its["Type"] == "AWS::ApiGateway::RestApi"
+    ]
+    reach = reaching(transformed(), api)
+    assert reach >= {"ApiAccess", "VpcEndpointIds", "VpcId"}
+    for name in sorted(reach):
+        changed = transformed(at=1, **{name: OTHER[name]})
+        assert deployment(changed) != deployment(transformed()), name
+
+
+def test_access_logs_are_there_where_they_are_asked_for(resources):
+    (stage,) = of_type(resources, "AWS::ApiGateway::Stage")
+    assert "AccessLogSetting" not in resolved({**stage, "RestApiId": "", "DeploymentId": ""})
+    assert made(resources, "AccessLog") is None
+    assert made(resources, "AccessLog", AccessLogs="true")["RetentionInDays"] == "30"
+    logged = stage["AccessLogSetting"]["Fn::If"][1]
+    assert logged["DestinationArn"] == {"Fn::GetAtt": ["AccessLog", "Arn"]}
+    told = json.loads(logged["Format"])
+    assert {"caller", "address", "method", "path", "status"} <= set(told)
+    assert "\n" not in logged["Format"]
 
 
 def test_every_route_is_signed_and_reaches_the_function(resources):
@@ -118,7 +229,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
     views = {route for route, uri in served.items() if "${Views.Arn}" in uri}
     jobs = ("/jobs", "/jobs/{name}", "/jobs/{name}/request")
     assert views == {("get", path) for path in (*jobs, "/changes", "/pools", "/version")}
-    assert all("${QueueManager.Arn}" in served[route] for route in set(served) - views)
+    assert all("${Door.Arn}" in served[route] for route in set(served) - views)
     assert len(of_type(resources, "AWS::Lambda::Permission")) == len(routes) + 2
 
 
@@ -175,22 +286,122 @@ def test_ended_jobs_expire_by_the_table_s_time_to_live(resources):
 def test_the_functions_have_the_roles_of_the_template_and_no_right_beside_them(resources):
     """What tests/iam proves of the template's statements is true of what is deployed."""
     roles = {name for name, it in resources.items() if it["Type"] == "AWS::IAM::Role"}
-    assert roles == {"QueueManagerRole", "ViewsRole"}
-    attached = {"AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy"}
+    assert roles == {f"{function}Role" for function in FUNCTIONS}
+    attached = {"AWS::IAM::Policy", "AWS::IAM::RolePolicy"}
     assert not attached & {it["Type"] for it in resources.values()}
     given = {"ExecutionRoleArns": "arn:aws:iam::123456789012:role/a", "TableName": "q"}
     for role in roles:
-        assert "ManagedPolicyArns" not in resources[role]["Properties"]
+        assert resources[role]["Properties"]["ManagedPolicyArns"] == [{"Ref": "ReadTheTable"}]
         deployed = cloudformation.statements(role, given, {"Resources": resources})
         assert deployed == cloudformation.statements(role, given)
-    for function in ("QueueManager", "Views"):
+    for function in FUNCTIONS:
         role = resources[function]["Properties"]["Role"]
         assert role == {"Fn::GetAtt": [f"{function}Role", "Arn"]}
 
 
+FUNCTIONS = ("QueueManager", "Door", "Views")
+BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
+
+
+def test_a_company_s_boundary_path_and_names_are_on_every_role(resources):
+    """And on nothing where nothing is said: roles of earlier versions are not replaced."""
+    told = {
+        "PermissionsBoundaryArn": BOUNDARY,
+        "RolePath": "/ml/queues/",
+        "RoleNamePrefix": "ml-",
+    }
+    keys = ("PermissionsBoundary", "Path", "RoleName")
+    for name in (f"{function}Role" for function in FUNCTIONS):
+        its = {key: resources[name]["Properties"][key] for key in keys}
+        assert resolved(its) == {}
+        named = resolved(its, **told)
+        assert named.pop("RoleName").startswith("ml-slotq-us-east-1-")
+        assert named == {"PermissionsBoundary": BOUNDARY, "Path": "/ml/queues/"}
+    policy = made(resources, "ReadTheTable", **told)
+    assert policy["Path"] == "/ml/queues/"
+    assert policy["ManagedPolicyName"].startswith("ml-slotq-us-east-1-")
+
+
 @pytest.mark.parametrize(("concurrency", "kept"), [("20", "20"), ("0", None)])
 def test_each_function_keeps_its_concurrency_where_that_is_asked(resources, concurrency, kept):
-    for function in of_type(resources, "AWS::Lambda::Function"):
+    """So API traffic cannot take what events and ticks need."""
+    functions = of_type(resources, "AWS::Lambda::Function")
+    assert len(functions) == len(FUNCTIONS)
+    for function in functions:
         its = {"Reserved": function["ReservedConcurrentExecutions"]}
         assert resolved(its, Concurrency=concurrency).get("Reserved") == kept
         assert function["TracingConfig"] == {"Mode": "Active"}
+
+
+def test_a_newcomer_s_account_reserves_nothing(resources):
+    """A new account has 10 in all, and Lambda refuses to keep any of them for one function."""
+    for function in of_type(resources, "AWS::Lambda::Function"):
+        assert resolved({"Reserved": function["ReservedConcurrentExecutions"]}) == {}
+
+
+def test_no_api_request_reaches_the_function_of_events_and_ticks(resources):
+    allowed = of_type(resources, "AWS::Lambda::Permission")
+    sources: dict[str, set[str]] = {}
+    for its in allowed:
+        sources.setdefault(its["FunctionName"]["Ref"], set()).add(its["Principal"])
+    api = {"apigateway.amazonaws.com"}
+    assert sources == {"QueueManager": {"events.amazonaws.com"}, "Door": api, "Views": api}
+
+
+def test_the_queue_manager_may_ask_itself_for_passes_for_as_long_as_it_takes(resources):
+    """Lambda drops the 17th of a chain of invocations otherwise."""
+    assert resources["QueueManager"]["Properties"]["RecursiveLoop"] == "Allow"
+
+
+def before(resources: dict[str, Any], name: str) -> set[str]:
+    """What is there before this resource is made."""
+    found: set[str] = set()
+    at = [name]
+    while at:
+        named = cloudformation.depends_on(resources[at.pop()]) & set(resources) - found
+        found |= named
+        at += named
+    return found
+
+
+def test_a_first_deployment_can_fail_only_before_there_is_a_table(resources):
+    """The table outlives a deployment that fails, and stands in the way of the next. What is made
+    only on request is left out: CloudFormation cannot wait for what may not be there."""
+    always = {name for name, its in resources.items() if "Condition" not in its}
+    missing = always - before(resources, "Queue") - {"Queue"}
+    assert missing == set(), "the table must wait for these: add them to its DependsOn"
+    assert resources["Queue"]["DeletionPolicy"] == "RetainExceptOnCreate"
+    assert resources["Queue"]["UpdateReplacePolicy"] == "Retain"
+    assert resources["Queue"]["Properties"]["DeletionProtectionEnabled"] is True
+
+
+def test_another_table_name_is_refused_before_anything_has_changed(resources):
+    """IAM replaces a policy whose description changes; CloudFormation replaces nothing that keeps
+    its name."""
+    first, other, moved = (
+        made(resources, "ReadTheTable", TableName=table, TableMoves=moves)
+        for table, moves in (("queue", "0"), ("queue-2", "0"), ("queue-2", "1"))
+    )
+    assert first["Description"] != other["Description"]
+    assert first["ManagedPolicyName"] == other["ManagedPolicyName"]
+    assert moved["ManagedPolicyName"] != first["ManagedPolicyName"]
+    told = {
+        name for name, its in resources.items() if "TableName" in cloudformation.depends_on(its)
+    }
+    for name in told - {"ReadTheTable", "Dashboard", "JobsToTopic"}:
+        assert "ReadTheTable" in before(resources, name), name
+
+
+def test_replacing_a_policy_is_what_another_description_asks_for():
+    """As AWS describes its types. So does another path with a role: none is set by default."""
+    code = (
+        "import json; from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER as known\n"
+        "types = ('AWS::IAM::ManagedPolicy', 'AWS::IAM::Role')\n"
+        "its = [known.get_resource_schema('us-east-1', t).schema for t in types]\n"
+        "print(json.dumps([each['createOnlyProperties'] for each in its]))"
+    )
+    command = [".venv/sam/bin/python", "-c", code]
+    out = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    policy, role = json.loads(out.stdout)
+    assert {"/properties/Description", "/properties/ManagedPolicyName"} <= set(policy)
+    assert set(role) == {"/properties/Path", "/properties/RoleName"}
