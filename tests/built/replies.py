@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from tests import cloudformation
@@ -35,14 +36,30 @@ def names() -> list[str]:
     return [*FIRST, *sorted(between), *LAST]
 
 
-def function_of(event: Mapping[str, Any]) -> str:
+def function_of(event: Any) -> str:
     """The function that gets an event, by the template."""
-    views = cloudformation.template()["Resources"]["Views"]["Properties"]["Events"].values()
-    for route in (each["Properties"] for each in views):
-        path = re.sub(r"\{\w+\}", "[^/]+", route["Path"])
-        if event.get("httpMethod") == route["Method"] and re.fullmatch(path, event["path"]):
-            return "Views"
-    return "QueueManager"
+    if not isinstance(event, Mapping) or "httpMethod" not in event:
+        return "QueueManager"
+    asked = event["httpMethod"], event["path"]
+    return next(name for name, method, path in _routes() if _fits(method, path, *asked))
+
+
+@cache
+def _routes() -> tuple[tuple[str, str, str], ...]:
+    """Function, method and path of each route."""
+    resources = cloudformation.template()["Resources"].items()
+    functions = {name: it for name, it in resources if it["Type"] == "AWS::Serverless::Function"}
+    return tuple(
+        (name, event["Properties"]["Method"], event["Properties"]["Path"])
+        for name, its in functions.items()
+        for event in its["Properties"]["Events"].values()
+        if event["Type"] == "Api"
+    )
+
+
+def _fits(method: str, path: str, asked_method: str, asked_path: str) -> bool:
+    pattern = re.sub(r"\{\w+\}", "[^/]+", path)
+    return method == asked_method and re.fullmatch(pattern, asked_path) is not None
 
 
 def check(name: str, reply: Any) -> None:

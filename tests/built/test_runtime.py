@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from slotq_core.adapters.dynamodb_table import table_definition
+from tests import cloudformation
 from tests.built import replies
 from tests.built.runtime import Function
 from tests.functional.account import EVENTS, TABLE, sample
@@ -53,7 +54,8 @@ def functions(variables: Mapping[str, str], tmp_path: Path) -> Iterator[Callable
     made: list[Function] = []
 
     def begin(name: str, **more: str) -> Function:
-        own = {"SLOTQ_READ_ONLY": "1"} if name == "Views" else {}
+        its = cloudformation.template()["Resources"][name]["Properties"]
+        own = {"SLOTQ_SERVES": its["Environment"]["Variables"]["SLOTQ_SERVES"]}
         log = tmp_path / f"{len(made)}-{name}.log"
         made.append(Function(name, {**variables, **own, **more}, log))
         return made[-1]
@@ -64,7 +66,7 @@ def functions(variables: Mapping[str, str], tmp_path: Path) -> Iterator[Callable
 
 
 def test_every_sample_is_answered(emulator: Account, functions, variables: Mapping[str, str]):
-    running = {name: functions(name) for name in ("QueueManager", "Views")}
+    running = {name: functions(name) for name in ("QueueManager", "Door", "Views")}
     answers: dict[str, Any] = {}
     for name in replies.names():
         event = sample(name)
@@ -93,7 +95,7 @@ def test_one_process_serves_many_invocations(emulator: Account, functions):
     """Nothing of one invocation is left in the next: the second is answered as the first."""
     table = "another-queue"
     emulator.endpoint.client("dynamodb").create_table(**table_definition(table))
-    manager = functions("QueueManager", SLOTQ_TABLE=table)
+    manager, door = (functions(name, SLOTQ_TABLE=table) for name in ("QueueManager", "Door"))
     for _ in range(3):
         assert manager.invoke(sample("tick")) == {"decisions": 0, "busy": False}
-        assert manager.invoke(sample("examine"))["statusCode"] == 200
+        assert door.invoke(sample("examine"))["statusCode"] == 200

@@ -35,9 +35,11 @@ def add_job(**changes: Any) -> dict[str, Any]:
     return event
 
 
-def context() -> SimpleNamespace:
-    """What Lambda tells a handler of its invocation."""
-    return SimpleNamespace(aws_request_id="request-1", get_remaining_time_in_millis=lambda: 60_000)
+def context(milliseconds: int = 60_000) -> SimpleNamespace:
+    """What Lambda tells a handler of its invocation, and how much time it has left."""
+    return SimpleNamespace(
+        aws_request_id="request-1", get_remaining_time_in_millis=lambda: milliseconds
+    )
 
 
 class FakeLambda:

@@ -54,6 +54,20 @@ def test_the_doctor_shows_and_mends(account: Account):
     assert findings(account.call("examine")) == []
 
 
+def test_a_start_that_was_never_confirmed_is_left_to_the_pass(account: Account):
+    """The door's role, under which the doctor works, starts no training job."""
+    account.call("add-job")
+    account.plane.knobs.lose_answers = 1
+    account.send("pass")
+    later(account, MINUTE)
+    creates = account.plane.calls["CreateTrainingJob"]
+    assert findings(account.call("mend")) == [("stale_intent", "job1", False)]
+    assert account.plane.calls["CreateTrainingJob"] == creates
+    account.settle()
+    assert findings(account.call("mend")) == []
+    assert account.state("job1") == "running"
+
+
 def test_a_sagemaker_that_does_not_answer_is_a_finding(account: Account):
     account.plane.knobs.throttle = 1
     assert findings(account.call("examine")) == [("unavailable", "SageMaker", False)]

@@ -242,6 +242,33 @@ def test_a_tick_says_how_long_the_oldest_job_has_waited(account: Account, output
     assert [float(each) for each in waited] == [0.0, 3600.0]
 
 
+def test_the_door_takes_requests_and_asks_the_queue_manager_for_passes(
+    account: Account, monkeypatch
+):
+    monkeypatch.setenv("SLOTQ_SERVES", "door")
+    monkeypatch.setenv("SLOTQ_MANAGER", "the-manager")
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "the-door")
+    forget()
+    assert account.call("add-job")[0] == 202
+    (asked,) = account.lambda_.calls
+    assert asked["FunctionName"] == "the-manager"
+    for event in ("pass", "tick", "training-in-progress", "poison-unknown-source"):
+        with pytest.raises(app.Failed, match="NotUnderstood"):
+            account.send(event)
+    assert account.plane.calls["CreateTrainingJob"] == 0
+    assert account.letters.read == []
+
+
+def test_the_queue_manager_takes_no_requests(account: Account, monkeypatch):
+    """API traffic must not take the concurrency of events and ticks."""
+    monkeypatch.setenv("SLOTQ_SERVES", "queue")
+    forget()
+    for event in ("add-job", "list-jobs", "mend"):
+        with pytest.raises(app.Failed, match="NotUnderstood"):
+            account.send(event)
+    assert account.send("tick") == {"decisions": 0, "busy": False}
+
+
 def test_the_views_function_answers_what_is_asked_and_does_nothing(account: Account, monkeypatch):
     account.call("add-job")
     monkeypatch.setenv("SLOTQ_SERVES", "views")

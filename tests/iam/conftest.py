@@ -1,50 +1,81 @@
-"""The calls that the queue makes: of a queue's life, of its views, and of the fault campaign."""
+"""The calls that the queue's functions make: in a queue's life, by those who look, and in the fault
+campaign."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import app
+from slotq.local.plane import Plane
 from slotq.local.plane_client import PlaneClient
 from slotq_core.adapters.dynamodb_items import job_of
+from tests.built.replies import function_of
 from tests.contract.by_hand import Table, as_another_version
 from tests.faults import crashes
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.world import Invocation, World
-from tests.functional.account import HOUR, TABLE, Account, add_job, forget, sample
+from tests.functional.account import HOUR, TABLE, Account, add_job, context, forget, sample
 from tests.functional.conftest import account  # noqa: F401 - pytest finds fixtures by their name
-from tests.iam.recorder import PLAN, VOLUMES, Recorder
+from tests.iam.recorder import FUNCTION, PLAN, VOLUMES, Client, Recorder
 
 CRASHES = 2
 """Of each scenario of the campaign."""
+SERVES = {"QueueManager": "queue", "Door": "door", "Views": "views"}
+REQUESTS = {"submit", "cancel", "requeue"}
+"""What the campaign calls the requests of its users."""
 
 
-@pytest.fixture
-def recording(account: Account, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Recorder]:  # noqa: F811
-    """Makes the function's clients anew, with what they ask for noted."""
-    monkeypatch.setenv("SLOTQ_ANNOUNCE", "1")
+class Recorders(dict[str, Recorder]):
+    """A recorder for each function, and which function is at work."""
 
-    def begin() -> Recorder:
-        made, plane = Recorder(), account.plane
-        sagemaker = made.client("sagemaker", PlaneClient(plane), plane)
-        monkeypatch.setattr(
-            app, "client", lambda service: made.client(service, account.client(service), plane)
+    def __init__(self) -> None:
+        super().__init__({name: Recorder() for name in SERVES})
+        self.at_work = "QueueManager"
+
+    def client(self, service: str, client: Any, plane: Plane) -> Any:
+        """The client, whose calls are noted as those of the function that makes them."""
+        return Client(
+            client, lambda name, body: self[self.at_work].note(service, name, body, plane)
         )
-        monkeypatch.setattr(app, "sagemaker_client", lambda: sagemaker)
-        forget()
-        return made
 
-    return begin
+    @property
+    def operations(self) -> set[tuple[str, str]]:
+        return set().union(*(each.operations for each in self.values()))
 
 
 @pytest.fixture
-def life(account: Account, recording, monkeypatch: pytest.MonkeyPatch) -> Recorder:  # noqa: F811
+def recorders(account: Account, monkeypatch: pytest.MonkeyPatch) -> Recorders:  # noqa: F811
+    """Each event is served as by its function in the template, and what is asked for is noted."""
+    monkeypatch.setenv("SLOTQ_ANNOUNCE", "1")
+    monkeypatch.setenv("SLOTQ_MANAGER", FUNCTION)
+    made, plane, send = Recorders(), account.plane, account.send
+    sagemaker = made.client("sagemaker", PlaneClient(plane), plane)
+    monkeypatch.setattr(
+        app, "client", lambda service: made.client(service, account.client(service), plane)
+    )
+    monkeypatch.setattr(app, "sagemaker_client", lambda: sagemaker)
+
+    def serve(event: Any) -> dict[str, Any]:
+        event = sample(event) if isinstance(event, str) else event
+        made.at_work = function_of(event)
+        monkeypatch.setenv(app.SERVES, SERVES[made.at_work])
+        return send(event)
+
+    monkeypatch.setattr(account, "send", serve)
+    forget()
+    return made
+
+
+@pytest.fixture
+def life(
+    account: Account,  # noqa: F811
+    recorders: Recorders,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Recorders:
     """A queue's life: submissions, an eviction, cancels, capacity errors, drift, an update."""
-    made = recording()
     account.call("add-job")
     account.settle()
     account.call("add-job-urgent")
@@ -68,24 +99,27 @@ def life(account: Account, recording, monkeypatch: pytest.MonkeyPatch) -> Record
     monkeypatch.setenv("SLOTQ_POOLS", "main=2@ml.p4d.24xlarge,more=1@ml.g5.xlarge")
     forget()
     account.call("examine")
+    account.call(add_job(TrainingJobName="lost-copy"))
+    table = Table(account.dynamodb, TABLE)
+    for key in [key for key in table.all() if key[0].startswith("WAITING#")]:
+        table.remove(key)
     account.call("mend")
     more = {**sample("set-pool"), "path": "/pools/more"}
     assert account.call(more)[0] == 200
     removed = {**sample("remove-pool"), "path": "/pools/more"}
     assert account.call(removed)[0] == 200
     account.send("poison-no-detail")
-    return made
+    app.handler(sample("tick"), context(milliseconds=app.TIME_TO_END))  # no time for a pass
+    return recorders
 
 
 @pytest.fixture
-def views(account: Account, recording, monkeypatch: pytest.MonkeyPatch) -> Recorder:  # noqa: F811
-    """What people look at, in the views' function."""
+def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
+    """What people look at."""
     account.call("add-job")
     account.settle()
     account.call("add-job-urgent")
     account.call(add_job(TrainingJobName="waiting"))
-    monkeypatch.setenv("SLOTQ_READ_ONLY", "1")
-    made = recording()
     looks = ("list-jobs", "list-jobs-filtered", "get-job", "get-request", "list-pools")
     for event in (*looks, "list-changes"):
         assert account.call(event)[0] == 200
@@ -93,16 +127,17 @@ def views(account: Account, recording, monkeypatch: pytest.MonkeyPatch) -> Recor
     waiting = sample("get-job")
     waiting["path"] = "/jobs/waiting"
     assert account.call(waiting)[1]["reason"]
-    return made
+    return recorders
 
 
 @pytest.fixture(scope="session")
-def campaign() -> Recorder:
+def campaign() -> Recorders:
     """Each scenario of the campaign without a fault, and broken off at some of its calls."""
-    made = Recorder()
+    made = Recorders()
     wire = World.wire
 
     def noted(world: World, invocation: Invocation, service: str) -> Any:
+        made.at_work = "Door" if invocation.label.split()[0] in REQUESTS else "QueueManager"
         return made.client(service, wire(world, invocation, service), world.plane)
 
     with pytest.MonkeyPatch.context() as patch:

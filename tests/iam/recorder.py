@@ -45,12 +45,10 @@ class Recorder:
         self.operations.add((service, _camel(operation)))
         self.calls.update(_ASKED[service](_camel(operation), request, plane))
 
-    def client(self, service: str, client: Any, plane: Plane) -> Any:
-        """The client, whose calls are noted."""
-        return _Client(client, lambda name, body: self.note(service, name, body, plane))
 
+class Client:
+    """A client whose calls are noted."""
 
-class _Client:
     def __init__(self, client: Any, note: Callable[[str, Mapping[str, Any]], None]) -> None:
         self._client, self._note = client, note
 

@@ -18,6 +18,7 @@ from tests.cloudformation import Resolver, statements, template
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.world import TABLE as CAMPAIGN_TABLE
 from tests.functional.account import TABLE, sample
+from tests.iam.conftest import Recorders
 from tests.iam.evaluator import Call, Verdict, applies, call, judge, many
 from tests.iam.recorder import (
     FUNCTION,
@@ -26,7 +27,6 @@ from tests.iam.recorder import (
     PLAN,
     THROUGH_DYNAMODB,
     VOLUMES,
-    Recorder,
     platform,
 )
 
@@ -38,7 +38,8 @@ PARAMETERS = {
     "TableKeyArn": KEY,
     "TrainingPlanArns": PLAN,
 }
-MANAGER, VIEWS = "QueueManagerRole", "ViewsRole"
+MANAGER, DOOR, VIEWS = "QueueManagerRole", "DoorRole", "ViewsRole"
+ROLES = (MANAGER, DOOR, VIEWS)
 WIDE = {
     "FindTrainingJobs": "ListTrainingJobs knows no narrower resource",
     "WriteTraces": "X-Ray's actions know no narrower resource",
@@ -55,13 +56,15 @@ _RECORDED: dict[str, set[Call]] = {}
 
 
 @pytest.fixture
-def calls(request: pytest.FixtureRequest, campaign: Recorder) -> dict[str, set[Call]]:
+def calls(request: pytest.FixtureRequest, campaign: Recorders) -> dict[str, set[Call]]:
     """By the role that makes them; those of the campaign as if its table were the queue's. Recorded
     once: they cost seconds."""
     if not _RECORDED:
-        life, views = (request.getfixturevalue(name).calls for name in ("life", "views"))
-        _RECORDED[MANAGER] = life | as_the_queue_s(campaign.calls) | platform(FUNCTION)
-        _RECORDED[VIEWS] = views | platform("slotq-views")
+        life, views = (request.getfixturevalue(name) for name in ("life", "views"))
+        for function, called in (("QueueManager", FUNCTION), ("Door", "slotq-door")):
+            theirs = life[function].calls | as_the_queue_s(campaign[function].calls)
+            _RECORDED[f"{function}Role"] = theirs | platform(called)
+        _RECORDED[VIEWS] = views["Views"].calls | platform("slotq-views")
     return _RECORDED
 
 
@@ -84,7 +87,7 @@ def as_the_queue_s(calls: set[Call]) -> set[Call]:
 
 
 def roles() -> dict[str, list[dict]]:
-    return {role: statements(role, PARAMETERS) for role in (MANAGER, VIEWS)}
+    return {role: statements(role, PARAMETERS) for role in ROLES}
 
 
 def test_every_call_is_allowed(calls):
@@ -95,7 +98,7 @@ def test_every_call_is_allowed(calls):
 
 def test_what_was_recorded_is_not_little(calls, campaign):
     assert len(SCENARIOS) > 10
-    assert len(campaign.calls) > 100
+    assert len(campaign["QueueManager"].calls) > 100
     actions = {asked.action for asked in calls[MANAGER]}
     assert {"iam:PassRole", "sagemaker:AddTags", "sagemaker:ListTags", "kms:Decrypt"} <= actions
     assert {"events:PutEvents", "sqs:SendMessage", "lambda:InvokeFunction"} <= actions
@@ -193,14 +196,14 @@ NEAR_MISSES = [
 
 
 @pytest.mark.parametrize("asked", NEAR_MISSES, ids=str)
-@pytest.mark.parametrize("role", [MANAGER, VIEWS])
+@pytest.mark.parametrize("role", ROLES)
 def test_what_lies_next_to_what_is_allowed_is_denied(role, asked):
     assert judge(statements(role, PARAMETERS), asked) is Verdict.DENIED
 
 
 def test_the_door_admits_the_roles_that_may_be_passed_and_no_others():
     resolve = Resolver(template(), PARAMETERS)
-    its = template()["Resources"]["QueueManager"]["Properties"]["Environment"]["Variables"]
+    its = template()["Resources"]["Door"]["Properties"]["Environment"]["Variables"]
     admitted = roles_from_environment(resolve(its)).allowed
     (passes,) = [each for each in roles()[MANAGER] if each["Action"] == "iam:PassRole"]
     assert list(admitted or ()) == passes["Resource"] == [ROLE, CAMPAIGN_ROLE]
@@ -208,11 +211,20 @@ def test_the_door_admits_the_roles_that_may_be_passed_and_no_others():
 
 def test_the_door_admits_the_training_plans_that_may_be_used_and_no_others():
     resolve = Resolver(template(), PARAMETERS)
-    its = template()["Resources"]["QueueManager"]["Properties"]["Environment"]["Variables"]
+    its = template()["Resources"]["Door"]["Properties"]["Environment"]["Variables"]
     (uses,) = [it for it in roles()[MANAGER] if it["Sid"] == "StartThemOnTrainingPlans"]
     assert list(plans_from_environment(resolve(its)).allowed or ()) == uses["Resource"] == [PLAN]
     none = Resolver(template(), {**PARAMETERS, "TrainingPlanArns": ""})(its)
     assert plans_from_environment(none).allowed == ()
+
+
+def test_the_door_may_start_nothing(calls):
+    """Whoever breaks into the function that reads what users send gets no role and no instance."""
+    starts = {"sagemaker:CreateTrainingJob", "sagemaker:AddTags", "iam:PassRole"}
+    started = {asked for asked in calls[MANAGER] if asked.action in starts}
+    assert {asked.action for asked in started} == starts
+    door = statements(DOOR, PARAMETERS)
+    assert [str(asked) for asked in started if judge(door, asked) is not Verdict.DENIED] == []
 
 
 def test_the_views_may_do_nothing_but_read(calls):
@@ -229,12 +241,12 @@ def test_the_views_may_do_nothing_but_read(calls):
 @pytest.mark.parametrize(
     ("parameter", "sid", "of"),
     [
-        ("TableKeyArn", "UseTheTablesKey", {MANAGER, VIEWS}),
+        ("TableKeyArn", "UseTheTablesKey", {*ROLES}),
         ("TrainingPlanArns", "StartThemOnTrainingPlans", {MANAGER}),
     ],
 )
 def test_where_a_parameter_is_left_empty_there_is_no_right(parameter, sid, of):
-    for role in (MANAGER, VIEWS):
+    for role in ROLES:
         whole = {statement["Sid"] for statement in statements(role, PARAMETERS)}
         without = {it["Sid"] for it in statements(role, {**PARAMETERS, parameter: ""})}
         assert whole - without == ({sid} if role in of else set())
