@@ -98,6 +98,7 @@ def life(
     account.send("tick")
     monkeypatch.setenv("SLOTQ_POOLS", "main=2@ml.p4d.24xlarge,more=1@ml.g5.xlarge")
     forget()
+    account.plane.handle("CreateTrainingJob", {**_foreign(), "TrainingJobName": "another-s"})
     account.call("examine")
     account.call(add_job(TrainingJobName="lost-copy"))
     table = Table(account.dynamodb, TABLE)

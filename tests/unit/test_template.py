@@ -73,8 +73,12 @@ def test_the_layer_serves_whatever_processor_the_functions_have(template):
 
 
 def test_each_function_ends_when_nobody_waits_for_it_any_more(template):
-    """API Gateway gives up after 29 s; the views' function answers nobody else."""
-    assert template["Resources"]["Views"]["Properties"]["Timeout"] <= 29
+    """API Gateway gives up after 29 s; the door and the views answer nobody else."""
+    for name in ("Door", "Views"):
+        assert template["Resources"][name]["Properties"]["Timeout"] <= 29
+
+
+FUNCTIONS = ("QueueManager", "Door", "Views")
 
 
 def test_the_functions_get_the_settings_that_the_code_reads(template):
@@ -83,7 +87,7 @@ def test_the_functions_get_the_settings_that_the_code_reads(template):
         path = ROOT / "layers/core/python/slotq_core/adapters" / f"{module}.py"
         code += path.read_text()
     functions = [template["Globals"]["Function"]]
-    functions += [template["Resources"][name]["Properties"] for name in ("QueueManager", "Views")]
+    functions += [template["Resources"][name]["Properties"] for name in FUNCTIONS]
     given = {key for each in functions for key in each["Environment"]["Variables"]}
     read = set(re.findall(r'"(SLOTQ_[A-Z_]+)"', code))
     assert read - given == {"SLOTQ_INLINE_PASS"}, "is for the emulator and SAM local"
@@ -152,7 +156,9 @@ def test_what_operations_names_is_there(template):
     code = (ROOT / "functions" / "queue_manager" / "app.py").read_text()
     core = ROOT / "layers/core/python/slotq_core"
     code += (core / "reconcile.py").read_text() + (core / "errors.py").read_text()
-    events = template["Resources"]["QueueManager"]["Properties"]["Events"]
+    events = {
+        event for name in FUNCTIONS for event in template["Resources"][name]["Properties"]["Events"]
+    }
     known = {*template["Parameters"], *template["Resources"], *template["Outputs"], *events}
     known |= {"SlotQ", "MemorySize"}
     for word in re.findall(r"`([A-Z]\w+)`", page):
@@ -176,12 +182,63 @@ def test_every_parameter_is_documented(template):
         assert f"| `{name}` |" in page
 
 
-def test_a_private_api_without_endpoints_is_refused(template):
-    """Nobody could call it."""
-    (rule,) = template["Rules"].values()
-    assert rule["RuleCondition"] == {"Equals": [{"Ref": "ApiAccess"}, "private"]}
-    (assertion,) = rule["Assertions"]
-    assert assertion["Assert"] == {"Not": [{"Equals": [{"Ref": "VpcEndpointIds"}, ""]}]}
+PRIVATE = {"ApiAccess": "private"}
+IN_A_VPC = {**PRIVATE, "VpcId": "vpc-0a", "SubnetIds": "subnet-0a", "EndpointCidr": "10.0.0.0/16"}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "refused"),
+    [
+        ({}, []),
+        (PRIVATE, ["A private API needs VpcEndpointIds"]),
+        ({**PRIVATE, "VpcEndpointIds": "vpce-0a"}, []),
+        (IN_A_VPC, []),
+        ({**IN_A_VPC, "EndpointCidr": "", "EndpointSecurityGroupIds": "sg-0a"}, []),
+        ({**IN_A_VPC, "SubnetIds": ""}, ["needs SubnetIds"]),
+        ({**IN_A_VPC, "EndpointCidr": ""}, ["needs EndpointCidr"]),
+    ],
+)
+def test_what_a_private_api_lacks_is_said_before_anything_is_made(template, parameters, refused):
+    resolve = cloudformation.Resolver(template, parameters)
+    said = [
+        assertion["AssertDescription"]
+        for rule in template["Rules"].values()
+        if resolve(rule["RuleCondition"])
+        for assertion in rule["Assertions"]
+        if not resolve(assertion["Assert"])
+    ]
+    assert len(said) == len(refused)
+    assert all(part in text for part, text in zip(refused, said, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("VpcId", "vpc-0a1b", "0a1b"),
+        ("SubnetIds", "subnet-0a,subnet-0b", "subnet-0a, subnet-0b"),
+        ("EndpointCidr", "172.31.0.0/16", "172.31.0.0"),
+        ("EndpointSecurityGroupIds", "sg-0a", "sg-0a,"),
+        ("PermissionsBoundaryArn", "arn:aws:iam::123456789012:policy/a/b", "b"),
+        ("RolePath", "/a/b/", "a/b"),
+        ("RoleNamePrefix", "ml-", "a team "),
+    ],
+)
+def test_ids_and_names_are_checked_before_anything_is_made(template, name, right, wrong):
+    its = template["Parameters"][name]
+    for value in (right, its["Default"]):
+        assert re.fullmatch(its["AllowedPattern"], value)
+    assert not re.fullmatch(its["AllowedPattern"], wrong)
+
+
+def test_the_defaults_serve_a_newcomer_in_any_account(template):
+    """No endpoint, no reservation, no quota that a new account lacks; the role is asked for."""
+    its = template["Parameters"]
+    assert its["ApiAccess"]["Default"] == "regional"
+    assert its["Concurrency"]["Default"] == 0
+    (pool,) = parse_pools(its["Pools"]["Default"])
+    assert pool.instance_type == "ml.m5.large"
+    asked = {name for name, each in its.items() if "Default" not in each}
+    assert asked == {"ExecutionRoleArns"}
 
 
 def test_no_role_can_be_named_by_a_wildcard(template):
@@ -193,7 +250,8 @@ def test_no_role_can_be_named_by_a_wildcard(template):
 
 def test_the_table_is_kept_protected_and_can_be_restored(template):
     table = template["Resources"]["Queue"]
-    assert table["DeletionPolicy"] == table["UpdateReplacePolicy"] == "Retain"
+    assert table["DeletionPolicy"] == "RetainExceptOnCreate"
+    assert table["UpdateReplacePolicy"] == "Retain"
     its = table["Properties"]
     assert its["DeletionProtectionEnabled"] is True
     assert its["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
@@ -207,6 +265,7 @@ def test_the_table_is_encrypted_with_the_key_that_is_named(template, key, encryp
 
 @pytest.mark.parametrize("access", ["private", "regional"])
 def test_who_may_call_the_api(template, access):
+    """tests/built holds it on what CloudFormation gets."""
     parameters = {"ApiAccess": access, "VpcEndpointIds": "vpce-0a1b,vpce-2c3d"}
     resolve = cloudformation.Resolver(template, parameters)
     api = resolve(template["Resources"]["Api"]["Properties"])
@@ -214,14 +273,12 @@ def test_who_may_call_the_api(template, access):
     assert api["Auth"]["DefaultAuthorizer"] == "AWS_IAM"
     allow, *denies = api["Auth"]["ResourcePolicy"]["CustomStatements"]
     assert allow["Principal"] == {"AWS": "arn:aws:iam::123456789012:root"}
-    endpoints = {"aws:SourceVpce": ["vpce-0a1b", "vpce-2c3d"]}
     if access == "regional":
-        assert "Condition" not in allow
         assert denies == []
     else:
-        assert allow["Condition"] == {"StringEquals": endpoints}
         (deny,) = denies
         assert (deny["Effect"], deny["Principal"]) == ("Deny", "*")
+        endpoints = {"aws:SourceVpce": ["vpce-0a1b", "vpce-2c3d"]}
         assert deny["Condition"] == {"StringNotEquals": endpoints}
 
 
@@ -284,13 +341,28 @@ def test_the_layer_has_the_versions_that_the_tests_run_with():
 
 
 def test_the_samconfig_sets_only_parameters_that_there_are(template):
-    config = tomllib.loads((ROOT / "samconfig.toml").read_text())
-    for environment in ("dev", "prod"):
-        for override in config[environment]["deploy"]["parameters"]["parameter_overrides"]:
+    for its in deployments().values():
+        for override in its.get("parameter_overrides", []):
             name, _, value = override.partition("=")
             assert name in template["Parameters"]
             allowed = template["Parameters"][name].get("AllowedValues")
             assert allowed is None or value in map(str, allowed)
+
+
+def deployments() -> dict[str, Any]:
+    """What samconfig.toml says to `sam deploy`, by environment."""
+    config = tomllib.loads((ROOT / "samconfig.toml").read_text())
+    return {name: its["deploy"]["parameters"] for name, its in config.items() if name != "version"}
+
+
+def test_sam_deploy_may_name_roles_and_can_be_repeated(template):
+    """Roles and policies with names need their own capability. A first deployment that fails leaves
+    a stack that cannot be updated: it is removed."""
+    assert set(deployments()) == {"default", "dev", "prod"}
+    for its in deployments().values():
+        assert its["capabilities"] == "CAPABILITY_NAMED_IAM"
+        assert its["on_failure"] == "DELETE"
+        assert its["resolve_s3"] is True
 
 
 def _pins(path: str) -> list[str]:

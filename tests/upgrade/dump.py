@@ -240,7 +240,11 @@ def deployed(root: Path) -> dict[str, Any]:
             if its["Type"] in IDENTITY
         },
         "outputs": sorted(template["Outputs"]),
-        "samconfig": {name: its["parameter_overrides"] for name, its in told.items() if its},
+        "samconfig": {
+            name: its["parameter_overrides"]
+            for name, its in told.items()
+            if its and "parameter_overrides" in its
+        },
     }
 
 

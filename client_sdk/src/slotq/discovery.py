@@ -12,10 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 import boto3
+from botocore.config import Config as ClientConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
 from slotq.config import Config, checked
 from slotq.errors import NotConfigured
+
+_TIMEOUTS = ClientConfig(connect_timeout=2, read_timeout=2, retries={"total_max_attempts": 1})
+"""Without a way to SSM (a private network that lacks its endpoint) nobody waits for minutes."""
 
 
 def parameter_of(queue: str) -> str:
@@ -30,14 +34,15 @@ def complete(config: Config, *, aws: boto3.Session | None = None) -> Config:
     name = parameter_of(config.queue)
     try:
         session = aws or boto3.Session(profile_name=config.aws_profile)
-        answer = session.client("ssm", region_name=config.region).get_parameter(Name=name)
+        ssm = session.client("ssm", region_name=config.region, config=_TIMEOUTS)
+        answer = ssm.get_parameter(Name=name)
         found = read_where(answer["Parameter"]["Value"])
     except (BotoCoreError, ClientError, ValueError) as error:
         raise NotConfigured(
             f"the queue '{config.queue}' (from {config.source('queue')}) cannot be looked up in "
             f"the SSM parameter {name}: {error}. Is it the name of the stack, is the region right "
-            f"({config.region or 'from your AWS settings'}), and may you ssm:GetParameter there? "
-            "SLOTQ_ENDPOINT names the API without a look-up."
+            f"({config.region or 'from your AWS settings'}), is there a way to SSM from "
+            "here, and may you ssm:GetParameter there? SLOTQ_ENDPOINT names the API without a look-up."
         ) from None
     endpoint = checked("endpoint", found["endpoint"], name)
     return replace(

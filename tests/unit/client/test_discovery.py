@@ -1,8 +1,11 @@
 """A queue is found by its stack's name."""
 
+import socket
+import time
 from types import SimpleNamespace
 from typing import Any
 
+import boto3
 import pytest
 from botocore.exceptions import ClientError
 
@@ -22,7 +25,7 @@ class Account:
         self.asked: list[str] = []
         self.region: str | None = None
 
-    def client(self, service: str, region_name: str | None) -> Any:
+    def client(self, service: str, region_name: str | None, config: Any) -> Any:
         assert service == "ssm"
         self.region = region_name
         return SimpleNamespace(get_parameter=self._get)
@@ -74,3 +77,15 @@ def test_what_is_not_there_or_not_right_is_said(written, told):
     account = Account(**({"team": written} if written else {}))
     with pytest.raises(NotConfigured, match=told):
         complete(Config(queue="team"), aws=account)
+
+
+def test_without_a_way_to_ssm_it_is_said_within_seconds(monkeypatch: pytest.MonkeyPatch):
+    """As in a private network that lacks SSM's endpoint: something takes the call and is silent."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_SSM", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        keys = {"aws_access_key_id": "k", "aws_secret_access_key": "s"}
+        aws = boto3.Session(region_name="eu-west-1", **keys)
+        began = time.monotonic()
+        with pytest.raises(NotConfigured, match=r"(?s)a way to SSM.*SLOTQ_ENDPOINT"):
+            complete(Config(queue="team"), aws=aws)
+        assert time.monotonic() - began < 15
