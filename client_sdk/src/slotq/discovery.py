@@ -42,7 +42,8 @@ def complete(config: Config, *, aws: boto3.Session | None = None) -> Config:
             f"the queue '{config.queue}' (from {config.source('queue')}) cannot be looked up in "
             f"the SSM parameter {name}: {error}. Is it the name of the stack, is the region right "
             f"({config.region or 'from your AWS settings'}), is there a way to SSM from "
-            "here, and may you ssm:GetParameter there? SLOTQ_ENDPOINT names the API without a look-up."
+            "here, and may you ssm:GetParameter there? SLOTQ_ENDPOINT names the API without a "
+            "look-up."
         ) from None
     endpoint = checked("endpoint", found["endpoint"], name)
     return replace(

@@ -60,6 +60,14 @@ def test_time_is_the_handler_s_own_and_what_it_waits():
     assert amounts["alarm_metrics"] == ASSUME["alarm_metrics"]
 
 
+def test_a_private_api_costs_its_endpoint_in_each_zone_and_a_key_its_month():
+    assumed = {**ASSUME, "endpoint_zones": 2, "kms_keys": 1}
+    prices = {name: its.each for name, its in PRICES.items()}
+    fixed = {it.name: it.usd for it in bill(NOTHING, COUNTS, prices=prices, assumed=assumed).fixed}
+    assert fixed["endpoint_hours"] == pytest.approx(14.6)
+    assert fixed["kms_keys"] == 1
+
+
 def test_a_month_is_what_stands_and_what_the_jobs_cost():
     made = bill(usage(), COUNTS, prices=ONE, assumed=ASSUME)
     assert made.usd_per_month == pytest.approx(made.usd_fixed + 10 * made.usd_per_job)

@@ -64,7 +64,8 @@ def bill(
 ) -> Bill:
     """`prices`: USD for one of each unit."""
     minutes = counts["minute"] * assumed["minutes_a_month"]
-    standing = {name: assumed[name] for name in ("metrics", "alarm_metrics")}
+    standing = {name: assumed[name] for name in ("metrics", "alarm_metrics", "kms_keys")}
+    standing["endpoint_hours"] = assumed["endpoint_zones"] * assumed["minutes_a_month"] / 60
     return Bill(
         per_job=_items(_amounts(job_counts(usage, counts, assumed), assumed), prices),
         fixed=_items(_amounts(minutes, assumed) | standing, prices),

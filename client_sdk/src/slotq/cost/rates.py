@@ -39,6 +39,8 @@ PRICES: Mapping[str, Price] = {
     "traces": Price(usd=5.00, per=MILLION, unit="X-Ray traces"),
     "metrics": Price(usd=0.30, per=1, unit="metrics of one's own a month"),
     "alarm_metrics": Price(usd=0.10, per=1, unit="metrics in alarms a month"),
+    "endpoint_hours": Price(usd=0.01, per=1, unit="hours of a VPC endpoint in one zone"),
+    "kms_keys": Price(usd=1.00, per=1, unit="customer managed keys a month"),
 }
 """What is free: EventBridge's own events and schedules, SageMaker's API, a standard parameter."""
 
@@ -63,7 +65,11 @@ ASSUMED: Mapping[str, Assumption] = {
         value=1, meaning="of the invocations; X-Ray samples above 1 a second"
     ),
     "metrics": Assumption(value=15, meaning="the queue's own"),
-    "alarm_metrics": Assumption(value=11, meaning="in the nine alarms of template.yaml"),
+    "alarm_metrics": Assumption(value=13, meaning="in the nine alarms of template.yaml"),
+    "endpoint_zones": Assumption(
+        value=0, meaning="zones in which the stack makes a VPC endpoint (`SubnetIds`)"
+    ),
+    "kms_keys": Assumption(value=0, meaning="keys of your own for the queue alone (`TableKeyArn`)"),
     "seconds_between_looks": Assumption(
         value=5, meaning="of fit(wait=True) and `slotq watch NAME`"
     ),
