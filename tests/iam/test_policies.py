@@ -292,6 +292,8 @@ def on_the_page(sid: str) -> dict:
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+FULL_ACCESS = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+"""FullAWSAccess, which every organisation begins with."""
 QUEUE_ROLE = "arn:aws:iam::123456789012:role/slotq-QueueManagerRole-EXAMPLE"
 
 
@@ -304,12 +306,21 @@ QUEUE_ROLE = "arn:aws:iam::123456789012:role/slotq-QueueManagerRole-EXAMPLE"
         (ROLE, ["ml.m5.large"], Verdict.ALLOWED),
     ],
 )
-def test_the_sample_scp_leaves_the_pools_to_the_queue(principal, types, verdict):
+@pytest.mark.parametrize("action", ["CreateTrainingJob", "CreateHyperParameterTuningJob"])
+def test_the_sample_scp_leaves_the_pools_to_the_queue(action, principal, types, verdict):
     sample_policy = on_the_page("TrainingOnThePoolsGoesThroughTheQueue")
-    everything = {"Effect": "Allow", "Action": "*", "Resource": "*"}  # FullAWSAccess
     context = {"aws:PrincipalArn": principal, "sagemaker:InstanceTypes": types}
-    asked = call("sagemaker:CreateTrainingJob", TRAINING_JOB, context)
-    assert judge([everything, *sample_policy["Statement"]], asked) is verdict
+    asked = call(f"sagemaker:{action}", TRAINING_JOB, context)
+    assert judge([FULL_ACCESS, *sample_policy["Statement"]], asked) is verdict
+
+
+@pytest.mark.parametrize("action", ["CreateAutoMLJob", "CreateAutoMLJobV2"])
+def test_the_sample_scp_lets_no_automl_job_take_the_pools(action):
+    """It names no instance type when it is created."""
+    sample_policy = on_the_page("TrainingOnThePoolsGoesThroughTheQueue")
+    job = f"arn:aws:sagemaker:{OWN}:automl-job/a"
+    asked = call(f"sagemaker:{action}", job, {"aws:PrincipalArn": ROLE})
+    assert judge([FULL_ACCESS, *sample_policy["Statement"]], asked) is Verdict.FORBIDDEN
 
 
 def test_the_table_of_statements_is_printed(calls):
