@@ -61,7 +61,9 @@ def test_a_start_that_was_never_confirmed_is_left_to_the_pass(account: Account):
     account.send("pass")
     later(account, MINUTE)
     creates = account.plane.calls["CreateTrainingJob"]
-    assert findings(account.call("mend")) == [("stale_intent", "job1", False)]
+    status, body = account.call("mend")
+    assert findings((status, body)) == [("stale_intent", "job1", False)]
+    assert body["findings"][0]["text"].endswith("the next pass does it again")
     assert account.plane.calls["CreateTrainingJob"] == creates
     account.settle()
     assert findings(account.call("mend")) == []

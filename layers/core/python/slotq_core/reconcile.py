@@ -160,9 +160,12 @@ class _Run:
 
     def _intent(self, job: Job) -> Finding:
         stops = job.attempt is not None and job.attempt.stop is not None
-        what = "stopping" if stops else "starting"
-        text = f"{what} it was decided and never confirmed; it is done again"
-        if self.mend and (stops or self.starts):
+        here = stops or self.starts
+        text = (
+            f"{'stopping' if stops else 'starting'} it was decided and never confirmed; "
+            f"{'it is done again' if here else 'the next pass does it again'}"
+        )
+        if self.mend and here:
             self.effects.carry_out(job)
         now = self.store.job(job.name)
         left = now is not None and now.active and bool(self.effects.stale([now]))
