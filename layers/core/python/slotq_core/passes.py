@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from slotq_core.effects import Effects
 from slotq_core.errors import Conflict, SlotQError
+from slotq_core.missing_rights import told_of
 from slotq_core.poison import Poisons
 from slotq_core.policy.apply import Step, pools_touched, steps
 from slotq_core.policy.cycle import plan
@@ -41,6 +42,8 @@ class PassResult:
     """The budget was used up; another pass has been asked for."""
     busy: bool = False
     """Another handler does, or has done, what this one came for."""
+    missing_rights: tuple[str, ...] = ()
+    """Pools and roles that back off because a right is missing, and what to add."""
     findings: tuple[Finding, ...] = ()
     """What a reconciliation found, where this was its tick."""
 
@@ -95,7 +98,10 @@ class Passes:
             planned = plan(world.snapshot, self._clock.now())
             if not planned.decisions:
                 return PassResult(
-                    decisions=tuple(done), troubles=tuple(troubles), wake_at=planned.wake_at
+                    decisions=tuple(done),
+                    troubles=tuple(troubles),
+                    wake_at=planned.wake_at,
+                    missing_rights=tuple(told_of(world.snapshot.pools)),
                 )
             done += self._apply(planned.decisions, world, until, troubles)
         return PassResult(
