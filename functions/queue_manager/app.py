@@ -161,8 +161,8 @@ def told(result: PassResult) -> dict[str, Any]:
     for trouble in result.troubles:
         logger.warning("left to the next pass", trouble=trouble)
         count("Trouble")
-    for missing in result.missing_rights:
-        logger.warning("a right is missing", right=missing)
+    for right in result.missing_rights:
+        logger.warning("a right is missing", right=right)
     refused = [*result.troubles, *(finding.text for finding in result.findings)]
     if missing := len(result.missing_rights) + sum(map(is_of_a_right, refused)):
         count("RightsMissing", missing)

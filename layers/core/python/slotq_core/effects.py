@@ -126,7 +126,9 @@ class Effects:
                 if after is not None and after.attempt and after.attempt.stop:
                     self.carry_out(after)
             case Verdict.RETRY:
-                self._lessons.unanswered(attempt, answer)
+                if answer.action:
+                    self._lessons.unanswered(attempt, answer)
+                    raise RightMissing(answer.message)
             case _:
                 self._refused(job, attempt, answer)
 

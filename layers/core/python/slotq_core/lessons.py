@@ -31,9 +31,9 @@ class Lessons:
             self._keep(live.pool, after_a_start)
 
     def unanswered(self, attempt: Attempt, answer: Answer) -> None:
-        """The create may have taken effect. Where a right lacks, nothing else starts meanwhile."""
-        if answer.action:
-            self._refused(attempt.pool, EVERYBODY, answer.action, answer.message)
+        """For want of rights nobody can see whether the create took effect: nothing else starts
+        meanwhile."""
+        self._refused(attempt.pool, EVERYBODY, answer.action, answer.message)
 
     def _of_an_end(self, change: Change, ended: Attempt, answer: Answer) -> None:
         message = ended.message or change.before.message

@@ -114,14 +114,16 @@ class Passes:
     def _apply(
         self, decisions: Iterable[Decision], world: World, until: int, troubles: list[str]
     ) -> Iterator[Decision]:
-        """Commit each decision, then call SageMaker. Ends at the first conflict: the world is not
-        what was planned for any more, and the next round plans for what it is."""
+        """Commit each decision, then call SageMaker. Ends at the first conflict and where a call
+        goes wrong: the world is not what was planned for any more, and the next round plans for
+        what it is."""
         pools = {pool.name: pool for pool in world.snapshot.pools}
         versions = {name: ledger.version for name, ledger in world.ledgers.items()}
         for decision in decisions:
             if self._clock.now() >= until:
                 return
             touched = [name for name in pools_touched(decision) if name in versions]
+            wrong: list[str] = []
             for part in _transactions(steps(decision, pools, self._clock.now())):
                 seen = {name: versions[name] for name in touched}
                 try:
@@ -129,8 +131,11 @@ class Passes:
                 except Conflict:
                     return
                 versions |= {name: version + 1 for name, version in seen.items()}
-                troubles += self._effects.carry_out_all(jobs)
+                wrong += self._effects.carry_out_all(jobs)
+            troubles += wrong
             yield decision
+            if wrong:
+                return
 
 
 def _transactions(changed: Sequence[Step]) -> Iterator[list[Change]]:

@@ -105,7 +105,7 @@ class SageMakerTraining:
         try:
             ours = self._is_ours(attempt)
         except _Failure as failure:
-            if failure.not_found:
+            if failure.not_found or refused.verdict not in RIGHTS:
                 return refused
             why = f"{refused.message}; and whether it runs cannot be seen: {failure.text}"
             return replace(refused, verdict=Verdict.RETRY, message=why)

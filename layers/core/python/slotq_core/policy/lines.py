@@ -117,7 +117,7 @@ class Line(NamedTuple):
     def parse(cls, key: str) -> Line:
         first, whose = (parsed := json.loads(key))[:8], parsed[8:]
         workload, priority, project, group, demand, pools, parts, preemptible = first
-        user, limited_as, role = (*whose, *("", "", "")[len(whose) :])
+        user, limited_as, role = [*whose, "", "", ""][:3]
         return cls(
             workload=Workload(workload),
             priority=priority,
