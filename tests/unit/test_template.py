@@ -112,7 +112,9 @@ def test_alarms_and_dashboard_show_metrics_that_there_are(template):
     emitted = set(re.findall(r'(?:count\(|name=)"(\w+)"', code))
     emitted |= {"ApiRequest", "TrainingEvent", "Pass", "Tick"}  # counted by the trigger's name
     shown = metrics_in(template["Resources"])
-    assert shown == {"Failure", "Trouble", "OldestWaiting", "Drift", "Tick", "PoolsRefused"}
+    assert shown == {
+        *("Failure", "Trouble", "RightsMissing", "OldestWaiting", "Drift", "Tick", "PoolsRefused")
+    }
     assert shown <= emitted
     service = template["Globals"]["Function"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
     for alarm in template["Resources"].values():

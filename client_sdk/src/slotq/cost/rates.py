@@ -63,7 +63,7 @@ ASSUMED: Mapping[str, Assumption] = {
         value=1, meaning="of the invocations; X-Ray samples above 1 a second"
     ),
     "metrics": Assumption(value=15, meaning="the queue's own"),
-    "alarm_metrics": Assumption(value=11, meaning="in the nine alarms of template.yaml"),
+    "alarm_metrics": Assumption(value=12, meaning="in the ten alarms of template.yaml"),
     "seconds_between_looks": Assumption(
         value=5, meaning="of fit(wait=True) and `slotq watch NAME`"
     ),
