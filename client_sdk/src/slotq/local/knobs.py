@@ -30,6 +30,9 @@ class Knobs:
     """After Starting, the training job ends Failed with "CapacityError: Unable to provision …"."""
     fail_internally: int = 0
     """After Starting, the training job ends Failed with "InternalServerError: …"."""
+    fail_assuming: int = 0
+    """After Starting, the training job ends Failed with "ClientError: SageMaker was unable to
+    assume the role …"."""
     stick_pending: int = 0
     """After Starting, the training job stays in Pending until it is stopped."""
     throttle: int = 0

@@ -36,6 +36,7 @@ CAPACITY = (
     "CapacityError: Unable to provision requested ML compute capacity. Please retry using a "
     "different ML instance type or after some time."
 )
+UNASSUMED = "ClientError: SageMaker was unable to assume the role"
 INTERNAL = "InternalServerError: We encountered an internal error. Please try again."
 
 
@@ -237,6 +238,8 @@ class Plane:
             self._end(job, "Failed", "Failed", reason=CAPACITY)
         elif self.knobs.take("fail_internally", job.name):
             self._end(job, "Failed", "Failed", reason=INTERNAL)
+        elif self.knobs.take("fail_assuming", job.name):
+            self._end(job, "Failed", "Failed", reason=UNASSUMED)
         elif self.knobs.take("stick_pending", job.name):
             job.due = job.pending_until
             self._enter(job, "InProgress", "Pending")

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from slotq_core.model.pools import MissingRight, Pool
 from slotq_core.moments import iso
+from slotq_core.policy import rights
 from slotq_core.policy.rights import LACKS
 from slotq_core.ports import Finding, Store
 
@@ -60,7 +61,7 @@ def _advice(missing: MissingRight) -> str:
             return (
                 "Name the role in the parameter ExecutionRoleArns, or cancel the jobs that name it."
             )
-        case "sts:AssumeRole":
+        case rights.ASSUME_ROLE:
             return (
                 "Make the role, and let sagemaker.amazonaws.com assume it in its trust policy, or "
                 "cancel the jobs that name it."

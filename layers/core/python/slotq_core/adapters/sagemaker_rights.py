@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 
-from slotq_core.policy.rights import LACKS
+from slotq_core.policy.rights import ASSUME_ROLE, LACKS
 from slotq_core.ports import Answer, Verdict
 
 CREDENTIALS = (
@@ -53,7 +53,7 @@ _ACTION = re.compile(r"perform:? ([a-z][a-z0-9-]*:[A-Za-z*]+)")
 def action_in(text: str, *, code: str) -> str:
     """The right that is missing, as IAM calls it; the error's code where the text names none."""
     if re.search(NOT_ASSUMED, text, re.IGNORECASE):
-        return "sts:AssumeRole"
+        return ASSUME_ROLE
     named = _ACTION.search(text)
     return named.group(1) if named else code
 

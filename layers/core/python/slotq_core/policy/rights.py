@@ -21,6 +21,9 @@ from slotq_core.policy.retry import backoff
 EVERYBODY = ""
 """Stands for the role where every job needs the right."""
 
+ASSUME_ROLE = "sts:AssumeRole"
+"""What SageMaker needs of an execution role."""
+
 MOST_REMEMBERED = 20
 """Rights a pool remembers as missing. What is forgotten costs one more refused start."""
 
