@@ -168,6 +168,7 @@ def test_what_operations_names_is_there(template):
 
 
 PLATFORM = {"ThrottlingException", "POISON", "ApiRequest"}
+PLATFORM |= {"UnrecognizedClientException", "OptInRequired"}
 """Words of AWS's, of the table's, and of a metric that is named by its trigger."""
 
 

@@ -47,7 +47,7 @@ def after_refusal(
         since=known.since if known else now,
         refusals=refusals,
         not_before=now + backoff(refusals),
-        message=message,
+        message=message.removeprefix(f"{LACKS}, {action}: "),
     )
     others = [each for each in health.missing_rights if each.role != role]
     others.sort(key=lambda each: (bool(each.role), -each.not_before, each.role))
