@@ -25,13 +25,18 @@ INSTANCE_TYPE = "ml.m5.large"
 START = 1_790_000_000_000
 
 
-def request(name: str, *, priority: int = 0, slots: int = 1, **tags: str) -> dict[str, Any]:
+ROLE = "arn:aws:iam::123456789012:role/training"
+
+
+def request(
+    name: str, *, priority: int = 0, slots: int = 1, role: str = ROLE, **tags: str
+) -> dict[str, Any]:
     """A CreateTrainingJob request. Further tags by their name behind `slotq:`, `_` for `-`."""
     settings = {f"slotq:{key.replace('_', '-')}": value for key, value in tags.items()}
     return {
         "TrainingJobName": name,
         "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
-        "RoleArn": "arn:aws:iam::123456789012:role/training",
+        "RoleArn": role,
         "OutputDataConfig": {"S3OutputPath": "s3://bucket/out"},
         "ResourceConfig": {
             "InstanceType": INSTANCE_TYPE,

@@ -38,6 +38,7 @@ from slotq_core.adapters.settings import (
 )
 from slotq_core.errors import NotUnderstood, SlotQError
 from slotq_core.manager import QueueManager
+from slotq_core.missing_rights import is_of_a_right
 from slotq_core.passes import PassResult
 
 if TYPE_CHECKING:
@@ -175,6 +176,11 @@ def told(result: PassResult) -> dict[str, Any]:
     for trouble in result.troubles:
         logger.warning("left to the next pass", trouble=trouble)
         count("Trouble")
+    for right in result.missing_rights:
+        logger.warning("a right is missing", right=right)
+    refused = [*result.troubles, *(finding.text for finding in result.findings)]
+    if missing := len(result.missing_rights) + sum(map(is_of_a_right, refused)):
+        count("RightsMissing", missing)
     return {"decisions": len(result.decisions), "busy": result.busy}
 
 

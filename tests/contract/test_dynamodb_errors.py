@@ -16,6 +16,7 @@ from slotq_core.errors import (
     InvalidRequest,
     Misconfigured,
     NameTaken,
+    RightMissing,
     SlotQError,
     Unavailable,
 )
@@ -116,6 +117,19 @@ def test_reads_and_touches_may_be_throttled_too(
 ) -> None:
     with refusing(moto_client, operation, "ThrottlingException"), pytest.raises(Unavailable):
         attempt(moto_store)
+
+
+@pytest.mark.parametrize("code", ["AccessDeniedException", "UnrecognizedClientException"])
+def test_a_right_that_is_missing_is_tried_again(
+    moto_client: Any, moto_store: DynamoStore, code: str
+) -> None:
+    """As what is not available, and no setting: nothing that was asked for is dropped for it."""
+    job = waits(moto_store, "job1")
+    with refusing(moto_client, "GetItem", code), pytest.raises(RightMissing):
+        moto_store.job("job1")
+    with refusing(moto_client, TRANSACTION, code), pytest.raises(Unavailable):
+        commit(moto_store, cancelling(job))
+    assert moto_store.job("job1") == job
 
 
 def test_what_is_a_bug_stays_an_error_of_its_own(moto_client: Any, moto_store: DynamoStore) -> None:

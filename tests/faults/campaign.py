@@ -173,11 +173,17 @@ def _follow(
             return
 
 
+_WEATHER = (
+    *("events", "events_lost", "events_doubled"),
+    *("throttled", "no_answer", "killed", "refused_rights"),
+)
+
+
 def _chaos(outcome: Outcome, seed: str, count: str) -> None:
     world = chaos.run(int(seed), int(count))
     outcome.counts["chaos_jobs"] += len(world.watch.jobs)
     outcome.counts["calls"] += world.calls
-    for key in ("events", "events_lost", "events_doubled", "throttled", "no_answer", "killed"):
+    for key in _WEATHER:
         outcome.counts[f"chaos_{key}" if "events_" not in key else key] += world.weather.count[key]
     if world.watch.broken:
         least = world if outcome.real else chaos.fewest(int(seed), int(count))

@@ -16,7 +16,7 @@ import random
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,14 +25,16 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from botocore.exceptions import ReadTimeoutError
+from botocore.exceptions import ClientError, ReadTimeoutError
 
 from slotq.local.knobs import Knobs
 from slotq.local.virtual import Work
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState
 from tests.faults.crashes import AFTER, BEFORE, THROTTLED, finish_quietly, strike
+from tests.faults.scenarios import hostile
 from tests.faults.world import (
+    HOSTILE,
     START,
     TABLE,
     TYPES,
@@ -74,6 +76,40 @@ class Odds:
     stuck: float = 1
 
 
+HOSTILE_EVERY = 40
+"""One in so many users sends a request that is as odd as the door lets in."""
+
+OUTAGES = (
+    frozenset({"create_training_job"}),
+    frozenset({"stop_training_job"}),
+    frozenset({"describe_training_job", "list_training_jobs", "list_tags"}),
+    frozenset({"sagemaker"}),
+    frozenset({"dynamodb"}),
+    frozenset({"sagemaker", "dynamodb", "lambda"}),
+)
+"""Operations and services, to which the queue has no right for a while."""
+
+PERIOD, SHORTEST_OUTAGE, LONGEST_OUTAGE = 600_000, 30_000, 400_000
+"""How far apart outages begin, and how long one lasts (ms)."""
+
+
+@dataclass(frozen=True)
+class Outage:
+    since: int
+    until: int
+    refused: frozenset[str]
+
+
+def outages(seed: int) -> Iterator[Outage]:
+    """Without end, one after the other."""
+    rng, since = random.Random(f"outages-{seed}"), START
+    while True:
+        since += PERIOD // 2 + rng.randrange(PERIOD)
+        length = rng.randrange(SHORTEST_OUTAGE, LONGEST_OUTAGE)
+        yield Outage(since, since + length, rng.choice(OUTAGES))
+        since += length
+
+
 @dataclass(frozen=True)
 class Wish:
     """What one user wants."""
@@ -85,7 +121,13 @@ class Wish:
     cancel_after: int | None
 
     @property
+    def hostile(self) -> bool:
+        return self.name.startswith(HOSTILE)
+
+    @property
     def allowed(self) -> frozenset[JobState]:
+        if self.hostile:
+            return frozenset({S.FAILED})
         own = S.FAILED if self.work.exit_code else S.COMPLETED
         return frozenset({own} if self.cancel_after is None else {own, S.CANCELLED})
 
@@ -94,6 +136,8 @@ def wishes(seed: int, count: int) -> list[Wish]:
     rng = random.Random(f"wishes-{seed}")
     found, at = [], 0
     for number in range(count):
+        if number % HOSTILE_EVERY == HOSTILE_EVERY // 2:
+            found.append(Wish(f"{HOSTILE}-{number:04d}", at, {}, Work(), None))
         at += round(rng.expovariate(1 / 13_000))
         pools = rng.choice(("p", "p", "q", "r", "p,q", "q,r"))
         work = Work(
@@ -122,13 +166,23 @@ def wishes(seed: int, count: int) -> list[Wish]:
 class Weather(Gate):
     """Decides about each call by chance, as long as the storm lasts."""
 
-    def __init__(self, rng: random.Random, odds: Odds) -> None:
+    def __init__(self, rng: random.Random, odds: Odds, lost_rights: Iterator[Outage]) -> None:
         self._rng, self._odds = rng, odds
+        self._outages = lost_rights
+        self._outage = next(lost_rights)
         self.raging = True
+        self.now: Callable[[], int] = lambda: START
         self.count: Counter[str] = Counter()
 
     def happens(self, percent: float) -> bool:
         return self.raging and self._rng.random() * 100 < percent
+
+    def refuses(self, call: Call) -> bool:
+        """Whether the queue has no right to that just now."""
+        while self._outage.until <= self.now():
+            self._outage = next(self._outages)
+        lost = self.raging and self._outage.since <= self.now()
+        return lost and bool(self._outage.refused & {call.service, call.operation})
 
     def through(self, call: Call) -> Any:
         """As boto3 does it: three tries, and the last error is the caller's."""
@@ -141,6 +195,9 @@ class Weather(Gate):
             if effected and call.operation == "transact_write_items":
                 return {}  # The token is known: the answer of the first try.
             last = attempt == CLIENT_TRIES - 1
+            if self.refuses(call):
+                self.count["refused_rights"] += 1
+                raise access_denied(call)
             if self.happens(self._odds.throttled):
                 self.count["throttled"] += 1
                 if last:
@@ -157,11 +214,27 @@ class Weather(Gate):
         raise AssertionError
 
 
+def access_denied(call: Call) -> ClientError:
+    action = f"{call.service}:{''.join(map(str.capitalize, call.operation.split('_')))}"
+    said = {
+        "Error": {
+            "Code": "AccessDeniedException",
+            "Message": "User: arn:aws:sts::123456789012:assumed-role/slotq/slotq is not authorized "
+            f"to perform: {action} on resource: * because no identity-based policy allows the "
+            f"{action} action",
+        },
+        "ResponseMetadata": {"HTTPStatusCode": 400},
+    }
+    return ClientError(said, call.operation)
+
+
 class ChaosWorld(World):
     """Everything goes through the real handler."""
 
-    def __init__(self, rng: random.Random, odds: Odds, wanted: Sequence[Wish]) -> None:
-        self.weather = Weather(rng, odds)
+    def __init__(
+        self, rng: random.Random, odds: Odds, wanted: Sequence[Wish], lost: Iterator[Outage]
+    ) -> None:
+        self.weather = Weather(rng, odds, lost)
         self._rng, self._odds = rng, odds
         self.wanted = [wish.name for wish in wanted]
         self._current: Invocation | None = None
@@ -172,6 +245,7 @@ class ChaosWorld(World):
             gate=self.weather,
             events=self._arrives,
         )
+        self.weather.now = self.clock.now
         for wish in wanted:
             self.after(wish.at, "wish", partial(self._ask_for, wish))
 
@@ -185,7 +259,10 @@ class ChaosWorld(World):
         return [self._rng.randrange(50, 180_000) for _ in range(1 + doubled)]
 
     def _ask_for(self, wish: Wish) -> None:
-        self.submit(wish.name, tries=FOR_EVER, **wish.fields)
+        if wish.hostile:
+            self._post(hostile(wish.name, hyperparameters=150), FOR_EVER)
+        else:
+            self.submit(wish.name, tries=FOR_EVER, **wish.fields)
         if wish.cancel_after is not None:
             self.after(wish.cancel_after, "cancel", lambda: self.cancel(wish.name, tries=FOR_EVER))
 
@@ -209,7 +286,10 @@ class ChaosWorld(World):
         body = request(name, **fields)
         body["ResourceConfig"]["InstanceType"] = kind
         body["StoppingCondition"]["MaxPendingTimeInSeconds"] = PATIENCE
-        event = _api("POST", "/add-job", body=body)
+        self._post(body, tries)
+
+    def _post(self, body: Mapping[str, Any], tries: int) -> None:
+        name, event = body["TrainingJobName"], _api("POST", "/add-job", body=body)
 
         def ask(*_: Any) -> None:
             if self._answered(event) == 202:
@@ -344,7 +424,8 @@ def _lambda_of(world: ChaosWorld) -> Iterator[None]:
 def run(seed: int, count: int, odds: Odds | None = None, *, only: Sequence[str] = ()) -> ChaosWorld:
     """All of them, from the first wish to the last job's end."""
     wanted = [wish for wish in wishes(seed, count) if not only or wish.name in only]
-    world = ChaosWorld(random.Random(f"chaos-{seed}"), odds or Odds(), wanted)
+    rng, lost = random.Random(f"chaos-{seed}"), outages(seed)
+    world = ChaosWorld(rng, odds or Odds(), wanted, lost)
     with _lambda_of(world):
         while not world.watch.broken and not world.over and world.clock.now() < START + HORIZON:
             world.step()

@@ -14,21 +14,26 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
+from slotq_core import lessons
 from slotq_core.adapters import (
     dynamodb_calls,
     dynamodb_expressions,
     dynamodb_ledger_expressions,
+    sagemaker,
+    sagemaker_errors,
 )
 from slotq_core.adapters.dynamodb import DynamoStore
+from slotq_core.adapters.sagemaker import SageMakerTraining
 from slotq_core.effects import Effects
 from slotq_core.lifecycle import move
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.policy import apply, retry
-from slotq_core.ports import Change, Observation
+from slotq_core.policy import apply, retry, rights
+from slotq_core.policy.rights import EVERYBODY
+from slotq_core.ports import RIGHTS, Change, Observation, Verdict
 from slotq_core.reconcile import Reconciler
 from tests.faults import crashes, interleavings
-from tests.faults.crashes import BEFORE, NOISY, SILENT, TOLD, Crash
-from tests.faults.promises import CAPACITY, CONVERGENT, LOST, ONE_LIVE, PLACE, Broken
+from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, TOLD, Crash
+from tests.faults.promises import BLAMELESS, CAPACITY, CONVERGENT, LOST, ONE_LIVE, PLACE, Broken
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.world import World
 
@@ -249,6 +254,33 @@ def _one_transaction_less() -> AbstractContextManager[Any]:
     return patch.object(dynamodb_calls.TableCalls, "transact", wrong)
 
 
+def _refusals_end_jobs() -> AbstractContextManager[Any]:
+    """What is refused for want of a right is taken for a request that will never be accepted."""
+    rows = tuple(
+        replace(row, verdict=Verdict.FAIL) if row.verdict in RIGHTS else row
+        for row in sagemaker_errors.CREATE
+    )
+    return patch.object(sagemaker, "CREATE", rows)
+
+
+def _refusals_are_believed() -> AbstractContextManager[Any]:
+    """Nobody looks whether a create that was not answered took effect before the refusal."""
+    return patch.object(SageMakerTraining, "_unless_there", lambda _, __, refused: refused)
+
+
+def _a_role_closes_the_pool() -> AbstractContextManager[Any]:
+    right = lessons.Lessons._refused
+
+    def wrong(self: Any, pool: str, role: str, action: str, message: str) -> None:
+        right(self, pool, EVERYBODY, action, message)
+
+    return patch.object(lessons.Lessons, "_refused", wrong)
+
+
+def _a_right_never_returns() -> AbstractContextManager[Any]:
+    return patch.object(rights, "rests", lambda *_: True)
+
+
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no condition on a job's version",
@@ -297,6 +329,36 @@ MUTANTS: tuple[Mutant, ...] = (
         "a pass takes all news for its own",
         _all_is_seen_to,
         race("submit_beside_a_pass_that_ends"),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a refusal for want of a right ends the job",
+        _refusals_end_jobs,
+        crash("the_right_to_create_vanishes"),
+        BLAMELESS,
+    ),
+    Mutant(
+        "a lost role ends its jobs",
+        _refusals_end_jobs,
+        crash("a_role_is_wrong_for_a_while"),
+        BLAMELESS,
+    ),
+    Mutant(
+        "a refusal is believed after an answer was lost",
+        _refusals_are_believed,
+        crash("the_right_to_create_vanishes_for_longer", SILENT, kind=NO_ANSWER),
+        CAPACITY,
+    ),
+    Mutant(
+        "a lost role closes its pool to all",
+        _a_role_closes_the_pool,
+        crash("a_role_is_wrong_for_a_while"),
+        CONVERGENT,
+    ),
+    Mutant(
+        "a right never returns",
+        _a_right_never_returns,
+        crash("the_right_to_create_vanishes"),
         CONVERGENT,
     ),
     Mutant("no transaction", _one_transaction_less, crash("submit_and_complete", TOLD), LOST),

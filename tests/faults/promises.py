@@ -34,6 +34,11 @@ IDEMPOTENT = "6 idempotent"
 CANCEL = "7 a cancel wins"
 CONVERGENT = "8 convergent"
 STABLE = "9 stable"
+BLAMELESS = "no job ends for want of a right"
+
+_OF_A_RIGHT = ("AccessDenied", "is not authorized", "Could not assume role", "a right is missing")
+_QUOTES = "validation errors detected"
+"""SageMaker refuses the request itself, whatever else of it the refusal quotes."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,7 @@ class Watch:
             self.note(LOST, f"{name}: {was.state} -> {now.state} is no legal move")
         self._check_cancel(was, now)
         self._check_end(was, now)
+        self._check_blame(now)
         return name
 
     def _check_cancel(self, was: Job, now: Job) -> None:
@@ -147,6 +153,12 @@ class Watch:
             self.note(CAPACITY, f"{now.name}: its slots are free while {name} still runs")
         if now.state is JobState.COMPLETED and self.world.status_of(name) != "Completed":
             self.note(LOST, f"{now.name} is completed, {name} is {self.world.status_of(name)}")
+
+    def _check_blame(self, now: Job) -> None:
+        said = now.message
+        of_a_right = any(words in said for words in _OF_A_RIGHT) and _QUOTES not in said
+        if now.state is JobState.FAILED and of_a_right:
+            self.note(BLAMELESS, f"{now.name} has failed: {said[:120]}")
 
     def _held_changed(self, key: Key, name: str, after: Item | None) -> str:
         pool = key[0].removeprefix("POOL#")

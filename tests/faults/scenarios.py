@@ -104,6 +104,13 @@ def submit(at: float, job: str, **fields: Any) -> Step:
     return Step(at, f"submit {job}", act, "submit", job)
 
 
+def submit_hostile(at: float) -> Step:
+    def act(world: World) -> None:
+        world.submit_body(hostile())
+
+    return Step(at, "submit hostile", act, "submit", "hostile")
+
+
 def requeue(at: float, job: str, attempt: int = 1) -> Step:
     return Step(at, f"requeue {job}", lambda world: world.requeue(job, attempt))
 
@@ -120,6 +127,23 @@ def plane(at: float, operation: str, **body: Any) -> Step:
             world.plane.handle(operation, body)
 
     return Step(at, operation, act)
+
+
+def knobs(at: float, **values: Any) -> Step:
+    """From then on SageMaker answers otherwise."""
+    return Step(at, f"knobs {values}", lambda world: world.plane.knobs.turn(values))
+
+
+def hostile(name: str = "hostile", hyperparameters: int = 300) -> dict[str, Any]:
+    """A request as odd as the door lets in: long keys and values, each of them a fragment of the
+    others and of what SageMaker answers, in every script."""
+    odd = ("Could not assume role ", "not authorized to perform: iam:PassRole ", "é😀")
+    body = request(name, priority=-1_000_000)
+    body["HyperParameters"] = {
+        f"{'k' * (n % 200)}{n}": odd[n % len(odd)] * (1 + n % 9) for n in range(hyperparameters)
+    }
+    body["Environment"] = {f"E{n}": "x" * 512 for n in range(40)}
+    return body
 
 
 def until(at: float) -> Step:
@@ -143,6 +167,17 @@ def is_now(training_job: str, status: str) -> Callable[[World], str]:
     return look
 
 
+def started_first(job: str) -> Callable[[World], str]:
+    """Of all training jobs that came to be."""
+
+    def look(world: World) -> str:
+        there = sorted(world.plane._jobs.values(), key=lambda each: each.serial)
+        first = there[0].tags.get(JOB_TAG, "") if there else ""
+        return "" if first == job else f"{first} has started before {job}"
+
+    return look
+
+
 def nothing_left_of(job: str) -> Callable[[World], str]:
     def look(world: World) -> str:
         keys = [key for key in world.table.items if job in key[0].split("#") + key[1].split("#")]
@@ -158,6 +193,18 @@ def done(*names: str) -> dict[str, JobState]:
 def minutes(count: float) -> Work:
     return Work(runtime=round(count * 60_000), stop=30_000)
 
+
+EVERY_RIGHT = ",".join(
+    f"sagemaker:{action}"
+    for action in (
+        "CreateTrainingJob",
+        "StopTrainingJob",
+        "DescribeTrainingJob",
+        "ListTrainingJobs",
+        "ListTags",
+    )
+)
+WRONG_ROLE = "arn:aws:iam::123456789012:role/wrong"
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario("submit_and_complete", (submit(1, "a"),), done("a")),
@@ -384,5 +431,68 @@ SCENARIOS: tuple[Scenario, ...] = (
         # Deleted in SageMaker before the queue has heard of its end.
         or_else={"a": frozenset({S.STOPPED})},
         then=nothing_left_of("a"),
+    ),
+    Scenario(
+        "the_right_to_create_vanishes",
+        (
+            submit(1, "a"),
+            knobs(20, denied="sagemaker:CreateTrainingJob"),
+            submit(21, "b"),
+            submit(22, "c", priority=3),
+            knobs(110, denied=""),
+        ),
+        done("a", "b", "c"),
+        pools=(pool(slots=2),),
+        runtime=100_000,
+    ),
+    Scenario(
+        "the_right_to_create_vanishes_for_longer",
+        (
+            submit(1, "a"),
+            knobs(1.5, denied="sagemaker:CreateTrainingJob"),
+            submit(21, "b", priority=3),
+            knobs(200, denied=""),
+        ),
+        done("a", "b"),
+        runtime=300_000,
+        pools=(pool(slots=2),),
+    ),
+    Scenario(
+        "every_right_vanishes",
+        (
+            submit(1, "low"),
+            submit(20, "high", priority=1),
+            knobs(20.5, denied=EVERY_RIGHT),
+            submit(30, "later"),
+            cancel(40, "low"),
+            knobs(130, denied=""),
+        ),
+        {"low": S.CANCELLED, "high": S.COMPLETED, "later": S.COMPLETED},
+        work={"low": Work(runtime=9_000_000, stop=10_000)},
+        runtime=60_000,
+    ),
+    Scenario(
+        "a_role_is_wrong_for_a_while",
+        (
+            knobs(0.5, lost_roles=WRONG_ROLE),
+            submit(1, "a", role=WRONG_ROLE, priority=2),
+            submit(2, "b", role=WRONG_ROLE, priority=2),
+            submit(3, "c"),
+            knobs(90, lost_roles=""),
+        ),
+        done("a", "b", "c"),
+        runtime=40_000,
+        then=started_first("c"),
+    ),
+    Scenario(
+        "a_hostile_submission",
+        (
+            submit_hostile(0.5),
+            submit(1, "a"),
+            submit(2, "b"),
+        ),
+        {**done("a", "b"), "hostile": S.FAILED},
+        pools=(pool(slots=2),),
+        runtime=60_000,
     ),
 )

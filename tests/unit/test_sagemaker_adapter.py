@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +19,7 @@ from slotq.local.virtual import VirtualClock, VirtualRunner, Work
 from slotq_core import names
 from slotq_core.adapters.sagemaker import SageMakerTraining, create_request
 from slotq_core.adapters.sagemaker_news import observation_of, observation_of_event
-from slotq_core.errors import NotUnderstood, Unavailable
+from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
@@ -401,17 +402,18 @@ LIMIT = (
     "current utilization of 2 Instances and a request delta of 1 Instances."
 )
 R, B, F, D = Verdict.RETRY, Verdict.BACK_OFF, Verdict.FAIL, Verdict.ALREADY_DONE
+N, L = Verdict.NO_RIGHTS, Verdict.ROLE_LACKS_RIGHTS
 ERRORS = [
     # what SageMaker answers, what follows for a create, for a stop
     (client_error("ThrottlingException", "Rate exceeded"), R, R),
     (client_error("InternalFailure", status=500), R, R),
     (client_error("Anything", "it broke", status=503), R, R),
     (client_error("ServiceUnavailable", status=503), R, R),
-    (client_error("ExpiredTokenException", "The security token is expired"), R, R),
+    (client_error("ExpiredTokenException", "The security token is expired"), R, N),
     (client_error("ResourceLimitExceeded", LIMIT), B, R),
     (client_error("ResourceLimitExceeded", "ml.x is not available in this region"), F, R),
     (client_error("ValidationException", "1 validation error detected"), F, R),
-    (client_error("AccessDeniedException", "not authorized to perform: iam:PassRole"), F, R),
+    (client_error("AccessDeniedException", "not authorized to perform: iam:PassRole"), R, N),
     (client_error("ResourceNotFound", "no such thing"), F, F),
     (client_error("ValidationException", "Requested resource not found"), F, F),
     (client_error("ValidationException", "The request was rejected because the training job is in status Stopped."), F, D),
@@ -433,6 +435,75 @@ def test_error_table(error: Exception, create: Verdict, stop: Verdict) -> None:
     assert training.stop("job1").verdict is stop
 
 
+USER = "User: arn:aws:sts::1:assumed-role/slotq/slotq is not authorized to perform: "
+JOB = "on resource: arn:aws:sagemaker:us-east-1:1:training-job/job1"
+NOBODY = "because no identity-based policy allows the action"
+RIGHTS = [
+    # what CreateTrainingJob answers where no training job is there, what follows, what is missing
+    ("AccessDeniedException", f"{USER}sagemaker:CreateTrainingJob {JOB} {NOBODY}", N, "sagemaker:CreateTrainingJob"),
+    ("AccessDeniedException", f"{USER}sagemaker:AddTags {JOB}", N, "sagemaker:AddTags"),
+    ("AccessDeniedException", f"{USER}iam:CreateServiceLinkedRole on resource: x", N, "iam:CreateServiceLinkedRole"),
+    ("AccessDeniedException", f"{USER}sagemaker:CreateTrainingJob {JOB} with an explicit deny in a service control policy", L, "sagemaker:CreateTrainingJob"),
+    ("AccessDeniedException", f"{USER}sagemaker:CreateTrainingJob on resource: arn:aws:sagemaker:us-east-1:1:training-plan/p {NOBODY}", L, "sagemaker:CreateTrainingJob"),
+    ("AccessDeniedException", f"{USER}iam:PassRole on resource: arn:aws:iam::1:role/r {NOBODY}", L, "iam:PassRole"),
+    ("AccessDeniedException", f"{USER}kms:CreateGrant on resource: arn:aws:kms:us-east-1:1:key/k", L, "kms:CreateGrant"),
+    ("AccessDeniedException", "Access denied to hub content", L, "AccessDeniedException"),
+    ("ValidationException", "Could not assume role arn:aws:iam::1:role/r. Please ensure that the role exists and allows principal 'sagemaker.amazonaws.com' to assume the role.", L, "sts:AssumeRole"),
+    ("UnrecognizedClientException", "The security token included in the request is invalid.", N, "UnrecognizedClientException"),
+    ("InvalidSignatureException", "Signature expired", N, "InvalidSignatureException"),
+    ("SubscriptionRequiredException", "The AWS Access Key Id needs a subscription for the service", N, "SubscriptionRequiredException"),
+    ("OptInRequired", "You are not subscribed to this service.", N, "OptInRequired"),
+    ("InsufficientFreeAddressesInSubnet", "The specified subnet has too few", Verdict.REQUEUE, ""),
+    # the request's own fault, whatever it has SageMaker quote
+    ("ValidationException", "1 validation error detected: Value 'Could not assume role' at 'hyperParameters'", F, ""),
+    ("ValidationException", "No S3 objects found … Error message from S3: Access Denied", F, ""),
+    ("ValidationException", f"Value '{USER}iam:PassRole' is too long", F, ""),
+]  # fmt: skip
+
+
+class RefusingCreates(Failing):
+    """A client that refuses to create, and knows no training job."""
+
+    def describe_training_job(self, **_: Any) -> Any:
+        raise client_error("ValidationException", "Requested resource not found.")
+
+
+@pytest.mark.parametrize(("code", "text", "verdict", "action"), RIGHTS)
+def test_whose_fault_a_refused_create_is(
+    code: str, text: str, verdict: Verdict, action: str
+) -> None:
+    client = RefusingCreates(client_error(code, text))
+    training = SageMakerTraining(queue="test", clock=VirtualClock(), make_client=lambda: client)
+    answer = training.create(request(), job(), attempt())
+    assert (answer.verdict, answer.action) == (verdict, action)
+    assert text in answer.message
+
+
+def test_a_long_refusal_is_read_in_no_time() -> None:
+    """What it quotes of a request decides nothing, and cannot make it slow."""
+    text = f"{USER}sagemaker:CreateTrainingJob with " * 20_000
+    client = RefusingCreates(client_error("AccessDeniedException", text))
+    training = SageMakerTraining(queue="test", clock=VirtualClock(), make_client=lambda: client)
+    began = time.process_time()
+    assert training.create(request(), job(), attempt()).verdict is N
+    assert time.process_time() - began < 0.5
+
+
+@pytest.mark.parametrize("operation", ["describe", "live", "look_into"])
+def test_a_question_that_is_refused_says_which_right_is_missing(operation: str) -> None:
+    error = client_error("AccessDeniedException", f"{USER}sagemaker:ListTrainingJobs {NOBODY}")
+    training = SageMakerTraining(
+        queue="test", clock=VirtualClock(), make_client=lambda: Failing(error)
+    )
+    ask = {
+        "describe": lambda: training.describe("job1"),
+        "live": lambda: list(training.live()),
+        "look_into": lambda: training.look_into("job1", now=0),
+    }[operation]
+    with pytest.raises(RightMissing, match="a right is missing, sagemaker:ListTrainingJobs"):
+        ask()
+
+
 ENDS = [
     # status, secondary, FailureReason, phase, verdict, message
     ("Completed", "Completed", None, Phase.COMPLETED, Verdict.OK, ""),
@@ -442,6 +513,11 @@ ENDS = [
     ("Deleting", "Stopped", None, Phase.STOPPED, Verdict.OK, ""),
     ("Failed", "Failed", "CapacityError: Unable to provision requested ML compute capacity.", Phase.FAILED, B, "CapacityError"),
     ("Failed", "Failed", "InternalServerError: We encountered an internal error.", Phase.FAILED, Verdict.REQUEUE, "InternalServerError"),
+    ("Failed", "Failed", "ClientError: SageMaker was unable to assume the role 'arn:aws:iam::1:role/r'", Phase.FAILED, L, "unable"),
+    ("Failed", "Failed", "ClientError: TrainingHostAgent Initialization failed:InvalidInputException: SageMaker is unable to perform: sts:AssumeRole on the role.", Phase.FAILED, L, "unable"),
+    ("Failed", "Failed", "ClientError: Not enough free addresses in subnet subnet-1", Phase.FAILED, Verdict.REQUEUE, "subnet"),
+    ("Failed", "Failed", "ClientError: Data download failed: Access denied (403) for s3://bucket/data", Phase.FAILED, F, "403"),
+    ("Failed", "Failed", "AlgorithmError: Could not assume role arn:aws:iam::1:role/mine, exit code: 1", Phase.FAILED, F, "mine"),
     ("Failed", "Failed", "AlgorithmError: , exit code: 1", Phase.FAILED, F, "AlgorithmError"),
     ("Failed", "Failed", "AlgorithmError: CapacityError: mine, exit code: 1", Phase.FAILED, F, "AlgorithmError"),
     ("Failed", "Failed", "ClientError: Data download failed", Phase.FAILED, F, "ClientError"),

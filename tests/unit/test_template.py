@@ -116,7 +116,9 @@ def test_alarms_and_dashboard_show_metrics_that_there_are(template):
     emitted = set(re.findall(r'(?:count\(|name=)"(\w+)"', code))
     emitted |= {"ApiRequest", "TrainingEvent", "Pass", "Tick"}  # counted by the trigger's name
     shown = metrics_in(template["Resources"])
-    assert shown == {"Failure", "Trouble", "OldestWaiting", "Drift", "Tick", "PoolsRefused"}
+    assert shown == {
+        *("Failure", "Trouble", "RightsMissing", "OldestWaiting", "Drift", "Tick", "PoolsRefused")
+    }
     assert shown <= emitted
     service = template["Globals"]["Function"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
     for alarm in template["Resources"].values():
@@ -172,6 +174,7 @@ def test_what_operations_names_is_there(template):
 
 
 PLATFORM = {"ThrottlingException", "POISON", "ApiRequest"}
+PLATFORM |= {"UnrecognizedClientException", "OptInRequired"}
 """Words of AWS's, of the table's, and of a metric that is named by its trigger."""
 
 

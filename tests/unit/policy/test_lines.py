@@ -36,6 +36,7 @@ OTHERWISE: dict[str, object] = {
     "auto": True,
     "checkpoints": False,
     "submitter": "ana",
+    "role": "arn:aws:iam::1:role/r",
     "attempts": 1,
     "evictions": 1,
     "schedule_attempts": 1,

@@ -12,7 +12,7 @@ from slotq_core.model.attempts import Attempt, StopCause, StopOrder
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job, JobState
-from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.pools import MissingRight, Pool, PoolHealth, PoolState
 from slotq_core.model.projects import Project
 from slotq_core.model.snapshot import SchedulerSettings, Snapshot
 from slotq_core.model.users import User
@@ -58,6 +58,13 @@ def stops(name: str, **fields) -> Job:
     return replace(job, state=JobState.STOPPING, attempt=replace(job.attempt, stop=stop))
 
 
+def starts(name: str, **fields) -> Job:
+    """SageMaker has not answered its create."""
+    job = runs(name, **fields)
+    attempt = replace(job.attempt, created=False, running_since=None)
+    return replace(job, state=JobState.STARTING, attempt=attempt)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Case:
     sentence: str
@@ -74,7 +81,53 @@ class Case:
     wake_at: int | None = None
 
 
+ROLE = "arn:aws:iam::1:role/r"
+LACKS_ALL = MissingRight(action="sagemaker:CreateTrainingJob", since=0, not_before=NOW + 5_000)
+LACKS_ROLE = MissingRight(role=ROLE, action="iam:PassRole", since=0, not_before=NOW, message="no")
+
+
+def lacking(missing: MissingRight) -> PoolHealth:
+    return PoolHealth(missing_rights=(missing,))
+
+
 CASES = [
+    Case(
+        sentence="the queue may not create any training job there",
+        pools=(pool(health=lacking(replace(LACKS_ALL, message="denied"))),),
+        reason=reasons.RightsMissing(
+            pool="p",
+            role="",
+            action="sagemaker:CreateTrainingJob",
+            until=NOW + 5_000,
+            probe="",
+            cause="denied",
+        ),
+        text="the queue lacks sagemaker:CreateTrainingJob in pool p; tried again at "
+        "1970-01-01T00:16:45.000Z: denied",
+        wake_at=NOW + 5_000,
+    ),
+    Case(
+        sentence="another job of its role tries whether the right is there again",
+        pools=(pool(health=lacking(LACKS_ROLE)),),
+        active=(starts("a", role=ROLE),),
+        job=waits("job", role=ROLE),
+        reason=reasons.RightsMissing(
+            pool="p", role=ROLE, action="iam:PassRole", until=None, probe="a", cause="no"
+        ),
+        text=f"execution role {ROLE} lacks iam:PassRole in pool p; a tries whether it is there "
+        "again: no",
+    ),
+    Case(
+        sentence="nothing is evicted for it while its role lacks a right",
+        pools=(pool(health=lacking(LACKS_ROLE)),),
+        active=(runs("a"), runs("b")),
+        job=waits("job", role=ROLE, priority=5),
+        reason=reasons.RightsMissing(
+            pool="p", role=ROLE, action="iam:PassRole", until=None, probe="", cause="no"
+        ),
+        text=f"execution role {ROLE} lacks iam:PassRole in pool p; tried again on the next free "
+        "slots, and nothing is evicted for it until then: no",
+    ),
     Case(
         sentence="the pool is full of equals",
         active=(runs("a"), runs("b")),

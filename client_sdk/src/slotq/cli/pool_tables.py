@@ -11,7 +11,7 @@ from rich.text import Text
 from slotq.cli.tables import columns, moment
 from slotq_core.model.pools import PoolState
 from slotq_core.reasons import units
-from slotq_core.wire import PoolSettingsView, PoolView
+from slotq_core.wire import MissingRightView, PoolSettingsView, PoolView
 from slotq_core.wire_configuration import ChangeView, PoolChangeView
 
 STATE_STYLES = {PoolState.ACTIVE: "green", PoolState.PAUSED: "yellow", PoolState.DRAINED: "red"}
@@ -67,10 +67,18 @@ def health(pool: PoolView) -> str:
     if health.errors:
         times = "1 capacity error" if health.errors == 1 else f"{health.errors} capacity errors"
         until = f", tried again at {moment(health.not_before)}" if health.not_before else ""
-        said.append(times + until)
-    if not said:
-        return "ok"
-    return "; ".join(said) + (f": {health.message}" if health.message else "")
+        said.append(times + until + (f": {health.message}" if health.message else ""))
+    elif said and health.message:
+        said.append(health.message)
+    said += [_missing(each) for each in health.missing_rights]
+    return "; ".join(said) or "ok"
+
+
+def _missing(right: MissingRightView) -> str:
+    """`the queue lacks iam:PassRole for role …, tried again at …: …`"""
+    whose = f" for role {right.role}" if right.role else ""
+    until = moment(right.not_before)
+    return f"the queue lacks {right.action}{whose}, tried again at {until}: {right.message}"
 
 
 def changes_table(changes: Iterable[ChangeView]) -> RenderableType:

@@ -65,7 +65,7 @@ ASSUMED: Mapping[str, Assumption] = {
         value=1, meaning="of the invocations; X-Ray samples above 1 a second"
     ),
     "metrics": Assumption(value=15, meaning="the queue's own"),
-    "alarm_metrics": Assumption(value=13, meaning="in the nine alarms of template.yaml"),
+    "alarm_metrics": Assumption(value=14, meaning="in the ten alarms of template.yaml"),
     "endpoint_zones": Assumption(
         value=0, meaning="zones in which the stack makes a VPC endpoint (`SubnetIds`)"
     ),

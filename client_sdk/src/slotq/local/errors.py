@@ -12,5 +12,15 @@ class PlaneError(Exception):
         self.message = message
 
 
+def denied(action: str, resource: str) -> PlaneError:
+    """IAM's answer to whoever may not do that."""
+    return PlaneError(
+        "AccessDeniedException",
+        "User: arn:aws:sts::123456789012:assumed-role/slotq/slotq is not authorized to perform: "
+        f"{action} on resource: {resource} because no identity-based policy allows the {action} "
+        "action",
+    )
+
+
 class NoAnswer(Exception):
     """The call took effect, but its answer is lost (knob `lose_answers`)."""

@@ -30,6 +30,9 @@ class Knobs:
     """After Starting, the training job ends Failed with "CapacityError: Unable to provision …"."""
     fail_internally: int = 0
     """After Starting, the training job ends Failed with "InternalServerError: …"."""
+    fail_assuming: int = 0
+    """After Starting, the training job ends Failed with "ClientError: SageMaker was unable to
+    assume the role …"."""
     stick_pending: int = 0
     """After Starting, the training job stays in Pending until it is stopped."""
     throttle: int = 0
@@ -40,6 +43,11 @@ class Knobs:
     """State-change events that are never delivered."""
     double_events: int = 0
     """State-change events that are delivered twice."""
+    denied: str = ""
+    """Operations that answer AccessDeniedException, as IAM calls them, with commas between:
+    sagemaker:CreateTrainingJob,iam:PassRole."""
+    lost_roles: str = ""
+    """Execution roles whose ARN fits this pattern cannot be assumed."""
     match: str = "*"
     """The counting knobs touch only training jobs whose name fits this pattern (`*`, `?`)."""
     limits: dict[str, int] = field(default_factory=dict)
@@ -52,6 +60,10 @@ class Knobs:
             return False
         setattr(self, knob, left - 1)
         return True
+
+    def denies(self, action: str) -> bool:
+        """Whether whoever calls may not do that."""
+        return action in self.denied.split(",")
 
     def turn(self, values: Mapping[str, Any]) -> None:
         """Set several knobs, all or none. Raises ValueError with the allowed values."""

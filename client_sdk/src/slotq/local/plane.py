@@ -17,11 +17,12 @@ import copy
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from slotq.local import listing, requests
 from slotq.local.endpoint import ACCOUNT, REGION
-from slotq.local.errors import NoAnswer, PlaneError
+from slotq.local.errors import NoAnswer, PlaneError, denied
 from slotq.local.knobs import Knobs
 from slotq.local.runner import Exit, Report, Runner, Step
 from slotq.local.training_job import TrainingJob
@@ -35,6 +36,7 @@ CAPACITY = (
     "CapacityError: Unable to provision requested ML compute capacity. Please retry using a "
     "different ML instance type or after some time."
 )
+UNASSUMED = "ClientError: SageMaker was unable to assume the role"
 INTERNAL = "InternalServerError: We encountered an internal error. Please try again."
 
 
@@ -78,6 +80,8 @@ class Plane:
             self.calls[operation] += 1
             if self.knobs.take("throttle", name):
                 raise PlaneError("ThrottlingException", "Rate exceeded")
+            if self.knobs.denies(f"sagemaker:{operation}"):
+                raise denied(f"sagemaker:{operation}", f"training-job/{name or '*'}")
             requests.check(operation, request)
             answer = self._operations[operation](request)
             changes = operation in {"CreateTrainingJob", "StopTrainingJob"}
@@ -108,6 +112,7 @@ class Plane:
 
     def _create(self, request: Mapping[str, Any]) -> dict[str, Any]:
         name = request["TrainingJobName"]
+        self._check_role(str(request.get("RoleArn", "")))
         arn = f"arn:aws:sagemaker:{self._region}:{self._account}:training-job/{name}"
         if name in self._jobs:
             raise PlaneError(
@@ -130,6 +135,16 @@ class Plane:
         job.due = job.created_at + int(self.knobs.start_seconds * 1000)
         self._enter(job, "InProgress", "Starting")
         return {"TrainingJobArn": arn}
+
+    def _check_role(self, role: str) -> None:
+        if self.knobs.denies("iam:PassRole"):
+            raise denied("iam:PassRole", role)
+        if fnmatchcase(role, self.knobs.lost_roles):
+            raise PlaneError(
+                "ValidationException",
+                f"Could not assume role {role}. Please ensure that the role exists and allows "
+                "principal 'sagemaker.amazonaws.com' to assume the role.",
+            )
 
     def _check_limits(self, job: TrainingJob) -> None:
         for kind, wanted in job.instances.items():
@@ -223,6 +238,8 @@ class Plane:
             self._end(job, "Failed", "Failed", reason=CAPACITY)
         elif self.knobs.take("fail_internally", job.name):
             self._end(job, "Failed", "Failed", reason=INTERNAL)
+        elif self.knobs.take("fail_assuming", job.name):
+            self._end(job, "Failed", "Failed", reason=UNASSUMED)
         elif self.knobs.take("stick_pending", job.name):
             job.due = job.pending_until
             self._enter(job, "InProgress", "Pending")

@@ -89,6 +89,7 @@ def _running(spec: JobSpec, scenario: Scenario) -> Job:
         project=spec.project or "",
         group=spec.group or "",
         submitter=spec.user,
+        role=spec.role,
         attempts=1,
         attempt=attempt,
     )

@@ -28,6 +28,7 @@ from slotq_core.policy.dependencies import consequences
 from slotq_core.policy.health import after_a_start, after_capacity_error
 from slotq_core.policy.plan import Plan
 from slotq_core.policy.retry import Ending, after_end
+from slotq_core.policy.rights import ASSUME_ROLE, after_acceptance, after_refusal
 from slotq_core.policy.slices import after_yield
 from slotq_core.policy.suspend import grace
 
@@ -229,11 +230,19 @@ class _World:
         starting = self._jobs.starting()
         for job in starting:
             fate = self._fate(job)
+            self._be_accepted(job)
             if fate and fate.after is None:
                 self._fail_to_start(job, fate, now)
             else:
                 self._begin_to_run(job, now)
         return bool(starting)
+
+    def _be_accepted(self, job: Job) -> None:
+        assert job.attempt is not None
+        if job.attempt.probes:
+            pool = self._pools[job.attempt.pool]
+            health = after_acceptance(pool.health, job.role)
+            self._pools[pool.name] = replace(pool, health=health)
 
     def _begin_to_run(self, job: Job, now: int) -> None:
         assert job.attempt is not None
@@ -251,6 +260,12 @@ class _World:
         if ended.attempt.outcome is AttemptOutcome.NO_CAPACITY:
             pool = self._pools[ended.attempt.pool]
             health = after_capacity_error(pool, now=now, message=fate.message)
+            self._pools[pool.name] = replace(pool, health=health)
+        if ended.attempt.outcome is AttemptOutcome.NO_RIGHTS and job.role:
+            pool = self._pools[ended.attempt.pool]
+            health = after_refusal(
+                pool.health, role=job.role, action=ASSUME_ROLE, message=fate.message, now=now
+            )
             self._pools[pool.name] = replace(pool, health=health)
 
     def _fate(self, job: Job) -> Fate | None:

@@ -1,16 +1,17 @@
 """Attempts that a scenario lets fail: the job's `fails`, one entry for each attempt.
 
 A number: its script fails after so many seconds. `fault`: SageMaker's own error, at the start.
-`no_capacity`: no instances, at the start. Nothing: it does not fail by itself.
+`no_capacity`: no instances, at the start. `no_role`: its role cannot be assumed, at the start.
+Nothing: it does not fail by itself.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slotq.local.plane import CAPACITY, INTERNAL
+from slotq.local.plane import CAPACITY, INTERNAL, UNASSUMED
 from slotq.local.runner import Exit
-from slotq.simulate.fields import FAULT, NO_CAPACITY, Failure
+from slotq.simulate.fields import FAULT, NO_CAPACITY, NO_ROLE, Failure
 from slotq_core.policy.retry import Ending
 
 SCRIPT = Exit(code=1, failure="as the scenario has it")
@@ -31,6 +32,7 @@ class Fate:
 _AT_THE_START = {
     FAULT: Fate(ending=Ending.FAULT, message=INTERNAL),
     NO_CAPACITY: Fate(ending=Ending.NO_CAPACITY, message=CAPACITY),
+    NO_ROLE: Fate(ending=Ending.NO_RIGHTS, message=UNASSUMED),
 }
 
 

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, PlainValidator, ValidationError
 from slotq.simulate.faults import Fault, faults_of, refuse, said
 from slotq_core.model.demand import Demand
 
-FAULT, NO_CAPACITY = FAILURES = ("fault", "no_capacity")
+FAULT, NO_CAPACITY, NO_ROLE = FAILURES = ("fault", "no_capacity", "no_role")
 """How an attempt may fail that never comes to run."""
 
 MOST = 1_000_000

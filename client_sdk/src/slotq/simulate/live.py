@@ -122,6 +122,7 @@ class _Fates(Knobs):
     _ENDINGS: ClassVar = {
         "fail_provisioning": Ending.NO_CAPACITY,
         "fail_internally": Ending.FAULT,
+        "fail_assuming": Ending.NO_RIGHTS,
     }
 
     def __init__(self, fails: Callable[[str], Ending | None]) -> None:

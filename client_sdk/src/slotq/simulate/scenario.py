@@ -195,6 +195,7 @@ class Scenario(Section):
             group=job.group or "",
             checkpoints=job.checkpoint,
             after=job.after,
+            role=job.role,
         )
 
     def _group(self, spec: GroupSpec) -> Group:

@@ -210,6 +210,8 @@ class JobSpec(Section):
     preemptible: Flag = True
     min_runtime: Duration = 0
     user: MaybeName = ""
+    role: MaybeName = ""
+    """Its execution role; a role that cannot be assumed backs off in its pool."""
     submit_at: Seconds | None = None
     cancel_at: Seconds | None = None
     release_seconds: Duration | None = None

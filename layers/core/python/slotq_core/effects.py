@@ -11,12 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from slotq_core.errors import Conflict, NoSuchJob, NotUnderstood, SlotQError, Unavailable
+from slotq_core.errors import (
+    Conflict,
+    NoSuchJob,
+    NotUnderstood,
+    RightMissing,
+    SlotQError,
+    Unavailable,
+)
+from slotq_core.lessons import Lessons
 from slotq_core.lifecycle import move
-from slotq_core.model.attempts import Attempt, AttemptOutcome
+from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.moments import FAR_OFF
-from slotq_core.policy.health import after_a_start, after_capacity_error
 from slotq_core.policy.retry import Ending, after_end
 from slotq_core.ports import (
     Answer,
@@ -39,6 +46,8 @@ _TRIES = 20
 _FAILURES = {
     Verdict.BACK_OFF: Ending.NO_CAPACITY,
     Verdict.REQUEUE: Ending.FAULT,
+    Verdict.NO_RIGHTS: Ending.NO_RIGHTS,
+    Verdict.ROLE_LACKS_RIGHTS: Ending.NO_RIGHTS,
     Verdict.FAIL: Ending.FAILED,
 }
 """What a failure means, by the adapter's verdict on it."""
@@ -51,6 +60,7 @@ class Effects:
         self._store = store
         self._training = training
         self._clock = clock
+        self._lessons = Lessons(store, clock)
 
     def stale(self, jobs: Iterable[Job]) -> list[Job]:
         """Those with an intent whose handler is dead."""
@@ -89,7 +99,7 @@ class Effects:
             name,
             observation.training_job,
             lambda job: self._seen(job, observation),
-            limit=observation.limit,
+            answer=_answer_in(observation),
         )
         return "" if after is not None else f"that attempt of {name} is over"
 
@@ -116,7 +126,9 @@ class Effects:
                 if after is not None and after.attempt and after.attempt.stop:
                     self.carry_out(after)
             case Verdict.RETRY:
-                pass
+                if answer.action:
+                    self._lessons.unanswered(attempt, answer)
+                    raise RightMissing(answer.message)
             case _:
                 self._refused(job, attempt, answer)
 
@@ -129,7 +141,7 @@ class Effects:
             lambda it: self._end(
                 it, ending, self._clock.now(), self._shown(it.name, answer.message)
             ),
-            limit=answer.limit,
+            answer=answer,
         )
 
     def _stop(self, job: Job, attempt: Attempt) -> None:
@@ -150,6 +162,8 @@ class Effects:
             case Verdict.FAIL:
                 # There is no such training job: it never came to be, or somebody deleted it.
                 self._gone(job.name, attempt.training_job, answer.message)
+            case Verdict.NO_RIGHTS:
+                raise RightMissing(answer.message)
             case _:
                 pass
 
@@ -174,7 +188,7 @@ class Effects:
         training_job: str,
         change: Callable[[Job], Change | None],
         *,
-        limit: int | None = None,
+        answer: Answer | None = None,
     ) -> Job | None:
         """Change the job while this training job is its live attempt, against whoever else does.
 
@@ -192,22 +206,9 @@ class Effects:
                 (after,) = self._store.commit([wanted])
             except Conflict:
                 continue
-            self._learn(wanted, limit)
+            self._lessons.take(wanted, answer)
             return after
         raise Conflict(f"{name}: others changed it {_TRIES} times in a row")
-
-    def _learn(self, change: Change, limit: int | None) -> None:
-        """What the committed change says of its pool. Lost with us, it costs one more start."""
-        ended, started = change.ended, change.after.attempt
-        if ended is not None and ended.outcome is AttemptOutcome.NO_CAPACITY:
-            if pool := self._store.pool(ended.pool):
-                now, message = self._clock.now(), ended.message or change.before.message
-                health = after_capacity_error(pool, now=now, message=message, limit=limit)
-                self._store.set_health(pool.name, health)
-        elif started and _begins_to_run(change):
-            pool = self._store.pool(started.pool)
-            if pool and pool.health.errors:
-                self._store.set_health(pool.name, after_a_start(pool))
 
     def _created(self, job: Job) -> Change | None:
         assert job.attempt is not None
@@ -264,6 +265,11 @@ class Effects:
             return ""
 
 
+def _answer_in(seen: Observation) -> Answer:
+    """What news of a failure say of the pool, as an answer to its create would."""
+    return Answer(verdict=seen.verdict, message=seen.message, limit=seen.limit, action=seen.action)
+
+
 def _ending(seen: Observation) -> Ending:
     match seen.phase:
         case Phase.COMPLETED:
@@ -273,13 +279,6 @@ def _ending(seen: Observation) -> Ending:
     if seen.max_runtime:
         return Ending.MAX_RUNTIME
     return _FAILURES.get(seen.verdict, Ending.FAILED)
-
-
-def _begins_to_run(change: Change) -> bool:
-    before, after = change.before.attempt, change.after.attempt
-    if before is None or after is None:
-        return False
-    return before.running_since is None and after.running_since is not None
 
 
 def _unfinished(job: Job) -> bool:

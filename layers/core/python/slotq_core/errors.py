@@ -15,7 +15,8 @@ SlotQError
 │   └── NoSuchJob         (404)
 ├── Conflict              someone else changed what this commit was conditioned on: load again
 ├── Unavailable           AWS did not answer or throttles: the next trigger tries again
-│   └── NotListed         SageMaker does not list its training jobs now: ask more rarely
+│   ├── NotListed         SageMaker does not list its training jobs now: ask more rarely
+│   └── RightMissing      the queue lacks a right: nothing ends for it, and it is tried again
 ├── NotUnderstood         an event or something kept cannot be read: poison
 ├── Misconfigured         a setting or the table is not what it must be
 └── IllegalTransition     a bug: a state change that `lifecycle` does not allow
@@ -97,6 +98,11 @@ class Unavailable(SlotQError):
 
 class NotListed(Unavailable):
     """SageMaker throttles its listing, of which there are few a second for the whole account."""
+
+
+class RightMissing(Unavailable):
+    """AWS refuses the queue itself. Whoever may give rights has to mend it; the message says which
+    right."""
 
 
 class NotUnderstood(SlotQError):

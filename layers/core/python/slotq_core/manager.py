@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from slotq_core import explaining, names
+from slotq_core import explaining, missing_rights, names
 from slotq_core.amending import Amendment, alive, settled, with_hold, without_attempt
 from slotq_core.configuring import Configurator
 from slotq_core.effects import Effects
@@ -225,6 +225,7 @@ class QueueManager:
             found = self._reconciler.reconcile(mend=fix, starts=False, until=began + DOCTOR_BUDGET)
         except Unavailable as error:
             found = [Finding(kind="unavailable", subject="SageMaker", text=str(error))]
+        found += missing_rights.examine(self._store, mend=fix)
         until = began + DOCTOR_ENDS
         found += self._store.inspect(mend=fix, time_left=lambda: until - self._clock.now())
         if fix and found:

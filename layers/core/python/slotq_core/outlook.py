@@ -297,6 +297,7 @@ class TimeCause(StrEnum):
     MIN_RUNTIME = "min_runtime"
     POOL_BACKOFF = "pool_backoff"
     PROBE = "probe"
+    RIGHTS = "rights"
     LEARNED_LIMIT = "learned_limit"
     RESERVE_AFTER = "reserve_after"
     TIME_SLICE = "time_slice"
@@ -307,6 +308,7 @@ _HAPPENS = {
     TimeCause.MIN_RUNTIME: "something in pool {pool} comes to the end of its minimum runtime",
     TimeCause.POOL_BACKOFF: "pool {pool} is tried again",
     TimeCause.PROBE: "pool {pool} starts another job, whatever becomes of the one that tries it",
+    TimeCause.RIGHTS: "the right that it lacks in pool {pool} is tried again",
     TimeCause.LEARNED_LIMIT: "pool {pool} is used in full again",
     TimeCause.RESERVE_AFTER: "pool {pool} drains for it",
     TimeCause.TIME_SLICE: "a time slice in pool {pool} is over",

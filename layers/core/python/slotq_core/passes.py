@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from slotq_core.effects import Effects
 from slotq_core.errors import Conflict, SlotQError
+from slotq_core.missing_rights import told_of
 from slotq_core.poison import Poisons
 from slotq_core.policy.apply import Step, pools_touched, steps
 from slotq_core.policy.cycle import plan
@@ -41,6 +42,8 @@ class PassResult:
     """The budget was used up; another pass has been asked for."""
     busy: bool = False
     """Another handler does, or has done, what this one came for."""
+    missing_rights: tuple[str, ...] = ()
+    """Pools and roles that back off because a right is missing, and what to add."""
     findings: tuple[Finding, ...] = ()
     """What a reconciliation found, where this was its tick."""
 
@@ -95,7 +98,10 @@ class Passes:
             planned = plan(world.snapshot, self._clock.now())
             if not planned.decisions:
                 return PassResult(
-                    decisions=tuple(done), troubles=tuple(troubles), wake_at=planned.wake_at
+                    decisions=tuple(done),
+                    troubles=tuple(troubles),
+                    wake_at=planned.wake_at,
+                    missing_rights=tuple(told_of(world.snapshot.pools)),
                 )
             done += self._apply(planned.decisions, world, until, troubles)
         return PassResult(
@@ -108,14 +114,16 @@ class Passes:
     def _apply(
         self, decisions: Iterable[Decision], world: World, until: int, troubles: list[str]
     ) -> Iterator[Decision]:
-        """Commit each decision, then call SageMaker. Ends at the first conflict: the world is not
-        what was planned for any more, and the next round plans for what it is."""
+        """Commit each decision, then call SageMaker. Ends at the first conflict and where a call
+        goes wrong: the world is not what was planned for any more, and the next round plans for
+        what it is."""
         pools = {pool.name: pool for pool in world.snapshot.pools}
         versions = {name: ledger.version for name, ledger in world.ledgers.items()}
         for decision in decisions:
             if self._clock.now() >= until:
                 return
             touched = [name for name in pools_touched(decision) if name in versions]
+            wrong: list[str] = []
             for part in _transactions(steps(decision, pools, self._clock.now())):
                 seen = {name: versions[name] for name in touched}
                 try:
@@ -123,8 +131,11 @@ class Passes:
                 except Conflict:
                     return
                 versions |= {name: version + 1 for name, version in seen.items()}
-                troubles += self._effects.carry_out_all(jobs)
+                wrong += self._effects.carry_out_all(jobs)
+            troubles += wrong
             yield decision
+            if wrong:
+                return
 
 
 def _transactions(changed: Sequence[Step]) -> Iterator[list[Change]]:

@@ -267,8 +267,17 @@ class Verdict(StrEnum):
     """No capacity there now: the pool backs off, and the job's next acceptable pool is tried."""
     REQUEUE = "requeue"
     """SageMaker's own fault: the job waits again after a short back-off."""
+    NO_RIGHTS = "no_rights"
+    """The queue lacks a right that every job needs: the pool backs off, and the job waits again."""
+    ROLE_LACKS_RIGHTS = "role_lacks_rights"
+    """A right is missing that jobs of this execution role need: the role backs off in that pool,
+    and the job waits again."""
     FAIL = "fail"
     """The request will never be accepted: the job fails with the message."""
+
+
+RIGHTS = frozenset({Verdict.NO_RIGHTS, Verdict.ROLE_LACKS_RIGHTS})
+"""A right is missing: nothing has happened in SageMaker, and no job ends for it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -279,6 +288,8 @@ class Answer:
     message: str = ""
     limit: int | None = None
     """The account's service limit in instances, where a capacity error names it."""
+    action: str = ""
+    """The right that is missing, as IAM calls it, where one is."""
 
 
 class Phase(StrEnum):
@@ -308,13 +319,15 @@ class Observation:
     token: str | None = None
     """The attempt's token, where the news carries the training job's tags; "" if it bears none."""
     verdict: Verdict = Verdict.OK
-    """For a failed one, what follows for the job: BACK_OFF, REQUEUE or FAIL."""
+    """For a failed one, what follows for the job: BACK_OFF, REQUEUE, ROLE_LACKS_RIGHTS or FAIL."""
     max_runtime: bool = False
     """It reached its maximum runtime: the job's own end, whatever retries it has left."""
     pending: bool = False
     """Still starting, and SageMaker is looking for instances."""
     limit: int | None = None
     """The account's service limit in instances, where a capacity error names it."""
+    action: str = ""
+    """The right that is missing, as IAM calls it, where it failed for want of one."""
     message: str = ""
     artifact: str = ""
     checkpoints: str = ""

@@ -15,7 +15,7 @@ from slotq_core.definitions import settings_of
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.model.pools import Pool
+from slotq_core.model.pools import MissingRight, Pool
 from slotq_core.moments import iso, seconds
 from slotq_core.outlook import Outlook
 from slotq_core.reasons import Number, Reason
@@ -117,6 +117,22 @@ class QueueView(BaseModel):
     jobs: list[JobView]
 
 
+class MissingRightView(BaseModel):
+    """A right that is missing in a pool: nothing that needs it starts there."""
+
+    role: str = ""
+    """The execution role whose jobs need it; empty: every job does."""
+    action: str
+    """What has to be allowed, as IAM calls it."""
+    since: str
+    refusals: int
+    """In a row."""
+    not_before: str
+    """Nothing tries before."""
+    message: str = ""
+    """SageMaker's last word on it."""
+
+
 class PoolHealthView(BaseModel):
     """What the queue has learned of a pool from SageMaker's refusals."""
 
@@ -130,6 +146,8 @@ class PoolHealthView(BaseModel):
     """When the configured capacity is tried again."""
     message: str = ""
     """SageMaker's last word on it."""
+    missing_rights: list[MissingRightView] = Field(default=[])
+    """What the queue, or an execution role, may not do there."""
 
 
 class PoolSettingsView(BaseModel):
@@ -305,7 +323,19 @@ def pool_view(pool: Pool, *, size: Demand, used: Demand) -> PoolView:
             learned=health.learned,
             learned_until=_iso(health.learned_until),
             message=health.message,
+            missing_rights=[_missing_right(each) for each in health.missing_rights],
         ),
+    )
+
+
+def _missing_right(missing: MissingRight) -> MissingRightView:
+    return MissingRightView(
+        role=missing.role,
+        action=missing.action,
+        since=iso(missing.since),
+        refusals=missing.refusals,
+        not_before=iso(missing.not_before),
+        message=missing.message,
     )
 
 

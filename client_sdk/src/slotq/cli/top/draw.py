@@ -122,6 +122,8 @@ def _pool(pool: PoolView, name_width: int, width: int) -> Text:
         said.append("backs off" if pool.health.not_before else "probed")
     elif pool.health.learned is not None and not foreign and pool.size["slots"] < capacity:
         said.append(f"the account allows {pool.health.learned}")
+    if pool.health.missing_rights:
+        said.append("a right is missing")
     style = STATE_STYLES.get(PoolState(pool.settings.state), "") if said else ""
     return text.append(f"  {', '.join(said)}", style if style != "green" else "yellow")
 

@@ -15,7 +15,7 @@ from botocore.exceptions import (
     ConnectionError as NoConnection,
 )
 
-from slotq_core.errors import Conflict, Misconfigured, SlotQError, Unavailable
+from slotq_core.errors import Conflict, Misconfigured, RightMissing, SlotQError, Unavailable
 
 
 class Contended(Conflict):
@@ -48,8 +48,8 @@ _MEANING: dict[str, type[SlotQError]] = {
     "ServiceUnavailable": Unavailable,
     "ExpiredTokenException": Unavailable,
     "ResourceNotFoundException": Misconfigured,
-    "AccessDeniedException": Misconfigured,
-    "UnrecognizedClientException": Misconfigured,
+    "AccessDeniedException": RightMissing,
+    "UnrecognizedClientException": RightMissing,
     "ConditionalCheckFailed": Conflict,
     _WRONG_TYPE: WrongType,
 }

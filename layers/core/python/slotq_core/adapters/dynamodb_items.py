@@ -18,7 +18,7 @@ from slotq_core.definitions import may_have
 from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
-from slotq_core.model.pools import Pool, PoolHealth, PoolState
+from slotq_core.model.pools import MissingRight, Pool, PoolHealth, PoolState
 from slotq_core.moments import from_iso, iso
 from slotq_core.ports import Change, Ledger, Sighting
 
@@ -26,7 +26,7 @@ Value = Mapping[str, Any]
 """One attribute in DynamoDB's own form, e.g. `{"S": "text"}`."""
 Item = dict[str, Value]
 Items = dict[table.Key, Item]
-Record = Job | Attempt | StopOrder | Claim | Pool | PoolHealth | Sighting
+Record = Job | Attempt | StopOrder | Claim | Pool | PoolHealth | MissingRight | Sighting
 
 _USED, _FREE, _FOREIGN = "used_", "free_", "foreign_"
 
@@ -232,10 +232,10 @@ def _value(field: str, value: object) -> Value:
         case str():
             return {"S": value}
         case tuple():
-            return {"L": [{"S": text} for text in value]}
+            return {"L": [_value(field, each) for each in value]}
         case Demand():
             return {"M": {name: {"N": str(amount)} for name, amount in value.items()}}
-        case Attempt() | StopOrder() | Claim():
+        case Attempt() | StopOrder() | Claim() | MissingRight():
             return {"M": write(value)}
     raise TypeError(f"{field}: {type(value).__name__} has no form in the table")
 
@@ -292,6 +292,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "auto": _flag,
         "checkpoints": _flag,
         "submitter": _text,
+        "role": _text,
         "attempts": _whole,
         "evictions": _whole,
         "schedule_attempts": _whole,
@@ -314,6 +315,7 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "instance_type": _text,
         "admitted_at": _whole,
         "created": _flag,
+        "probes": _flag,
         "pending_since": _whole,
         "running_since": _whole,
         "checkpoint_at": _whole,
@@ -357,6 +359,17 @@ _READERS: Mapping[type[Record], Mapping[str, Reader]] = {
         "not_before": _whole,
         "learned": _whole,
         "learned_until": _whole,
+        "message": _text,
+        "missing_rights": lambda value: tuple(
+            MissingRight(**read(MissingRight, each["M"])) for each in value["L"]
+        ),
+    },
+    MissingRight: {
+        "role": _text,
+        "action": _text,
+        "since": _whole,
+        "refusals": _whole,
+        "not_before": _whole,
         "message": _text,
     },
     Sighting: {

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from slotq_core.adapters.sagemaker_errors import (
     CREATE,
+    LOOK,
     STOP,
     ErrorRow,
     verdict_on,
 )
 from slotq_core.adapters.sagemaker_news import ODD, TOKEN_TAG, observation_of, outcome_in
-from slotq_core.errors import NotUnderstood, Unavailable
+from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.names import RUNTIME_LIMIT_TAG
-from slotq_core.ports import Answer, Clock, Observation, Request, Sighting, Verdict
+from slotq_core.ports import RIGHTS, Answer, Clock, Observation, Request, Sighting, Verdict
 
 JOB_TAG = "slotq:job"
 ATTEMPT_TAG = "slotq:attempt"
@@ -32,6 +34,8 @@ QUEUE_TAG = "slotq:queue"
 
 LONGEST_LISTING = 20_000
 """How long a listing may take (ms): somebody may wait for the doctor, and API Gateway for 29 s."""
+
+_WAITS_AGAIN = RIGHTS | {Verdict.BACK_OFF, Verdict.REQUEUE}
 
 _PAGE = 100
 _OLDEST = 90 * 86_400_000
@@ -90,26 +94,47 @@ class SageMakerTraining:
         except _Failure as failure:
             if failure.code == "ResourceInUse":
                 return self._taken_or_ours(attempt)
-            return failure.answer(CREATE)
+            return self._unless_there(attempt, failure.answer(CREATE))
         return Answer(verdict=Verdict.OK)
+
+    def _unless_there(self, attempt: Attempt, refused: Answer) -> Answer:
+        """A refusal is only that of the last try: one before it, which was not answered, may have
+        taken effect. Who is to wait again must not run."""
+        if refused.verdict not in _WAITS_AGAIN:
+            return refused
+        try:
+            ours = self._is_ours(attempt)
+        except _Failure as failure:
+            if failure.not_found or refused.verdict not in RIGHTS:
+                return refused
+            why = f"{refused.message}; and whether it runs cannot be seen: {failure.text}"
+            return replace(refused, verdict=Verdict.RETRY, message=why)
+        return Answer(verdict=Verdict.ALREADY_DONE) if ours else refused
 
     def _taken_or_ours(self, attempt: Attempt) -> Answer:
         """The name is in use: by an earlier create of this attempt, or by somebody else."""
         name = attempt.training_job
         try:
-            found = self._ask("describe_training_job", lambda: {"TrainingJobName": name})
-            tags = dict(self._tags(found["TrainingJobArn"]))
+            ours = self._is_ours(attempt)
         except _Failure as failure:
-            why = failure.text
-            return Answer(verdict=Verdict.RETRY, message=f"the name is in use; by whom? {why}")
-        queue = tags.get(QUEUE_TAG, self._queue)  # There was a version that wrote no such tag.
-        if (queue, tags.get(TOKEN_TAG)) == (self._queue, attempt.token):
+            said = failure.answer(LOOK)
+            why = f"the name is in use; by whom? {said.message}"
+            return replace(said, verdict=Verdict.RETRY, message=why)
+        if ours:
             return Answer(verdict=Verdict.ALREADY_DONE)
         return Answer(
             verdict=Verdict.FAIL,
             message=f"the name {name} is taken in SageMaker by a training job that is not this "
             "queue's",
         )
+
+    def _is_ours(self, attempt: Attempt) -> bool:
+        """Whether the training job of that name is this attempt's. Raises _Failure."""
+        name = attempt.training_job
+        found = self._ask("describe_training_job", lambda: {"TrainingJobName": name})
+        tags = dict(self._tags(found["TrainingJobArn"]))
+        queue = tags.get(QUEUE_TAG, self._queue)  # There was a version that wrote no such tag.
+        return (queue, tags.get(TOKEN_TAG)) == (self._queue, attempt.token)
 
     def _tags(self, arn: str) -> Iterator[tuple[str, str]]:
         asked = {"ResourceArn": arn}
@@ -134,7 +159,7 @@ class SageMakerTraining:
         except _Failure as failure:
             if failure.not_found:
                 return None
-            raise Unavailable(f"DescribeTrainingJob {training_job}: {failure.text}") from failure
+            raise failure.unavailable(f"DescribeTrainingJob {training_job}") from failure
         try:
             return observation_of(found, at=self._clock.now())
         except NotUnderstood as error:
@@ -158,7 +183,7 @@ class SageMakerTraining:
             try:
                 page = self._ask("list_training_jobs", lambda: asked)
             except _Failure as failure:
-                raise Unavailable(f"ListTrainingJobs: {failure.text}") from failure
+                raise failure.unavailable("ListTrainingJobs") from failure
             for summary in page.get("TrainingJobSummaries", ()):
                 if summary.get("TrainingJobStatus") in {"InProgress", "Stopping"}:
                     yield summary["TrainingJobName"]
@@ -175,7 +200,7 @@ class SageMakerTraining:
         except _Failure as failure:
             if failure.not_found:
                 return None
-            raise Unavailable(f"looking into {training_job}: {failure.text}") from failure
+            raise failure.unavailable(f"looking into {training_job}") from failure
         instance_type, instances = _occupied(found.get("ResourceConfig") or {})
         return Sighting(
             training_job=training_job,
@@ -255,6 +280,12 @@ class _Failure(Exception):
         return self.code == "ResourceNotFound" or (
             self.code == "ValidationException" and "resource not found" in self.text.lower()
         )
+
+    def unavailable(self, asked: str) -> Unavailable:
+        """What a question that brought no answer raises."""
+        said = self.answer(LOOK)
+        kind = RightMissing if said.action else Unavailable
+        return kind(f"{asked}: {said.message if said.action else self.text}")
 
     def answer(self, rows: Sequence[ErrorRow]) -> Answer:
         if not self.code:

@@ -1,14 +1,15 @@
 """THE table: every documented error and outcome of SageMaker training, and what follows from it.
 
-Three tables, each read from the top, the first row that matches decides:
+Four tables, each read from the top, the first row that matches decides:
 
 `CREATE`    what CreateTrainingJob may answer
 `STOP`      what StopTrainingJob may answer
+`LOOK`      what DescribeTrainingJob, ListTrainingJobs and ListTags may answer
 `OUTCOMES`  how a training job may end
 
 A row's `source` is the text that it rests on, as SageMaker writes it (or the rule, where there is
 no fixed text). `code` and `text` are regular expressions: the code must match whole, the text
-anywhere.
+anywhere. Whose fault a missing right is: `sagemaker_rights`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from slotq_core.ports import Answer, Phase, Verdict
+from slotq_core.adapters.sagemaker_rights import (
+    ACCOUNT,
+    CREDENTIALS,
+    DENIED,
+    EVERY_JOBS,
+    NOT_ASSUMED,
+    refusal,
+)
+from slotq_core.ports import RIGHTS, Answer, Phase, Verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,12 +47,6 @@ _FAULT = (
     r"InternalFailure|InternalError|InternalServerError|InternalServerException|ServiceUnavailable"
     r"|ServiceUnavailableException|ServiceException|RequestTimeout|RequestTimeoutException|5\d\d"
 )
-_CREDENTIALS = (
-    r"ExpiredToken|ExpiredTokenException|RequestExpired|UnrecognizedClientException"
-    r"|InvalidClientTokenId|InvalidSignatureException|IncompleteSignature"
-    r"|MissingAuthenticationToken(Exception)?|SignatureDoesNotMatch"
-)
-
 _ANY_CALL: tuple[ErrorRow, ...] = (
     ErrorRow(code=_THROTTLED, verdict=Verdict.RETRY, source="ThrottlingException: Rate exceeded"),
     ErrorRow(
@@ -52,9 +55,16 @@ _ANY_CALL: tuple[ErrorRow, ...] = (
         source="any answer of HTTP status 500 or more: whether it took effect is unknown",
     ),
     ErrorRow(
-        code=_CREDENTIALS,
-        verdict=Verdict.RETRY,
-        source="the queue's own credentials expired or are wrong: no fault of the job's",
+        code=CREDENTIALS,
+        verdict=Verdict.NO_RIGHTS,
+        source="UnrecognizedClientException: The security token included in the request is "
+        "invalid. (The queue's own credentials are wrong, or the region is not opted in)",
+    ),
+    ErrorRow(
+        code=ACCOUNT,
+        verdict=Verdict.NO_RIGHTS,
+        source="SubscriptionRequiredException: The AWS Access Key Id needs a subscription for the "
+        "service. (The account is suspended, or is not ready yet)",
     ),
 )
 
@@ -79,10 +89,39 @@ CREATE: tuple[ErrorRow, ...] = (
         source="CapacityError: Unable to provision requested ML compute capacity",
     ),
     ErrorRow(
+        code=r"InsufficientFreeAddresses\w*",
+        verdict=Verdict.REQUEUE,
+        source="InsufficientFreeAddressesInSubnet: the subnets that this request names are full; "
+        "other jobs may have others",
+    ),
+    ErrorRow(
+        code=DENIED,
+        text=EVERY_JOBS,
+        verdict=Verdict.NO_RIGHTS,
+        source="AccessDeniedException: User: <the queue's role> is not authorized to perform: "
+        "sagemaker:CreateTrainingJob on resource: <arn> because no identity-based policy allows "
+        "the sagemaker:CreateTrainingJob action (or AddTags, iam:CreateServiceLinkedRole)",
+    ),
+    ErrorRow(
+        code=DENIED,
+        verdict=Verdict.ROLE_LACKS_RIGHTS,
+        source="AccessDeniedException: … is not authorized to perform: iam:PassRole on resource: "
+        "<role>; … kms:CreateGrant on resource: <key>; … sagemaker:CreateTrainingJob … with an "
+        "explicit deny in a service control policy; and what does not say what is not allowed",
+    ),
+    ErrorRow(
+        code="ValidationException",
+        text=rf"^({NOT_ASSUMED})",
+        verdict=Verdict.ROLE_LACKS_RIGHTS,
+        source="ValidationException: Could not assume role <role>. Please ensure that the role "
+        "exists and allows principal 'sagemaker.amazonaws.com' to assume the role.",
+    ),
+    ErrorRow(
         code=".*",
         verdict=Verdict.FAIL,
-        source="anything else (ValidationException, AccessDeniedException, ResourceNotFound …): "
-        "the request will never be accepted. ResourceInUse is looked into first (sagemaker.py)",
+        source="anything else (ValidationException, ResourceNotFound …): the request will never be "
+        "accepted; among it what the job's own role may not read (No S3 objects found …, Error "
+        "message from S3: Access Denied). ResourceInUse is looked into first (sagemaker.py)",
     ),
 )
 
@@ -107,10 +146,28 @@ STOP: tuple[ErrorRow, ...] = (
         source="ResourceNotFound: documented for StopTrainingJob",
     ),
     ErrorRow(
+        code=DENIED,
+        verdict=Verdict.NO_RIGHTS,
+        source="AccessDeniedException: … is not authorized to perform: sagemaker:StopTrainingJob: "
+        "the training job may well be running, so the intent stays",
+    ),
+    ErrorRow(
         code=".*",
         verdict=Verdict.RETRY,
-        source="anything else (AccessDeniedException …): the training job may well be running, so "
-        "the intent stays",
+        source="anything else: the training job may well be running, so the intent stays",
+    ),
+)
+
+LOOK: tuple[ErrorRow, ...] = (
+    *_ANY_CALL,
+    ErrorRow(
+        code=DENIED,
+        verdict=Verdict.NO_RIGHTS,
+        source="AccessDeniedException: … is not authorized to perform: "
+        "sagemaker:DescribeTrainingJob (or ListTrainingJobs, ListTags)",
+    ),
+    ErrorRow(
+        code=".*", verdict=Verdict.RETRY, source="anything else: SageMaker cannot say for now"
     ),
 )
 
@@ -191,6 +248,23 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
     ),
     OutcomeRow(
         status="Failed",
+        reason=r"^ClientError:(?i:.*(insufficient|not enough) (free |available )?(ip )?addresses)",
+        phase=Phase.FAILED,
+        verdict=Verdict.REQUEUE,
+        source="FailureReason: ClientError: … not enough free addresses in the subnets: it may "
+        "start when others have ended",
+    ),
+    OutcomeRow(
+        status="Failed",
+        reason=rf"^ClientError:(?i:.*({NOT_ASSUMED}))",
+        phase=Phase.FAILED,
+        verdict=Verdict.ROLE_LACKS_RIGHTS,
+        source="FailureReason: ClientError: SageMaker was unable to assume the role '<role>'; "
+        "ClientError: … SageMaker is unable to perform: sts:AssumeRole on the role. (What a role "
+        "that was assumed may not read or write is the job's own failure)",
+    ),
+    OutcomeRow(
+        status="Failed",
         phase=Phase.FAILED,
         verdict=Verdict.FAIL,
         message="SageMaker gave no FailureReason",
@@ -199,13 +273,20 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
 )
 
 
+_TELLING = 2048
+"""Characters of an answer that decide. What it quotes of a request may be as long as that is."""
+
+
 def verdict_on(rows: Sequence[ErrorRow], *, code: str, text: str, http_status: int = 0) -> Answer:
     """What the queue does about an error answer.
 
     An answer of HTTP status 500 or more counts by that status where its code is not known.
     """
     codes = (code, str(http_status)) if http_status >= 500 else (code,)
-    row = next(row for row in rows if _matches(row, codes, text))
+    head = text[:_TELLING]
+    row = next(row for row in rows if _matches(row, codes, head))
+    if row.verdict in RIGHTS:
+        return refusal(row.verdict, code=code, text=text, telling=head)
     return Answer(
         verdict=row.verdict,
         message=f"{code}: {text}" if text else code,

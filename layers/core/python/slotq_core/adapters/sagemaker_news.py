@@ -17,9 +17,10 @@ from slotq_core.adapters.sagemaker_errors import (
     outcome_of,
     service_limit,
 )
+from slotq_core.adapters.sagemaker_rights import action_in
 from slotq_core.errors import NotUnderstood
 from slotq_core.moments import FAR_OFF
-from slotq_core.ports import Observation, Phase, Verdict
+from slotq_core.ports import RIGHTS, Observation, Phase, Verdict
 
 TOKEN_TAG = "slotq:token"  # noqa: S105 - a tag's name, not a secret # nosec B105
 """The attempt's token, among the ownership tags of a training job."""
@@ -74,6 +75,7 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
         token=_token(detail),
         pending=status == "InProgress" and secondary == "Pending",
         limit=service_limit(reason),
+        action=action_in(reason, code="") if ended and ended.verdict in RIGHTS else "",
         odd="; ".join(_odd(detail, secondary, at)),
     )
 

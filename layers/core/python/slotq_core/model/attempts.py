@@ -43,6 +43,8 @@ class AttemptOutcome(StrEnum):
     NO_CAPACITY = "no_capacity"
     FAULT = "fault"
     """SageMaker's own error; the job is not to blame."""
+    NO_RIGHTS = "no_rights"
+    """The queue or SageMaker lacked a right; the job is not to blame."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +63,8 @@ class Attempt:
     """When the slots were given; the intent is durable from here on."""
     created: bool = False
     """SageMaker has accepted the create."""
+    probes: bool = False
+    """It tries whether a right is there again that was missing for it."""
     pending_since: int | None = None
     """Since when SageMaker has been looking for its instances; None where it is not known to."""
     running_since: int | None = None

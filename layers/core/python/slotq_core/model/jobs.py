@@ -107,6 +107,8 @@ class Job:
     """Whether it goes on where it was stopped. One that would lose its work yields to no slice."""
     submitter: str = ""
     """Who signed the submission."""
+    role: str = ""
+    """The execution role's ARN; empty: not known."""
     attempts: int = 0
     """How many attempts have begun."""
     evictions: int = 0

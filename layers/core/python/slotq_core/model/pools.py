@@ -9,6 +9,28 @@ from slotq_core.model.demand import Demand
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class MissingRight:
+    """A right that turned out to be missing in a pool: for every job, or for those of one role.
+
+    Nothing that needs it starts there before `not_before`; then one job at a time tries, until
+    SageMaker has accepted one.
+    """
+
+    role: str = ""
+    """The execution role whose jobs need it; empty: every job does."""
+    action: str
+    """What has to be allowed, as IAM calls it, e.g. `iam:PassRole`."""
+    since: int
+    """The first refusal (ms)."""
+    refusals: int = 1
+    """In a row."""
+    not_before: int
+    """Nothing tries before (ms)."""
+    message: str = ""
+    """SageMaker's last word on it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PoolHealth:
     """Whether SageMaker has lately given the pool what it is configured to have.
 
@@ -27,6 +49,8 @@ class PoolHealth:
     """When the configured capacity is tried again (ms)."""
     message: str = ""
     """SageMaker's last word on it."""
+    missing_rights: tuple[MissingRight, ...] = ()
+    """At most one for each role, and one for all."""
 
 
 HEALTHY = PoolHealth()

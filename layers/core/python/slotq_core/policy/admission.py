@@ -71,6 +71,7 @@ def admit(
         checkpoints=submission.checkpoints,
         after=still_to_come(submission.after, states or {}),
         submitter=submitter,
+        role=submission.role,
         digest=submission.digest,
     )
     job = classed(job, rights)

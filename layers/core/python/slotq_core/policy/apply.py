@@ -27,6 +27,7 @@ from slotq_core.policy.plan import (
     TryLater,
 )
 from slotq_core.policy.retry import end_backoff, stopped_for
+from slotq_core.policy.rights import missing_for
 
 Step = tuple[Job, Job]
 """A job before and after."""
@@ -91,6 +92,7 @@ def started(job: Job, pool: Pool, now: int) -> Job:
         pool=pool.name,
         instance_type=pool.instance_type,
         admitted_at=now,
+        probes=missing_for(pool, job) is not None,
     )
     return move(
         job,

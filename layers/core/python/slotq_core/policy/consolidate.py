@@ -116,6 +116,6 @@ class Consolidation:
 
     def _takes_in(self, moving: Job, room: PoolRoom, other: PoolRoom) -> bool:
         """As a job that starts there, and by nobody's claim."""
-        if other.unwell or other.drains_for:
+        if other.unwell or other.drains_for or not other.may_evict_for(moving):
             return False
         return self.accounts.may_move(moving, room.pool.name, other.pool.name)

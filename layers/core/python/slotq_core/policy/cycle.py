@@ -18,7 +18,8 @@
                 with scheduler settings, a blocked job is tried again later      -> attempts.py
                 a gang: all of its members, or none          -> gang.py, together.py
                 a job over several pools: all of its parts, or none                -> parts.py
-                a pool that backs off, is being probed, paused or drained takes part in none of it
+                a pool that backs off, is being probed, paused or drained takes part in none of it;
+                nor does it for a job of a role that backs off there              -> rights.py
     4 net       what was given in this plan and is taken back in it was never given
     5 explain   whoever was looked at and waits gets a typed reason; of the one job that somebody
                 asks about, what could be evicted and what is reserved   -> explain.py, outlook.py
@@ -102,7 +103,7 @@ def _visit(walk: Walk, job: Job) -> bool:
     if gang and not gang.runs:
         return Together(walk=walk, gang=gang).take_turn()
     rooms = walk.rooms_of(job)
-    able = [room for room in rooms if not room.unwell and not room.closed_to(job)]
+    able = [room for room in rooms if room.admits(job)]
     walk.take_its_claim(job)
     if not has_prospects(job, rooms, walk.accounts, walk.entitled):
         return blocked(walk, job, rooms, able)
@@ -110,11 +111,12 @@ def _visit(walk: Walk, job: Job) -> bool:
     if job.claim and job.claim.moved and walk.goes_where_it_moves(job, rooms, within):
         return True
     may_evict = gang is None  # Its gang runs without it: nobody goes for one that joins.
+    surely = [room for room in within if room.may_evict_for(job)]
     return (
         walk.start(job, within)
         or walk.wait_for_coming(job, rooms, within)
-        or (may_evict and walk.consolidate(job, within))
-        or (may_evict and walk.reclaim(job, within))
+        or (may_evict and walk.consolidate(job, surely))
+        or (may_evict and walk.reclaim(job, surely))
         or (may_evict and walk.preempt(job, able))
         or (may_evict and walk.take_turn(job, rooms))
         or blocked(walk, job, rooms, able)

@@ -35,6 +35,7 @@ from slotq_core.reasons import (
     QuotaForFixed,
     Reason,
     Reserved,
+    RightsMissing,
     ShareUsed,
     SlotsComing,
     TurnComes,
@@ -49,6 +50,8 @@ def coming(job: Job, room: PoolRoom) -> Reason:
     """
     if room.unwell:
         return _unwell(job, room)
+    if room.rights.keeps_out(job):
+        return _lacking(job, room)
     return SlotsComing(
         pool=room.pool.name,
         needed=job.demand.slots,
@@ -127,13 +130,15 @@ class Sheets:
 def blocked(job: Job, rooms: Sequence[PoolRoom], sheets: Sheets) -> Reason:
     """What keeps the job out of the pool where it is nearest to a start."""
     accounts = sheets.accounts
-    well = [room for room in rooms if not room.unwell]
+    well = [room for room in rooms if not room.unwell and not room.rights.keeps_out(job)]
     if not well:
-        return _unwell(job, rooms[0])
+        return _unwell(job, rooms[0]) if rooms[0].unwell else _lacking(job, rooms[0])
     room = min(well, key=lambda each: job.demand.slots - max(0, each.free_now.slots))
     bound = _bound(job, room, accounts)
     if bound:
         return bound
+    if not room.may_evict_for(job) and not job.demand.within(room.free_now):
+        return _lacking(job, room)
     free = max(0, room.free_now.slots)
     holder = room.drains_for or room.holder or next(iter(room.claims), "")
     if job.demand.within(room.free_now) and holder:
@@ -269,6 +274,19 @@ def _unwell(job: Job, room: PoolRoom) -> Reason:
     if room.rests:
         return PoolBacksOff(pool=room.pool.name, until=health.not_before or 0, cause=health.message)
     return PoolIsProbed(pool=room.pool.name, needed=job.demand.slots, probe=room.probe)
+
+
+def _lacking(job: Job, room: PoolRoom) -> Reason:
+    missing = room.rights.missing(job)
+    assert missing is not None
+    return RightsMissing(
+        pool=room.pool.name,
+        role=missing.role,
+        action=missing.action,
+        until=room.rights.tried_again(job),
+        probe=room.rights.tries(job),
+        cause=missing.message,
+    )
 
 
 def protection_ends(job: Job, room: PoolRoom) -> int | None:

@@ -20,11 +20,12 @@ from slotq_core.policy.claims import Claims, Entitled, kept
 from slotq_core.policy.health import backs_off, probe, probes_until
 from slotq_core.policy.holders import Holders, Protection
 from slotq_core.policy.order import Rank, position
+from slotq_core.policy.rights import RightsThere
 from slotq_core.policy.stakes import Stake
 
 NOTHING = Demand()
 
-_State = tuple[Demand, Demand, list[Job], set[str], dict[str, Job], str, str]
+_State = tuple[Demand, Demand, list[Job], set[str], dict[str, Job], str, str, dict[str, str]]
 
 
 class PoolRoom:
@@ -46,6 +47,7 @@ class PoolRoom:
         "probe",
         "probed_until",
         "rests",
+        "rights",
         "size",
         "timed",
     )
@@ -88,9 +90,10 @@ class PoolRoom:
         """Backs off after a capacity error: nothing starts here, and nothing is evicted."""
         self.probe, self.probed_until = _probing(pool, active, now)
         """The one job that tries whether capacity is back; nothing else starts meanwhile."""
+        self.rights = RightsThere(pool, active, now)
         delays = (pool.reserve_after, pool.time_slice)
         moments = (self.probed_until, pool.health.not_before, *delays)
-        self.timed = bool(self.protections or pool.health.learned_until) or any(
+        self.timed = bool(self.protections or pool.health.learned_until or self.rights) or any(
             at is not None for at in moments
         )
         """Whether time alone may change anything here."""
@@ -160,6 +163,14 @@ class PoolRoom:
     def unwell(self) -> bool:
         return self.rests or bool(self.probe) or self.pool.state is not PoolState.ACTIVE
 
+    def admits(self, job: Job) -> bool:
+        """Whether anything of that kind may start here, whatever room there is."""
+        return not (self.unwell or self.closed_to(job) or self.rights.keeps_out(job))
+
+    def may_evict_for(self, job: Job) -> bool:
+        """Nothing is stopped for a job that might not start even then."""
+        return self.rights.missing(job) is None
+
     def was_given(self, job: Job) -> bool:
         """Whether the job has its slots here only since this plan."""
         return job.name in self.placed
@@ -172,6 +183,7 @@ class PoolRoom:
         self._holders.add(job, self.pool.name)
         if self.pool.health.errors:
             self.probe = job.name
+        self.rights.give(job)
 
     def hold(self, job: Job) -> None:
         """Keep what the job needs from those behind: the free part first, the rest as it comes."""
@@ -220,12 +232,14 @@ class PoolRoom:
             self.claims.state(),
             self.holder,
             self.probe,
+            self.rights.state(),
         )
 
     def back_to(self, state: _State) -> None:
-        self.free, self.coming, awaiting, placed, claims, self.holder, self.probe = state
+        self.free, self.coming, awaiting, placed, claims, self.holder, self.probe, tries = state
         self.awaiting, self.placed = list(awaiting), set(placed)
         self.claims.back_to(claims)
+        self.rights.back_to(tries)
         self.both = self.free + self.coming
 
     def _keep_from_all(self, amount: Demand) -> None:

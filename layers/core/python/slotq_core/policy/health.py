@@ -34,10 +34,14 @@ def after_capacity_error(
 
 
 def after_a_start(pool: Pool) -> PoolHealth:
-    """One of its training jobs has its instances: the pool is well, but for a learned limit."""
-    if pool.health.learned is None:
-        return HEALTHY
-    return replace(pool.health, errors=0, not_before=None)
+    """One of its training jobs has its instances: there is capacity, but for a learned limit."""
+    health = pool.health
+    if not health.errors:
+        return health
+    rights = health.missing_rights
+    if health.learned is None:
+        return replace(HEALTHY, missing_rights=rights)
+    return replace(health, errors=0, not_before=None)
 
 
 def backs_off(pool: Pool, now: int) -> bool:

@@ -8,9 +8,11 @@ jobs. (A claimant stands outside: it has a claim that the others have not.)
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
@@ -39,6 +41,7 @@ _looked_at = attrgetter(
     "submitter",
     "priority_class",
     "admitted_class",
+    "role",
 )
 """All that `in_lines` looks at: jobs that are the same in it are of one line."""
 
@@ -61,6 +64,9 @@ class Line(NamedTuple):
     user: str = ""
     limited_as: str = ""
     """The class that counts in the user's limits."""
+    role: str = ""
+    """A short hash of its execution role: a right that one role lacks blocks no other role's jobs.
+    """
 
     @classmethod
     def of(cls, job: Job, *, by_user: bool = False) -> Line:
@@ -75,6 +81,7 @@ class Line(NamedTuple):
             job.preemptible,
             job.submitter if by_user else "",
             (job.admitted_class or job.priority_class) if by_user else "",
+            short_role(job.role),
         )
 
     @property
@@ -99,15 +106,18 @@ class Line(NamedTuple):
             self.pools,
             [(pool, dict(amounts)) for pool, amounts in self.parts],
             self.preemptible,
-            *((self.user, self.limited_as) if self.of_a_user else ()),
         ]
+        if self.of_a_user or self.role:
+            parts += [self.user, self.limited_as]
+        if self.role:
+            parts.append(self.role)
         return json.dumps(parts, separators=(",", ":"))
 
     @classmethod
     def parse(cls, key: str) -> Line:
         first, whose = (parsed := json.loads(key))[:8], parsed[8:]
         workload, priority, project, group, demand, pools, parts, preemptible = first
-        user, limited_as = whose or ("", "")
+        user, limited_as, role = [*whose, "", "", ""][:3]
         return cls(
             workload=Workload(workload),
             priority=priority,
@@ -119,7 +129,14 @@ class Line(NamedTuple):
             preemptible=preemptible,
             user=user,
             limited_as=limited_as,
+            role=role,
         )
+
+
+@lru_cache(maxsize=1024)
+def short_role(arn: str) -> str:
+    """A role in a line's key, which DynamoDB ends at 1,024 bytes; empty where none is known."""
+    return hashlib.sha256(arn.encode()).hexdigest()[:12] if arn else ""
 
 
 def by_user(snapshot: Snapshot) -> bool:

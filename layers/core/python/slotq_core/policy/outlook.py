@@ -84,7 +84,8 @@ class Question:
         kept = self._walk.keeps_back(job) is not None
         for room in rooms:
             seen = _in_pool(self._walk, job, room)
-            if served or kept or room.unwell:  # Nobody is looked at to be stopped.
+            shut = room.unwell or not room.may_evict_for(job)
+            if served or kept or shut:  # Nobody is looked at to be stopped.
                 seen = replace(seen, spared=())
             if kept or (served and not (room in served and room.unwell)):
                 seen = replace(seen, times=())  # What it waits for has no time.
@@ -99,11 +100,7 @@ class Question:
         gang = walk.gangs.get(job.group)
         if claimed or (gang and not gang.runs):  # Of a gang its turn tells; see `answer`.
             return claimed
-        return [
-            room
-            for room in soon
-            if not (room.unwell or room.closed_to(job)) and walk.within_bounds(job, room)
-        ]
+        return [room for room in soon if room.admits(job) and walk.within_bounds(job, room)]
 
     def answer(self) -> Outlook | None:
         """None: its turn has not come."""

@@ -3,7 +3,8 @@
 "Evictions, capacity errors and SageMaker's own faults requeue; they never count against the user's
 retries. Reaching the maximum runtime is the job's own end. Anything else fails it, unless it has
 retries left." After a fault the job backs off; after a capacity error its pool does (health.py),
-and the job waits at its place for the next pool that has room.
+and the job waits at its place for the next pool that has room. After a refusal for want of a right
+both do (rights.py).
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ class Ending(StrEnum):
     """The job's own end, whatever retries it has left."""
     NO_CAPACITY = "no_capacity"
     FAULT = "fault"
+    NO_RIGHTS = "no_rights"
+    """The queue, or SageMaker with the job's role, lacked a right."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,6 +129,7 @@ def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
         Ending.MAX_RUNTIME: AttemptOutcome.MAX_RUNTIME,
         Ending.NO_CAPACITY: AttemptOutcome.NO_CAPACITY,
         Ending.FAULT: AttemptOutcome.FAULT,
+        Ending.NO_RIGHTS: AttemptOutcome.NO_RIGHTS,
     }[ending]
 
 
@@ -140,6 +144,13 @@ def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message
             faults = job.faults + 1
             back = {"not_before": now + backoff(faults), "faults": faults}
             return move(job, JobState.BACKOFF, at=now, message=message, **back)
+        case AttemptOutcome.NO_RIGHTS:
+            # One step more than the right itself backs off: another job tries it first, which may
+            # not need what this one was refused.
+            faults = job.faults + 1
+            back = {"not_before": now + backoff(faults + 1), "faults": faults}
+            cause = outcome.value
+            return move(job, JobState.BACKOFF, at=now, cause=cause, message=message, **back)
         case AttemptOutcome.FAILED if job.retries and ending is Ending.FAILED:
             return move(job, JobState.PENDING, at=now, message=message, retries=job.retries - 1)
         case AttemptOutcome.CANCELLED:

@@ -32,6 +32,7 @@ def known_times(
     yield TimeCause.POOL_BACKOFF, health.not_before
     yield TimeCause.LEARNED_LIMIT, health.learned_until
     yield TimeCause.PROBE, room.probed_until
+    yield TimeCause.RIGHTS, room.rights.tried_again(job)
     yield TimeCause.MIN_RUNTIME, protection_ends(job, room)
     for end in slices.ends(job, [room]):
         yield TimeCause.TIME_SLICE, end

@@ -42,9 +42,7 @@ class Together:
         self._orders = gang.orders()
         self._jobs = self._orders[0]
         self._rooms = {
-            job.name: [
-                room for room in walk.rooms_of(job) if not room.unwell and not room.closed_to(job)
-            ]
+            job.name: [room for room in walk.rooms_of(job) if room.admits(job)]
             for job in self._jobs
         }
         self._pools: AbstractSet[str] = frozenset()
@@ -224,7 +222,8 @@ class Together:
         project's share and the whole of it not, and then be reclaimed in turn."""
         if self._hold(job, rooms, owed=True):
             return True
-        within, along = self._within(job, rooms), self._to_come.values()
+        surely = [room for room in rooms if room.may_evict_for(job)]
+        within, along = self._within(job, surely), self._to_come.values()
         found = self._walk.reclaim_along(job, within, along, self._spare)
         if found:
             pool = found.room.pool.name

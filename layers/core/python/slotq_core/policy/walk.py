@@ -202,11 +202,13 @@ class Walk:
         owed: bool = False,
     ) -> bool:
         """The pool of its claim first, then its own order: a claim is not given up for less, nor
-        because the pool is unwell for a while; but where others have used up its limit since.
+        because the pool is unwell for a while; but where others have used up its limit since, or a
+        right is missing that others do not need.
 
         `owed`: it will have a claim to what it waits for."""
         claimed = [room for room in rooms if job.claim and room.pool.name == job.claim.pool]
         claimed = [each for each in claimed if self.accounts.may_come_true(job, each.pool.name)]
+        claimed = [each for each in claimed if not each.rights.keeps_out(job)]
         for room in (*claimed, *within):
             if room.fits_soon(job, self.entitled):
                 self._hold(job, room, promised=not (owed or job.claim))
@@ -300,11 +302,12 @@ class Walk:
                 yield job
 
     def preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        rooms = [room for room in rooms if self.accounts.quotas_allow(job, room.pool.name)]
+        surely = [room for room in rooms if room.may_evict_for(job)]
+        rooms = [room for room in surely if self.accounts.quotas_allow(job, room.pool.name)]
         return self.evict(job, self._preemption.find(job, rooms))
 
     def take_turn(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        well = [room for room in rooms if not room.unwell]
+        well = [room for room in rooms if not room.unwell and room.may_evict_for(job)]
         rooms = [room for room in well if self.accounts.quotas_allow(job, room.pool.name)]
         drains = {r.pool.name: self.waiting[r.drains_for] for r in rooms if r.closed_to(job)}
         return self.evict(job, self.slices.find(job, rooms, drains), StopCause.YIELDED)

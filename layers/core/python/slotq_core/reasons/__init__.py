@@ -31,6 +31,7 @@ from slotq_core.reasons.pools import (
     PoolIsProbed,
     PoolNotOpen,
 )
+from slotq_core.reasons.rights import RightsMissing
 from slotq_core.reasons.room import (
     HeldForOthers,
     LowerRankedProtected,
@@ -73,6 +74,7 @@ __all__ = [
     "QuotaForFixed",
     "Reason",
     "Reserved",
+    "RightsMissing",
     "ShareUsed",
     "SlotsComing",
     "SweepLimit",

@@ -1,0 +1,249 @@
+"""A right that is missing is the queue's trouble: what needs it waits, the rest goes on, and no job
+ends for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from slotq_core.adapters.dynamodb_items import health_of, write
+from slotq_core.model.pools import MissingRight, PoolHealth
+from slotq_core.policy.lines import Line, line_of
+from slotq_core.policy.rights import MOST_REMEMBERED, after_refusal
+from slotq_core.reasons import RightsMissing
+from slotq_core.wire import pool_view, reason_view
+from tests.queue_world import QueueWorld, pool
+
+TYPO = "arn:aws:iam::123456789012:role/tpyo"
+CREATE = "sagemaker:CreateTrainingJob"
+
+
+def missing(world: QueueWorld, name: str = "p") -> tuple[MissingRight, ...]:
+    found = world.store.pool(name)
+    assert found is not None
+    return found.health.missing_rights
+
+
+def test_a_minute_without_rights_ends_nobodys_job():
+    world = QueueWorld(pool(slots=50))
+    world.plane.knobs.denied = CREATE
+    for number in range(50):
+        world.submit(f"job{number}")
+    world.deliver()
+    assert set(world.states().values()) == {"pending", "backoff"}
+    assert world.plane.calls["CreateTrainingJob"] == 1, "one job finds out for all"
+    world.later(20)
+    assert world.plane.calls["CreateTrainingJob"] == 1, "the pool backs off"
+    world.plane.knobs.denied = ""
+    world.later(60)
+    assert set(world.states().values()) == {"running"}
+    assert missing(world) == ()
+
+
+def test_the_reason_names_the_right():
+    world = QueueWorld()
+    world.plane.knobs.denied = CREATE
+    world.submit("first")
+    world.submit("second")
+    world.deliver()
+    why = world.manager.status("second").reason
+    assert isinstance(why, RightsMissing)
+    assert (why.pool, why.role, why.action) == ("p", "", CREATE)
+    assert why.until == world.clock.now() + 30_000
+    assert f"the queue lacks {CREATE} in pool p; tried again at" in why.sentence()
+    view = reason_view(why)
+    assert view.code == "rights_missing"
+    assert CREATE in world.manager.status("first").job.message
+
+
+@pytest.mark.parametrize("knobs", [{"lost_roles": TYPO}, {"lost_roles": "*tpyo"}])
+def test_a_role_that_is_wrong_keeps_only_its_own_jobs(knobs):
+    world = QueueWorld(pool(slots=2))
+    world.plane.knobs.turn(knobs)
+    for name in ("bad1", "bad2", "bad3"):
+        world.submit(name, role=TYPO, priority=5)
+    world.submit("good1")
+    world.submit("good2")
+    world.deliver()
+    states = world.states()
+    assert states.pop("bad1") == "backoff"
+    assert states == {"bad2": "pending", "bad3": "pending", "good1": "running", "good2": "running"}
+    why = world.manager.status("bad2").reason
+    assert isinstance(why, RightsMissing)
+    assert (why.role, why.action) == (TYPO, "sts:AssumeRole")
+    assert TYPO in why.sentence()
+
+
+def test_one_job_at_a_time_tries_the_role_and_another_than_the_refused_one():
+    world = QueueWorld(pool(slots=5))
+    world.plane.knobs.denied = "iam:PassRole"
+    for name in ("a", "b", "c"):
+        world.submit(name)
+    world.deliver()
+    world.later(31)
+    assert world.plane.calls["CreateTrainingJob"] == 2
+    assert world.job("b").attempts == 1, "the next in line tries"
+    world.plane.knobs.denied = ""
+    world.later(61)
+    assert world.job("c").state == "running"
+    assert missing(world) == ()
+    world.later(600)
+    assert set(world.states().values()) == {"completed"}
+
+
+def test_nothing_is_evicted_while_a_right_is_missing():
+    """What is stopped could not start again either."""
+    world = QueueWorld(runtime=10_000_000)
+    world.submit("low")
+    world.deliver()
+    world.plane.knobs.lost_roles = TYPO
+    world.submit("high", priority=9, role=TYPO)
+    world.deliver()
+    assert world.job("low").evictions == 1, "once: nothing was known yet"
+    world.later(5)
+    assert world.states() == {"low": "running", "high": "backoff"}
+    for _ in range(20):
+        world.later(120)
+    assert world.job("low").evictions == 1
+    why = world.manager.status("high").reason
+    assert isinstance(why, RightsMissing) and why.until is None
+    outlook = world.manager.status("high").outlook
+    assert outlook is not None and outlook.spared == ()
+
+
+def test_a_cancel_wins_over_a_missing_right():
+    world = QueueWorld()
+    world.plane.knobs.denied = CREATE
+    world.submit("job1")
+    world.deliver()
+    world.manager.cancel("job1", by="ann")
+    world.later(600)
+    assert world.states() == {"job1": "cancelled"}
+
+
+def test_a_create_that_took_effect_and_was_refused_then_is_no_refusal():
+    """The answer was lost; the next try is refused. The training job runs all the same."""
+    world = QueueWorld()
+    world.plane.knobs.lose_answers = 1
+    world.submit("job1")
+    world.manager.run_pass()
+    world.plane.knobs.denied = CREATE
+    world.later(61)
+    world.later(100)
+    assert world.job("job1").attempts == 1
+    assert world.training_jobs() == {"job1": "Completed"}
+    assert world.states() == {"job1": "completed"}
+
+
+def test_where_nothing_can_be_seen_the_intent_stays_and_the_pool_closes():
+    world = QueueWorld(pool(slots=5))
+    world.plane.knobs.denied = f"{CREATE},sagemaker:DescribeTrainingJob"
+    for name in ("a", "b", "c"):
+        world.submit(name)
+    world.deliver()
+    assert world.states() == {"a": "starting", "b": "pending", "c": "pending"}
+    world.plane.knobs.denied = ""
+    world.later(61)
+    world.later(1)
+    assert set(world.states().values()) == {"running"}
+    assert world.job("a").attempts == 1
+
+
+def test_a_stop_that_is_refused_is_told_and_stays_an_intent():
+    world = QueueWorld(runtime=10_000_000)
+    world.submit("job1")
+    world.deliver()
+    world.plane.knobs.denied = "sagemaker:StopTrainingJob"
+    world.manager.cancel("job1", by="ann")
+    world.clock.set(world.clock.now() + 61_000)
+    result = world.manager.run_pass()
+    assert "a right is missing, sagemaker:StopTrainingJob" in result.troubles[0]
+    assert world.states() == {"job1": "stopping"}
+    world.plane.knobs.denied = ""
+    world.later(121)
+    assert world.states() == {"job1": "cancelled"}
+
+
+def test_a_role_that_is_lost_after_the_create_was_accepted():
+    """SageMaker finds out only when it provisions."""
+    world = QueueWorld()
+    world.submit("job1")
+    world.manager.run_pass()
+    failed = {
+        "TrainingJobName": "job1",
+        "TrainingJobStatus": "Failed",
+        "SecondaryStatus": "Failed",
+        "FailureReason": "ClientError: SageMaker was unable to assume the role 'arn:aws:iam::1:x'",
+    }
+    from slotq_core.adapters.sagemaker_news import observation_of
+
+    world.plane._jobs.pop("job1")
+    world.plane._live.pop("job1")
+    world.manager.observe(observation_of(failed, at=world.clock.now()))
+    assert world.job("job1").state == "backoff"
+    assert [each.action for each in missing(world)] == ["sts:AssumeRole"]
+
+
+def test_the_doctor_says_what_to_add_and_tries_again():
+    world = QueueWorld(pool(slots=1), pool("q", slots=1))
+    world.plane.knobs.denied = "iam:PassRole"
+    world.submit("job1", pools="p")
+    world.deliver()
+    (found,) = [each for each in world.manager.doctor() if each.kind == "missing_right"]
+    assert found.subject == "p"
+    assert "ExecutionRoleArns" in found.text
+    assert not found.mended
+    assert [each.mended for each in world.manager.doctor(fix=True) if each.kind == found.kind]
+    assert missing(world) == ()
+
+
+def test_a_pass_tells_of_missing_rights():
+    world = QueueWorld()
+    world.plane.knobs.denied = CREATE
+    world.submit("job1")
+    result = world.manager.run_pass()
+    (told,) = result.missing_rights
+    assert told.startswith(f"pool p: a right is missing, {CREATE}")
+
+
+def test_health_with_missing_rights_is_kept_as_it_is():
+    health = PoolHealth(
+        missing_rights=(
+            MissingRight(action=CREATE, since=1, not_before=2),
+            MissingRight(role=TYPO, action="iam:PassRole", since=3, refusals=4, not_before=5),
+        )
+    )
+    assert health_of(write(health)) == health
+    shown = pool_view(replace(pool(), health=health), size=pool().capacity, used=pool().capacity)
+    assert [each.role for each in shown.health.missing_rights] == ["", TYPO]
+
+
+def test_a_pool_remembers_so_many_missing_rights_and_first_what_every_job_needs():
+    health = after_refusal(PoolHealth(), role="", action=CREATE, message="", now=0)
+    for number in range(3 * MOST_REMEMBERED):
+        health = after_refusal(health, role=f"r{number}", action="a", message="", now=number)
+    assert len(health.missing_rights) == MOST_REMEMBERED
+    assert health.missing_rights[0].role == ""
+
+
+def test_many_wrong_roles_do_not_starve_the_right_one():
+    world = QueueWorld(pool(slots=1))
+    world.plane.knobs.lost_roles = "*tpyo*"
+    for number in range(2 * MOST_REMEMBERED):
+        world.submit(f"bad{number}", role=f"{TYPO}{number}", priority=5)
+    world.submit("good")
+    world.deliver()
+    assert world.job("good").state == "running"
+
+
+def test_a_line_is_of_one_role_and_reads_what_was_written_before_roles_were_known():
+    world = QueueWorld()
+    job = world.submit("job1").job
+    assert Line.parse(line_of(job)) == Line.of(job)
+    assert line_of(job) != line_of(replace(job, role=TYPO))
+    old = replace(job, role="")
+    assert Line.parse(line_of(old)) == Line.of(old)
+    assert line_of(old).count(",") < line_of(job).count(",")
+    with_user = Line.of(job, by_user=True)
+    assert Line.parse(with_user.key) == with_user
