@@ -32,9 +32,9 @@ _HEAD = 64
 """Characters: of a longer value so much is withheld wherever it stands, and what follows it as far
 as the value goes: somebody may have cut it."""
 
-LONGEST_TEXT = 262_144
+LONGEST_TEXT = 131_072
 """Characters of a text that are looked through; nobody is shown the rest. SageMaker quotes what it
-refuses before it says why, and 100 hyperparameters may have as many."""
+refuses before it says why, and 100 environment variables have 50,000."""
 
 _QUOTED = (
     # SageMaker: 1 validation error detected: Value '{…}' at 'environment' failed to satisfy …
@@ -107,9 +107,8 @@ class _Secrets:
 
 def _in_common(one: str, other: str) -> int:
     """The length of the longest beginning of both."""
-    return bisect_left(
-        range(min(len(one), len(other))), True, key=lambda n: one[: n + 1] != other[: n + 1]
-    )
+    lengths = range(1, min(len(one), len(other)) + 1)
+    return bisect_left(lengths, 1, key=lambda n: one[:n] != other[:n])
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
