@@ -26,7 +26,7 @@ from slotq_core.adapters.dead_letters import QUEUE_VARIABLE, SqsDeadLetters
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.lambda_invoke import AsynchronousPass, InlinePass
 from slotq_core.adapters.pool_settings import take_in
-from slotq_core.adapters.sagemaker import SageMakerTraining, sagemaker_client
+from slotq_core.adapters.sagemaker import LONGEST_CALL, SageMakerTraining, sagemaker_client
 from slotq_core.adapters.sagemaker_news import observation_of_event
 from slotq_core.adapters.settings import (
     SystemClock,
@@ -53,7 +53,7 @@ metrics = Metrics(namespace="SlotQ", service=QUEUE)
 tracer = Tracer(service=QUEUE, auto_patch=False)
 clock = SystemClock()
 
-TIME_TO_END = 10_000
+TIME_TO_END = LONGEST_CALL
 """What a pass leaves of the function's time (ms): its last call to SageMaker may take as long."""
 
 
