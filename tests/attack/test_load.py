@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+import app
 from slotq_core.adapters.sagemaker_errors import CREATE, STOP, verdict_on
 from slotq_core.adapters.sagemaker_news import observation_of_event
 from slotq_core.adapters.stored_request import MAX_UNPACKED, pack, unpack
@@ -26,7 +27,8 @@ from slotq_core.wire_body import MAX_BODY
 from slotq_core.wire_configuration import parse_pool
 from slotq_core.wire_submission import parse_submission
 from slotq_core.withheld import LONGEST_TEXT, without_secrets
-from tests.functional.account import Account, sample
+from tests.attack.sagemaker import QuotingClient
+from tests.functional.account import Account, add_job, forget, sample
 
 Shape = Callable[[int], Any]
 """Something to be read, of about so many characters."""
@@ -289,6 +291,20 @@ def test_the_refusal_that_once_took_25_seconds():
     text, request = quoted(f"value-{n:05}" for n in range(4000))
     assert len(json.dumps(request)) > 67_000
     assert cost(lambda it: without_secrets(it, request), text) < LONGEST / 10
+
+
+def test_the_whole_way_of_that_submission_keeps_nobody_waiting(account: Account, monkeypatch):
+    monkeypatch.setattr(app, "sagemaker_client", lambda: QuotingClient(account.plane))
+    forget()
+    _, hostile = quoted(f"value-{n:05}" for n in range(4000))
+    account.call(add_job(TrainingJobName="hostile", **hostile))
+    account.call(add_job(TrainingJobName="neighbour", HyperParameters=None, Environment=None))
+    assert cost(lambda _: account.settle(), None) < LONGEST
+    assert account.state("neighbour") == "running"
+    assert account.state("hostile") == "failed"
+    told = account.call({**sample("get-job"), "path": "/jobs/hostile"})[1]["message"]
+    assert "at 'hyperParameters' failed to satisfy constraint" in told
+    assert "value-0" not in told
 
 
 # --- what is kept
