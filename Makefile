@@ -26,7 +26,8 @@ PYTEST := $(BIN)/python -m pytest
 TESTS := $(PYTEST) -m "not built and not sam_local" -n $(JOBS) --dist worksteal
 # What lives through whole jobs, starts processes or tries very many things.
 JOURNEYS := tests/e2e tests/functional/local tests/functional/test_burst.py \
-	tests/functional/test_cost_of_a_job.py tests/faults tests/attack
+	tests/functional/test_cost_of_a_job.py tests/faults \
+	tests/attack/test_broken_events.py tests/attack/test_items.py
 
 # Compiled files make every start several times quicker; some machines switch them off.
 unexport PYTHONDONTWRITEBYTECODE
@@ -45,7 +46,7 @@ demo: $(INSTALLED) ## The queue at work on this machine, no AWS account needed
 test: $(INSTALLED) ## Every test but the journeys
 	$(TESTS) $(addprefix --ignore=,$(JOURNEYS)) $(ARGS)
 
-journeys: $(INSTALLED) $(AWSCLI_INSTALLED) ## Whole jobs, processes, bursts and broken input: the slow half
+journeys: $(INSTALLED) $(AWSCLI_INSTALLED) ## Whole jobs, processes, bursts and input broken at random: the slow half
 	$(TESTS) $(JOURNEYS) $(ARGS)
 
 test-sagemaker3: $(SDK3_INSTALLED) ## The tests of SageMaker's SDK version 3, in an environment of its own

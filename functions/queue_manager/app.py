@@ -27,7 +27,7 @@ from slotq_core.adapters.dead_letters import QUEUE_VARIABLE, SqsDeadLetters
 from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.adapters.lambda_invoke import AsynchronousPass, InlinePass
 from slotq_core.adapters.pool_settings import take_in
-from slotq_core.adapters.sagemaker import SageMakerTraining, sagemaker_client
+from slotq_core.adapters.sagemaker import LONGEST_CALL, SageMakerTraining, sagemaker_client
 from slotq_core.adapters.sagemaker_news import observation_of_event
 from slotq_core.adapters.settings import (
     SystemClock,
@@ -57,7 +57,7 @@ clock = SystemClock()
 
 SERVES = "SLOTQ_SERVES"
 
-TIME_TO_END = 10_000
+TIME_TO_END = LONGEST_CALL
 """What a pass leaves of the function's time (ms): its last call to SageMaker may take as long."""
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 
+from slotq_core.adapters.dynamodb import DynamoStore
 from slotq_core.errors import Conflict
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
 from slotq_core.ports import Store
+from tests.contract.faults import before_the_next
 from tests.contract.test_races import at_once
 from tests.contract.worlds import (
     NOW,
@@ -99,6 +103,46 @@ def test_others_may_come_to_occupy_what_jobs_hold(store: Store) -> None:
             commit(store, starting(late))
     store.set_foreign("p5", Demand(slots=1))
     commit(store, starting(late))
+
+
+def test_of_two_counts_of_what_others_occupy_the_later_one_holds(
+    dynamo: DynamoStore, client: Any, table: str
+) -> None:
+    """Each moves the ledger by the difference to what it has read: both may not count on that."""
+    a_queue(dynamo, a_pool("p5", 3))
+    other = DynamoStore(client, table)
+    with before_the_next(client, "UpdateItem", lambda: other.set_foreign("p5", Demand(slots=2))):
+        dynamo.set_foreign("p5", Demand(slots=1))
+    assert seen(dynamo).foreign == Demand(slots=1)
+    commit(dynamo, starting(waits(dynamo, "job1", slots=2)))
+    late = waits(dynamo, "late")
+    with pytest.raises(Conflict):
+        commit(dynamo, starting(late))
+    assert list(dynamo.inspect()) == []
+
+
+def test_counts_at_once_add_nothing_up(racing_store: Store) -> None:
+    store = a_queue(racing_store, a_pool("p5", 9))
+    for _ in range(5):
+        amounts = [Demand(slots=n) for n in range(1, 7)]
+        at_once(*(partial(store.set_foreign, "p5", amount) for amount in amounts))
+        assert seen(store).foreign in amounts
+        store.set_foreign("p5", Demand())
+    commit(store, starting(waits(store, "all", slots=9)))
+
+
+def test_what_others_occupy_of_a_pool_that_goes_is_not_counted(
+    dynamo: DynamoStore, client: Any, table: str
+) -> None:
+    """It is removed between the look at its ledger and the count."""
+    a_queue(dynamo, a_pool("p5"), a_pool("p4"))
+    other = a_queue(DynamoStore(client, table), a_pool("p4"))
+    a_queue(dynamo, a_pool("p5"), a_pool("p4"))
+    with before_the_next(client, "UpdateItem", lambda: a_queue(other, a_pool("p4"))):
+        dynamo.set_foreign("p5", Demand(slots=1))
+    a_queue(dynamo, a_pool("p5"), a_pool("p4"))
+    assert seen(dynamo).foreign == Demand()
+    assert list(dynamo.inspect()) == []
 
 
 def test_only_a_change_of_what_others_occupy_raises_the_version(store: Store) -> None:

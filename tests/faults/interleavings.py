@@ -20,6 +20,7 @@ from botocore.exceptions import ClientError
 
 from slotq.local.knobs import Knobs
 from slotq.local.virtual import Work
+from slotq_core.adapters.dynamodb_world import LINE_KEPT
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import Pool
 from tests.faults.crashes import LEFTOVER
@@ -320,6 +321,13 @@ def stored(*names: str, **fields: Any) -> Callable[[World], None]:
     return before
 
 
+def left_empty_long_ago(world: World) -> None:
+    """The line of one who waited there, and no pass has looked since."""
+    world.submit("old")
+    world.cancel("old")
+    world.clock.set(world.clock.now() + LINE_KEPT + 60_000)
+
+
 def ends(**states: Any) -> dict[str, frozenset[JobState]]:
     return {
         name: frozenset(each) if isinstance(each, (set, frozenset)) else frozenset({each})
@@ -339,6 +347,12 @@ CASES: tuple[Case, ...] = (
         ends(a=C, b=C),
         pools=(pool(slots=2),),
         soon=("a", "b"),
+    ),
+    Case(
+        "submit_beside_a_pass_that_removes_its_line",
+        left_empty_long_ago,
+        (A_PASS, a_submit("new")),
+        ends(old=X, new=C),
     ),
     Case(
         "the_same_submit_twice",

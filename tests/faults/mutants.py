@@ -121,10 +121,10 @@ def _at_create(change: Callable[[Any, int], Any]) -> AbstractContextManager[Any]
     numbers = itertools.count()
     right = Effects._create
 
-    def wrong(self: Effects, job: Job, attempt: Any) -> None:
+    def wrong(self: Effects, job: Job, attempt: Any, *more: Any) -> None:
         other = change(attempt, next(numbers))
         with patch.object(self._training, "create", _under(self._training.create, other)):
-            right(self, job, attempt)
+            right(self, job, attempt, *more)
 
     return patch.object(Effects, "_create", wrong)
 
@@ -297,6 +297,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "a name may be given twice",
         without_condition(dynamodb_expressions, "is_new"),
         race("the_same_submit_twice"),
+        LOST,
+    ),
+    Mutant(
+        "a line is removed though somebody has come",
+        without_condition(dynamodb_expressions, "line_untouched"),
+        race("submit_beside_a_pass_that_removes_its_line"),
         LOST,
     ),
     Mutant("tokens by chance", _tokens_by_chance, crash("submit_and_complete", TOLD), ONE_LIVE),

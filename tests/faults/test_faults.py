@@ -20,6 +20,7 @@ STRIDE = 61
 QUICK = (
     "no condition on the ledger",
     "a name may be given twice",
+    "a line is removed though somebody has come",
     "names by chance",
     "slots come free at the stop",
     "a create is never confirmed",

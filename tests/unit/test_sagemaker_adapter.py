@@ -232,6 +232,37 @@ def test_a_request_that_sagemaker_rejects_fails_with_its_message() -> None:
     assert "RoleArn" in answer.message
 
 
+class OneTagAPage(PlaneClient):
+    """SageMaker ends a page of tags where it likes."""
+
+    def list_tags(self, **request: Any) -> dict[str, Any]:
+        tags = super().list_tags(ResourceArn=request["ResourceArn"])["Tags"]
+        at = int(request.get("NextToken", 0))
+        more = {"NextToken": str(at + 1)} if at + 1 < len(tags) else {}
+        return {"Tags": tags[at : at + 1], **more}
+
+
+@pytest.mark.parametrize("foreign", [0, 46])
+def test_a_training_job_is_known_as_ours_by_the_last_of_its_tags(foreign: int) -> None:
+    world = World()
+    world.client = OneTagAPage(world.plane)
+    tags = [{"Key": f"tag{n}", "Value": "x"} for n in range(foreign)]
+    assert world.training.create(request(Tags=tags), job(), attempt()).verdict is Verdict.OK
+    again = world.training.create(request(Tags=tags), job(), attempt())
+    assert again.verdict is Verdict.ALREADY_DONE
+    assert world.training.look_into("job1", now=7).ours
+    assert world.plane.calls["ListTags"] == 2 * (foreign + 4)
+
+
+def test_another_queues_tags_on_the_last_page_count_too() -> None:
+    world = World()
+    world.client = OneTagAPage(world.plane)
+    other = SageMakerTraining(queue="other", clock=world.clock, make_client=lambda: world.client)
+    other.create(request(), job(), attempt())
+    assert world.training.create(request(), job(), attempt()).verdict is Verdict.FAIL
+    assert not world.training.look_into("job1", now=7).ours
+
+
 def test_stops() -> None:
     world = World()
     assert world.training.stop("nobody").verdict is Verdict.FAIL

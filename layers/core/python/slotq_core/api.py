@@ -72,6 +72,8 @@ MOST_JOBS = MOST_LISTED
 """The largest and the default `limit` of GET /jobs."""
 MOST_CHANGES = 100
 """The largest and the default `limit` of GET /changes."""
+_DIGITS = 10
+"""Of a number in a query, zeros in front included."""
 FILTERS = ("project", "submitter", "pool", "since", "until")
 """What else keeps jobs out of GET /jobs (`Wanted`); the last two are ISO 8601 moments."""
 
@@ -280,7 +282,8 @@ def _number(
     text = query[key][-1] if key in query else None
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and low <= int(text[:10]) <= high):
+    legible = text.isascii() and text.isdigit() and len(text) <= _DIGITS
+    if not legible or not low <= int(text) <= high:
         raise InvalidRequest(
             f"{key} takes an integer from {low:,} to {high:,}, not '{text[:40]}'", field=key
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache
 
 from slotq_core.errors import (
     Conflict,
@@ -40,6 +41,12 @@ from slotq_core.withheld import without_secrets
 HANDLER_LIFETIME = 60_000
 """No handler lives longer (the function's timeout in template.yaml must not exceed it)."""
 
+LONGEST_EFFECT = 10_000
+"""When an effect begins no further call (ms): its intent stays, and a later pass goes on."""
+
+SLOW = 5_000
+"""An effect that took so long (ms) is told, and comes last from then on."""
+
 _TRIES = 20
 """How often a conditional change of one job is tried against others that change it too."""
 
@@ -61,30 +68,45 @@ class Effects:
         self._training = training
         self._clock = clock
         self._lessons = Lessons(store, clock)
+        self._slow: dict[str, int] = {}
+        """How long (ms) each job took whose latest effect was slow. Kept by this process alone; it
+        is never large, for each costs SLOW."""
 
     def stale(self, jobs: Iterable[Job]) -> list[Job]:
         """Those with an intent whose handler is dead."""
         now = self._clock.now()
         return [job for job in jobs if _unfinished(job) and _is_dead(_intent_at(job), now)]
 
+    def is_slow(self, job: Job) -> bool:
+        """Whether its latest effect was: it comes last."""
+        return job.name in self._slow
+
     def carry_out(self, job: Job) -> None:
         """Do what the job's live attempt still lacks; nothing where it lacks nothing."""
-        if job.attempt is None:
-            return
-        if job.state is JobState.STARTING and not job.attempt.created:
-            self._create(job, job.attempt)
-        elif job.attempt.stop is not None and not job.attempt.stop.sent:
-            self._stop(job, job.attempt)
+        began = self._clock.now()
+        try:
+            self._do(job, began)
+        finally:
+            took = self._clock.now() - began
+            self._slow.pop(job.name, None)
+            if took >= SLOW:
+                self._slow[job.name] = took
 
-    def carry_out_all(self, jobs: Iterable[Job]) -> list[str]:
-        """`carry_out` for each. Returns what went wrong: with one it stops none of the others, its
-        intent stays, and the next pass finishes it."""
+    def carry_out_all(self, jobs: Iterable[Job], *, until: int | None = None) -> list[str]:
+        """`carry_out` for each, the slow ones last; from `until` on none begins. Returns what went
+        wrong and what was slow: with one it stops none of the others, its intent stays, and a later
+        pass finishes it."""
         troubles = []
-        for job in jobs:
+        for job in sorted(jobs, key=lambda job: self._slow.get(job.name, 0)):
+            if until is not None and self._clock.now() >= until:
+                troubles.append(f"{job.name}: this pass has no time left for it")
+                continue
             try:
                 self.carry_out(job)
             except SlotQError as error:
                 troubles.append(f"{job.name}: {error}")
+            if took := self._slow.get(job.name):
+                troubles.append(f"{job.name}: it took {took / 1000:.1f} s; it comes last now")
         return troubles
 
     def observe(self, observation: Observation) -> str:
@@ -95,10 +117,15 @@ class Effects:
         name = self._store.job_of(observation.training_job)
         if name is None:
             return "no job of the queue's ever ran under that name"
+
+        @cache  # However often others change the job meanwhile.
+        def shown() -> str:
+            return self._shown(name, observation.message)
+
         after = self._change(
             name,
             observation.training_job,
-            lambda job: self._seen(job, observation),
+            lambda job: self._seen(job, observation, shown),
             answer=_answer_in(observation),
         )
         return "" if after is not None else f"that attempt of {name} is over"
@@ -117,14 +144,25 @@ class Effects:
             lambda job: self._end(job, Ending.STOPPED, self._clock.now(), message),
         )
 
-    def _create(self, job: Job, attempt: Attempt) -> None:
+    def _do(self, job: Job, began: int) -> None:
+        if job.attempt is None:
+            return
+        if job.state is JobState.STARTING and not job.attempt.created:
+            self._create(job, job.attempt, began)
+        elif job.attempt.stop is not None and not job.attempt.stop.sent:
+            self._stop(job, job.attempt, began)
+
+    def _is_late(self, began: int) -> bool:
+        return self._clock.now() - began >= LONGEST_EFFECT
+
+    def _create(self, job: Job, attempt: Attempt, began: int) -> None:
         answer = self._training.create(self._store.request(job.name), job, attempt)
         match answer.verdict:
             case Verdict.OK | Verdict.ALREADY_DONE:
                 after = self._change(job.name, attempt.training_job, self._created)
                 # It may have been cancelled while the call was under way: its stop was left to us.
                 if after is not None and after.attempt and after.attempt.stop:
-                    self.carry_out(after)
+                    self._do(after, began)
             case Verdict.RETRY:
                 if answer.action:
                     self._lessons.unanswered(attempt, answer)
@@ -135,16 +173,15 @@ class Effects:
     def _refused(self, job: Job, attempt: Attempt, answer: Answer) -> None:
         refused = answer.verdict is Verdict.FAIL
         ending = Ending.REJECTED if refused else _FAILURES[answer.verdict]
+        message = self._shown(job.name, answer.message)
         self._change(
             job.name,
             attempt.training_job,
-            lambda it: self._end(
-                it, ending, self._clock.now(), self._shown(it.name, answer.message)
-            ),
+            lambda it: self._end(it, ending, self._clock.now(), message),
             answer=answer,
         )
 
-    def _stop(self, job: Job, attempt: Attempt) -> None:
+    def _stop(self, job: Job, attempt: Attempt, began: int) -> None:
         stale = _is_dead(_intent_at(job), self._clock.now())
         if not attempt.created and not stale:
             return  # Its create is under way; who confirms that will stop it.
@@ -152,13 +189,16 @@ class Effects:
             message = f"its training job {attempt.training_job} does not run"
             self._gone(job.name, attempt.training_job, message)
             return
+        if self._is_late(began):
+            return
         answer = self._training.stop(attempt.training_job)
         match answer.verdict:
             case Verdict.OK:
                 self._change(job.name, attempt.training_job, self._stop_sent)
             case Verdict.ALREADY_DONE:
                 self._change(job.name, attempt.training_job, self._stop_sent)
-                self._look(attempt.training_job)
+                if not self._is_late(began):  # Else a reconciliation will look.
+                    self._look(attempt.training_job)
             case Verdict.FAIL:
                 # There is no such training job: it never came to be, or somebody deleted it.
                 self._gone(job.name, attempt.training_job, answer.message)
@@ -224,15 +264,14 @@ class Effects:
         attempt = replace(job.attempt, created=True, stop=replace(stop, sent=True))
         return Change(before=job, after=replace(job, attempt=attempt))
 
-    def _seen(self, job: Job, seen: Observation) -> Change | None:
+    def _seen(self, job: Job, seen: Observation, shown: Callable[[], str]) -> Change | None:
         assert job.attempt is not None
         if seen.token is not None and seen.token != job.attempt.token:
             return None  # Somebody else's training job of that name.
         now = self._clock.now()
         at = min(max(seen.at, job.attempt.admitted_at), now)
         if seen.phase.ended:
-            message = self._shown(job.name, seen.message)
-            return self._end(job, _ending(seen), at, message, seen)
+            return self._end(job, _ending(seen), at, shown(), seen)
         if seen.phase is Phase.RUNNING and job.attempt.running_since is None:
             attempt = replace(job.attempt, created=True, running_since=at)
             state = JobState.RUNNING if job.state is JobState.STARTING else job.state

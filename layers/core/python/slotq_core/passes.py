@@ -1,4 +1,4 @@
-"""A pass: load -> plan -> commit -> effect -> confirm.
+"""A pass: load -> plan -> commit -> effect -> confirm; then the effects that others left behind.
 
 Correctness comes from the conditions of the commits alone, so any number of passes may run at once;
 a conflict means: load and plan again. The lease only saves work.
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from slotq_core.effects import Effects
 from slotq_core.errors import Conflict, SlotQError
 from slotq_core.missing_rights import told_of
+from slotq_core.model.jobs import Job
 from slotq_core.poison import Poisons
 from slotq_core.policy.apply import Step, pools_touched, steps
 from slotq_core.policy.cycle import plan
@@ -90,20 +91,31 @@ class Passes:
         return self._store.take_lease(holder, now=now, until=lease, only_news=only_news)
 
     def _decide(self, before: PassResult, until: int) -> PassResult:
+        """Everything is decided before what is slow or was left behind is carried out, and of that
+        nothing is tried twice: no job's effect keeps the queue from deciding about the others."""
         done, troubles = list(before.decisions), list(before.troubles)
+        slow: list[Job] = []
+        tried: set[str] = set()
         while self._clock.now() < until:
             world = self._store.load(self._clock.now())
             troubles += self._poisons.quarantine(world.poison)
-            troubles += self._effects.carry_out_all(self._effects.stale(world.snapshot.active))
             planned = plan(world.snapshot, self._clock.now())
-            if not planned.decisions:
+            if planned.decisions:
+                done += self._apply(planned.decisions, world, until, troubles, slow)
+                continue
+            stale = self._effects.stale(world.snapshot.active)
+            left = [*slow, *(job for job in stale if job.name not in tried)]
+            if not left:
                 return PassResult(
                     decisions=tuple(done),
                     troubles=tuple(troubles),
                     wake_at=planned.wake_at,
                     missing_rights=tuple(told_of(world.snapshot.pools)),
                 )
-            done += self._apply(planned.decisions, world, until, troubles)
+            troubles += self._effects.carry_out_all(left, until=until)
+            tried |= {job.name for job in left}
+            slow.clear()
+        troubles += self._effects.carry_out_all(slow, until=until)
         return PassResult(
             decisions=tuple(done),
             troubles=tuple(troubles),
@@ -112,11 +124,16 @@ class Passes:
         )
 
     def _apply(
-        self, decisions: Iterable[Decision], world: World, until: int, troubles: list[str]
+        self,
+        decisions: Iterable[Decision],
+        world: World,
+        until: int,
+        troubles: list[str],
+        slow: list[Job],
     ) -> Iterator[Decision]:
-        """Commit each decision, then call SageMaker. Ends at the first conflict and where a call
-        goes wrong: the world is not what was planned for any more, and the next round plans for
-        what it is."""
+        """Commit each decision, then call SageMaker, but for jobs whose effects are `slow`. Ends at
+        the first conflict and where a call goes wrong: the world is not what was planned for any
+        more, and the next round plans for what it is."""
         pools = {pool.name: pool for pool in world.snapshot.pools}
         versions = {name: ledger.version for name, ledger in world.ledgers.items()}
         for decision in decisions:
@@ -131,7 +148,9 @@ class Passes:
                 except Conflict:
                     return
                 versions |= {name: version + 1 for name, version in seen.items()}
-                wrong += self._effects.carry_out_all(jobs)
+                slow += filter(self._effects.is_slow, jobs)
+                quick = [job for job in jobs if not self._effects.is_slow(job)]
+                wrong += self._effects.carry_out_all(quick, until=until)
             troubles += wrong
             yield decision
             if wrong:

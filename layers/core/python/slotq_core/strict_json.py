@@ -40,11 +40,11 @@ def parse(text: str | bytes) -> Any:
 
 
 def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(members)
-    if len(found) < len(members):
-        keys = [key for key, _ in members]
-        twice = next(key for key in found if keys.count(key) > 1)
-        raise NotStrict(f"the key {twice[:40]!a} is there twice")
+    found: dict[str, Any] = {}
+    for key, value in members:
+        if key in found:
+            raise NotStrict(f"the key {key[:40]!a} is there twice")
+        found[key] = value
     return found
 
 

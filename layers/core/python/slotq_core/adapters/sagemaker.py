@@ -45,19 +45,24 @@ _MAX_RUNTIME = 86_400
 """SageMaker's default for MaxRuntimeInSeconds."""
 
 
-def sagemaker_client() -> Any:
-    """A client for the few calls that the queue makes.
+_CONNECT, _READ, _ATTEMPTS, _BACK_OFF = 2, 6, 3, 3
+"""Seconds to connect and to answer, how often, and the most that botocore waits in between in all:
+up to one second, then up to two."""
 
-    The timeouts fit a Lambda of a minute: one call is decided within about half of it, and what was
-    not answered is tried again by the next pass.
-    """
+LONGEST_CALL = 1000 * (_ATTEMPTS * (_CONNECT + _READ) + _BACK_OFF)
+"""How long (ms) one call may take: less than a pass."""
+
+
+def sagemaker_client() -> Any:
+    """A client for the few calls that the queue makes, each within LONGEST_CALL. What was not
+    answered is tried again by a later pass."""
     from botocore.config import Config
     from botocore.session import get_session
 
     config = Config(
-        connect_timeout=3,
-        read_timeout=10,
-        retries={"mode": "standard", "total_max_attempts": 3},
+        connect_timeout=_CONNECT,
+        read_timeout=_READ,
+        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
         user_agent_extra="slotq",
     )
     return get_session().create_client("sagemaker", config=config)
@@ -86,6 +91,7 @@ class SageMakerTraining:
         return self._built
 
     def create(self, request: Request, job: Job, attempt: Attempt) -> Answer:
+        began = self._clock.now()
         try:
             self._ask(
                 "create_training_job",
@@ -93,6 +99,9 @@ class SageMakerTraining:
             )
         except _Failure as failure:
             if failure.code == "ResourceInUse":
+                if self._clock.now() - began >= LONGEST_CALL // 2:
+                    message = "the name is in use, and SageMaker is too slow to say by whom"
+                    return Answer(verdict=Verdict.RETRY, message=message)
                 return self._taken_or_ours(attempt)
             return self._unless_there(attempt, failure.answer(CREATE))
         return Answer(verdict=Verdict.OK)

@@ -12,6 +12,9 @@ from slotq_core.ports import Request
 MAX_PACKED = 400 * 1024 - 512
 """Bytes: DynamoDB's limit for one item, less its key and the names of its attributes."""
 
+MAX_UNPACKED = 4_000_000
+"""Bytes: several times what a submission may have. 400 KB of zeros, packed, would be 400 MB."""
+
 
 def pack(request: Request) -> bytes:
     """Raises InvalidRequest where the request stays too large even when compressed."""
@@ -29,5 +32,10 @@ def pack(request: Request) -> bytes:
 
 
 def unpack(packed: bytes) -> dict[str, Any]:
-    request: dict[str, Any] = json.loads(zlib.decompress(packed))
+    """Raises ValueError or zlib.error where it is nothing that `pack` has made."""
+    reader = zlib.decompressobj()
+    text = reader.decompress(packed, MAX_UNPACKED)
+    if not reader.eof:
+        raise ValueError(f"what is packed is cut, or larger than {MAX_UNPACKED:,} bytes")
+    request: dict[str, Any] = json.loads(text)
     return request

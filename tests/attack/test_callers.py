@@ -1,0 +1,100 @@
+"""Who asks is who signed the request: API Gateway says so, and nothing that a caller can write."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.functional.account import Account, sample
+
+SIGNER = "arn:aws:sts::123456789012:assumed-role/DataScientist/ada"
+FORGED = "arn:aws:sts::123456789012:assumed-role/Admin/mallory"
+NAMES = (
+    *("userArn", "user-arn", "X-User-Arn", "caller", "X-Caller", "X-Amzn-Caller", "X-Amz-User"),
+    *("submitter", "principal", "Authorization", "From", "X-Forwarded-User", "user", "identity"),
+)
+
+
+class Claims(dict[str, Any]):
+    """Whatever it is asked for, it says that somebody else is the caller."""
+
+    def __init__(self, answer: Any) -> None:
+        super().__init__(dict.fromkeys(NAMES, answer))
+        self._answer = answer
+
+    def __missing__(self, _: str) -> Any:
+        return self._answer
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+    def get(self, _: str, __: Any = None) -> Any:
+        return self._answer
+
+    def __deepcopy__(self, _: Any) -> Claims:
+        return self
+
+
+def forged(name: str, *, signer: str | None = SIGNER, query: bool = False) -> dict[str, Any]:
+    """The sample, in which all that a caller can write says FORGED, and all of the signature's
+    identity that API Gateway does not fill in for IAM."""
+    event = sample(name)
+    event |= {"headers": Claims(FORGED), "multiValueHeaders": Claims([FORGED])}
+    if query:  # A route of a query refuses what it does not know.
+        event["queryStringParameters"] = dict.fromkeys(NAMES, FORGED)
+        event["multiValueQueryStringParameters"] = {key: [FORGED] for key in NAMES}
+    identity = dict.fromkeys(("user", "caller", "apiKey", "userAgent", "accessKey"), FORGED)
+    event["requestContext"]["identity"] = {**identity, "userArn": signer}
+    event["requestContext"] |= {"authorizer": Claims(FORGED), "stage": FORGED}
+    return event
+
+
+def test_who_submits(account: Account):
+    event = forged("add-job", query=True)
+    event["body"] = json.dumps({**json.loads(event["body"]), **dict.fromkeys(NAMES, FORGED)})
+    status, job = account.call(event)
+    assert (status, job["submitter"]) == (202, SIGNER)
+
+
+def test_whom_the_queue_takes_the_caller_for(account: Account):
+    assert account.call(forged("get-version", query=True))[1]["caller"] == SIGNER
+
+
+def test_who_cancels_and_holds(account: Account):
+    account.call("add-job")
+    event = {**forged("amend-job", query=True), "body": json.dumps({"held": True})}
+    assert SIGNER in account.call(event)[1]["message"]
+    assert SIGNER in account.call(forged("cancel-job", query=True))[1]["message"]
+
+
+def test_who_changes_a_pool(account: Account):
+    account.call(forged("set-pool", query=True))
+    (change, *_) = account.call("list-changes")[1]["changes"]
+    assert change["who"] == SIGNER
+
+
+def test_who_sees_a_request(account: Account):
+    """FORGED has submitted it."""
+    event = sample("add-job")
+    event["requestContext"]["identity"]["userArn"] = FORGED
+    account.call(event)
+    assert account.call(forged("get-request", query=True))[1]["withheld"]
+
+
+NAMING = (
+    *("add-job", "amend-job", "cancel-job", "get-request", "set-pool", "remove-pool"),
+    *("get-version", "mend"),
+)
+"""The samples of all routes that ask who calls."""
+
+
+@pytest.mark.parametrize("name", NAMING)
+@pytest.mark.parametrize("signer", [None, ""])
+def test_nobody_without_a_signature(account: Account, name: str, signer: str | None):
+    account.call("add-job")
+    before = account.items()
+    status, error = account.call(forged(name, signer=signer))
+    assert (status, error["code"]) == (403, "not_signed")
+    assert account.items() == before

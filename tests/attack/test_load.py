@@ -1,0 +1,339 @@
+"""What comes in is read in time that grows with its size: the worst that we know, at a quarter of
+the size that is let in and at all of it.
+
+Four times as much takes four times as long where it is linear, and sixteen times where it is
+quadratic. What is counted is the CPU's time, and one good try of several is enough: a machine that
+is busy with other things changes nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+import zlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+import app
+from slotq_core.adapters.sagemaker_errors import CREATE, STOP, verdict_on
+from slotq_core.adapters.sagemaker_news import observation_of_event
+from slotq_core.adapters.stored_request import MAX_UNPACKED, pack, unpack
+from slotq_core.errors import NotUnderstood, SlotQError
+from slotq_core.wire_amendment import parse_amendment
+from slotq_core.wire_body import MAX_BODY
+from slotq_core.wire_configuration import parse_pool
+from slotq_core.wire_submission import parse_submission
+from slotq_core.withheld import LONGEST_TEXT, without_secrets
+from tests.attack.sagemaker import QuotingClient
+from tests.functional.account import Account, add_job, forget, sample
+
+Shape = Callable[[int], Any]
+"""Something to be read, of about so many characters."""
+
+LARGEST_EVENT = 256_000
+LARGEST_QUERY = 10_000
+"""Bytes that EventBridge and API Gateway let through."""
+
+MOST_GROWTH = 10
+"""Times as long for four times as much."""
+NOISE = 0.01
+"""Seconds: what is read faster says nothing about growth."""
+LONGEST = 3.0
+"""Seconds for the largest of anything; it was at most 0.6 where this was written."""
+TRIES = 3
+
+
+def cost(read: Callable[[Any], object], what: Any) -> float:
+    """Seconds of CPU, whatever it comes to; without the collector, whose work depends on what else
+    lives in this process."""
+    gc.disable()
+    began = time.process_time()
+    try:
+        read(what)
+    except SlotQError:
+        pass
+    finally:
+        spent = time.process_time() - began
+        gc.enable()
+    return spent
+
+
+def assert_linear(read: Callable[[Any], object], shape: Shape, largest: int) -> None:
+    small, large = shape(largest // 4), shape(largest)
+    for _ in range(TRIES):
+        quarter, whole = cost(read, small), cost(read, large)
+        if whole < min(LONGEST, MOST_GROWTH * max(quarter, NOISE)):
+            return
+    pytest.fail(f"{quarter:.3f} s for a quarter, {whole:.3f} s for all of it")
+
+
+def repeated(part: Callable[[int], str], size: int) -> str:
+    """As many parts as fit, comma separated."""
+    return ",".join(part(n) for n in range(size // (len(part(size)) + 1)))
+
+
+# --- bodies
+
+
+BASE = json.loads(sample("add-job")["body"])
+
+
+def body(**fields: Any) -> str:
+    return json.dumps({**BASE, **fields}, separators=(",", ":"))
+
+
+TEXT = '"v"'
+
+
+def member(value: str) -> Callable[[int], str]:
+    """Of an object, with a key of its own."""
+    return lambda n: f'"{n}":{value}'
+
+
+def with_members(part: Callable[[int], str], after: str = "") -> Shape:
+    """The sample's body with so many members more, and then `after`."""
+    return lambda size: (
+        f"{body()[:-1]},{repeated(part, size - len(body()) - len(after) - 2)}{after}}}"
+    )
+
+
+BODIES: dict[str, Shape] = {
+    "members": with_members(lambda n: f'"k{n}":1'),
+    "the last key twice": with_members(lambda n: f'"k{n}":1', ',"z":1,"z":2'),
+    "the last two keys the same, deep inside": lambda size: (
+        f'[[{{{repeated(member("0"), size - 20)},"z":1,"z":2}}]]'
+    ),
+    "every key twice": with_members(lambda n: f'"k{n // 2}":1'),
+    "one key always": with_members(lambda _: '"a":1'),
+    "lists in a list": lambda size: f"[{repeated(lambda _: '[]', size - 2)}]",
+    "objects in a list": lambda size: f"[{repeated(lambda _: '{}', size - 2)}]",
+    "levels": lambda size: "[" * size,
+    "levels of objects": lambda size: '{"a":' * (size // 5),
+    "one integer": lambda size: f"[{'1' * (size - 2)}]",
+    "one float": lambda size: f"[1.{'1' * (size - 4)}]",
+    "one float with an exponent": lambda size: f"[{'1' * (size - 9)}.5e-999]",
+    "floats": lambda size: f"[{repeated(lambda _: '1e5', size - 2)}]",
+    "escapes": lambda size: '["' + "\\u00e9" * ((size - 4) // 6) + '"]',
+    "surrogate pairs": lambda size: '["' + "\\ud83d\\ude00" * ((size - 4) // 12) + '"]',
+    "half pairs": lambda size: '["' + "\\ud83d" * ((size - 4) // 6) + '"]',
+    "a string without an end": lambda size: '["' + "\\" * (size - 2),
+    "spaces": lambda size: " " * size,
+    "lines": lambda size: "\n" * (size - 1) + "x",
+    "a fault at the end": lambda size: f"[{repeated(lambda _: '1', size - 2)}x",
+    "tags that are none": lambda size: body(Tags=[1] * ((size - 1000) // 2)),
+    "tags": lambda size: body(Tags=[{"Key": "a", "Value": "b"}] * ((size - 1000) // 24)),
+    "a tag of many parts": lambda size: body(
+        Tags=[{"Key": "a", "Value": "b", **dict.fromkeys(map(str, range(size // 11)), 1)}]
+    ),
+    "a long name": lambda size: body(TrainingJobName="a-" * (size // 2 - 500)),
+    "a name of hyphens": lambda size: body(TrainingJobName="-" * (size - 1000)),
+    "commas as pools": lambda size: body(
+        Tags=[{"Key": "slotq:pools", "Value": "," * (size - 999)}]
+    ),
+    "a long priority": lambda size: body(Tags=[{"Key": "priority", "Value": "1" * (size - 999)}]),
+    "a long role": lambda size: body(RoleArn="arn:" * (size // 4 - 300)),
+    "instance groups": lambda size: body(
+        ResourceConfig={"InstanceGroups": [{}] * ((size - 1000) // 3)}
+    ),
+    "instance groups of many fields": lambda size: body(
+        ResourceConfig={"InstanceGroups": [dict.fromkeys(map(str, range(size // 11)), 1)] * 1}
+    ),
+    "hyperparameters": lambda size: body(
+        HyperParameters=dict.fromkeys(map(str, range(size // 14)), "1")
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", BODIES.values(), ids=BODIES.keys())
+def test_a_submission(shape: Shape):
+    assert len(shape(MAX_BODY)) <= MAX_BODY + 1000
+    assert_linear(parse_submission, shape, MAX_BODY)
+
+
+CHANGES: dict[str, Shape] = {
+    "tags": lambda size: f'{{"tags":{{{repeated(member(TEXT), size - 20)}}}}}',
+    "tags of a wrong type": lambda size: f'{{"tags":{{{repeated(member("1"), size - 20)}}}}}',
+    "resources": lambda size: f'{{"resources":{{{repeated(member("1"), size - 20)}}}}}',
+    "unknown": lambda size: f"{{{repeated(member('1'), size - 2)}}}",
+}
+
+
+@pytest.mark.parametrize("read", [parse_amendment, parse_pool])
+@pytest.mark.parametrize("shape", CHANGES.values(), ids=CHANGES.keys())
+def test_a_change(read: Callable[[Any], object], shape: Shape):
+    assert len(shape(MAX_BODY)) <= MAX_BODY
+    assert_linear(read, shape, MAX_BODY)
+
+
+# --- paths and queries
+
+
+def asked(**parts: Any) -> dict[str, Any]:
+    return {**sample("list-jobs"), **parts}
+
+
+REQUESTS: dict[str, Shape] = {
+    "a path": lambda size: asked(path="/jobs/" + "a" * size, resource="/{proxy+}"),
+    "slashes": lambda size: asked(path="/jobs/a" + "/" * size + "x", resource="/{proxy+}"),
+    "hyphens": lambda size: asked(path="/jobs/" + "-" * size, resource="/{proxy+}"),
+    "states": lambda size: query(state=",".join(["pending"] * (size // 8))),
+    "empty states": lambda size: query(state="," * size),
+    "a limit": lambda size: query(limit="0" * 9 + "1" * (size - 9)),
+    "a moment": lambda size: query(since="2026-11-20T10:30:00." + "1" * size + "Z"),
+    "a moment without end": lambda size: query(since="2026-11-20T10:30:00+" + ":00" * (size // 3)),
+    "keys": lambda size: query(**dict.fromkeys(map(str, range(size // 8)), "1")),
+}
+
+
+def query(**parameters: str) -> dict[str, Any]:
+    several = {key: [value] for key, value in parameters.items()}
+    return asked(queryStringParameters=parameters, multiValueQueryStringParameters=several)
+
+
+@pytest.mark.parametrize("shape", REQUESTS.values(), ids=REQUESTS.keys())
+def test_a_request(account: Account, shape: Shape):
+    assert_linear(account.call, shape, LARGEST_QUERY)
+    assert account.call(shape(LARGEST_QUERY))[0] < 500
+
+
+# --- events and answers of SageMaker
+
+
+def event(**detail: Any) -> dict[str, Any]:
+    told = {"TrainingJobName": "job1", "TrainingJobStatus": "Failed", **detail}
+    return {"source": "aws.sagemaker", "detail": told}
+
+
+EVENTS: dict[str, Shape] = {
+    "a reason": lambda size: event(FailureReason="x" * size),
+    "a reason that begins again": lambda size: event(FailureReason="CapacityError" * (size // 13)),
+    "limits without end": lambda size: event(FailureReason="service limit '" * (size // 15)),
+    "limits that end": lambda size: event(FailureReason="service limit 'a'" * (size // 17)),
+    "a time of digits": lambda size: event(CreationTime="1" * size),
+    "a time of digits and a point": lambda size: event(LastModifiedTime="1." + "1" * size),
+    "a status": lambda size: event(TrainingJobStatus="Stopped" * (size // 7)),
+    "a secondary status": lambda size: event(SecondaryStatus="MaxRuntime" * (size // 10)),
+    "a name": lambda size: event(TrainingJobName="a-" * (size // 2)),
+    "tags": lambda size: event(Tags=dict.fromkeys(map(str, range(size // 10)), "v")),
+}
+
+
+@pytest.mark.parametrize("shape", EVENTS.values(), ids=EVENTS.keys())
+def test_an_event(shape: Shape):
+    assert_linear(lambda it: observation_of_event(it, at=0), shape, LARGEST_EVENT)
+
+
+ERRORS: dict[str, Shape] = {
+    "a code": lambda size: ("w" * size, ""),
+    "a text": lambda size: ("ResourceLimitExceeded", "x" * size),
+    "a limit": lambda size: ("ResourceLimitExceeded", "service limit '" * (size // 15)),
+    "digits": lambda size: ("ResourceLimitExceeded", "service limit 'a' is " + "1" * size),
+    "a status": lambda size: ("ValidationException", "job is in status " * (size // 17)),
+}
+
+
+@pytest.mark.parametrize("rows", [CREATE, STOP], ids=["create", "stop"])
+@pytest.mark.parametrize("shape", ERRORS.values(), ids=ERRORS.keys())
+def test_an_error_of_sagemakers(rows: Any, shape: Shape):
+    assert_linear(lambda it: verdict_on(rows, code=it[0], text=it[1]), shape, MAX_BODY)
+
+
+# --- what is withheld
+
+
+def quoted(values: Iterable[str]) -> tuple[str, dict[str, Any]]:
+    """SageMaker's refusal that quotes all of them, and the request that has them."""
+    parameters = {f"p{n}": value for n, value in enumerate(values)}
+    told = ", ".join(f"{key}={value}" for key, value in parameters.items())
+    text = f"Value '{{{told}}}' at 'hyperParameters' failed to satisfy constraint: …"
+    return text, {"HyperParameters": parameters}
+
+
+def staircase(size: int, last: str) -> dict[str, Any]:
+    """Values of which each begins as the next one does."""
+    steps = int((2 * size) ** 0.5)
+    return {"HyperParameters": {str(n): "a" * n + last for n in range(4, steps)}}
+
+
+TOLD: dict[str, Shape] = {
+    "many values": lambda size: quoted(f"value-{n:06}" for n in range(size // 24)),
+    "tiny values": lambda size: quoted(f"{n:05}" for n in range(size // 14)),
+    "one value": lambda size: quoted(["a" * size + "b"]),
+    "many forms": lambda size: quoted(f"\"é'\\{n}" for n in range(size // 15)),
+    "one letter against a staircase": lambda size: ("a" * size, staircase(size, "b")),
+    "steps against the staircase": lambda size: (
+        ("a" * 40 + "b") * (size // 41),
+        staircase(size, ""),
+    ),
+    "long steps against the staircase": lambda size: (
+        ("a" * 100 + "b") * (size // 101),
+        staircase(size, "A"),
+    ),
+    "quotes that begin": lambda size: ("Value '" * (size // 7), {}),
+    "botocore's quotes that begin": lambda size: (", value: " * (size // 9), {}),
+    "commands that begin": lambda size: ('Command "' * (size // 9), {}),
+    "exit codes": lambda size: ('Command "' + ", exit code: 1" * (size // 14) + "x", {}),
+    "one exit code": lambda size: ('Command "a", exit code: ' + "1" * size + "x", {}),
+}
+
+
+@pytest.mark.parametrize("shape", TOLD.values(), ids=TOLD.keys())
+def test_a_text_of_sagemakers(shape: Shape):
+    assert_linear(lambda it: without_secrets(*it), shape, LONGEST_TEXT)
+    text, request = shape(LONGEST_TEXT)
+    assert cost(lambda it: without_secrets(it * 4, request), text) < LONGEST
+
+
+def test_the_refusal_that_once_took_25_seconds():
+    text, request = quoted(f"value-{n:05}" for n in range(4000))
+    assert len(json.dumps(request)) > 67_000
+    assert cost(lambda it: without_secrets(it, request), text) < LONGEST / 10
+
+
+def test_the_whole_way_of_that_submission_keeps_nobody_waiting(account: Account, monkeypatch):
+    monkeypatch.setattr(app, "sagemaker_client", lambda: QuotingClient(account.plane))
+    forget()
+    _, hostile = quoted(f"value-{n:05}" for n in range(4000))
+    account.call(add_job(TrainingJobName="hostile", **hostile))
+    account.call(add_job(TrainingJobName="neighbour", HyperParameters=None, Environment=None))
+    assert cost(lambda _: account.settle(), None) < LONGEST
+    assert account.state("neighbour") == "running"
+    assert account.state("hostile") == "failed"
+    told = account.call({**sample("get-job"), "path": "/jobs/hostile"})[1]["message"]
+    assert "at 'hyperParameters' failed to satisfy constraint" in told
+    assert "value-0" not in told
+
+
+# --- what is kept
+
+
+def test_a_request_that_is_kept():
+    request = {**BASE, "Environment": dict.fromkeys(map(str, range(70_000)), "x")}
+    assert unpack(pack(request)) == request
+    assert cost(unpack, pack(request)) < LONGEST
+
+
+@pytest.mark.parametrize("zeros", [MAX_UNPACKED + 1, 400_000_000], ids=["a byte", "400 MB"])
+def test_what_unpacks_to_more_than_anybody_sent(account: Account, zeros: int):
+    account.call("add-job")
+    (item,) = [it for it in account.items() if it["sk"]["S"] == "REQUEST"]
+    bomb = zlib.compress(b" " * zeros)
+    item["jobDetails"] = {"B": bomb}
+    account.dynamodb.put_item(TableName="sagemaker-queue", Item=item)
+    assert account.call("get-request")[0] == 500
+    with pytest.raises(ValueError, match="larger than 4,000,000 bytes"):
+        unpack(bomb)
+
+
+def test_what_unpacks_to_less_than_it_should():
+    with pytest.raises(ValueError, match="cut"):
+        unpack(pack(BASE)[:-8])
+
+
+def test_nothing_else_is_raised_for_an_odd_event():
+    """`assert_linear` lets refusals pass only: these are not."""
+    with pytest.raises(NotUnderstood):
+        observation_of_event({}, at=0)

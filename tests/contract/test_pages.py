@@ -1,0 +1,137 @@
+"""DynamoDB ends a page where it likes: whatever is read in pages is read to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+
+from slotq_core.adapters.dynamodb import DynamoStore
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import JobState
+from slotq_core.ports import Sighting
+from tests.contract.faults import on
+from tests.contract.worlds import (
+    NOW,
+    a_pool,
+    a_queue,
+    backing_off,
+    claiming,
+    commit,
+    completing,
+    evicted,
+    evicting,
+    runs,
+    starting,
+    starts,
+    waits,
+)
+
+HOUR = 3_600_000
+
+
+@contextmanager
+def pages_of_one(client: Any) -> Iterator[list[str]]:
+    """While it lasts, each page has one item. Yields the operations that have had another page."""
+    more: list[str] = []
+
+    def cut(params: dict[str, Any], **_: Any) -> None:
+        params["Limit"] = 1
+
+    def follow(params: dict[str, Any], model: Any, **_: Any) -> None:
+        if "ExclusiveStartKey" in params:
+            more.append(model.name)
+
+    with ExitStack() as stack:
+        for operation in ("Query", "Scan"):
+            event = f"dynamodb.{operation}"
+            stack.enter_context(on(client, f"provide-client-params.{event}", cut))
+            stack.enter_context(on(client, f"before-parameter-build.{event}", follow))
+        yield more
+
+
+def a_full_queue(store: DynamoStore) -> None:
+    """Several of everything that there may be several of."""
+    a_queue(store, a_pool("p5", 4), a_pool("p4", 4))
+    for n in range(2):
+        runs(store, f"running{n}", entry_time=NOW - 9 + n)
+        waits(store, f"waiting{n}", entry_time=NOW + n)
+        waits(store, f"elsewhere{n}", pools=("p4",), entry_time=NOW + n)
+        commit(store, claiming(waits(store, f"claiming{n}", priority=7, entry_time=NOW + n)))
+        commit(store, backing_off(starts(store, f"later{n}", pool="p4", pools=("p4",)), NOW + n))
+        commit(store, completing(runs(store, f"done{n}")))
+        store.remember(
+            Sighting(
+                training_job=f"foreign{n}",
+                ours=False,
+                instance_type="ml.m5.large",
+                instances=1,
+                first_seen=NOW,
+            )
+        )
+    job = runs(store, "moved")
+    job = commit(store, evicted(commit(store, evicting(job, "waiting0"))))
+    commit(store, starting(job))
+    store.configure([*store.pools()[::-1]], who="somebody", now=NOW + 1)
+    store.set_foreign("p4", Demand(slots=1))
+
+
+READS: dict[str, Callable[[DynamoStore], Any]] = {
+    "load": lambda store: store.load(NOW + HOUR),
+    "load_all": lambda store: store.load_all(NOW + HOUR),
+    "pools": lambda store: store.pools(),
+    "changes": lambda store: store.changes(limit=9),
+    "sightings": lambda store: store.sightings(),
+    "attempts": lambda store: store.attempts("moved"),
+    "jobs": lambda store: store.jobs(JobState),
+    "the first jobs": lambda store: store.jobs(JobState, limit=4),
+    "ahead_of": lambda store: store.ahead_of(store.job("waiting1")),
+    "inspect": lambda store: list(store.inspect()),
+}
+
+
+@pytest.fixture
+def full(dynamo: DynamoStore) -> DynamoStore:
+    a_full_queue(dynamo)
+    return dynamo
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS.keys())
+def test_what_is_read_is_the_same(full: DynamoStore, client: Any, read: Any) -> None:
+    whole = read(full)
+    assert whole is not None
+    with pages_of_one(client) as more:
+        assert read(full) == whole
+    assert more
+
+
+def test_what_is_found_on_later_pages_is_mended(full: DynamoStore, client: Any, table: str) -> None:
+    """A look at everything is a scan."""
+    keys = [
+        {"pk": item["pk"], "sk": item["sk"]}
+        for item in client.scan(TableName=table)["Items"]
+        if item["pk"]["S"].startswith("WAITING#")
+    ]
+    for key in keys:
+        client.delete_item(TableName=table, Key=key)
+    with pages_of_one(client) as more:
+        found = list(full.inspect(mend=True))
+    assert len(found) >= len(keys) > 1
+    assert "Scan" in more
+    assert list(full.inspect()) == []
+
+
+def test_all_of_an_ended_jobs_records_expire(dynamo: DynamoStore, client: Any, table: str) -> None:
+    a_queue(dynamo)
+    job = commit(dynamo, starting(commit(dynamo, evicted(runs(dynamo, "job1")))))
+    commit(dynamo, completing(job))
+    with pages_of_one(client):
+        assert dynamo.expire(now=NOW + HOUR) == 1
+    kept = [
+        item
+        for item in client.scan(TableName=table)["Items"]
+        if "job1" in item["pk"]["S"] and "expiresAt" not in item
+    ]
+    assert kept == []
