@@ -18,7 +18,7 @@ _JAVA_CLASSES = {
     r"\p{Z}": " \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000",
     r"\p{Alnum}": "a-zA-Z0-9",
 }
-"""What AWS's patterns have and Python's lack, and what stands for it here: a little more at most."""
+"""What AWS's patterns have and Python's lack, and what stands for it here: no less."""
 _INSTANCE_TYPE = r"ml\.[a-z0-9-]+\.[a-z0-9-]+"
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from slotq.errors import InvalidRequest
+from slotq_core import names
 
 
 def settings_tags(
@@ -26,7 +27,7 @@ def settings_tags(
         pools = ",".join(pools)
     given = {
         "priority": priority,
-        "slotq:pools": pools,
+        names.POOLS_TAG: pools,
         "slotq:preemptible": None if preemptible is None else str(preemptible).lower(),
         "slotq:min-runtime": min_runtime,
         "slotq:retries": retries,

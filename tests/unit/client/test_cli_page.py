@@ -12,6 +12,7 @@ import pytest
 from slotq.cli.exits import Exit
 from slotq.cli.main import COMMANDS
 from slotq.config import Config
+from tests.least_request import least_request
 from tests.unit.client.fake_aws import FakeLogs, FakeServices
 from tests.unit.client.fake_queue import (
     ENDPOINT,
@@ -40,11 +41,7 @@ ELSEWHERE = {
 }
 """Commands whose lines need more than a queue, and where they run."""
 ENDLESS = {"slotq watch", "slotq ls --watch --every 2"}
-REQUEST = {
-    "TrainingJobName": "job1",
-    "RoleArn": "arn:aws:iam::123456789012:role/trainer",
-    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
-}
+REQUEST = least_request("job1")
 
 
 class QuickQueue(FakeQueue):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -23,8 +23,9 @@ from slotq.client import QueueClient
 from slotq.command_job import CommandJob, code_uri, request_of, upload
 from slotq.config import Config, checked
 from slotq.errors import CannotReach, NameTaken
-from slotq.packing import pack
-from slotq.submission import settings_tags, with_tags
+from slotq.packing import Pack, pack
+from slotq.request_check import check
+from slotq.submission import jsonable, settings_tags, with_tags
 from slotq_core.reasons import units
 from slotq_core.wire import JobView, PoolView
 
@@ -126,15 +127,18 @@ def submit(
     if file is None and settings["pools"] is None:
         settings["pools"] = client.config.pool
     if file is not None:
-        request = _from_file(file, given["name"])
+        request, upload_code = _from_file(file, given["name"]), None
     else:
         given |= {"command": command, "pools": settings["pools"]}
-        request = _from_command(app, client, dry_run=dry_run, **given)
+        request, upload_code = _from_command(app, client, **given)
     request = with_tags(request, settings_tags(**settings), override=True)
     request = with_tags(request, settings_tags(priority=client.config.priority))
+    check(jsonable(request))
     if dry_run:
         click.echo(json.dumps(request, indent=2))
         return
+    if upload_code is not None:
+        upload_code()
     job = _submit(client, request, again=again)
     if wait:
         follow_job(app, client, job.name)
@@ -182,13 +186,12 @@ def _from_command(
     name: str | None,
     command: list[str],
     pools: str | None,
-    dry_run: bool,
     source: Path | None,
     inputs: tuple[tuple[str, str], ...],
     environment: tuple[tuple[str, str], ...],
     **given: Any,
-) -> dict[str, Any]:
-    """The request that runs the command, with its code where the container will look for it."""
+) -> tuple[dict[str, Any], Callable[[], None]]:
+    """The request that runs the command, and what puts its code where the container looks."""
     job = CommandJob(
         command=command,
         name=name,
@@ -201,19 +204,21 @@ def _from_command(
     code = code_uri(job, packed, config)
     kinds = _pools(client, pools) if not (job.instance_type or config.instance_type) else []
     request = request_of(job, config, code=code, pools=kinds, now=app.now())
-    if dry_run:
-        return request
+    return request, lambda: _upload(app, client, code, packed, command)
+
+
+def _upload(app: App, client: QueueClient, uri: str, packed: Pack, command: list[str]) -> None:
+    """Raises CannotReach."""
     try:
-        upload(app.aws(client, "s3"), code, packed, command)
+        upload(app.aws(client, "s3"), uri, packed, command)
     except (Boto3Error, BotoCoreError, ClientError) as error:
         raise CannotReach(
-            f"the code cannot be put into {code}: {error}. Is the bucket there, and may you "
+            f"the code cannot be put into {uri}: {error}. Is the bucket there, and may you "
             "s3:PutObject in it?"
         ) from None
     if not app.json:
         size = f"{len(packed.content) / 1000:,.0f} kB"
-        click.echo(f"packed {units(packed.files, 'files')} ({size}) into {code}", err=True)
-    return request
+        click.echo(f"packed {units(packed.files, 'files')} ({size}) into {uri}", err=True)
 
 
 def _pools(client: QueueClient, names: str | None) -> list[PoolView]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import islice
+from math import inf
 from typing import Any
 
 from slotq_core.errors import InvalidRequest
@@ -78,6 +79,8 @@ class Fault:
     path: str
     """`ResourceConfig.InstanceCount`, `Tags.0.Key`; empty: the whole request."""
     message: str
+    dated: bool = False
+    """Whether a later version of SageMaker's API may see no fault in it."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
@@ -152,7 +155,8 @@ class _Reading:
         if not fits(value):
             yield Fault(path=path, message=f"must be {what}, not {_said(value)}")
             return
-        yield from (Fault(path=path, message=wrong) for wrong in _beyond(value, shape))
+        for wrong in _beyond(value, shape):
+            yield Fault(path=path, message=wrong, dated=True)
         if shape.kind == "structure":
             yield from self._of_structure(value, shape, path)
         elif shape.kind == "map":
@@ -165,7 +169,7 @@ class _Reading:
     def _of_entry(self, key: str, value: Any, shape: Shape, path: str) -> Iterator[Fault]:
         if shape.key:
             for wrong in _beyond(key, shape.key):
-                yield Fault(path=path, message=f"its name {wrong}")
+                yield Fault(path=path, message=f"its name {wrong}", dated=True)
         if shape.item:
             yield from self._of(value, shape.item, path)
 
@@ -182,7 +186,7 @@ class _Reading:
                     meant.add(near)
                 if near or self._refuse_unknown:
                     message = _unknown_field(near or akin(name, shape.members))
-                    yield Fault(path=_join(path, name), message=message)
+                    yield Fault(path=_join(path, name), message=message, dated=True)
         for name in shape.members:
             if name in shape.required and name not in value and name not in meant:
                 yield Fault(path=_join(path, name), message="is required")
@@ -246,28 +250,27 @@ def _too_many_unknown() -> str:
 
 
 def _beyond(value: Any, shape: Shape) -> Iterator[str]:
-    """The bounds that a value of the right kind does not keep."""
-    if shape.low is not None or shape.high is not None:
-        size, unit = (value, "") if type(value) in {int, float} else (len(value), _unit(value))
-        if (shape.low is not None and size < shape.low) or (
-            shape.high is not None and size > shape.high
-        ):
-            yield f"must {_range(shape.low, shape.high, unit)}, not {size:,}"
-            return
+    """The bounds that a value of the right kind does not keep; of a text one, the most telling."""
     if shape.values and not shape.others and value not in shape.values:
         yield f"must be one of {', '.join(shape.values)}, not {_quoted(value, shape)}"
     elif shape.pattern and not re.fullmatch(shape.pattern, value, re.DOTALL):
         said = f", not {_quoted(value, shape)}" if shape.values else ""
         yield f"must {shape.form}{said}"
+    elif shape.low is not None or shape.high is not None:
+        size, unit = _size(value)
+        if not (shape.low or 0) <= size <= (inf if shape.high is None else shape.high):
+            yield f"must {_range(shape.low, shape.high, unit)}, not {size:,}"
+
+
+def _size(value: Any) -> tuple[int, str]:
+    if isinstance(value, int):
+        return value, ""
+    return len(value), "characters" if isinstance(value, str) else "entries"
 
 
 def _quoted(value: str, shape: Shape) -> str:
     near = akin(value, shape.values)
     return f"{value[:_SHOWN]!r}" + (f"; did you mean {near}?" if near else "")
-
-
-def _unit(value: Any) -> str:
-    return "characters" if isinstance(value, str) else "entries"
 
 
 def _range(low: int | None, high: int | None, unit: str) -> str:

@@ -31,7 +31,7 @@ _MAX_GROUPS = 5
 
 PRIORITY_TAG = "priority"
 SETTING_TAGS = (
-    "slotq:pools",
+    names.POOLS_TAG,
     "slotq:preemptible",
     "slotq:min-runtime",
     "slotq:retries",
@@ -145,7 +145,7 @@ class SubmissionBody(BaseModel):
     @property
     def pools(self) -> tuple[str, ...]:
         """The pools asked for, the most welcome first; empty: any that offers the instance type."""
-        text = self._tag("slotq:pools")
+        text = self._tag(names.POOLS_TAG)
         if text is None:
             return ()
         wanted = tuple(part.strip() for part in text.split(","))

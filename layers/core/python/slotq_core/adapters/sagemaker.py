@@ -22,7 +22,7 @@ from slotq_core.adapters.sagemaker_news import ODD, TOKEN_TAG, observation_of, o
 from slotq_core.errors import NotUnderstood, Unavailable
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
-from slotq_core.names import RUNTIME_LIMIT_TAG
+from slotq_core.names import RUNTIME_LIMIT_TAG, sagemaker_tags
 from slotq_core.ports import Answer, Clock, Observation, Request, Sighting, Verdict
 
 JOB_TAG = "slotq:job"
@@ -212,7 +212,8 @@ def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) 
         TOKEN_TAG: attempt.token,
         QUEUE_TAG: queue,
     }
-    kept = [tag for tag in request.get("Tags") or () if tag["Key"] not in ownership]
+    given = sagemaker_tags(request.get("Tags") or ())
+    kept = [tag for tag in given if tag["Key"] not in ownership]
     return {
         **request,
         "TrainingJobName": attempt.training_job,
