@@ -11,6 +11,7 @@ from rich.live import Live
 
 from slotq.cli.app import App
 from slotq.cli.each import named
+from slotq.cli.encoding import as_json
 from slotq.cli.exits import Exit
 from slotq.client import QueueClient
 from slotq.follow import follow, news
@@ -77,7 +78,7 @@ class _Changes:
 
     def look(self, job: JobView) -> None:
         if self._app.json and news(self._before, job):
-            click.echo(job.model_dump_json())
+            click.echo(as_json(job.model_dump_json()))
         self._before = job
 
 
@@ -97,7 +98,7 @@ def show_changes(
     while True:
         jobs = fetch()
         if jobs != before and app.json:
-            click.echo(queue_view(jobs).model_dump_json())
+            click.echo(as_json(queue_view(jobs).model_dump_json()))
         elif jobs != before:
             console.print(shown(jobs))
         before = jobs
