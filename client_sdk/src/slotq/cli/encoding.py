@@ -11,7 +11,7 @@ _PLAIN = {
     "│": "|", "·": ".", "•": "*", "▒": "/", "█": "#", "▏": "|", "✔": "+", "✘": "x", "×": "x",
     "“": '"', "”": '"', "‘": "'", "’": "'",
 }  # fmt: skip
-"""What stands for the characters that we print ourselves; for a user's own it is a question mark."""
+"""What stands for characters that we print ourselves; for any other it is a question mark."""
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:

@@ -161,7 +161,7 @@ def _check_usage(
         if options.get(name):
             option = {"inputs": "input", "environment": "env"}.get(name, name).replace("_", "-")
             raise click.UsageError(
-                f"--{option} is for a command line after --; {file.name} says it"
+                f"--{option} is for a command line after --; {_name_of(file)} says it"
             )
 
 
@@ -241,13 +241,20 @@ def _read(file: TextIO) -> dict[str, Any]:
         request = yaml.safe_load(text) if _is_yaml(file) else json.loads(text)
     except (ValueError, yaml.YAMLError) as error:
         raise click.UsageError(
-            f"{file.name} cannot be read: {error}. It must hold a CreateTrainingJob request as "
-            "JSON (or as YAML in a file named .yaml or .yml)."
+            f"{_name_of(file)} cannot be read: {error}. It must hold a CreateTrainingJob request "
+            "as JSON (or as YAML in a file named .yaml or .yml)."
         ) from None
     if not isinstance(request, dict):
-        raise click.UsageError(f"{file.name} must hold one object: a CreateTrainingJob request.")
+        raise click.UsageError(
+            f"{_name_of(file)} must hold one object: a CreateTrainingJob request."
+        )
     return request
 
 
 def _is_yaml(file: TextIO) -> bool:
-    return file.name.endswith((".yaml", ".yml"))
+    return _name_of(file).endswith((".yaml", ".yml"))
+
+
+def _name_of(file: TextIO) -> str:
+    """Of standard input too, whatever wraps it."""
+    return getattr(file, "name", "-")

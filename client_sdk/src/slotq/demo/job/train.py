@@ -37,9 +37,8 @@ def improve(weights: Weights, step: int) -> tuple[Weights, float]:
     slopes, loss = [0.0] * FEATURES, 0.0
     for _ in range(BATCH):
         sample = [chance.uniform(-1.0, 1.0) for _ in range(FEATURES)]
-        error = sum((weights[n] - WANTED[n]) * sample[n] for n in range(FEATURES)) + chance.uniform(
-            -0.01, 0.01
-        )
+        error = chance.uniform(-0.01, 0.01)
+        error += sum((weights[n] - WANTED[n]) * value for n, value in enumerate(sample))
         loss += error**2 / BATCH
         slopes = [
             slope + error * value / BATCH for slope, value in zip(slopes, sample, strict=True)
