@@ -333,3 +333,11 @@ def test_an_update_from_an_earlier_version_keeps_the_queue(template):
     assert first <= set(template["Parameters"])
     added = set(template["Parameters"]) - first
     assert all("Default" in template["Parameters"][name] for name in added), "asks for nothing new"
+
+
+def test_every_number_has_bounds(template):
+    numbers = {k: it for k, it in template["Parameters"].items() if it["Type"] == "Number"}
+    assert numbers
+    for name, it in numbers.items():
+        assert "AllowedValues" in it or it["MinValue"] >= 0, name
+        assert "AllowedValues" in it or it["MaxValue"] > it["MinValue"], name

@@ -9,13 +9,14 @@ import click
 
 from slotq.cli.app import App
 from slotq.cli.exits import Exit
+from slotq.cli.words import Amount
 from slotq.demo.environment import bare
 
 
 @click.command
 @click.option(
     "--speed",
-    type=click.FloatRange(1, 20),
+    type=Amount(1, 20),
     default=10.0,
     show_default=True,
     help="Seconds of the story in one second.",

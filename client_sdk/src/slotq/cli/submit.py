@@ -18,7 +18,7 @@ from slotq.cli.app import App, json_option
 from slotq.cli.names import PoolNames
 from slotq.cli.tables import explanation
 from slotq.cli.watching import follow_job
-from slotq.cli.words import Pair
+from slotq.cli.words import PRIORITY, Pair
 from slotq.client import QueueClient
 from slotq.command_job import CommandJob, code_uri, request_of, upload
 from slotq.config import Config, checked
@@ -26,8 +26,10 @@ from slotq.errors import CannotReach, NameTaken
 from slotq.packing import Pack, pack
 from slotq.request_check import check
 from slotq.submission import jsonable, settings_tags, with_tags
+from slotq_core.definitions import LONGEST
 from slotq_core.reasons import units
 from slotq_core.wire import JobView, PoolView
+from slotq_core.wire_submission import MAX_RETRIES
 
 _COMMAND = "slotq.command"
 _SETTINGS = ("priority", "pools", "preemptible", "min_runtime", "retries")
@@ -67,15 +69,24 @@ slotq submit --name first -- python train.py --epochs 3"""
 @click.command(cls=Submit, epilog=_EXAMPLES)
 @click.argument("file", required=False, type=click.File(encoding="utf-8"))
 @click.option("--name", help="The job's name; else the file's, or made of script and time.")
-@click.option("--priority", type=int, help="High first.")
+@click.option("--priority", type=PRIORITY, help="High first.")
 @click.option(
     "--pools",
     type=PoolNames(),
     help="Pools that it may run in, comma separated, the most welcome first.",
 )
 @click.option("--preemptible/--not-preemptible", default=None, help="Whether it may be evicted.")
-@click.option("--min-runtime", type=int, metavar="SECONDS", help="Safe so long after each start.")
-@click.option("--retries", type=int, help="Runs again so often if it fails by itself.")
+@click.option(
+    "--min-runtime",
+    type=click.IntRange(0, LONGEST),
+    metavar="SECONDS",
+    help="Safe so long after each start.",
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(0, MAX_RETRIES),
+    help="Runs again so often if it fails by itself.",
+)
 @click.option("--again", is_flag=True, help="Where the name is taken, the next: NAME-r2 ….")
 @click.option("--wait", is_flag=True, help="Follow it to its end, as `slotq watch NAME` does.")
 @click.option("--dry-run", is_flag=True, help="Print the request; upload and submit nothing.")

@@ -13,6 +13,7 @@ from slotq.cli.app import App
 from slotq.cli.each import named
 from slotq.cli.encoding import as_json
 from slotq.cli.exits import Exit
+from slotq.cli.words import Amount
 from slotq.client import QueueClient
 from slotq.follow import follow, news
 from slotq_core.model.jobs import JobState
@@ -23,7 +24,7 @@ LAST_LOGS = 2.0
 
 every_option = click.option(
     "--every",
-    type=click.FloatRange(0.2, 3600),
+    type=Amount(0.2, 3600),
     default=5.0,
     show_default=True,
     metavar="SECONDS",
