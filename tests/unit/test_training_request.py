@@ -112,6 +112,11 @@ def test_what_the_users_own_botocore_knows_the_client_refuses(path, value, told)
     assert at_the_door(changed(path, value)) == {}, "it may be older than the service"
 
 
+def test_a_tag_may_be_empty():
+    request = least_request("job1", Tags=[{"Key": "draft", "Value": ""}])
+    assert at_the_door(request) == at_the_client(request) == {}
+
+
 def test_what_lies_within_a_list_has_its_number():
     source = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": 5}}
     channels = [{"ChannelName": "a", "DataSource": source}, {"ChanelName": "b", "DataSource": {}}]

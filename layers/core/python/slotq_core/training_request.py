@@ -21,6 +21,10 @@ from slotq_core.errors import InvalidRequest
 REQUEST = "CreateTrainingJobRequest"
 """The structure of the whole request."""
 
+ON_INSTANCES = ("AlgorithmSpecification", "ResourceConfig")
+"""What SageMaker asks for besides of a job that runs on instances."""
+PROGRAMS = ("TrainingImage", "AlgorithmName")
+"""The two ways to say what runs: an AlgorithmSpecification has one of them."""
 MOST_FAULTS = 20
 """Of one request: so many are told."""
 MOST_UNKNOWN = 100
@@ -178,7 +182,7 @@ class _Reading:
         for name, each in value.items():
             if name in shape.members:
                 yield from self._of(each, shape.members[name], _join(path, name))
-                if each == "" and name in shape.required:
+                if each == "" and not path and name in shape.required:
                     yield Fault(path=_join(path, name), message="is required, and empty")
             else:
                 near = self._misspelt(name, [it for it in shape.members if it not in value])
@@ -203,14 +207,14 @@ def _on_instances(shape: Shape, request: Mapping[str, Any]) -> Shape:
     jobs without."""
     if "ServerlessJobConfig" in request:
         return shape
-    return replace(shape, required=shape.required | {"AlgorithmSpecification", "ResourceConfig"})
+    return replace(shape, required=shape.required.union(ON_INSTANCES))
 
 
 def _program(algorithm: Any, shape: Shape | None) -> Iterator[Fault]:
     """SageMaker takes one of two ways to say what runs; the API's structure leaves it open."""
     if not isinstance(algorithm, Mapping) or shape is None:
         return
-    given = [name for name in ("TrainingImage", "AlgorithmName") if algorithm.get(name)]
+    given = [name for name in PROGRAMS if algorithm.get(name)]
     if not given and algorithm.keys() <= shape.members.keys():
         message = "give TrainingImage or AlgorithmName"
         yield Fault(path="AlgorithmSpecification", message=message)

@@ -18,6 +18,7 @@ from slotq_core.adapters.sagemaker_errors import (
     ErrorRow,
     verdict_on,
 )
+from slotq_core.adapters.sagemaker_fields import send_unknown_fields
 from slotq_core.adapters.sagemaker_news import ODD, TOKEN_TAG, observation_of, outcome_in
 from slotq_core.errors import NotUnderstood, Unavailable
 from slotq_core.model.attempts import Attempt
@@ -56,7 +57,9 @@ def sagemaker_client() -> Any:
         retries={"mode": "standard", "total_max_attempts": 3},
         user_agent_extra="slotq",
     )
-    return get_session().create_client("sagemaker", config=config)
+    client = get_session().create_client("sagemaker", config=config)
+    send_unknown_fields(client.meta.events)
+    return client
 
 
 class SageMakerTraining:
