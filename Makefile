@@ -96,6 +96,7 @@ schemas: $(INSTALLED) ## Write docs/cli-output.schema.json anew
 	$(BIN)/python -m slotq.cli.schemas > docs/cli-output.schema.json
 
 training-fields: $(INSTALLED) ## Write anew what the door knows of a CreateTrainingJob request
+	@mkdir -p .cache
 	$(BIN)/python -m tests.training_fields > .cache/training_fields.py
 	mv .cache/training_fields.py layers/core/python/slotq_core/training_fields.py
 

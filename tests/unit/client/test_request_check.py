@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import boto3
 import pytest
@@ -37,6 +38,16 @@ def test_the_client(http):
     assert "botocore" in str(refused.value), "a newer one may know of more"
     assert refused.value.field == "AlgorithmSpecification.TrainingInputMode"
     assert http.sent == []
+
+
+def test_it_is_told_as_the_page_says(http):
+    request = least_request("job1", StopingCondition={"MaxRuntimeInSeconds": 60})
+    request["ResourceConfig"]["InstanceCount"] = "1"
+    del request["RoleArn"]
+    with pytest.raises(InvalidRequest) as refused:
+        client_of(http).submit(request)
+    page = Path(__file__).parents[3] / "docs/client.md"
+    assert f"```none\n{refused.value}\n```" in page.read_text(encoding="utf-8")
 
 
 def test_what_only_lacks_something_is_not_botocores_age(http):

@@ -82,7 +82,7 @@ def _read(name: str, value: Any) -> Any:
         number = -1.0
     if not 0 <= number <= LONGEST or (kind == "int" and number != int(number)):
         what = "a whole number" if kind == "int" else "a number of seconds"
-        raise ValueError(f"the knob '{name}' takes {what} from 0 to {LONGEST}, not {value!r}")
+        raise ValueError(f"the knob '{name}' takes {what} from 0 up, not {value!r}")
     return int(number) if kind == "int" else number
 
 
