@@ -33,7 +33,7 @@ JOURNEYS := tests/e2e tests/functional/local tests/functional/test_burst.py \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install test journeys properties test-sagemaker3 test-sagemaker-oldest faults fuzz counts table-dump bench demo check format validate sam-local openapi schemas api lock clean
+.PHONY: help install test journeys properties test-sagemaker3 test-sagemaker-oldest faults fuzz counts table-dump bench demo check format validate sam-local openapi schemas api training-fields lock clean
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-22s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -95,6 +95,11 @@ openapi: $(INSTALLED) ## Write docs/openapi.json anew
 
 schemas: $(INSTALLED) ## Write docs/cli-output.schema.json anew
 	$(BIN)/python -m slotq.cli.schemas > docs/cli-output.schema.json
+
+training-fields: $(INSTALLED) ## Write anew what the door knows of a CreateTrainingJob request
+	@mkdir -p .cache
+	$(BIN)/python -m tests.training_fields > .cache/training_fields.py
+	mv .cache/training_fields.py layers/core/python/slotq_core/training_fields.py
 
 api: $(INSTALLED) ## Write docs/api.md anew
 	$(BIN)/python -m tests.api_page > docs/api.md

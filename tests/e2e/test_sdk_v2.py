@@ -12,7 +12,6 @@ import pytest
 
 pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not installed")
 
-import numpy as np
 from sagemaker.estimator import Estimator
 from sagemaker.exceptions import UnexpectedStatusException
 from sagemaker.pytorch import PyTorch
@@ -85,7 +84,7 @@ def test_a_fit_that_waits_is_evicted_resumes_and_completes(aws, estimator, said)
     weights = begin()
     for step in range(100):
         weights, _ = improve(weights, step)
-    assert np.array_equal(evidence.model(low.model_data), weights)
+    assert evidence.model(low.model_data) == weights
 
     text = "\n".join(said)
     assert "low: running in pool one (attempt 1: low)" in text
@@ -111,7 +110,7 @@ def test_a_framework_estimator_too(aws, estimator, said):
     outcomes = [attempt.outcome for attempt in queue.job("torch").attempts]
     assert outcomes == ["evicted", "completed"]
     assert torch.latest_training_job.describe()["TrainingJobStatus"] == "Completed"
-    assert evidence.model(torch.model_data).shape == begin().shape
+    assert len(evidence.model(torch.model_data)) == len(begin())
     text = "\n".join(said)
     assert "evicted for first-of-all" in text
     assert "checkpoint found: goes on from step" in text

@@ -153,6 +153,20 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "ResourceConfig.InstanceCount",
         "main has 2",
     ),
+    "no role": (add_job(RoleArn=None), "RoleArn", "required"),
+    "an empty role": (add_job(RoleArn=""), "RoleArn", "required"),
+    "nothing to run": (add_job(AlgorithmSpecification=None), "AlgorithmSpecification", "required"),
+    "nowhere to write": (add_job(OutputDataConfig={}), "OutputDataConfig.S3OutputPath", "required"),
+    "a misspelt field": (
+        add_job(StopingCondition={"MaxRuntimeInSeconds": 1}, StoppingCondition=None),
+        "StopingCondition",
+        "did you mean StoppingCondition?",
+    ),
+    "a number as a hyperparameter": (
+        add_job(HyperParameters={"lr": 0.1}),
+        "HyperParameters.lr",
+        "a text, not the number 0.1",
+    ),
     "a body over the limit": (add_job(HyperParameters={"x": "y" * 1_000_000}), "", "1,000,000"),
     "a body over the limit in bytes": (
         add_job(HyperParameters={"x": "\u4e2d" * 400_000}),
@@ -176,6 +190,25 @@ def test_refused(account: Account, event: dict[str, Any], field: str, words: str
     assert account.lambda_.calls == []
     account.send("pass")
     assert account.plane.calls.keys() <= {"ListTrainingJobs"}, "the tick's"
+
+
+def test_all_faults_are_told_at_once(account: Account):
+    status, error = account.call(
+        add_job(
+            TrainingJobName="-",
+            RoleArn=None,
+            ResourceConfig=resources(InstanceCount="1"),
+            Enviroment={},
+        )
+    )
+    assert (status, error["field"]) == (400, NAME)
+    assert error["message"].startswith("the request has 4 faults:\n")
+    for path in (NAME, "RoleArn", "ResourceConfig.InstanceCount", "Enviroment"):
+        assert f"\n  {path}: " in error["message"]
+
+
+def test_a_field_younger_than_the_queue_is_taken(account: Account):
+    assert account.call(add_job(FieldOfTomorrow={"a": 1}))[0] == 202
 
 
 def test_the_same_body_again_is_the_first_answer_again(account: Account):

@@ -85,6 +85,7 @@ def test_who_is_not_signed_changes_nothing(account: Account):
         ({"slotz": 4}, "slotz", "not permitted"),
         ({"capacity": 4}, "capacity", "not permitted"),
         ({"state": "open"}, "state", "active"),
+        ({"time_slice": 60}, "time_slice", "slotq simulate"),
         ({"time_slice": 0}, "time_slice", "greater than or equal to 1"),
         ({"instance_type": "big"}, "instance_type", "ml.p4d.24xlarge"),
         ({"resources": {"slots": 1}}, "resources", "slots have their own"),

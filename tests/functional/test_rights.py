@@ -29,7 +29,7 @@ def signed_by(event: dict, caller: str) -> dict:
 
 
 @pytest.mark.parametrize(
-    "role", [ADMIN, ADMIN.replace("Admin", "*"), ALLOWED.upper(), f"{ALLOWED} ", "", None]
+    "role", [ADMIN, ADMIN.replace("Admin", "*"), ALLOWED.upper(), f"{ALLOWED} "]
 )
 def test_a_role_that_the_queue_does_not_pass_is_refused_with_the_list(guarded: Account, role):
     status, told = guarded.call(add_job(RoleArn=role))
@@ -38,6 +38,13 @@ def test_a_role_that_the_queue_does_not_pass_is_refused_with_the_list(guarded: A
     assert RESEARCH not in told["message"], "is not for this caller"
     guarded.settle()
     assert guarded.plane.calls["CreateTrainingJob"] == 0
+    assert guarded.call("list-jobs")[1]["jobs"] == []
+
+
+@pytest.mark.parametrize("role", ["", None])
+def test_no_role_is_no_request_at_all(guarded: Account, role):
+    status, told = guarded.call(add_job(RoleArn=role))
+    assert (status, told["code"], told["field"]) == (400, "invalid_request", "RoleArn")
     assert guarded.call("list-jobs")[1]["jobs"] == []
 
 

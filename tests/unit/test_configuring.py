@@ -10,7 +10,7 @@ from slotq_core.amending import Amendment
 from slotq_core.errors import InvalidRequest, NoSuchPool, Outdated, PoolInUse
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import PoolState
-from tests.queue_world import QueueWorld, pool
+from tests.queue_world import START, QueueWorld, pool
 
 BY = "arn:aws:sts::123456789012:assumed-role/Operator/grace"
 
@@ -26,14 +26,38 @@ def operator(world):
 
 
 def test_what_is_not_named_stays(world, operator):
-    operator.set_pool("p5", {"reserve_after": 60, "time_slice": 5}, by=BY)
+    operator.set_pool("p5", {"reserve_after": 60, "pending_timeout": 5}, by=BY)
     operator.set_pool("p5", {"slots": 3}, by=BY)
     (p5, p4) = world.store.pools()
     before = pool("p5", 2)
-    assert p5 == replace(before, capacity=Demand(slots=3), reserve_after=60_000, time_slice=5_000)
+    assert p5 == replace(
+        before, capacity=Demand(slots=3), reserve_after=60_000, pending_timeout=5_000
+    )
     assert p4 == pool("p4", 1)
     operator.set_pool("p5", {"reserve_after": None}, by=BY)
     assert world.store.pools()[0].reserve_after is None
+
+
+def test_a_time_slice_is_for_simulations(world, operator):
+    """Nobody keeps who has yielded: of three users two would take turns for ever."""
+    with pytest.raises(InvalidRequest, match="slotq simulate") as refused:
+        operator.set_pool("p5", {"time_slice": 60}, by=BY)
+    assert refused.value.field == "time_slice"
+    operator.set_pool("p5", {"time_slice": None}, by=BY)
+    assert operator.revision() == 1, "no change"
+
+
+def test_a_time_slice_of_an_earlier_version_is_kept_told_and_ignored(world, operator):
+    sliced = replace(pool("p5", 2), time_slice=60_000)
+    world.store.configure([sliced, pool("p4", 1)], who=BY, now=START)
+    operator.set_pool("p5", {"slots": 3}, by=BY)
+    assert [it.time_slice for it in world.store.configuration().pools] == [60_000, None]
+    assert [it.time_slice for it in world.store.load(START).snapshot.pools] == [None, None]
+    (found,) = world.manager.doctor()
+    assert (found.kind, found.subject) == ("ignored_setting", "p5")
+    assert "slotq pools set p5 --time-slice none" in found.text
+    operator.set_pool("p5", {"time_slice": None}, by=BY)
+    assert world.manager.doctor() == []
 
 
 def test_a_new_pool_is_the_last_and_needs_slots_and_a_type(world, operator):

@@ -24,6 +24,7 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.ports import Phase, Sighting, Verdict
+from tests import queue_world
 
 TYPE = "ml.p4d.24xlarge"
 
@@ -617,3 +618,18 @@ def test_the_client_is_built_on_first_use() -> None:
     training.stop("a")
     training.stop("a")
     assert built == [1]
+
+
+def test_the_pools_of_a_job_reach_sagemaker_without_a_comma():
+    """Its rule for a tag's value has none, and it would refuse the whole request."""
+    tags = [{"Key": "slotq:pools", "Value": "p5,p4"}, {"Key": "team", "Value": "vision"}]
+    assert names.sagemaker_tags(tags) == [
+        {"Key": "slotq:pools", "Value": "p5 p4"},
+        {"Key": "team", "Value": "vision"},
+    ]
+    world = queue_world.QueueWorld(queue_world.pool("p5"), queue_world.pool("p4"))
+    with pytest.raises(ClientError, match="regular expression"):
+        world.client.create_training_job(**queue_world.request("other", pools="p5,p4"))
+    world.submit("job1", pools="p5,p4")
+    world.deliver()
+    assert world.states() == {"job1": "running"}

@@ -34,7 +34,6 @@ EVERYTHING = Pool(
     name="all",
     instance_type=P5,
     capacity=Demand(slots=0, gpus=16, licences=2),
-    time_slice=60_000,
     consolidate=True,
     state=PoolState.PAUSED,
 )
@@ -47,7 +46,7 @@ READS = [
     (f"small=8@{P4};pending_timeout=1800;count_foreign=true", (SHARED,)),
     (f"small=8@{P4};count_foreign=false", (SMALL,)),
     (
-        f"all=0@{P5};time_slice=60;consolidate=true;state=paused;resources=gpus:16+licences:2",
+        f"all=0@{P5};consolidate=true;state=paused;resources=gpus:16+licences:2",
         (EVERYTHING,),
     ),
     (
@@ -102,7 +101,9 @@ MISTAKES = [
     (f"p=10001@{P4}", "pool 'p': slots must be a whole number from 0 to 10000, not 10001"),
     (f"p=two@{P4}", "pool 'p': slots must be a whole number from 0 to 10000, not 'two'"),
     (f"p=1@{P4};state=open", "pool 'p': state must be one of active, paused, drained, not 'open'"),
-    (f"p=1@{P4};time_slice=0", "pool 'p': time_slice must be a whole number from 1 to 2419200, not 0"),
+    (f"p=1@{P4};time_slice=60", "pool 'p': leave out time_slice: the queue does not keep who has"),
+    (f'[{{"name": "p", "slots": 1, "time_slice": 60, "instance_type": "{P4}"}}]', "simulate"),
+    (f"p=1@{P4};pending_timeout=0", "pool 'p': pending_timeout must be a whole number from 1 to 2419200, not 0"),
     (f"p=1@{P4};resources=gpus", "pool 'p': resources.gpus must be a whole number from 0 to 1000000, not ''"),
     (f"p=1@{P4};resources=slots:2", "pool 'p': resources must be named by 1 to 31 of a-z"),
     (f"p=1@{P4};resources=", "pool 'p': resources must be named by 1 to 31 of a-z"),

@@ -30,6 +30,23 @@ def template() -> dict[str, Any]:
     return cloudformation.template()
 
 
+@pytest.mark.parametrize(
+    ("pools", "taken"),
+    [
+        ("main=2@ml.p4d.24xlarge;reserve_after=60", True),
+        (
+            '[{"name": "p", "slots": 1, "instance_type": "ml.p5.48xlarge", "time_slice": null}]',
+            True,
+        ),
+        ("main=2@ml.p4d.24xlarge;time_slice=60", False),
+        ('[{"name": "p", "slots": 1, "time_slice": 60, "instance_type": "ml.p5.48xlarge"}]', False),
+    ],
+)
+def test_a_time_slice_does_not_deploy(template, pools, taken):
+    pattern = template["Parameters"]["Pools"]["AllowedPattern"]
+    assert bool(re.fullmatch(pattern, pools)) is taken
+
+
 def test_the_table_is_the_one_that_the_store_knows(template):
     declared = template["Resources"]["Queue"]["Properties"]
     wanted = table_definition("anything")
@@ -391,3 +408,11 @@ def test_an_update_from_an_earlier_version_keeps_the_queue(template):
     assert first <= set(template["Parameters"])
     added = set(template["Parameters"]) - first
     assert all("Default" in template["Parameters"][name] for name in added), "asks for nothing new"
+
+
+def test_every_number_has_bounds(template):
+    numbers = {k: it for k, it in template["Parameters"].items() if it["Type"] == "Number"}
+    assert numbers
+    for name, it in numbers.items():
+        assert "AllowedValues" in it or it["MinValue"] >= 0, name
+        assert "AllowedValues" in it or it["MaxValue"] > it["MinValue"], name

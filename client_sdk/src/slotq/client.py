@@ -14,6 +14,7 @@ from slotq import again, discovery, refusals
 from slotq.config import Config, load
 from slotq.errors import InvalidRequest, NotAllowed, TooLate, UnexpectedAnswer
 from slotq.job import QueuedJob
+from slotq.request_check import check
 from slotq.submission import jsonable, settings_tags, with_tags
 from slotq.transport import Answer, Transport
 from slotq_core import names
@@ -84,14 +85,17 @@ class QueueClient:
     def submit(self, request: Mapping[str, Any]) -> JobView:
         """Put a CreateTrainingJob request into the queue and return the job as it then stands.
 
-        The same request again, while its job lives, gives the same job.
+        The same request again, while its job lives, gives the same job. Raises InvalidRequest with
+        every fault that this machine's botocore finds in it; then nothing was sent.
         """
-        body = json.dumps(jsonable(request)).encode()
+        request = jsonable(request)
+        body = json.dumps(request).encode()
         if len(body) > MAX_BODY:
             raise InvalidRequest(
                 f"the request has {len(body):,} bytes, the queue takes {MAX_BODY:,}: put what is "
                 "large (hyperparameters, environment) into S3"
             )
+        check(request)
         return self._read(JobView, self.transport.call("POST", "/add-job", body=body))
 
     def job(self, name: str) -> JobView:

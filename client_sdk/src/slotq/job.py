@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol, Self
 
 from slotq import screen
+from slotq.bounds import SHORTEST_POLL, seconds
 from slotq.errors import NotCompleted
 from slotq.follow import ended, follow
 from slotq_core.model.jobs import JobState
@@ -134,15 +135,19 @@ class QueuedJob:
     ) -> Self:
         """Until it has ended, however. Shows where it stands; `say` takes the lines instead.
 
-        `timeout` and `poll` in seconds. Raises TimeoutError, after which it goes on as before.
+        `timeout` and `poll` in seconds. Raises TimeoutError, after which it goes on as before, and
+        InvalidRequest for one that is no such number.
         """
+        seconds("poll", poll, least=SHORTEST_POLL)
+        if timeout is not None:
+            seconds("timeout", timeout)
         shown = screen.here() if say is None else screen.Plain(say)
         until = None if timeout is None else clock() + timeout
 
-        def rest(seconds: float) -> None:
+        def rest(pause: float) -> None:
             if until is not None and clock() >= until:
                 raise TimeoutError(f"job {self.name} has not ended within {timeout:g} s")
-            sleep(seconds if until is None else min(seconds, max(0.0, until - clock())))
+            sleep(pause if until is None else min(pause, max(0.0, until - clock())))
 
         self.view = follow(
             lambda: self._queue.job(self.name),

@@ -17,6 +17,7 @@ from sagemaker.exceptions import UnexpectedStatusException
 from sagemaker.session import Session
 
 from slotq import screen
+from slotq.bounds import SHORTEST_POLL, seconds
 from slotq.client import QueueClient
 from slotq.errors import InvalidRequest, NoSuchJob
 from slotq.follow import follow, left
@@ -57,9 +58,10 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         """`poll`: seconds between two looks at the queue while waiting; `say` takes the lines that
-        are else printed. Raises NotConfigured at once when no endpoint is set, before anything is
-        uploaded.
+        are else printed. Raises at once, before anything is uploaded: NotConfigured when no
+        endpoint is set, InvalidRequest for a setting out of its range.
         """
+        poll = seconds("poll", poll, least=SHORTEST_POLL)
         shown = screen.here() if say is None else screen.Plain(say)
         self._say, self._waiting = shown.say, shown.waiting
         self.queue, self._training = connect(

@@ -7,7 +7,11 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
+from slotq.bounds import whole
 from slotq.errors import InvalidRequest
+from slotq_core import names
+from slotq_core.definitions import LONGEST
+from slotq_core.wire_submission import MAX_RETRIES, PRIORITY_LIMIT
 
 
 def settings_tags(
@@ -20,13 +24,21 @@ def settings_tags(
 ) -> dict[str, str]:
     """The tags that carry these settings; what is None is left to the queue.
 
-    `pools` in order of preference; `min_runtime` in seconds.
+    `pools` in order of preference; `min_runtime` in seconds. Raises InvalidRequest, which names the
+    setting, for a number out of its range.
     """
+    for name, number, (low, high) in (
+        ("priority", priority, (-PRIORITY_LIMIT, PRIORITY_LIMIT)),
+        ("min_runtime", min_runtime, (0, LONGEST)),
+        ("retries", retries, (0, MAX_RETRIES)),
+    ):
+        if number is not None:
+            whole(name, number, low, high)
     if pools is not None and not isinstance(pools, str):
         pools = ",".join(pools)
     given = {
         "priority": priority,
-        "slotq:pools": pools,
+        names.POOLS_TAG: pools,
         "slotq:preemptible": None if preemptible is None else str(preemptible).lower(),
         "slotq:min-runtime": min_runtime,
         "slotq:retries": retries,

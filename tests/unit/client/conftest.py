@@ -79,9 +79,9 @@ def app(http, clock):
 
 @pytest.fixture
 def slotq(app):
-    """Runs a command. `world`: further fields of its App."""
+    """Runs a command. `world`: further fields of its App; `charset`: what its streams encode."""
 
-    def run(*args, world=None, **options):
-        return CliRunner().invoke(cli, args, obj=app(**(world or {})), **options)
+    def run(*args, world=None, charset="utf-8", **options):
+        return CliRunner(charset=charset).invoke(cli, args, obj=app(**(world or {})), **options)
 
     return run

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from slotq.cli.exits import MEANINGS, Exit
 from slotq.cli.main import cli
 from slotq_core.wire import FindingView, JobView, OutlookView, QueueView, ReasonView
+from tests.least_request import least_request
 from tests.unit.client.fake_queue import FakeAnswer, ended, no_connection, running, waiting
 
-REQUEST = {
-    "TrainingJobName": "new",
-    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
-}
+REQUEST = least_request("new")
 NEXT = "place 1 in the line (0 ahead, since 2026-11-20 10:30 UTC)"
 
 
@@ -91,9 +90,7 @@ def test_why_tells_what_could_be_evicted_what_is_reserved_and_when(slotq, queue)
 
 def test_submit_from_a_file_from_yaml_and_from_stdin(slotq, http, tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(REQUEST))
-    (tmp_path / "b.yaml").write_text(
-        "TrainingJobName: new\nResourceConfig: {InstanceType: ml.p5.48xlarge, InstanceCount: 1}\n"
-    )
+    (tmp_path / "b.yaml").write_text(yaml.safe_dump(REQUEST))
     first = slotq("submit", str(tmp_path / "a.json"))
     assert first.exit_code == Exit.OK
     place = "place 4 in the line (3 ahead, since 2026-11-20 10:30 UTC)"

@@ -12,6 +12,7 @@ import pytest
 from slotq.cli.exits import Exit
 from slotq.cli.main import COMMANDS
 from slotq.config import Config
+from tests.least_request import least_request
 from tests.unit.client.fake_aws import FakeLogs, FakeServices
 from tests.unit.client.fake_queue import (
     ENDPOINT,
@@ -40,11 +41,7 @@ ELSEWHERE = {
 }
 """Commands whose lines need more than a queue, and where they run."""
 ENDLESS = {"slotq watch", "slotq ls --watch --every 2"}
-REQUEST = {
-    "TrainingJobName": "job1",
-    "RoleArn": "arn:aws:iam::123456789012:role/trainer",
-    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
-}
+REQUEST = least_request("job1")
 
 
 class QuickQueue(FakeQueue):
@@ -82,6 +79,7 @@ def world(http, clock):
     clock.after_sleep = enough
     return {
         "connect": lambda _: client_of(http, clock=clock, config=config),
+        "clock": clock,
         "aws": FakeServices(FakeLogs({"job1": ["step 1"]})),
     }
 
@@ -98,7 +96,9 @@ def folder(tmp_path, monkeypatch):
     return folder
 
 
-def test_the_page_from_top_to_bottom(slotq, folder, world, clock, queue):
+@pytest.mark.parametrize("charset", ["utf-8", "ascii"])
+def test_the_page_from_top_to_bottom(slotq, folder, world, queue, charset):
+    """`ascii`: as in a pipe, or a cron job, with LANG=C."""
     ran = set()
     for line in LINES:
         words = shlex.split(line, comments=True)
@@ -107,11 +107,11 @@ def test_the_page_from_top_to_bottom(slotq, folder, world, clock, queue):
             *words, _, name = words
             text = (folder / name).read_text()
         assert words[0] == "slotq", line
-        clock.now = 0.0
+        world["clock"].now = 0.0
         command = next((word for word in words[1:] if word in COMMANDS), None)
         if command in ELSEWHERE:
             continue
-        result = slotq(*words[1:], world=world, input=text)
+        result = slotq(*words[1:], world=world, input=text, charset=charset)
         expected = Exit.INTERRUPTED if line in ENDLESS else Exit.OK
         assert result.exit_code == expected, f"{line}: {result.output}{result.exception!r}"
         assert result.output, line

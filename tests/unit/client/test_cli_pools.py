@@ -81,12 +81,12 @@ def test_set_sends_what_is_named_and_nothing_else(slotq, http):
     assert http.last_body() == {"slots": 8, "reserve_after": None}
     assert (http.sent[-1].method, row(result, "p4")[3]) == ("PATCH", "8")
     slotq(
-        *("pools", "set", "p4", "--time-slice", "60", "--no-consolidate", "--count-foreign"),
+        *("pools", "set", "p4", "--time-slice", "none", "--no-consolidate", "--count-foreign"),
         *("--resource", "gpus=16", "--resource", "licences=2", "--state", "paused"),
         *("--revision", "1"),
     )
     assert http.last_body() == {
-        "time_slice": 60,
+        "time_slice": None,
         "consolidate": False,
         "count_foreign": True,
         "resources": {"gpus": 16, "licences": 2},
@@ -97,6 +97,13 @@ def test_set_sends_what_is_named_and_nothing_else(slotq, http):
     assert http.last_body() == {"resources": {}}
     slotq("pools", "set", "new", "--slots", "1", "--instance-type", "ml.g5.xlarge")
     assert http.sent[-1].url.endswith("/pools/new")
+
+
+def test_a_time_slice_can_only_be_taken_away(slotq, http):
+    result = slotq("pools", "set", "p4", "--time-slice", "60")
+    assert result.exit_code == Exit.USAGE
+    assert "slotq simulate" in result.stderr
+    assert http.sent == []
 
 
 @pytest.mark.parametrize(

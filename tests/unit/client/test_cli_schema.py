@@ -11,17 +11,14 @@ from jsonschema import Draft202012Validator
 
 from slotq.cli.main import COMMANDS, cli
 from slotq.cli.schemas import OUTPUTS, document
+from tests.least_request import least_request
 from tests.unit.client.fake_aws import FakeLogs, FakeServices
 from tests.unit.client.fake_queue import attempt, ended, pool_view
 from tests.unit.client.test_cli import drift
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = document()
-REQUEST = {
-    "TrainingJobName": "new",
-    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
-    "Tags": [{"Key": "priority", "Value": "3"}],
-}
+REQUEST = least_request("new", Tags=[{"Key": "priority", "Value": "3"}])
 SCENARIO = """
 pools: [{name: p5, capacity: 1}]
 jobs:

@@ -8,13 +8,11 @@ import pytest
 
 from slotq.cli.exits import Exit
 from slotq_core.wire import JobView, QueueView
+from tests.least_request import TRAINER, least_request
 from tests.unit.client.fake_aws import FakeServices
 from tests.unit.client.fake_queue import ended, job_view, no_connection, waiting
 
-REQUEST = {
-    "TrainingJobName": "job9",
-    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
-}
+REQUEST = least_request("job9")
 
 
 @pytest.fixture(autouse=True)
@@ -143,7 +141,7 @@ def test_a_retry_is_another_job_under_the_next_free_name(slotq, queue):
     assert queue.requests["job9-r2"] == REQUEST | {"TrainingJobName": "job9-r2"}
     assert slotq("retry", "job9").output.startswith("job9-r2: "), "as long as that one lives"
     queue.jobs["job9-r2"] = ended("failed", name="job9-r2")
-    queue.requests["job9-r2"] |= {"RoleArn": "other"}  # an ended name takes no submission
+    queue.requests["job9-r2"] |= {"RoleArn": f"{TRAINER}2"}  # an ended name takes no submission
     assert slotq("retry", "job9").output.startswith("job9-r3: ")
     assert slotq("retry", "job9-r2", "--name", "own").output.startswith("own: ")
 

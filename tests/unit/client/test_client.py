@@ -10,6 +10,7 @@ from slotq.client import QueueClient
 from slotq.config import Config
 from slotq.transport import TRIES, Transport
 from slotq_core.wire import JobView
+from tests.least_request import least_request
 from tests.unit.client.fake_queue import (
     ENDPOINT,
     Clock,
@@ -25,11 +26,7 @@ from tests.unit.client.fake_queue import (
     served,
 )
 
-REQUEST = {
-    "TrainingJobName": "job1",
-    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
-    "Tags": [{"Key": "priority", "Value": "7"}],
-}
+REQUEST = least_request("job1", Tags=[{"Key": "priority", "Value": "7"}])
 
 
 def test_submit_gives_the_job_as_it_stands():

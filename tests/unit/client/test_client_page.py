@@ -10,6 +10,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from tests.least_request import TRAINER, least_request
 from tests.unit.client.fake_queue import FakeQueue, attempt, ended, running, served, waiting
 
 PAGE = Path(__file__).parents[3] / "docs" / "client.md"
@@ -89,12 +90,9 @@ def test_plain_boto3_and_the_job_as_an_object(page, capsys):
 def test_submit(page):
     notebook: dict = {}
     exec(block("def submit("), notebook)
-    request = {
-        "TrainingJobName": "own",
-        "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
-    }
+    request = least_request("own")
     assert notebook["submit"](request) == "own is pending, place 1"
-    assert notebook["submit"](request | {"RoleArn": "other"}) == "choose another name"
+    assert notebook["submit"](request | {"RoleArn": f"{TRAINER}2"}) == "choose another name"
     assert "ResourceConfig" in notebook["submit"]({"TrainingJobName": "own"})
 
 

@@ -103,7 +103,9 @@ def test_a_serverless_job_runs_on_nobodys_pool(sagemaker, queue):
 def test_a_taken_name_is_in_use_and_other_refusals_do_not_validate(sagemaker):
     sagemaker.create_training_job(**REQUEST)
     with pytest.raises(sagemaker.exceptions.ResourceInUse, match="taken"):
-        sagemaker.create_training_job(**REQUEST | {"RoleArn": "arn:aws:iam::1:role/other"})
+        sagemaker.create_training_job(
+            **REQUEST | {"RoleArn": "arn:aws:iam::123456789012:role/other"}
+        )
     tags = [{"Key": "priority", "Value": "high"}]
     with pytest.raises(ClientError, match="integer") as raised:
         sagemaker.create_training_job(**REQUEST | {"TrainingJobName": "job2", "Tags": tags})

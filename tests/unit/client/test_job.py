@@ -9,6 +9,7 @@ import pytest
 from slotq.again import MOST_NAMES, next_names
 from slotq.errors import NameTaken, NoSuchJob, NotAllowed, NotCompleted, TooLate
 from slotq_core.model.jobs import JobState
+from tests.least_request import least_request
 from tests.unit.client.fake_queue import (
     Clock,
     FakeHttp,
@@ -20,11 +21,7 @@ from tests.unit.client.fake_queue import (
     waiting,
 )
 
-REQUEST = {
-    "TrainingJobName": "job1",
-    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
-    "Tags": [{"Key": "priority", "Value": "1"}],
-}
+REQUEST = least_request("job1", Tags=[{"Key": "priority", "Value": "1"}])
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from slotq.cli.exits import Exit
 from slotq.command_job import driver, job_name
 from slotq.config import Config
 from slotq_core.names import is_legal
+from tests.least_request import least_request
 from tests.unit.client.fake_aws import FakeS3, FakeServices, refused
 from tests.unit.client.fake_queue import ENDPOINT, client_of, ended, pool_view
 
@@ -128,6 +129,13 @@ def test_options_before_settings(submit, queue, s3):
     assert tags == {"priority": "9", "slotq:pools": "p4"}
 
 
+def test_what_sagemaker_would_refuse_is_not_uploaded(submit, s3, queue):
+    result = submit("--env", "1x=y", "--", "python", "train.py")
+    assert result.exit_code == Exit.NO
+    assert "Environment.1x: its name must have the form" in result.stderr
+    assert s3.objects == queue.requests == {}
+
+
 def test_settings_of_the_config(submit, queue):
     submit("--", "python", "train.py", pool="p5,p4", instance_type="ml.p4d.24xlarge")
     request = made(queue)
@@ -137,9 +145,7 @@ def test_settings_of_the_config(submit, queue):
 
 def test_the_configured_priority_and_a_file(submit, queue, folder):
     """It is of jobs that name none; the pool, like the image, is for command lines alone."""
-    resources = {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1}
-    request = {"TrainingJobName": "filed", "ResourceConfig": resources}
-    (folder / "job.json").write_text(json.dumps(request))
+    (folder / "job.json").write_text(json.dumps(least_request("filed")))
     assert submit("job.json", pool="p5").exit_code == Exit.OK
     assert made(queue)["Tags"] == [{"Key": "priority", "Value": "4"}]
     submit("job.json", "--name", "other", "--priority", "7")

@@ -15,6 +15,7 @@ import click
 from pydantic import BaseModel
 from rich.console import Console, RenderableType
 
+from slotq.cli.encoding import as_json
 from slotq.cli.exits import Exit, exit_of
 from slotq.client import QueueClient
 from slotq.config import Config, load
@@ -76,13 +77,13 @@ class App:
     def answer(self, view: BaseModel, shown: RenderableType) -> None:
         """Print the wire view for programs, or what is shown to people."""
         if self.json:
-            click.echo(view.model_dump_json(indent=2))
+            click.echo(as_json(view.model_dump_json(indent=2)))
         else:
             self.console().print(shown)
 
     def line(self, view: BaseModel, text: str) -> None:
         """The same for a stream of answers: one JSON document a line."""
-        click.echo(view.model_dump_json() if self.json else text)
+        click.echo(as_json(view.model_dump_json()) if self.json else text)
 
     def fail(self, error: SlotQError, hint: str = "") -> Failure:
         """The error as click shows it, with what to do next."""
@@ -104,7 +105,7 @@ class Failure(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         if self.as_json:
-            text = _error_view(self.error).model_dump_json()
+            text = as_json(_error_view(self.error).model_dump_json())
         else:
             lead = "too late: " if isinstance(self.error, TooLate) else ""
             text = "\n".join(filter(None, (f"slotq: {lead}{self.message}", self.hint)))

@@ -7,12 +7,13 @@ import click
 from slotq.cli.app import App, json_option
 from slotq.cli.each import on_each
 from slotq.cli.names import JobName
+from slotq.cli.words import PRIORITY
 
 
 @click.command
 @click.argument("name", type=JobName(None))
 @click.argument("new_name")
-@click.option("--priority", type=int, help="High first; else that of the first.")
+@click.option("--priority", type=PRIORITY, help="High first; else that of the first.")
 @json_option
 @click.pass_obj
 def clone(app: App, name: str, new_name: str, *, priority: int | None) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from math import isnan
-from typing import Any
 
 import click
 from rich.table import Table
 
 from slotq.cli.app import App, json_option
+from slotq.cli.words import Amount
 from slotq.cost.bill import Bill, Usage, bill
 from slotq.cost.counts import measured
 from slotq.cost.rates import AS_OF, ASSUMED, PRICES
@@ -37,15 +36,7 @@ def _one_of(known: Mapping[str, object]) -> Callable[..., Values]:
     return read
 
 
-class _Amount(click.FloatRange):
-    """From 0 to a thousand million; and a number, which NaN is not."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        number = super().convert(value, param, ctx)
-        return self.fail(f"{value} is no number", param, ctx) if isnan(number) else number
-
-
-_AMOUNT = _Amount(min=0, max=1e9)
+_AMOUNT = Amount(min=0, max=1e9)
 
 
 @click.command

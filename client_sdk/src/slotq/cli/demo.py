@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-import os
+import warnings
 
 import click
 
 from slotq.cli.app import App
 from slotq.cli.exits import Exit
+from slotq.cli.words import Amount
+from slotq.demo.environment import bare
 
 
 @click.command
 @click.option(
     "--speed",
-    type=click.FloatRange(1, 20),
+    type=Amount(1, 20),
     default=10.0,
     show_default=True,
     help="Seconds of the story in one second.",
@@ -27,18 +29,21 @@ def demo(app: App, speed: float) -> None:
     anything did not come out as it must.
     """
     _hush()
-    try:
-        from slotq.demo.driver import run
-    except ImportError as error:
-        raise click.UsageError(
-            f"the demo needs the extras: pip install 'slotq[local,sagemaker2]' ({error})"
-        ) from None
-    held = run(app.console(), speed=speed)
+    console = app.console()
+    with bare():
+        try:
+            from slotq.demo.driver import run
+        except ImportError as error:
+            raise click.UsageError(
+                f"the demo needs the extras: pip install 'slotq[local,sagemaker2]' ({error})"
+            ) from None
+        held = run(console, speed=speed)
     raise click.exceptions.Exit(int(Exit.OK if held else Exit.NO))
 
 
 def _hush() -> None:
-    """The SDK warns and logs as soon as it is imported; the demo has its own things to say."""
-    os.environ.setdefault("SAGEMAKER_SUPPRESS_V2_WARNING", "1")
+    """The SDK warns and logs as soon as it is imported; the demo has its own things to say, and no
+    warning ends it (PYTHONWARNINGS=error)."""
+    warnings.simplefilter("ignore")
     for name in ("sagemaker", "sagemaker.config", "botocore"):
         logging.getLogger(name).setLevel(logging.ERROR)

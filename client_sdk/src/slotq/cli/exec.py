@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import click
 
 from slotq.cli.app import App
+from slotq.cli.words import PRIORITY
 from slotq.installation import install
 from slotq.relay import Relay, clients, pointed_at, served
 
@@ -20,7 +21,7 @@ NOT_FOUND = 127
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": True})
-@click.option("--priority", type=int, metavar="N", help="Of jobs that carry no priority.")
+@click.option("--priority", type=PRIORITY, metavar="N", help="Of jobs that carry no priority.")
 @click.option("--pools", metavar="NAMES", help="Of jobs that name none: by comma, best first.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @click.pass_obj

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from slotq_core.definitions import LONGEST
+
 if TYPE_CHECKING:
     from slotq.local.emulator import Options
     from slotq.local.knobs import Knobs
@@ -121,8 +123,10 @@ def _knobs(given: Iterable[str]) -> Knobs:
 
 
 def _positive(option: str, seconds: float) -> float:
-    if seconds <= 0:
-        raise click.BadParameter("must be more than 0 seconds", param_hint=option)
+    if not 0 < seconds <= LONGEST:  # NaN is not either.
+        raise click.BadParameter(
+            f"must be more than 0 and at most {LONGEST} seconds, not {seconds:g}", param_hint=option
+        )
     return seconds
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 import click
 
 from slotq.cli.app import App, Failure, interrupted
+from slotq.cli.encoding import forgive
 from slotq.cli.exits import MEANINGS
 from slotq.cli.names import nearest
 from slotq.errors import SlotQError
@@ -76,6 +78,10 @@ class Commands(click.Group):
             hint = nearest(args[0], self.list_commands(ctx)) if args else ""
             message = " ".join(filter(None, (error.message, hint)))
             raise click.UsageError(message, ctx) from None
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        forgive()
+        return super().main(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> object:
         try:

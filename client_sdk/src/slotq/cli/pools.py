@@ -10,6 +10,7 @@ import click
 from slotq.cli.app import App, json_option
 from slotq.cli.pool_tables import changes_table, pool_page, pools_table
 from slotq.errors import NoSuchPool
+from slotq_core.definitions import NOT_LIVE_YET
 from slotq_core.model.pools import PoolState
 from slotq_core.wire import PoolsView, PoolView
 from slotq_core.wire_configuration import ChangesView
@@ -22,6 +23,12 @@ def seconds(text: str) -> int | None:
     if not text.isdecimal():
         raise click.BadParameter(f"{text!r} is neither a whole number of seconds nor none")
     return int(text)
+
+
+def no_time_slice(text: str) -> None:
+    """`none`: only an earlier version let a pool have one."""
+    if text != "none":
+        raise click.BadParameter(f"only none is taken: {NOT_LIVE_YET['time_slice']}")
 
 
 def resource(text: str) -> tuple[str, int]:
@@ -90,7 +97,7 @@ revision_option = click.option(
     "--max-min-runtime", type=seconds, metavar="SECONDS", help="The most that a job's own counts."
 )
 @click.option(
-    "--time-slice", type=seconds, metavar="SECONDS", help="When a job yields to another user's."
+    "--time-slice", type=no_time_slice, metavar="none", help="Take away an earlier version's."
 )
 @click.option(
     "--pending-timeout",

@@ -7,12 +7,12 @@ import click
 from slotq.cli.app import App, json_option
 from slotq.cli.each import on_each
 from slotq.cli.names import names_argument
-from slotq_core.wire_submission import PRIORITY_LIMIT
+from slotq.cli.words import PRIORITY
 
 
 # A negative number looks like an option that is not known, and is passed on to the arguments.
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.argument("number", type=click.IntRange(-PRIORITY_LIMIT, PRIORITY_LIMIT))
+@click.argument("number", type=PRIORITY)
 @names_argument()
 @json_option
 @click.pass_obj

@@ -7,13 +7,14 @@ import click
 from slotq.cli.app import App, json_option
 from slotq.cli.each import on_each
 from slotq.cli.names import names_argument
+from slotq.cli.words import PRIORITY
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 
 
 @click.command
 @names_argument(states=sorted(TERMINAL_STATES - {JobState.COMPLETED}))
 @click.option("--name", "new_name", help="The new job's name, where one job is tried again.")
-@click.option("--priority", type=int, help="High first; else that of the first.")
+@click.option("--priority", type=PRIORITY, help="High first; else that of the first.")
 @json_option
 @click.pass_obj
 def retry(app: App, names: tuple[str, ...], *, new_name: str | None, priority: int | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,15 +18,18 @@ from slotq.cli.app import App, json_option
 from slotq.cli.names import PoolNames
 from slotq.cli.tables import explanation
 from slotq.cli.watching import follow_job
-from slotq.cli.words import Pair
+from slotq.cli.words import PRIORITY, Pair
 from slotq.client import QueueClient
 from slotq.command_job import CommandJob, code_uri, request_of, upload
 from slotq.config import Config, checked
 from slotq.errors import CannotReach, NameTaken
-from slotq.packing import pack
-from slotq.submission import settings_tags, with_tags
+from slotq.packing import Pack, pack
+from slotq.request_check import check
+from slotq.submission import jsonable, settings_tags, with_tags
+from slotq_core.definitions import LONGEST
 from slotq_core.reasons import units
 from slotq_core.wire import JobView, PoolView
+from slotq_core.wire_submission import MAX_RETRIES
 
 _COMMAND = "slotq.command"
 _SETTINGS = ("priority", "pools", "preemptible", "min_runtime", "retries")
@@ -66,15 +69,24 @@ slotq submit --name first -- python train.py --epochs 3"""
 @click.command(cls=Submit, epilog=_EXAMPLES)
 @click.argument("file", required=False, type=click.File(encoding="utf-8"))
 @click.option("--name", help="The job's name; else the file's, or made of script and time.")
-@click.option("--priority", type=int, help="High first.")
+@click.option("--priority", type=PRIORITY, help="High first.")
 @click.option(
     "--pools",
     type=PoolNames(),
     help="Pools that it may run in, comma separated, the most welcome first.",
 )
 @click.option("--preemptible/--not-preemptible", default=None, help="Whether it may be evicted.")
-@click.option("--min-runtime", type=int, metavar="SECONDS", help="Safe so long after each start.")
-@click.option("--retries", type=int, help="Runs again so often if it fails by itself.")
+@click.option(
+    "--min-runtime",
+    type=click.IntRange(0, LONGEST),
+    metavar="SECONDS",
+    help="Safe so long after each start.",
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(0, MAX_RETRIES),
+    help="Runs again so often if it fails by itself.",
+)
 @click.option("--again", is_flag=True, help="Where the name is taken, the next: NAME-r2 ….")
 @click.option("--wait", is_flag=True, help="Follow it to its end, as `slotq watch NAME` does.")
 @click.option("--dry-run", is_flag=True, help="Print the request; upload and submit nothing.")
@@ -126,15 +138,18 @@ def submit(
     if file is None and settings["pools"] is None:
         settings["pools"] = client.config.pool
     if file is not None:
-        request = _from_file(file, given["name"])
+        request, upload_code = _from_file(file, given["name"]), None
     else:
         given |= {"command": command, "pools": settings["pools"]}
-        request = _from_command(app, client, dry_run=dry_run, **given)
+        request, upload_code = _from_command(app, client, **given)
     request = with_tags(request, settings_tags(**settings), override=True)
     request = with_tags(request, settings_tags(priority=client.config.priority))
+    check(jsonable(request))
     if dry_run:
         click.echo(json.dumps(request, indent=2))
         return
+    if upload_code is not None:
+        upload_code()
     job = _submit(client, request, again=again)
     if wait:
         follow_job(app, client, job.name)
@@ -157,7 +172,7 @@ def _check_usage(
         if options.get(name):
             option = {"inputs": "input", "environment": "env"}.get(name, name).replace("_", "-")
             raise click.UsageError(
-                f"--{option} is for a command line after --; {file.name} says it"
+                f"--{option} is for a command line after --; {_name_of(file)} says it"
             )
 
 
@@ -182,13 +197,12 @@ def _from_command(
     name: str | None,
     command: list[str],
     pools: str | None,
-    dry_run: bool,
     source: Path | None,
     inputs: tuple[tuple[str, str], ...],
     environment: tuple[tuple[str, str], ...],
     **given: Any,
-) -> dict[str, Any]:
-    """The request that runs the command, with its code where the container will look for it."""
+) -> tuple[dict[str, Any], Callable[[], None]]:
+    """The request that runs the command, and what puts its code where the container looks."""
     job = CommandJob(
         command=command,
         name=name,
@@ -201,19 +215,21 @@ def _from_command(
     code = code_uri(job, packed, config)
     kinds = _pools(client, pools) if not (job.instance_type or config.instance_type) else []
     request = request_of(job, config, code=code, pools=kinds, now=app.now())
-    if dry_run:
-        return request
+    return request, lambda: _upload(app, client, code, packed, command)
+
+
+def _upload(app: App, client: QueueClient, uri: str, packed: Pack, command: list[str]) -> None:
+    """Raises CannotReach."""
     try:
-        upload(app.aws(client, "s3"), code, packed, command)
+        upload(app.aws(client, "s3"), uri, packed, command)
     except (Boto3Error, BotoCoreError, ClientError) as error:
         raise CannotReach(
-            f"the code cannot be put into {code}: {error}. Is the bucket there, and may you "
+            f"the code cannot be put into {uri}: {error}. Is the bucket there, and may you "
             "s3:PutObject in it?"
         ) from None
     if not app.json:
         size = f"{len(packed.content) / 1000:,.0f} kB"
-        click.echo(f"packed {units(packed.files, 'files')} ({size}) into {code}", err=True)
-    return request
+        click.echo(f"packed {units(packed.files, 'files')} ({size}) into {uri}", err=True)
 
 
 def _pools(client: QueueClient, names: str | None) -> list[PoolView]:
@@ -236,13 +252,20 @@ def _read(file: TextIO) -> dict[str, Any]:
         request = yaml.safe_load(text) if _is_yaml(file) else json.loads(text)
     except (ValueError, yaml.YAMLError) as error:
         raise click.UsageError(
-            f"{file.name} cannot be read: {error}. It must hold a CreateTrainingJob request as "
-            "JSON (or as YAML in a file named .yaml or .yml)."
+            f"{_name_of(file)} cannot be read: {error}. It must hold a CreateTrainingJob request "
+            "as JSON (or as YAML in a file named .yaml or .yml)."
         ) from None
     if not isinstance(request, dict):
-        raise click.UsageError(f"{file.name} must hold one object: a CreateTrainingJob request.")
+        raise click.UsageError(
+            f"{_name_of(file)} must hold one object: a CreateTrainingJob request."
+        )
     return request
 
 
 def _is_yaml(file: TextIO) -> bool:
-    return file.name.endswith((".yaml", ".yml"))
+    return _name_of(file).endswith((".yaml", ".yml"))
+
+
+def _name_of(file: TextIO) -> str:
+    """Of standard input too, whatever wraps it."""
+    return getattr(file, "name", "-")

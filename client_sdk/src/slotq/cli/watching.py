@@ -11,7 +11,9 @@ from rich.live import Live
 
 from slotq.cli.app import App
 from slotq.cli.each import named
+from slotq.cli.encoding import as_json
 from slotq.cli.exits import Exit
+from slotq.cli.words import Amount
 from slotq.client import QueueClient
 from slotq.follow import follow, news
 from slotq_core.model.jobs import JobState
@@ -22,7 +24,7 @@ LAST_LOGS = 2.0
 
 every_option = click.option(
     "--every",
-    type=click.FloatRange(0.2, 3600),
+    type=Amount(0.2, 3600),
     default=5.0,
     show_default=True,
     metavar="SECONDS",
@@ -77,7 +79,7 @@ class _Changes:
 
     def look(self, job: JobView) -> None:
         if self._app.json and news(self._before, job):
-            click.echo(job.model_dump_json())
+            click.echo(as_json(job.model_dump_json()))
         self._before = job
 
 
@@ -97,7 +99,7 @@ def show_changes(
     while True:
         jobs = fetch()
         if jobs != before and app.json:
-            click.echo(queue_view(jobs).model_dump_json())
+            click.echo(as_json(queue_view(jobs).model_dump_json()))
         elif jobs != before:
             console.print(shown(jobs))
         before = jobs

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from math import isnan
 from typing import Any
 
 import click
 
 from slotq.cli.app import App
+from slotq_core.wire_submission import PRIORITY_LIMIT
 
+PRIORITY = click.IntRange(-PRIORITY_LIMIT, PRIORITY_LIMIT)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGO = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])")
 
@@ -37,6 +40,14 @@ class Moment(Word):
         except ValueError:
             self.fail(f"'{value}' is neither so long ago (30m, 2h, 7d) nor a date", param, ctx)
         return given if given.tzinfo else given.replace(tzinfo=UTC)
+
+
+class Amount(click.FloatRange):
+    """A number within bounds, which NaN is not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        return self.fail(f"{value} is no number", param, ctx) if isnan(number) else number
 
 
 class Pair(Word):

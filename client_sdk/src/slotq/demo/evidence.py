@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import tarfile
-from typing import Any
 
 import boto3
-import numpy as np
 from botocore.exceptions import ClientError
 
 from slotq.logs import LogTail
@@ -33,11 +32,8 @@ class Evidence:
 
     def checkpoint(self, job: str) -> int | None:
         """The step in a job's checkpoint in S3; None where there is none yet."""
-        saved = self._object(f"{job}/checkpoints/checkpoint.npz")
-        if saved is None:
-            return None
-        with np.load(io.BytesIO(saved)) as arrays:
-            return int(arrays["step"])
+        saved = self._object(f"{job}/checkpoints/checkpoint.json")
+        return None if saved is None else int(json.loads(saved)["step"])
 
     def steps(self, training_job: str) -> list[int]:
         """The steps that a training job has logged, in the order in which it did."""
@@ -56,17 +52,17 @@ class Evidence:
         except ClientError:
             return []
 
-    def model(self, artifact: str) -> Any:
+    def model(self, artifact: str) -> list[float] | None:
         """The weights in a model.tar.gz; None where there is no such object."""
         bucket, _, key = artifact.removeprefix("s3://").partition("/")
         packed = self._object(key, bucket)
         if packed is None:
             return None
         with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
-            member = tar.extractfile("model.npz")
+            member = tar.extractfile("model.json")
             assert member is not None
-            with np.load(io.BytesIO(member.read())) as arrays:
-                return arrays["weights"]
+            weights: list[float] = json.load(member)["weights"]
+            return weights
 
     def _object(self, key: str, bucket: str | None = None) -> bytes | None:
         try:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from slotq.demo.evidence import Evidence
 from slotq.demo.job.train import SAVE_EVERY, begin, improve
 from slotq.demo.story import EVICTED, FOR, PARTS, STARTS
@@ -88,7 +86,7 @@ def _same_model(job: JobView, evidence: Evidence) -> Check:
     for step in range(steps):
         weights, _ = improve(weights, step)
     model = evidence.model(job.attempts[-1].artifact)
-    same = model is not None and bool(np.array_equal(model, weights))
+    same = model == weights
     return Check(
         held=same,
         text=f"{job.name}'s model {'equals' if same else 'does not equal'}, to the last bit, that "

@@ -8,10 +8,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from slotq.demo.environment import with_variables
 from slotq.errors import SlotQError
 from slotq.local.endpoint import Endpoint
 from slotq.local.host_process import sweep
@@ -44,7 +45,7 @@ def emulator(pool: str) -> Iterator[Endpoint]:
             )
         try:
             endpoint = _answering(process, home)
-            with _environment(_settings(endpoint, home)):
+            with with_variables(_settings(endpoint, home), instead_of=("AWS_", "SLOTQ_")):
                 yield endpoint
         finally:
             _stop(process, home)
@@ -85,27 +86,15 @@ def _stop(process: subprocess.Popen[bytes], home: Path) -> None:
 
 def _settings(endpoint: Endpoint, home: Path) -> dict[str, str]:
     """The environment of whoever has no settings but the emulator's."""
-    (home / "slotq.toml").touch()
+    for name in ("slotq.toml", "sagemaker.yaml"):
+        (home / name).touch()
     return {
         **endpoint.variables(),
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "NO_PROXY": "127.0.0.1,localhost",
+        "SAGEMAKER_ADMIN_CONFIG_OVERRIDE": str(home / "sagemaker.yaml"),
+        "SAGEMAKER_USER_CONFIG_OVERRIDE": str(home / "sagemaker.yaml"),
         "SLOTQ_CONFIG": str(home / "slotq.toml"),
         "SLOTQ_ENDPOINT": endpoint.queue,
     }
-
-
-@contextmanager
-def _environment(values: Mapping[str, str]) -> Iterator[None]:
-    """These instead of every AWS and SlotQ setting that there was."""
-    before = dict(os.environ)
-    for name in before:
-        if name.startswith(("AWS_", "SLOTQ_")):
-            del os.environ[name]
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)

@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass, field, fields
 from fnmatch import fnmatchcase
 from typing import Any
 
+from slotq_core.definitions import LONGEST
+
 
 @dataclass(kw_only=True)
 class Knobs:
@@ -90,7 +92,7 @@ def _read(name: str, value: Any) -> Any:
         number = float(value)
     except (TypeError, ValueError):
         number = -1.0
-    if number < 0 or (kind == "int" and number != int(number)):
+    if not 0 <= number <= LONGEST or (kind == "int" and number != int(number)):
         what = "a whole number" if kind == "int" else "a number of seconds"
         raise ValueError(f"the knob '{name}' takes {what} from 0 up, not {value!r}")
     return int(number) if kind == "int" else number
@@ -101,8 +103,11 @@ def _limits(value: Any) -> dict[str, int]:
     try:
         if isinstance(value, str):
             value = dict(part.split("=", 1) for part in value.split(",") if part)
-        return {str(kind): int(count) for kind, count in value.items()}
+        limits = {str(kind): int(count) for kind, count in value.items()}
+        if any(count < 0 for count in limits.values()):
+            raise ValueError("a negative limit")
+        return limits
     except (AttributeError, TypeError, ValueError):
         raise ValueError(
-            "the knob 'limits' takes instance types with counts: ml.m5.large=2"
+            "the knob 'limits' takes instance types with counts from 0 up: ml.m5.large=2"
         ) from None

@@ -11,6 +11,7 @@ import botocore.session
 from botocore.validate import ParamValidator
 
 from slotq.local.errors import PlaneError
+from slotq.sagemaker_model import python_pattern
 
 OPERATIONS = (
     "CreateTrainingJob",
@@ -93,11 +94,9 @@ def _wording(shape: Any, value: str, path: str) -> Iterator[str]:
 
 @cache
 def _compiled(pattern: str | None) -> re.Pattern[str] | None:
-    """None for a pattern that Python does not read (they are Java's)."""
-    try:
-        return re.compile(pattern, re.DOTALL) if pattern else None
-    except re.error:
-        return None
+    """None where there is none, or where Python has nothing like it (they are Java's)."""
+    python = python_pattern(pattern)
+    return re.compile(python, re.DOTALL) if python else None
 
 
 def _fault(value: Any, path: str, constraint: str) -> str:

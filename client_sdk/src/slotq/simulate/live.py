@@ -70,6 +70,7 @@ class _Recording:
     ) -> None:
         self._store, self._record, self._clock = store, record, clock
         self._configuration = scenario.configuration()
+        self._slices = {pool.name: pool.time_slice for pool in self._configuration.pools}
         self._yields: tuple[Yielded, ...] = ()
         self._groups = {group.name: group for group in self._configuration.groups}
 
@@ -77,8 +78,8 @@ class _Recording:
         return getattr(self._store, name)
 
     def load(self, now: int) -> World:
-        """With the scenario's projects, classes, users and groups, which no store keeps yet: so all
-        that waits, not only heads that were chosen without them."""
+        """With the scenario's projects, classes, users, groups and time slices, which no queue has
+        yet: so all that waits, not only heads that were chosen without them."""
         bare = self._configuration == Snapshot(pools=self._configuration.pools)
         if bare and not by_user(self._configuration):
             return self._store.load(now)
@@ -86,7 +87,9 @@ class _Recording:
         seen = world.snapshot
         snapshot = replace(
             self._configuration,
-            pools=seen.pools,
+            pools=tuple(
+                replace(pool, time_slice=self._slices.get(pool.name)) for pool in seen.pools
+            ),
             active=seen.active,
             waiting=seen.waiting,
             due=seen.due,

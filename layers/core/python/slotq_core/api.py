@@ -38,7 +38,7 @@ from slotq_core.ports import Finding, Request
 from slotq_core.routing import Response, Router
 from slotq_core.wire_amendment import AmendmentBody, parse_amendment, retagged
 from slotq_core.wire_configuration import ChangesView, change_view, parse_pool
-from slotq_core.wire_submission import parse_submission
+from slotq_core.wire_submission import parse_submission, read_submission
 
 STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
     InvalidRequest: HTTPStatus.BAD_REQUEST,
@@ -294,8 +294,8 @@ def _amendment(body: AmendmentBody) -> Amendment:
     """Its tags are read as a submission's are, together with the tags that it leaves."""
 
     def revise(request: Request) -> Revision:
-        before, _ = parse_submission(request)
-        after, revised = parse_submission(retagged(request, body.tags))
+        before, _ = read_submission(request)
+        after, revised = read_submission(retagged(request, body.tags))
         return Revision(request=revised, before=before, after=after)
 
     return Amendment(held=body.held, give_up=body.give_up, revise=revise if body.tags else None)

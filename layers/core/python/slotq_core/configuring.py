@@ -6,10 +6,10 @@ overwrites what the other has done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from slotq_core.definitions import check_name, defined
+from slotq_core.definitions import NOT_LIVE_YET, check_name, defined
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,
@@ -21,13 +21,25 @@ from slotq_core.errors import (
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.moments import iso
-from slotq_core.ports import Clock, Configuration, ConfigurationChange, Store
+from slotq_core.ports import Clock, Configuration, ConfigurationChange, Finding, Store
 
 _TRIES = 5
 _NAMED = 3
 """Jobs that a refusal names; of the others it tells the number."""
 
 Plan = Callable[[Configuration], Sequence[Pool]]
+
+
+def ignored_settings(pools: Iterable[Pool]) -> Iterator[Finding]:
+    """Settings that a version took which knew no better, and that do nothing."""
+    for pool in pools:
+        for key, why in NOT_LIVE_YET.items():
+            if getattr(pool, key) is not None:
+                option = f"--{key.replace('_', '-')} none"
+                text = (
+                    f"its {key} is ignored: {why}; `slotq pools set {pool.name} {option}` ends it"
+                )
+                yield Finding(kind="ignored_setting", subject=pool.name, text=text)
 
 
 class Configurator:

@@ -2,8 +2,8 @@
 
 The template's parameter, the emulator's command line and the API all mean what is written here.
 Durations are whole seconds; None stands for "none": `reserve_after` then lets others pass a job for
-ever, `pending_timeout` lets SageMaker look for instances for ever, `time_slice` lets a job run for
-as long as it likes.
+ever, `pending_timeout` lets SageMaker look for instances for ever. A `time_slice` is for
+simulations (NOT_LIVE_YET).
 """
 
 from __future__ import annotations
@@ -41,6 +41,14 @@ _ABSENT = ("reserve_after", "time_slice", "pending_timeout")
 """Durations that there may be none of; the others are 0 then."""
 
 
+NOT_LIVE_YET: Mapping[str, str] = {
+    "time_slice": "the queue does not keep who has yielded, so two users would take turns and a "
+    "third would never have one; `slotq simulate` knows time slices, the queue does not yet",
+}
+"""Settings that no pool of a queue may be given, each with the reason. One that a table has from an
+earlier version is kept and does nothing."""
+
+
 def check_name(name: object) -> str:
     """Raises InvalidRequest."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
@@ -62,6 +70,9 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     if unknown := next((key for key in settings if key not in SETTINGS), None):
         known = ", ".join(("name", *SETTINGS))
         raise InvalidRequest(f"pool '{name}': '{unknown}' is not one of {known}", field=unknown)
+    for key, why in NOT_LIVE_YET.items():
+        if settings.get(key) is not None:
+            raise InvalidRequest(f"pool '{name}': leave out {key}: {why}", field=key)
     wanted = {**(settings_of(before) if before else {}), **settings}
     durations = {key: _duration(name, key, wanted.get(key)) for key in DURATIONS}
     given: dict[str, Any] = {**durations}

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from slotq_core import explaining, missing_rights, names
 from slotq_core.amending import Amendment, alive, settled, with_hold, without_attempt
-from slotq_core.configuring import Configurator
+from slotq_core.configuring import Configurator, ignored_settings
 from slotq_core.effects import Effects
 from slotq_core.errors import (
     Conflict,
@@ -227,6 +227,7 @@ class QueueManager:
             found = [Finding(kind="unavailable", subject="SageMaker", text=str(error))]
         found += missing_rights.examine(self._store, mend=fix)
         until = began + DOCTOR_ENDS
+        found += ignored_settings(self._store.configuration().pools)
         found += self._store.inspect(mend=fix, time_left=lambda: until - self._clock.now())
         if fix and found:
             self._wake()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 LONGEST = 63
@@ -23,6 +24,9 @@ STAMP = "-qstamp-"
 
 RUNTIME_LIMIT_TAG = "slotq:runtime-limit"
 """`job`: the maximum runtime counts over all attempts; `attempt`: it is each attempt's own."""
+
+POOLS_TAG = "slotq:pools"
+"""The pools that a job accepts, comma separated."""
 
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 """Where SageMaker writes what training jobs print: streams `<training job>/<host>-<time>`."""
@@ -44,6 +48,18 @@ def training_job_name(job: str, number: int) -> str:
         return job
     digest = hashlib.sha256(job.encode()).hexdigest()[:6]
     return f"{job[:_KEPT].rstrip('-')}{STAMP}{number}-{digest}"
+
+
+def sagemaker_tags(tags: Iterable[Any]) -> list[Any]:
+    """Tags as SageMaker takes them: it has no commas in a value, and refuses the whole request."""
+    return [
+        {**tag, "Value": tag["Value"].replace(",", " ")}
+        if isinstance(tag, Mapping)
+        and tag.get("Key") == POOLS_TAG
+        and isinstance(tag.get("Value"), str)
+        else tag
+        for tag in tags
+    ]
 
 
 def token(job: str, entry_time: int, number: int) -> str:

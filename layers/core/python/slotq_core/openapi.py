@@ -24,6 +24,7 @@ from slotq_core import (
 )
 from slotq_core.api import MOST_CHANGES, MOST_JOBS
 from slotq_core.model.jobs import JobState
+from slotq_core.training_request import ON_INSTANCES, PROGRAMS, Shape, known_shape
 
 _MODELS: tuple[type[BaseModel], ...] = (
     wire_submission.SubmissionBody,
@@ -41,7 +42,8 @@ _MODELS: tuple[type[BaseModel], ...] = (
 _REF = "#/components/schemas/{model}"
 
 _ERRORS = {
-    400: "Malformed, or it could never run: `field` names the field, `message` what is right",
+    400: "Malformed, or it could never run: `message` tells each fault with its field and what is "
+    "right, on a line each; `field` is the first of them",
     403: "Not signed by an IAM principal, or not allowed to",
     404: "There is no such job or pool",
     409: "The name is taken, or in use; or it is too late: what it was about has moved on",
@@ -53,6 +55,7 @@ _ERRORS = {
 def document() -> dict[str, Any]:
     """The document, as JSON's own types."""
     _, schemas = models_json_schema([(model, "validation") for model in _MODELS], ref_template=_REF)
+    _add_sagemakers_fields(schemas["$defs"]["SubmissionBody"])
     return {
         "openapi": "3.1.0",
         "info": {
@@ -96,6 +99,34 @@ def document() -> dict[str, Any]:
             },
         },
     }
+
+
+def _add_sagemakers_fields(body: dict[str, Any]) -> None:
+    """What the door knows of the request besides what the queue itself reads of it."""
+    request = known_shape()
+    for name, shape in request.members.items():
+        body["properties"].setdefault(name, _schema(shape))
+    body["properties"]["RoleArn"] = {"type": "string", "minLength": 1, "maxLength": 2048}
+    body["properties"]["AlgorithmSpecification"]["oneOf"] = [
+        {"required": [name], "properties": {name: {"minLength": 1}}} for name in PROGRAMS
+    ]
+    needed = {*body["required"], *request.required, *ON_INSTANCES}
+    body["required"] = [name for name in body["properties"] if name in needed]
+
+
+def _schema(shape: Shape) -> dict[str, Any]:
+    match shape.kind:
+        case "structure":
+            members = {name: _schema(member) for name, member in shape.members.items()}
+            needed = [name for name in members if name in shape.required]
+            schema = {"type": "object", "properties": members}
+            return {**schema, "required": needed} if needed else schema
+        case "list":
+            return {"type": "array", "items": _schema(shape.item or Shape(kind="string"))}
+        case "map":
+            values = _schema(shape.item or Shape(kind="string"))
+            return {"type": "object", "additionalProperties": values}
+    return {"type": "number" if shape.kind == "float" else shape.kind}
 
 
 _NAME = {

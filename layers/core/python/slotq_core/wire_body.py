@@ -14,6 +14,7 @@ from pydantic import ConfigDict, ValidationError
 
 from slotq_core import strict_json
 from slotq_core.errors import InvalidRequest
+from slotq_core.training_request import Fault, refusal
 
 MAX_BODY = 1_000_000
 """Bytes of a submission, on any way in. API Gateway itself takes up to 10 MB, an asynchronous
@@ -46,10 +47,17 @@ def json_object(body: str | bytes, what: str = "a CreateTrainingJob request") ->
 
 
 def invalid(error: ValidationError) -> InvalidRequest:
-    """The first fault that pydantic has found, as the API tells it."""
-    first = error.errors()[0]
-    path = ".".join(str(part) for part in first["loc"])[:_SHOWN]
-    message = first["msg"].removeprefix("Value error, ")
+    """All that pydantic has found wrong, as the API tells it."""
+    return refusal(faults_in(error))
+
+
+def faults_in(error: ValidationError) -> list[Fault]:
+    return [_fault(each["loc"], each["msg"]) for each in error.errors(include_input=False)]
+
+
+def _fault(place: tuple[int | str, ...], message: str) -> Fault:
+    path = ".".join(str(part) for part in place)[:_SHOWN]
+    message = message.removeprefix("Value error, ")
     if not path and "tag '" in message:
         path = "Tags"
-    return InvalidRequest(f"{path}: {message}" if path else message, field=path)
+    return Fault(path=path, message=message)

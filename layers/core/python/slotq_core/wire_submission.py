@@ -14,7 +14,8 @@ from slotq_core import names
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission
-from slotq_core.wire_body import MAX_BODY, BaseModel, invalid, json_object
+from slotq_core.training_request import Fault, faults_at_the_door, refusal
+from slotq_core.wire_body import MAX_BODY, BaseModel, faults_in, json_object
 
 PRIORITY_LIMIT = 1_000_000
 MAX_RETRIES = 100
@@ -30,7 +31,7 @@ _MAX_GROUPS = 5
 
 PRIORITY_TAG = "priority"
 SETTING_TAGS = (
-    "slotq:pools",
+    names.POOLS_TAG,
     "slotq:preemptible",
     "slotq:min-runtime",
     "slotq:retries",
@@ -92,7 +93,8 @@ class Tag(BaseModel):
 class SubmissionBody(BaseModel):
     """A CreateTrainingJob request whose queue settings travel as tags.
 
-    Fields that are not named here are SageMaker's business and are passed on untouched.
+    What is required, and of which type the other fields are, is SageMaker's own
+    (`training_request`). Fields that neither knows are passed on untouched.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -143,7 +145,7 @@ class SubmissionBody(BaseModel):
     @property
     def pools(self) -> tuple[str, ...]:
         """The pools asked for, the most welcome first; empty: any that offers the instance type."""
-        text = self._tag("slotq:pools")
+        text = self._tag(names.POOLS_TAG)
         if text is None:
             return ()
         wanted = tuple(part.strip() for part in text.split(","))
@@ -179,18 +181,33 @@ def _integer(tag: str, text: str | None, low: int, high: int) -> int:
 
 
 def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission, dict[str, Any]]:
-    """What a body asks for, and the body itself as the request to keep.
+    """What a new submission asks for, and the body itself as the request to keep.
 
-    Raises InvalidRequest with the path of the first field at fault and what would be right.
+    Raises InvalidRequest with every fault: its path, and what would be right.
     """
     request = body if isinstance(body, Mapping) else json_object(body)
+    return _read(request, faults_at_the_door(request))
+
+
+def read_submission(request: Mapping[str, Any]) -> tuple[Submission, dict[str, Any]]:
+    """The same of a request that the queue keeps: it was taken by the rules of its day, which may
+    have asked for less."""
+    return _read(request, [])
+
+
+def _read(request: Mapping[str, Any], structural: list[Fault]) -> tuple[Submission, dict[str, Any]]:
     canonical = json.dumps(request, sort_keys=True, separators=(",", ":"), default=str)
     if len(canonical.encode()) > MAX_BODY:
         raise InvalidRequest(f"the request is larger than {MAX_BODY:,} bytes")
     try:
         read = SubmissionBody.model_validate(request)
     except ValidationError as error:
-        raise invalid(error) from None
+        found = faults_in(error)
+        told = {fault.path for fault in found}
+        more = [fault for fault in structural if fault.path not in told]
+        raise refusal([*found, *more]) from None
+    if structural:
+        raise refusal(structural)
     submission = Submission(
         name=read.TrainingJobName,
         instance_type=read.ResourceConfig.instance_type,

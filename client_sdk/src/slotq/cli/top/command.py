@@ -18,6 +18,7 @@ from rich.text import Text
 from slotq.cli.app import App
 from slotq.cli.top.keyboard import Keyboard
 from slotq.cli.top.loop import Top
+from slotq.cli.words import Amount
 
 INSTEAD = "`slotq ls` and `slotq watch` print the queue as text, `slotq ls --json` for programs"
 
@@ -25,7 +26,7 @@ INSTEAD = "`slotq ls` and `slotq watch` print the queue as text, `slotq ls --jso
 @click.command
 @click.option(
     "--every",
-    type=click.FloatRange(0.5, 3600),
+    type=Amount(0.5, 3600),
     default=2.0,
     show_default=True,
     metavar="SECONDS",

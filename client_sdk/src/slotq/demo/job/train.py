@@ -2,58 +2,67 @@
 
 What it does to survive an eviction is all that any script has to do: save now and then to
 /opt/ml/checkpoints, and look there first. Each step's data depends on the step's number alone, so a
-training that was interrupted ends with the very model of one that was not.
+training that was interrupted ends with the very model of one that was not. Plain Python, without
+NumPy: whose libraries sum in another order, and so to other last bits, where the environment or the
+processor has them do so.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import random
 import time
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
+Weights = list[float]
 
-Weights = NDArray[np.float64]
-
-FEATURES = 32
-RATE = 0.05
+FEATURES, BATCH = 8, 32
+RATE = 0.2
+WANTED = [n / FEATURES for n in range(FEATURES)]
+"""The model that made the data."""
 SAVE_EVERY = 10
 """Steps between two checkpoints."""
 
 
 def begin() -> Weights:
     """The model before its first step."""
-    return np.zeros(FEATURES)
+    return [0.0] * FEATURES
 
 
 def improve(weights: Weights, step: int) -> tuple[Weights, float]:
     """One step of gradient descent on a fresh batch; gives the new weights and the batch's loss."""
-    chance = np.random.default_rng(step)
-    batch = chance.normal(size=(64, FEATURES))
-    wanted = batch @ np.linspace(-1.0, 1.0, FEATURES) + chance.normal(scale=0.01, size=64)
-    error = batch @ weights - wanted
-    return weights - RATE * (batch.T @ error) / len(batch), float(np.mean(error**2))
+    chance = random.Random(step)  # noqa: S311 - data to learn from # nosec B311
+    slopes, loss = [0.0] * FEATURES, 0.0
+    for _ in range(BATCH):
+        sample = [chance.uniform(-1.0, 1.0) for _ in range(FEATURES)]
+        error = chance.uniform(-0.01, 0.01)
+        error += sum((weights[n] - WANTED[n]) * value for n, value in enumerate(sample))
+        loss += error**2 / BATCH
+        slopes = [
+            slope + error * value / BATCH for slope, value in zip(slopes, sample, strict=True)
+        ]
+    return [weight - RATE * slope for weight, slope in zip(weights, slopes, strict=True)], loss
 
 
 def load(folder: Path) -> tuple[Weights, int]:
     """The last checkpoint's weights and step; the beginning where there is none."""
-    path = folder / "checkpoint.npz"
+    path = folder / "checkpoint.json"
     if not path.exists():
         print("no checkpoint: begins at step 0", flush=True)
         return begin(), 0
-    with np.load(path) as saved:
-        weights, step = saved["weights"], int(saved["step"])
+    saved = json.loads(path.read_text())
+    weights, step = saved["weights"], saved["step"]
     print(f"checkpoint found: goes on from step {step}", flush=True)
     return weights, step
 
 
 def save(folder: Path, weights: Weights, step: int) -> None:
     """Never a half-written checkpoint: whoever reads finds the old one or the new one."""
-    unfinished = folder / ".unfinished.npz"
-    np.savez(unfinished, weights=weights, step=step)
-    unfinished.replace(folder / "checkpoint.npz")
+    unfinished = folder / ".unfinished.json"
+    unfinished.write_text(json.dumps({"weights": weights, "step": step}))
+    unfinished.replace(folder / "checkpoint.json")
     print(f"saved step {step}", flush=True)
 
 
@@ -75,7 +84,7 @@ def main() -> None:
         print(f"step {step} loss {loss:.6f}", flush=True)
         if step % SAVE_EVERY == 0:
             save(asked.checkpoints, weights, step)
-    np.savez(model / "model.npz", weights=weights, step=step)
+    (model / "model.json").write_text(json.dumps({"weights": weights, "step": step}))
     print(f"done after step {step}", flush=True)
 
 

@@ -20,11 +20,12 @@ from slotq_core.adapters.sagemaker_errors import (
     ErrorRow,
     verdict_on,
 )
+from slotq_core.adapters.sagemaker_fields import send_unknown_fields
 from slotq_core.adapters.sagemaker_news import ODD, TOKEN_TAG, observation_of, outcome_in
 from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
-from slotq_core.names import RUNTIME_LIMIT_TAG
+from slotq_core.names import RUNTIME_LIMIT_TAG, sagemaker_tags
 from slotq_core.ports import RIGHTS, Answer, Clock, Observation, Request, Sighting, Verdict
 
 JOB_TAG = "slotq:job"
@@ -65,7 +66,9 @@ def sagemaker_client() -> Any:
         retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
         user_agent_extra="slotq",
     )
-    return get_session().create_client("sagemaker", config=config)
+    client = get_session().create_client("sagemaker", config=config)
+    send_unknown_fields(client.meta.events)
+    return client
 
 
 class SageMakerTraining:
@@ -246,7 +249,8 @@ def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) 
         TOKEN_TAG: attempt.token,
         QUEUE_TAG: queue,
     }
-    kept = [tag for tag in request.get("Tags") or () if tag["Key"] not in ownership]
+    given = sagemaker_tags(request.get("Tags") or ())
+    kept = [tag for tag in given if tag["Key"] not in ownership]
     return {
         **request,
         "TrainingJobName": attempt.training_job,

@@ -10,8 +10,7 @@ The template's parameter `Pools`, the Lambda's environment variable SLOTQ_POOLS 
 
 Durations are whole seconds. `reserve_after`: how long a job that does not fit may be passed by
 others (0: never passed; left out: always). `min_runtime`: how long an attempt is safe from
-eviction. `max_min_runtime`: the most that a job's own min_runtime counts. `time_slice`: how long a
-job runs before it yields to another user's of equal rank (left out: as long as it likes).
+eviction. `max_min_runtime`: the most that a job's own min_runtime counts.
 `pending_timeout`: how long SageMaker may look for instances before the job goes on to its next pool
 (left out: for ever). `count_foreign`: whether training jobs outside the queue count against the
 pool. `consolidate`: whether what runs there may move to another pool. `resources`: what the pool
@@ -28,7 +27,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from slotq_core.definitions import DURATIONS, SWITCHES, defined, settings_of
+from slotq_core.definitions import DURATIONS, NOT_LIVE_YET, SWITCHES, defined, settings_of
 from slotq_core.errors import InvalidRequest, Misconfigured
 from slotq_core.model.pools import Pool, PoolState
 from slotq_core.policy.plans import TrainingPlans
@@ -51,6 +50,7 @@ _PLAIN = {
     "state": f"state={'|'.join(PoolState)}",
 }
 """What the plain form takes after a pool's slots and type, and how it is written."""
+_SHOWN = [form for name, form in _PLAIN.items() if name not in NOT_LIVE_YET]
 _DAY = 86_400_000
 _LONGEST_HISTORY = 365
 _DEFAULT_HISTORY = 30
@@ -168,7 +168,7 @@ def _plain_entry(text: str) -> dict[str, Any]:
         key, equals, value = (part.strip() for part in setting.partition("="))
         if not equals or key not in _PLAIN or key in entry:
             raise Misconfigured(
-                f"pool '{entry['name']}': '{setting}' is not one of {', '.join(_PLAIN.values())}"
+                f"pool '{entry['name']}': '{setting}' is not one of {', '.join(_SHOWN)}"
             )
         entry[key] = _resources(value) if key == "resources" else value
     return entry

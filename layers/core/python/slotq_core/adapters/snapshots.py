@@ -35,11 +35,15 @@ def due_part(earliest_first: Iterable[Job], now: int) -> list[Job]:
 def snapshot_of(
     pools: Sequence[Pool], active: Iterable[Job], waiting: Iterable[Job], due: Iterable[Job]
 ) -> Snapshot:
-    """Each job once. One that moved on between two reads is taken as it was read first, where the
-    ledgers were read too: a commit that rests on it is refused."""
+    """Each job once, and no time slices: no store keeps who has yielded, without which a third user
+    would never have a turn (`definitions.NOT_LIVE_YET`).
+
+    A job that moved on between two reads is taken as it was read first, where the ledgers were read
+    too: a commit that rests on it is refused.
+    """
     seen: set[str] = set()
     return Snapshot(
-        pools=tuple(pools),
+        pools=tuple(replace(pool, time_slice=None) for pool in pools),
         active=_once(active, seen),
         waiting=_once(waiting, seen),
         due=_once(due, seen),

@@ -1,0 +1,102 @@
+"""Numbers that make no sense are refused where they are set, by name."""
+
+from __future__ import annotations
+
+import math
+
+import boto3
+import pytest
+
+import slotq as package
+from slotq.cli.exits import Exit
+from slotq.config import load
+from slotq.errors import InvalidRequest, NotConfigured
+from slotq.job import QueuedJob
+from slotq.local.knobs import Knobs
+from slotq.submission import settings_tags
+from tests.unit.client.fake_queue import ENDPOINT, client_of, waiting
+
+WRONG = [
+    ({"priority": 1_000_001}, "priority must be a whole number from -1,000,000 to 1,000,000"),
+    ({"priority": 1.5}, "priority must be a whole number"),
+    ({"priority": True}, "priority must be a whole number"),
+    ({"min_runtime": -1}, "min_runtime must be a whole number from 0 to 2,419,200, not -1"),
+    ({"min_runtime": math.nan}, "min_runtime must be"),
+    ({"retries": -1}, "retries must be a whole number from 0 to 100, not -1"),
+    ({"retries": 101}, "retries must be"),
+    ({"retries": "3"}, "retries must be"),
+]
+
+
+@pytest.mark.parametrize(("settings", "said"), WRONG)
+def test_settings_of_jobs(settings, said):
+    with pytest.raises(InvalidRequest, match=said) as refused:
+        settings_tags(**settings)
+    assert refused.value.field == next(iter(settings))
+
+
+def test_an_installation_is_refused_at_once(http):
+    with pytest.raises(InvalidRequest, match="retries"):
+        package.install(boto3.Session(), queue=client_of(http), endpoint=ENDPOINT, retries=-1)
+
+
+@pytest.mark.parametrize("how", [{"poll": 0}, {"poll": -1}, {"poll": math.nan}, {"timeout": -1}])
+def test_waiting(http, how):
+    with pytest.raises(InvalidRequest, match=next(iter(how))):
+        QueuedJob(client_of(http), waiting(1)).wait(**how)
+    assert http.sent == []
+
+
+def test_a_variable_is_named():
+    with pytest.raises(NotConfigured, match=r"priority \(from SLOTQ_PRIORITY\) must be"):
+        load({}, environ={"SLOTQ_PRIORITY": "1e3"})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "submit - --retries -1",
+        "submit - --min-runtime -1",
+        "submit - --priority 1000001",
+        "clone job9 new --priority 1000001",
+        "retry job9 --priority -1000001",
+        "top --every nan",
+        "top --every -1",
+        "watch --every nan",
+        "ls --limit -1",
+        "logs job1 --attempt 0",
+        "demo --speed nan",
+        "pools set p5 --slots -1",
+        "pools set p5 --min-runtime -1",
+        "local start --tick nan",
+        "local start --tick -1",
+        "local start --tick inf",
+        "local start --grace -1",
+        "local start --grace inf",
+        "local start --knob refuse_creates=nan",
+        "local start --knob limits=ml.m5.large=-2",
+        "local start --pool p=-1",
+    ],
+)
+def test_options(slotq, line):
+    result = slotq(*line.split(), input="{}")
+    assert result.exit_code == Exit.USAGE, result.output
+    assert "Error" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "turned",
+    [
+        {"start_seconds": -1},
+        {"start_seconds": math.nan},
+        {"grace_seconds": math.inf},
+        {"refuse_creates": 1.5},
+        {"refuse_creates": 1e300},
+        {"limits": {"ml.m5.large": -2}},
+    ],
+)
+def test_knobs(turned):
+    knobs = Knobs()
+    with pytest.raises(ValueError, match=next(iter(turned))):
+        knobs.turn(turned)
+    assert knobs == Knobs()

@@ -1,0 +1,40 @@
+"""What a terminal or a pipe cannot encode ends no command."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from slotq.cli.exits import Exit
+from tests.unit.client.fake_queue import waiting
+
+MESSAGE = "für später … → 🚀"
+
+
+@pytest.fixture(autouse=True)
+def odd(queue):
+    queue.jobs["job3"] = waiting(1, MESSAGE, name="job3")
+
+
+def test_people_read_something_like_it(slotq):
+    result = slotq("why", "job3", charset="ascii")
+    assert result.exit_code == Exit.OK
+    assert "f?r sp?ter ... -> ?" in result.output
+
+
+@pytest.mark.parametrize("line", ["show job3", "ls", "watch --all"])
+def test_programs_read_just_that(slotq, line):
+    result = slotq(*line.split()[:2], "--json", charset="ascii", input="")
+    assert result.output.isascii()
+    if line != "watch --all":
+        assert MESSAGE in json.dumps(json.loads(result.output), ensure_ascii=False)
+
+
+def test_usage_and_errors_too(slotq):
+    assert slotq("--help", charset="ascii").exit_code == Exit.OK
+    result = slotq("show", "für", charset="latin-1")
+    assert (result.exit_code, "für" in result.stderr) == (Exit.NO, True)
+    result = slotq("show", "🚀", charset="latin-1")
+    assert (result.exit_code, "'?' cannot be" in result.stderr) == (Exit.NO, True)
+    assert json.loads(slotq("show", "für", "--json", charset="ascii").stderr)["message"]

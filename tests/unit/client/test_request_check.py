@@ -1,0 +1,87 @@
+"""A malformed request is refused before it is sent, on every way in, with all of its faults."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError, ParamValidationError
+
+import slotq
+from slotq.cli.exits import Exit
+from slotq.errors import InvalidRequest
+from tests.least_request import least_request
+from tests.unit.client.fake_queue import ENDPOINT, FakeHttp, client_of
+
+
+@pytest.fixture
+def http():
+    return FakeHttp()
+
+
+def bad_request():
+    request = least_request("job1", StopingCondition={"MaxRuntimeInSeconds": 60})
+    del request["RoleArn"]
+    request["AlgorithmSpecification"]["TrainingInputMode"] = "Files"
+    return request
+
+
+TOLD = ["RoleArn: is required", "StopingCondition:", "mean StoppingCondition?", "mean File?"]
+
+
+def test_the_client(http):
+    with pytest.raises(InvalidRequest) as refused:
+        client_of(http).submit(bad_request())
+    assert all(words in str(refused.value) for words in TOLD)
+    assert "botocore" in str(refused.value), "a newer one may know of more"
+    assert refused.value.field == "AlgorithmSpecification.TrainingInputMode"
+    assert http.sent == []
+
+
+def test_it_is_told_as_the_page_says(http):
+    request = least_request("job1", StopingCondition={"MaxRuntimeInSeconds": 60})
+    request["ResourceConfig"]["InstanceCount"] = "1"
+    del request["RoleArn"]
+    with pytest.raises(InvalidRequest) as refused:
+        client_of(http).submit(request)
+    page = Path(__file__).parents[3] / "docs/client.md"
+    assert f"```none\n{refused.value}\n```" in page.read_text(encoding="utf-8")
+
+
+def test_what_only_lacks_something_is_not_botocores_age(http):
+    request = least_request("job1")
+    del request["RoleArn"]
+    with pytest.raises(InvalidRequest) as refused:
+        client_of(http).submit(request)
+    assert str(refused.value) == "RoleArn: is required"
+
+
+def test_pools_are_separated_by_commas_that_sagemaker_never_sees(http):
+    tags = [{"Key": "slotq:pools", "Value": "p5,p4"}]
+    assert client_of(http).submit(least_request("job1", Tags=tags)).name == "job1"
+    with pytest.raises(InvalidRequest, match=r"Tags\.0\.Value: must have the form"):
+        client_of(http).submit(least_request("job1", Tags=[{"Key": "team", "Value": "a,b"}]))
+
+
+def test_a_file(slotq, http, tmp_path):
+    (tmp_path / "bad.json").write_text(json.dumps(bad_request()))
+    for more in ((), ("--dry-run",)):
+        result = slotq("submit", str(tmp_path / "bad.json"), *more)
+        assert result.exit_code == Exit.NO
+        assert all(words in result.stderr for words in TOLD)
+    assert http.sent == []
+
+
+def test_plain_boto3(http):
+    """botocore itself looks at names and types, and the rest is looked at behind it."""
+    aws = boto3.Session(region_name="us-east-1")
+    slotq.install(aws, queue=client_of(http), endpoint=ENDPOINT)
+    sagemaker = aws.client("sagemaker")
+    with pytest.raises(ParamValidationError, match="StopingCondition"):
+        sagemaker.create_training_job(**bad_request())
+    request = least_request("job1", HyperParameters={"a": "x" * 2501})
+    with pytest.raises(ClientError, match=r"HyperParameters\.a: must have at most 2,500 char"):
+        sagemaker.create_training_job(**request)
+    assert http.sent == []
