@@ -14,6 +14,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
+from slotq import aws_session
 from slotq.config import Config, checked
 from slotq.errors import NotConfigured
 
@@ -28,8 +29,8 @@ def complete(config: Config, *, aws: boto3.Session | None = None) -> Config:
     if config.endpoint is not None or config.queue is None:
         return config
     name = parameter_of(config.queue)
+    session = aws or aws_session.signing(config)
     try:
-        session = aws or boto3.Session(profile_name=config.aws_profile)
         answer = session.client("ssm", region_name=config.region).get_parameter(Name=name)
         found = read_where(answer["Parameter"]["Value"])
     except (BotoCoreError, ClientError, ValueError) as error:

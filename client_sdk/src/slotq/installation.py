@@ -16,11 +16,10 @@ from typing import Any
 
 import boto3
 
-from slotq import discovery
+from slotq import aws_session, discovery
 from slotq.client import QueueClient
 from slotq.config import load
 from slotq.hooks import honour_sts_endpoint, take_over
-from slotq.submission import settings_tags
 from slotq.training_calls import TrainingCalls
 from slotq.transport import Transport
 from slotq.virtual_logs import VirtualLogs
@@ -39,19 +38,19 @@ def install(
     queue: QueueClient | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> QueueClient:
-    """Send the training jobs of a boto3 session through the queue; returns the queue's client.
+    """Send the training jobs of a boto3 session through the queue; returns the queue's client, whose
+    own submissions have the same settings.
 
     `session`: boto3's default session where None. The settings become tags of each job; a tag that
-    a request carries itself wins. `min_runtime` in seconds. `say` is told of each submission.
+    a request carries itself wins. `min_runtime` in seconds. `queue`: a client that is there already. `say` is told of each submission.
     Installing again for the same queue replaces the settings.
 
     A refusal of the queue is a ClientError of CreateTrainingJob, as SageMaker's own would be. Where
     the queue cannot be reached, `slotq.errors` are raised: the job then is not submitted.
     Raises NotConfigured when no endpoint is set.
     """
-    aws = session or _default_session()
     queue, training = connect(
-        aws,
+        session,
         queue=queue,
         say=say,
         endpoint=endpoint,
@@ -62,6 +61,7 @@ def install(
         min_runtime=min_runtime,
         retries=retries,
     )
+    aws = session or _default_session()
     honour_sts_endpoint(aws.events)
     Installation(aws, queue, training).on(aws.events)
     return queue
@@ -79,13 +79,19 @@ def connect(
     priority: int | None = None,
     **settings: Any,
 ) -> tuple[QueueClient, TrainingCalls]:
-    """The queue that is configured, and SageMaker's calls over it. Raises NotConfigured."""
+    """The queue that is configured, with these settings, and SageMaker's calls over it.
+
+    `aws`: the session that signs; the configured one where None. A priority that is not given is
+    that of the queue's own settings, else the configured one. Raises NotConfigured.
+    """
     config = load({"endpoint": endpoint, "api_id": api_id, "priority": priority})
     if queue is None:
         config = discovery.complete(config, aws=aws)
         queue = QueueClient(config=config, transport=Transport(config, aws=aws, sleep=sleep))
-    tags = settings_tags(priority=config.priority, **settings)
-    return queue, TrainingCalls(queue, tags=tags, say=say, clock=clock, sleep=sleep)
+    elif priority is None and queue.config.priority is None:
+        priority = config.priority
+    queue = queue.with_settings(priority=priority, **settings)
+    return queue, TrainingCalls(queue, say=say, clock=clock, sleep=sleep)
 
 
 class Installation:
@@ -109,6 +115,6 @@ class Installation:
 
 def _default_session() -> boto3.Session:
     if boto3.DEFAULT_SESSION is None:
-        boto3.setup_default_session()
+        boto3.DEFAULT_SESSION = aws_session.made()
     assert boto3.DEFAULT_SESSION is not None
     return boto3.DEFAULT_SESSION

@@ -26,7 +26,7 @@ from slotq.errors import InvalidRequest, NoSuchJob
 from slotq.follow import left, patiently
 from slotq.hooks import Answer, Context, Params, TakenCall
 from slotq.listing import Listing
-from slotq.submission import jsonable, with_tags
+from slotq.submission import jsonable
 from slotq_core.wire import JobView
 
 _JOB = "slotq_job"
@@ -52,21 +52,17 @@ class Queue(Protocol):
 
 
 class TrainingCalls:
-    """`tags` are the queue's settings of every job that names none itself.
-
-    `say` is told of each submission, and of a queue that does not answer for a while.
-    """
+    """`say` is told of each submission, and of a queue that does not answer for a while."""
 
     def __init__(
         self,
         queue: Queue,
         *,
-        tags: Mapping[str, str],
         say: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._queue, self._tags = queue, tags
+        self._queue = queue
         self._say, self._clock, self._sleep = say, clock, sleep
         self._requests: dict[str, Mapping[str, Any]] = {}
 
@@ -92,8 +88,8 @@ class TrainingCalls:
         self._say(left(name, f'session.queue.cancel("{name}")'))
 
     def submit(self, request: Mapping[str, Any]) -> JobView:
-        """Put a CreateTrainingJob request into the queue, with this object's tags."""
-        sent = jsonable(with_tags(request, self._tags))
+        """Put a CreateTrainingJob request into the queue."""
+        sent = jsonable(request)
         job = self._queue.submit(sent)
         self._requests[job.name] = sent
         self._say(f"{job.name}: in the queue with priority {job.priority}")
