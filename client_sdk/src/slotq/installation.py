@@ -10,7 +10,7 @@ Clients that the session made before are as they were.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,7 @@ import boto3
 from slotq import aws_session, discovery
 from slotq.client import QueueClient
 from slotq.config import load
-from slotq.hooks import honour_sts_endpoint, take_over
+from slotq.hooks import TakenCall, honour_sts_endpoint, take_over
 from slotq.training_calls import TrainingCalls
 from slotq.transport import Transport
 from slotq.virtual_logs import VirtualLogs
@@ -107,10 +107,13 @@ class Installation:
     ) -> None:
         self._owner = queue.config.required_endpoint()
         logs = VirtualLogs(queue, cache(lambda: session.client("logs")), clock=clock)
-        self._calls = (*training.calls(), *logs.calls())
+        self.training = training
+        self.calls: Mapping[str, TakenCall] = {
+            call.operation: call for call in (*training.calls(), *logs.calls())
+        }
 
     def on(self, events: Any) -> None:
-        take_over(events, self._calls, owner=self._owner)
+        take_over(events, tuple(self.calls.values()), owner=self._owner)
 
 
 def _default_session() -> boto3.Session:

@@ -30,12 +30,13 @@ from slotq.submission import jsonable
 from slotq_core.wire import JobView
 
 _JOB = "slotq_job"
-_KIND = ":training-job/"
+KIND = ":training-job/"
+"""What an ARN has before a training job's name."""
 PAUSE = 5.0
 """Seconds between two tries, while the queue does not answer."""
 last_to_answer: WeakValueDictionary[str, TrainingCalls] = WeakValueDictionary()
-"""By the name of a job: who of this process knew it last. SDK v3 keeps one client for all sessions,
-and its jobs do not know theirs."""
+"""By the name of a job: who of this process knew it last. SDK v3 keeps clients for all sessions, and
+its jobs do not know theirs (`shared_clients`)."""
 
 
 class Queue(Protocol):
@@ -138,7 +139,7 @@ class TrainingCalls:
 
     def _waiting(self, arn: Any) -> JobView | None:
         """The job that this is the ARN of, where SageMaker has no training job to ask about."""
-        kind, _, name = str(arn or "").partition(_KIND)
+        kind, _, name = str(arn or "").partition(KIND)
         job = self._job(name) if kind.startswith("arn:") and name else None
         return None if job is None or has_training_job(job) else job
 
