@@ -19,6 +19,7 @@ import boto3
 from slotq import aws_session, discovery
 from slotq.client import QueueClient
 from slotq.config import load
+from slotq.deletion import Deletion
 from slotq.hooks import TakenCall, honour_sts_endpoint, take_over
 from slotq.training_calls import TrainingCalls
 from slotq.transport import Transport
@@ -107,9 +108,14 @@ class Installation:
     ) -> None:
         self._owner = queue.config.required_endpoint()
         logs = VirtualLogs(queue, cache(lambda: session.client("logs")), clock=clock)
+        deletion = Deletion(
+            queue,
+            client=cache(lambda region: session.client("sagemaker", region_name=region or None)),
+            forget=training.forget,
+        )
         self.training = training
         self.calls: Mapping[str, TakenCall] = {
-            call.operation: call for call in (*training.calls(), *logs.calls())
+            call.operation: call for each in (training, logs, deletion) for call in each.calls()
         }
 
     def on(self, events: Any) -> None:

@@ -7,6 +7,7 @@ with a job's name works (describe, stop, attach, list its tags, find its model),
 - DescribeTrainingJob asks about the training job of the latest attempt, or is answered here while
   there is none to ask about;
 - StopTrainingJob cancels in the queue;
+- DeleteTrainingJob deletes what SageMaker has of a job that has ended (`deletion`);
 - ListTags and AddTags read and write the tags of a job that waits;
 - ListTrainingJobs also shows the jobs that have no training job now (`listing`).
 
@@ -66,6 +67,7 @@ class TrainingCalls:
         self._queue = queue
         self._say, self._clock, self._sleep = say, clock, sleep
         self._requests: dict[str, Mapping[str, Any]] = {}
+        self._forgotten: set[str] = set()
 
     def calls(self) -> tuple[TakenCall, ...]:
         listing = Listing(self._queue)
@@ -84,6 +86,10 @@ class TrainingCalls:
             ),
         )
 
+    def forget(self, name: str) -> None:
+        """From now on the name is SageMaker's alone, until it is submitted again."""
+        self._forgotten.add(name)
+
     def say_left(self, name: str) -> None:
         """Say of a job that is no longer watched how to go on with it."""
         self._say(left(name, f'session.queue.cancel("{name}")'))
@@ -93,6 +99,7 @@ class TrainingCalls:
         sent = jsonable(request)
         job = self._queue.submit(sent)
         self._requests[job.name] = sent
+        self._forgotten.discard(job.name)
         self._say(f"{job.name}: in the queue with priority {job.priority}")
         return job
 
@@ -152,6 +159,8 @@ class TrainingCalls:
     def _fetched(self, name: Any) -> JobView | None:
         """The queue's job of that name. One that was submitted here is asked for with patience:
         whoever waits for it would else give up whenever the queue is away for a moment."""
+        if name in self._forgotten:
+            return None
         fetch = partial(self._queue.job, str(name or ""))
         try:
             if name in self._requests:

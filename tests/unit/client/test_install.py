@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from functools import cache
+from types import SimpleNamespace
 
 import boto3
 import pytest
@@ -181,6 +183,52 @@ def test_stop_cancels_and_comes_too_late_as_sagemakers_would(sagemaker, queue):
     queue.jobs["job1"] = job_view(state="completed")
     with pytest.raises(ClientError, match="ended"):
         sagemaker.stop_training_job(TrainingJobName="job1")
+
+
+@pytest.fixture
+def deleted(sagemaker):
+    """The training jobs that SageMaker is asked to delete; moto cannot. Of `job1` it has none."""
+    names = []
+
+    def answer(model, params, **_):
+        name = json.loads(params["body"])["TrainingJobName"]
+        names.append(name)
+        if name == "job1":
+            error = {"Code": "ResourceNotFound", "Message": "Requested resource not found."}
+            return SimpleNamespace(status_code=400), {"Error": error, "ResponseMetadata": {}}
+        return SimpleNamespace(status_code=200), {"ResponseMetadata": {}}
+
+    event = "before-call.sagemaker.DeleteTrainingJob"
+    session().events.register(event, answer)
+    yield names
+    session().events.unregister(event, answer)
+
+
+def test_a_job_that_has_ended_is_deleted_with_all_its_training_jobs(sagemaker, queue, deleted):
+    queue.jobs["job1"] = ended(number=2)
+    sagemaker.delete_training_job(TrainingJobName="job1")
+    assert deleted == ["job1", AGAIN]
+    with pytest.raises(ClientError) as raised:
+        sagemaker.describe_training_job(TrainingJobName="job1")
+    assert raised.value.response["Error"]["Code"] in {"ValidationException", "ResourceNotFound"}
+
+
+def test_a_job_that_never_ran_is_not_described_either_once_it_is_deleted(sagemaker, deleted):
+    sagemaker.create_training_job(**REQUEST)
+    sagemaker.stop_training_job(TrainingJobName="job1")
+    assert statuses(sagemaker.describe_training_job(TrainingJobName="job1"))[0] == "Stopped"
+    sagemaker.delete_training_job(TrainingJobName="job1")
+    assert deleted == []
+    with pytest.raises(ClientError):
+        sagemaker.describe_training_job(TrainingJobName="job1")
+
+
+@pytest.mark.parametrize("job", [waiting(1), waiting(1, state="preempted"), running()])
+def test_a_job_that_has_not_ended_is_in_use(sagemaker, queue, deleted, job):
+    queue.jobs["job1"] = job
+    with pytest.raises(sagemaker.exceptions.ResourceInUse, match="stop it first"):
+        sagemaker.delete_training_job(TrainingJobName="job1")
+    assert deleted == []
 
 
 def test_tags_of_a_job_that_waits(sagemaker, queue):
