@@ -14,7 +14,8 @@ from pydantic import ValidationError
 from slotq import again, discovery, refusals
 from slotq.config import Config, load
 from slotq.errors import InvalidRequest, NotAllowed, TooLate, UnexpectedAnswer
-from slotq.job import QueuedJob
+from slotq.job import QueuedJob, QueuedJobList
+from slotq.rendering import JobList, PoolList
 from slotq.submission import jsonable, settings_tags, with_tags
 from slotq.transport import Answer, Transport
 from slotq_core import names
@@ -157,10 +158,11 @@ class QueueClient:
         if states is not None:
             query["state"] = _states(states)
             if not query["state"]:
-                return []
+                return JobList()
         if limit is not None:
             query["limit"] = limit
-        return self._read(QueueView, self.transport.call("GET", "/jobs", query=query)).jobs
+        found = self._read(QueueView, self.transport.call("GET", "/jobs", query=query))
+        return JobList(found.jobs)
 
     def cancel(self, name: str) -> JobView:
         """Cancel a job, whether it waits or runs. Raises NoSuchJob, TooLate (it has ended).
@@ -248,7 +250,7 @@ class QueueClient:
 
     def pools(self) -> PoolViews:
         """The pools in their order, with what is used of them and what was learned of them."""
-        return self.configuration().pools
+        return PoolList(self.configuration().pools)
 
     def about(self) -> AboutView:
         """The queue's release, and whom it takes the caller for."""
@@ -296,7 +298,7 @@ class QueueClient:
         self, states: str | Iterable[str] | None = None, *, limit: int | None = None
     ) -> QueuedJobs:
         """As `jobs`, as objects."""
-        return [QueuedJob(self, view) for view in self.jobs(states, limit=limit)]
+        return QueuedJobList(QueuedJob(self, view) for view in self.jobs(states, limit=limit))
 
     def _amend(self, name: str, **changes: Any) -> JobView:
         body = json.dumps(changes).encode()

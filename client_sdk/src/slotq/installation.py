@@ -21,6 +21,7 @@ from slotq.client import QueueClient
 from slotq.config import load
 from slotq.deletion import Deletion
 from slotq.hooks import TakenCall, honour_sts_endpoint, take_over
+from slotq.notices import log, logged
 from slotq.training_calls import TrainingCalls
 from slotq.transport import Transport
 from slotq.virtual_logs import VirtualLogs
@@ -37,13 +38,14 @@ def install(
     min_runtime: int | None = None,
     retries: int | None = None,
     queue: QueueClient | None = None,
-    say: Callable[[str], None] = lambda _: None,
+    say: Callable[[str], None] | None = None,
 ) -> QueueClient:
     """Send the training jobs of a boto3 session through the queue; returns the queue's client, whose
     own submissions have the same settings.
 
     `session`: boto3's default session where None. The settings become tags of each job; a tag that
-    a request carries itself wins. `min_runtime` in seconds. `queue`: a client that is there already. `say` is told of each submission.
+    a request carries itself wins. `min_runtime` in seconds. `queue`: a client that is there already. `say` is told of each submission,
+    and so is the logger `slotq`.
     Installing again for the same queue replaces the settings.
 
     A refusal of the queue is a ClientError of CreateTrainingJob, as SageMaker's own would be. Where
@@ -53,7 +55,7 @@ def install(
     queue, training = connect(
         session,
         queue=queue,
-        say=say,
+        say=log if say is None else logged(say),
         endpoint=endpoint,
         api_id=api_id,
         priority=priority,

@@ -32,7 +32,7 @@ from slotq import aws_session
 from slotq.client import QueueClient
 from slotq.hooks import honour_sts_endpoint
 from slotq.installation import Installation, connect
-from slotq.screen import print_line
+from slotq.notices import logged, print_line
 from slotq.shared_clients import given, mark, shared
 from slotq.training_calls import last_to_answer
 
@@ -62,7 +62,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         min_runtime: int | None = None,
         retries: int | None = None,
         queue: QueueClient | None = None,
-        say: Callable[[str], None] = print_line,
+        say: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         **kwargs: Any,
@@ -71,7 +71,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         self.queue, training = connect(
             boto_session,
             queue=queue,
-            say=say,
+            say=print_line if say is None else logged(say),
             clock=clock,
             sleep=sleep,
             endpoint=endpoint,
