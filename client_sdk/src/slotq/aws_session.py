@@ -1,4 +1,4 @@
-"""The boto3 session whose credentials sign: found, named where it is wrong, found again elsewhere."""
+"""The boto3 session that signs: found, named where it is wrong, found again in another process."""
 
 from __future__ import annotations
 

@@ -82,7 +82,8 @@ class QueueClient:
         if transport is None:
             self.config = discovery.complete(self.config)
         self.transport = transport or Transport(self.config)
-        self._tags = settings_tags(priority=self.config.priority)
+        self.tags: Mapping[str, str] = settings_tags(priority=self.config.priority)
+        """The settings of every job that it submits and that names none itself."""
 
     def with_settings(
         self,
@@ -95,14 +96,15 @@ class QueueClient:
     ) -> Self:
         """The same client, whose submissions have these settings where a request names none itself.
         `min_runtime` in seconds."""
-        other = copy.copy(self)
-        other._tags = self._tags | settings_tags(
+        tags = settings_tags(
             priority=priority,
             pools=pools,
             preemptible=preemptible,
             min_runtime=min_runtime,
             retries=retries,
         )
+        other = copy.copy(self)
+        other.tags = {**self.tags, **tags}
         return other
 
     @property
@@ -116,7 +118,7 @@ class QueueClient:
         The client's own settings (`priority`, `with_settings`) become tags of it where it has none.
         The same request again, while its job lives, gives the same job.
         """
-        return self._put(with_tags(request, self._tags))
+        return self._put(with_tags(request, self.tags))
 
     def _put(self, request: Mapping[str, Any]) -> JobView:
         body = json.dumps(jsonable(request)).encode()
@@ -144,9 +146,10 @@ class QueueClient:
     ) -> JobViews:
         """Jobs in the order of the queue: running, then waiting by place, then ended.
 
-        `states` keeps only those, one or several (None: all); `limit` cuts the list. `submitter`: an ARN, or a name
-        that stands in it between its slashes; `pool`: where it runs or, while it does not, may run;
-        `since`, `until`: when it entered. Raises InvalidRequest where there is no such state.
+        `states` keeps only those, one or several (None: all); `limit` cuts the list. `submitter`:
+        an ARN, or a name that stands in it between its slashes; `pool`: where it runs or, while it
+        does not, may run; `since`, `until`: when it entered. Raises InvalidRequest where there
+        is no such state.
         """
         query: dict[str, object] = {
             key: moment.astimezone(UTC).isoformat()
@@ -325,7 +328,7 @@ class QueueClient:
 
 
 def _states(wanted: str | Iterable[str]) -> list[str]:
-    """One state, several between commas or several. Raises InvalidRequest where one of them is none."""
+    """One, several between commas, or several. Raises InvalidRequest where one of them is none."""
     given = wanted.split(",") if isinstance(wanted, str) else [*wanted]
     for state in given:
         if state not in tuple(JobState):

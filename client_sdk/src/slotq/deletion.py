@@ -1,8 +1,8 @@
 """DeleteTrainingJob for a job of the queue: what SageMaker has of it, over all its attempts.
 
-As SageMaker, only of a job that has ended. The queue keeps its own record, and with it the name, for
-as long as it keeps any job's; but in this program the name then is SageMaker's alone: describing it
-is answered by SageMaker, which has no such job any more.
+As SageMaker, only of a job that has ended. The queue keeps its own record, and with it the name,
+for as long as it keeps any job's; but in this program the name then is SageMaker's alone, which has
+no such job any more.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from slotq.errors import InvalidRequest, NoSuchJob
 from slotq.follow import ended
 from slotq.hooks import Answer, Context, InUse, Params, TakenCall, untouched
 from slotq_core.wire import JobView
+
 
 class Queue(Protocol):
     """What of QueueClient is used here."""

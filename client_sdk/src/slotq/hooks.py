@@ -26,7 +26,6 @@ Context = MutableMapping[str, Any]
 Answer = dict[str, Any]
 
 
-
 class InUse(Refused):
     """What is asked for takes a job that has ended."""
 

@@ -40,13 +40,14 @@ def install(
     queue: QueueClient | None = None,
     say: Callable[[str], None] | None = None,
 ) -> QueueClient:
-    """Send the training jobs of a boto3 session through the queue; returns the queue's client, whose
-    own submissions have the same settings.
+    """Send the training jobs of a boto3 session through the queue; returns the queue's client.
+
+    What that client submits has the same settings.
 
     `session`: boto3's default session where None. The settings become tags of each job; a tag that
-    a request carries itself wins. `min_runtime` in seconds. `queue`: a client that is there already. `say` is told of each submission,
-    and so is the logger `slotq`.
-    Installing again for the same queue replaces the settings.
+    a request carries itself wins. `min_runtime` in seconds. `queue`: a client that is there
+    already. `say` is told of each submission, and so is the logger `slotq`. Installing again for
+    the same queue replaces the settings.
 
     A refusal of the queue is a ClientError of CreateTrainingJob, as SageMaker's own would be. Where
     the queue cannot be reached, `slotq.errors` are raised: the job then is not submitted.

@@ -12,7 +12,9 @@ import sys
 from collections.abc import Callable, Iterator
 
 LOGGER = logging.getLogger("slotq")
-LOGGER.addHandler(logging.NullHandler())  # Else a warning would be printed where nobody asked for it.
+LOGGER.addHandler(
+    logging.NullHandler()
+)  # Else a warning would be printed where nobody asked for it.
 _TRAINING = logging.getLogger("slotq.training")
 
 Say = Callable[[str], None]

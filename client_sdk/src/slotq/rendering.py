@@ -1,13 +1,13 @@
 """Jobs, attempts and pools as small tables, in HTML for a notebook and in plain text for the rest.
 
-Whoever shows one gets both and takes what he can. Names, messages and reasons come from others: they
-are escaped in HTML, and characters that steer a terminal become visible ones.
+A frontend gets both and shows what it can. Names, messages and reasons come from others: they are
+escaped in HTML, and characters that steer a terminal become visible ones.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Generic, SupportsIndex, TypeVar, overload
 
 from slotq.follow import earliest, since
@@ -92,7 +92,7 @@ class Listed(list[T], Generic[T]):
     def _repr_mimebundle_(self, **_: object) -> Bundle:
         return bundle(self.columns, self)
 
-    def _repr_pretty_(self, printer: Any, cycle: object) -> None:  # noqa: ARG002 - IPython's
+    def _repr_pretty_(self, printer: Any, cycle: object) -> None:
         """IPython has its own plain text for every list that does not say this."""
         printer.text(bundle(self.columns, self)["text/plain"])
 

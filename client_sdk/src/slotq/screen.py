@@ -107,7 +107,7 @@ def _notebook_display() -> Callable[[str, Bundle], Any] | None:
 
     def show(key: str, both: Bundle) -> None:
         # Both forms: a console of the same kernel can show no HTML.
-        (update_display if key in shown else display)(both, raw=True, display_id=key)
+        (update_display if key in shown else display)(both, raw=True, display_id=key)  # type: ignore[no-untyped-call]
         shown.add(key)
 
     return show

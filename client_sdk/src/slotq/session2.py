@@ -58,8 +58,8 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         """`poll`: seconds between two looks at the queue while waiting; `say` takes the lines that
-        are else printed; either way they go to the logger `slotq`. Raises NotConfigured at once when no endpoint is set, before anything is
-        uploaded.
+        are else printed; either way they go to the logger `slotq`. Raises NotConfigured at once
+        when no endpoint is set, before anything is uploaded.
         """
         shown = screen.here() if say is None else screen.Plain(logged(say))
         self._say, self._waiting = shown.say, shown.waiting

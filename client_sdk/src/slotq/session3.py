@@ -6,10 +6,10 @@
 `train(wait=False)` returns when the queue has taken the job. `train()` shows the place in the line
 and why, then the logs, across evictions, and returns when the job has ended.
 
-This SDK makes its clients itself, out of the boto session. So each session of ours has a boto session
-of its own, a copy, whose clients have the hooks; what was handed in stays as it was. The clients that
-the SDK keeps for the whole process belong to no session (`shared_clients`). Waiting is the SDK's own;
-where it is interrupted, what to do next is said.
+This SDK makes its clients itself, out of the boto session. So each session of ours has a boto
+session of its own, a copy, whose clients have the hooks; what was handed in stays as it was. The
+clients that the SDK keeps for the whole process belong to no session (`shared_clients`). Waiting is
+the SDK's own; where it is interrupted, what to do next is said.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ KIND = ":training-job/"
 PAUSE = 5.0
 """Seconds between two tries, while the queue does not answer."""
 last_to_answer: WeakValueDictionary[str, TrainingCalls] = WeakValueDictionary()
-"""By the name of a job: who of this process knew it last. SDK v3 keeps clients for all sessions, and
-its jobs do not know theirs (`shared_clients`)."""
+"""By the name of a job: who of this process knew it last. SDK v3 keeps clients for all sessions,
+and its jobs do not know theirs (`shared_clients`)."""
 
 
 class Queue(Protocol):

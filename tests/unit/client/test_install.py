@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from functools import cache
 from types import SimpleNamespace
@@ -137,6 +138,27 @@ def test_settings_can_be_given_anew(sagemaker, http, queue):
     slotq.install(session(), queue=client_of(http), endpoint="https://queue.test/prod", priority=9)
     session().client("sagemaker").create_training_job(**REQUEST)
     assert queue.requests["job1"]["Tags"] == [{"Key": "priority", "Value": "9"}]
+
+
+def test_what_it_was_given_counts_in_its_clients_submit_too(http, queue):
+    given = client_of(http)
+    own = slotq.install(session(), queue=given, priority=4, pools=["p5", "p4"])
+    own.submit(REQUEST)
+    assert queue.requests["job1"]["Tags"] == [
+        {"Key": "priority", "Value": "4"},
+        {"Key": "slotq:pools", "Value": "p5,p4"},
+    ]
+    given.submit(REQUEST | {"TrainingJobName": "job2"})
+    assert "Tags" not in queue.requests["job2"]
+
+
+def test_it_is_logged_where_nobody_asked_to_be_told(sagemaker, caplog, capsys):
+    caplog.set_level(logging.INFO, logger="slotq")
+    sagemaker.create_training_job(**REQUEST)
+    assert [(record.name, record.message) for record in caplog.records] == [
+        ("slotq", "job1: in the queue with priority 3")
+    ]
+    assert capsys.readouterr().out == ""
 
 
 def test_without_an_endpoint_it_says_so_at_once():

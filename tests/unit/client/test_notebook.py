@@ -74,9 +74,7 @@ def test_pools_and_a_jobs_history(client, shown):
 
 
 @pytest.mark.parametrize("kind", ["text/html", "text/plain"])
-def test_what_others_wrote_becomes_neither_html_nor_a_terminals_command(
-    client, http, shown, kind
-):
+def test_what_others_wrote_becomes_neither_html_nor_a_terminals_command(client, http, shown, kind):
     http.queue.jobs["job3"] = waiting(1, HOSTILE, name="job3", submitter=HOSTILE)
     http.queue.jobs["job1"] = running(message=HOSTILE)
     for value in (client.get("job3"), client.list(), client.jobs()):

@@ -35,7 +35,6 @@ from slotq.session import sdk_version
 from slotq_core.names import LOG_GROUP
 from tests.unit.client.fake_queue import FakeHttp, FakeQueue, client_of
 
-
 _LOADER = create_loader()
 """One for all tests: it is the reading of AWS's service models that takes the time."""
 
@@ -256,7 +255,11 @@ def test_sessions_over_one_boto_session_have_each_its_own_settings(session, queu
     for n, each in enumerate((third, first, second)):
         create(each, f"job{n}")
     priorities = {name: tags_of(request) for name, request in queue.requests.items()}
-    assert priorities == {"job0": {"priority": "3"}, "job1": {"priority": "1"}, "job2": {"priority": "2"}}
+    assert priorities == {
+        "job0": {"priority": "3"},
+        "job1": {"priority": "1"},
+        "job2": {"priority": "2"},
+    }
 
 
 def test_without_a_session_each_job_is_found_in_the_queue_that_it_is_in(teams):
