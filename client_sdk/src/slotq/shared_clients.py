@@ -9,6 +9,7 @@ lives. A session that is gone creates nothing.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,6 +21,8 @@ from slotq.installation import Installation
 from slotq.training_calls import KIND, last_to_answer
 
 CREATE = "sagemaker.CreateTrainingJob"
+KEPT = 32
+"""So many sessions' jobs are found when the sessions are gone; the SDK keeps as many clients."""
 _INSTALLATION = "slotq_installation"
 """The attribute of a boto3 session that is ours."""
 _TAKEN = "slotq_taken_by"
@@ -48,11 +51,13 @@ class SharedClients:
     def __init__(self) -> None:
         self._living: WeakKeyDictionary[object, Installation] = WeakKeyDictionary()
         self._known: WeakSet[Installation] = WeakSet()
+        self._kept: deque[Installation] = deque(maxlen=KEPT)
 
     def add(self, session: object, installation: Installation) -> None:
         """From now on calls may be about this session's jobs, while it lives."""
         self._living[session] = installation
         self._known.add(installation)
+        self._kept.append(installation)
 
     def on(self, events: Any, installation: Installation) -> None:
         """Take over the calls of a client; `installation` says which operations there are."""

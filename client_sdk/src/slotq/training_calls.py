@@ -100,6 +100,7 @@ class TrainingCalls:
         job = self._queue.submit(sent)
         self._requests[job.name] = sent
         self._forgotten.discard(job.name)
+        last_to_answer[job.name] = self
         self._say(f"{job.name}: in the queue with priority {job.priority}")
         return job
 

@@ -92,7 +92,7 @@ def test_waiting_shows_both_forms_and_never_the_name_of_an_object(shell, monkeyp
         notebook.waiting(waiting(2))
         notebook.waiting(waiting(1))
     assert [set(output.data) for output in captured.outputs] == [{"text/plain", "text/html"}] * 2
-    assert "object>" not in captured.stdout
+    assert "job1" in captured.outputs[0].data["text/plain"], "and not the name of an object"
 
 
 def test_in_a_console_it_is_plain_text(client, shell, capsys):

@@ -53,6 +53,13 @@ def aws(monkeypatch):
         yield boto_session()
 
 
+@pytest.fixture(autouse=True)
+def untouched_sdk(monkeypatch):
+    """As in a process that has not used the SDK yet: it keeps no client."""
+    monkeypatch.setattr(type(SageMakerClient), "_instances", {})
+    monkeypatch.setattr(type(CloudWatchLogsClient), "_instances", {})
+
+
 @pytest.fixture
 def queue():
     return FakeQueue()
@@ -180,17 +187,9 @@ def test_a_client_that_the_sdk_made_before_does_not_go_past_the_queue(session, q
 
 
 def test_a_job_asked_for_without_a_session_is_the_queues_too(session):
-    SageMakerClient.reset()
     SageMakerClient()  # Made first, it is the one that the SDK takes where none is named.
     create(session(boto_session()))
     assert TrainingJob.get("job1").secondary_status == "Pending"
-
-
-@pytest.fixture
-def untouched_sdk(monkeypatch):
-    """As in a process that has not used the SDK yet: it keeps no client."""
-    monkeypatch.setattr(type(SageMakerClient), "_instances", {})
-    monkeypatch.setattr(type(CloudWatchLogsClient), "_instances", {})
 
 
 class Team:
@@ -216,7 +215,7 @@ class Team:
 
 
 @pytest.fixture
-def teams(aws, untouched_sdk):
+def teams(aws):
     return Team("FIRST", 1), Team("OTHER", 2)
 
 
@@ -241,7 +240,7 @@ def test_sessions_side_by_side_sign_each_with_its_own_credentials(teams):
     assert first.queue.jobs["job1"].state == other.queue.jobs["job2"].state == "cancelled"
 
 
-def test_sessions_of_one_queue_have_each_its_own_settings(session, queue, untouched_sdk):
+def test_sessions_of_one_queue_have_each_its_own_settings(session, queue):
     first, second = session(boto_session(), priority=1), session(boto_session(), priority=2)
     create(second, "job2")
     create(first, "job1")
@@ -249,7 +248,7 @@ def test_sessions_of_one_queue_have_each_its_own_settings(session, queue, untouc
     assert tags_of(queue.requests["job2"]) == {"priority": "2"}
 
 
-def test_sessions_over_one_boto_session_have_each_its_own_settings(session, queue, untouched_sdk):
+def test_sessions_over_one_boto_session_have_each_its_own_settings(session, queue):
     first, second = session(priority=1), session(priority=2)
     third = session(first.boto_session, priority=3)
     for n, each in enumerate((third, first, second)):
@@ -278,6 +277,13 @@ def test_without_a_session_each_job_is_found_in_the_queue_that_it_is_in(teams):
         assert stream["logStreamName"] == f"{name}/algo-1-slotq"
 
 
+def test_a_name_that_is_in_two_queues_is_that_of_the_session_that_submitted_it_last(teams):
+    for team in teams:
+        create(team.session, "same")
+        TrainingJob.get("same").stop()
+        assert team.queue.jobs["same"].state == "cancelled"
+
+
 def test_a_job_goes_on_being_found_when_its_session_is_gone(teams):
     first, _ = teams
     job = create(first.session, "job1")
@@ -287,7 +293,7 @@ def test_a_job_goes_on_being_found_when_its_session_is_gone(teams):
     assert TrainingJob.get("job1").secondary_status == "Pending"
 
 
-def test_jobs_of_a_session_that_is_not_the_queues_stay_sagemakers(session, queue, untouched_sdk):
+def test_jobs_of_a_session_that_is_not_the_queues_stay_sagemakers(session, queue):
     plain = Session(boto_session())
     create(plain, "before")  # Its client is now the one of whoever names no session.
     kept = session(priority=1)
@@ -298,7 +304,7 @@ def test_jobs_of_a_session_that_is_not_the_queues_stay_sagemakers(session, queue
     assert {row["TrainingJobName"] for row in listed} == {"before", "plain"}
 
 
-def test_a_session_that_is_gone_takes_no_jobs(session, aws, queue, untouched_sdk):
+def test_a_session_that_is_gone_takes_no_jobs(session, aws, queue):
     kept = session(priority=1)
     TrainingJob.create(**asked("queued"))
     del kept
