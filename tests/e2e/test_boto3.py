@@ -106,6 +106,8 @@ def test_a_job_is_evicted_resumes_and_completes(aws, session):
     assert rows == [], "of neither attempt"
     with pytest.raises(ClientError, match="not found"):
         sagemaker.describe_training_job(TrainingJobName="low")
+    with pytest.raises(ClientError, match="not found"):
+        sagemaker.delete_training_job(TrainingJobName="low")
     assert queue.job("low").state == "completed"
 
 

@@ -13,33 +13,30 @@ from typing import Any, Protocol
 
 from botocore.exceptions import ClientError
 
-from slotq.errors import InvalidRequest, NoSuchJob
 from slotq.follow import ended
 from slotq.hooks import Answer, Context, InUse, Params, TakenCall, untouched
 from slotq_core.wire import JobView
 
 
-class Queue(Protocol):
-    """What of QueueClient is used here."""
+class Jobs(Protocol):
+    """What of TrainingCalls is used here."""
 
-    def job(self, name: str) -> JobView: ...
+    def known(self, name: Any) -> JobView | None: ...
+    def forget(self, name: str) -> None: ...
 
 
 class Deletion:
-    """`client` gives boto3's for `sagemaker` in a region; `forget` is told the name."""
+    """`client` gives boto3's for `sagemaker` in a region."""
 
-    def __init__(
-        self, queue: Queue, *, client: Callable[[str], Any], forget: Callable[[str], None]
-    ) -> None:
-        self._queue, self._client, self._forget = queue, client, forget
+    def __init__(self, jobs: Jobs, *, client: Callable[[str], Any]) -> None:
+        self._jobs, self._client = jobs, client
 
     def calls(self) -> tuple[TakenCall, ...]:
         return (TakenCall(operation="sagemaker.DeleteTrainingJob", before=self._look),)
 
     def _look(self, params: Params, context: Context) -> Callable[[], Answer] | None:
-        try:
-            job = self._queue.job(str(params.get("TrainingJobName") or ""))
-        except (NoSuchJob, InvalidRequest):
+        job = self._jobs.known(params.get("TrainingJobName"))
+        if job is None:
             return None
         return partial(self._delete, job, str(context.get("client_region") or ""))
 
@@ -53,7 +50,7 @@ class Deletion:
         client = self._client(region)
         for attempt in job.attempts:
             _delete(client, attempt.training_job)
-        self._forget(job.name)
+        self._jobs.forget(job.name)
         return {}
 
 

@@ -183,7 +183,7 @@ def _heartbeat(job: JobView) -> float:
 def patiently(
     fetch: Callable[[], JobView],
     *,
-    say: Callable[[str], None],
+    say: Callable[[str], object],
     clock: Callable[[], float],
     sleep: Callable[[float], None],
     poll: float,

@@ -75,7 +75,7 @@ def connect(
     aws: boto3.Session | None,
     *,
     queue: QueueClient | None,
-    say: Callable[[str], None],
+    say: Callable[[str], object],
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
     endpoint: str | None = None,
@@ -92,7 +92,7 @@ def connect(
     if queue is None:
         config = discovery.complete(config, aws=aws)
         queue = QueueClient(config=config, transport=Transport(config, aws=aws, sleep=sleep))
-    elif priority is None and queue.config.priority is None:
+    elif priority is None and "priority" not in queue.tags:
         priority = config.priority
     queue = queue.with_settings(priority=priority, **settings)
     return queue, TrainingCalls(queue, say=say, clock=clock, sleep=sleep)
@@ -112,9 +112,8 @@ class Installation:
         self._owner = queue.config.required_endpoint()
         logs = VirtualLogs(queue, cache(lambda: session.client("logs")), clock=clock)
         deletion = Deletion(
-            queue,
+            training,
             client=cache(lambda region: session.client("sagemaker", region_name=region or None)),
-            forget=training.forget,
         )
         self.training = training
         self.calls: Mapping[str, TakenCall] = {

@@ -12,9 +12,8 @@ import sys
 from collections.abc import Callable, Iterator
 
 LOGGER = logging.getLogger("slotq")
-LOGGER.addHandler(
-    logging.NullHandler()
-)  # Else a warning would be printed where nobody asked for it.
+# Without it Python itself would print warnings where no log is configured.
+LOGGER.addHandler(logging.NullHandler())
 _TRAINING = logging.getLogger("slotq.training")
 
 Say = Callable[[str], None]
@@ -32,16 +31,16 @@ class Output(str):
     __slots__ = ()
 
 
-def log(line: str) -> None:
+def log(line: str) -> bool:
+    """Log the line; whether a handler has shown it on this program's output."""
     logger, level = _where(line)
     logger.log(level, "%s", line)
+    return shows(logger, level)
 
 
 def print_line(line: str) -> None:
     """Log the line, and print it unless a handler of the log shows it already."""
-    logger, level = _where(line)
-    log(line)
-    if not shows(logger, level):
+    if not log(line):
         print(line, flush=True)  # noqa: T201 - where the SDKs print too
 
 

@@ -45,8 +45,7 @@ class Terminal:
     def say(self, line: str) -> None:
         self._write(self._erased())
         self._shown = ""
-        log(line)
-        if not shows():
+        if not log(line):
             self._write(f"{line}\n")
 
     def waiting(self, job: JobView) -> bool:

@@ -60,7 +60,7 @@ class TrainingCalls:
         self,
         queue: Queue,
         *,
-        say: Callable[[str], None],
+        say: Callable[[str], object],
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -152,12 +152,12 @@ class TrainingCalls:
         return None if job is None or has_training_job(job) else job
 
     def _job(self, name: Any) -> JobView | None:
-        job = self._fetched(name)
+        job = self.known(name)
         if job is not None:
             last_to_answer[job.name] = self
         return job
 
-    def _fetched(self, name: Any) -> JobView | None:
+    def known(self, name: Any) -> JobView | None:
         """The queue's job of that name. One that was submitted here is asked for with patience:
         whoever waits for it would else give up whenever the queue is away for a moment."""
         if name in self._forgotten:

@@ -31,11 +31,11 @@ def handled():
     root, level = logging.getLogger(), logging.getLogger().level
     added = []
 
-    def add(stream):
+    def add(stream, level=logging.INFO):
         handler = logging.StreamHandler(stream)
         handler.setFormatter(logging.Formatter("%(name)s %(levelname)s %(message)s"))
         root.addHandler(handler)
-        root.setLevel(logging.INFO)
+        root.setLevel(level)
         added.append(handler)
 
     yield add
@@ -79,6 +79,14 @@ def test_a_terminal_leaves_the_lines_to_a_handler_that_shows_them(capsys, handle
     assert not terminal.waiting(waiting(2)), "so it is said"
     terminal.say("job1: waits")
     assert tuple(capsys.readouterr()) == ("", "slotq INFO job1: waits\n")
+
+
+def test_where_only_warnings_are_shown_the_rest_is_printed(capsys, handled):
+    handled(sys.stderr, logging.WARNING)
+    for say in (print_line, screen.Terminal(sys.stdout, lambda: 200).say):
+        say("job1: waits")
+        say(Trouble("no answer"))
+        assert tuple(capsys.readouterr()) == ("job1: waits\n", "slotq WARNING no answer\n")
 
 
 def test_what_is_written_anew_in_its_line_is_logged_as_it_changes(caplog):
