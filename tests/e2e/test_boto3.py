@@ -101,6 +101,15 @@ def test_a_job_is_evicted_resumes_and_completes(aws, session):
     assert lines[second - 1] == "slotq: low: attempt 1 was evicted for high"
     assert lines[-1] == "slotq: low: completed after 2 attempts, evicted 1 time"
 
+    sagemaker.delete_training_job(TrainingJobName="low")
+    rows = sagemaker.list_training_jobs(NameContains="low")["TrainingJobSummaries"]
+    assert rows == [], "of neither attempt"
+    with pytest.raises(ClientError, match="not found"):
+        sagemaker.describe_training_job(TrainingJobName="low")
+    with pytest.raises(ClientError, match="not found"):
+        sagemaker.delete_training_job(TrainingJobName="low")
+    assert queue.job("low").state == "completed"
+
 
 def test_a_job_that_waits_answers_to_every_call(aws, session):
     queue = slotq.install(session)

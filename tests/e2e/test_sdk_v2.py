@@ -98,12 +98,12 @@ def test_a_fit_that_waits_is_evicted_resumes_and_completes(aws, estimator, said)
 def test_a_framework_estimator_too(aws, estimator, said):
     """`PyTorch`, whose image the SDK names by its own data; the emulator runs the script."""
     queue, evidence = QueueClient(), Evidence("torch", aws.bucket)
-    versions = {"framework_version": "2.3", "py_version": "py311"}
+    versions = {"framework_version": "2.1", "py_version": "py310"}  # The oldest SDK knows no later.
     torch = estimator("torch", steps=60, priority=1, kind=PyTorch, **versions)
     join = in_background(lambda: torch.fit(job_name="torch"))
     until(lambda: evidence.checkpoint("torch") is not None, "torch has no checkpoint")
     image = queue.request("torch")["AlgorithmSpecification"]["TrainingImage"]
-    assert image.endswith("/pytorch-training:2.3-gpu-py311")
+    assert image.endswith("/pytorch-training:2.1-gpu-py310")
 
     estimator("first-of-all", steps=10, priority=5).fit(job_name="first-of-all", wait=False)
     assert join() is None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 from pydantic import ValidationError
@@ -13,11 +14,13 @@ from pydantic import ValidationError
 from slotq import again, discovery, refusals
 from slotq.config import Config, load
 from slotq.errors import InvalidRequest, NotAllowed, TooLate, UnexpectedAnswer
-from slotq.job import QueuedJob
+from slotq.job import QueuedJob, QueuedJobList
+from slotq.rendering import JobList, PoolList
 from slotq.request_check import check
 from slotq.submission import jsonable, settings_tags, with_tags
 from slotq.transport import Answer, Transport
 from slotq_core import names
+from slotq_core.model.jobs import JobState
 from slotq_core.wire import (
     VERSION,
     AboutView,
@@ -58,12 +61,15 @@ class QueueClient:
         region: str | None = None,
         profile: str | None = None,
         aws_profile: str | None = None,
+        priority: int | None = None,
         config: Config | None = None,
         transport: Transport | None = None,
     ) -> None:
         """What is not given comes from the environment or the config file (`slotq.config`).
 
-        `profile`: one of that file's; `aws_profile`: one of AWS's own files.
+        `profile`: one of that file's; `aws_profile`: one of AWS's own files; `priority`: of jobs
+        that name none. It can be copied and pickled; a pickle carries where credentials are found
+        and never credentials, so a client that was handed keys raises PicklingError.
         """
         arguments = {
             "endpoint": endpoint,
@@ -71,11 +77,36 @@ class QueueClient:
             "region": region,
             "profile": profile,
             "aws_profile": aws_profile,
+            "priority": priority,
         }
         self.config = config or load(arguments)
         if transport is None:
             self.config = discovery.complete(self.config)
         self.transport = transport or Transport(self.config)
+        self.tags: Mapping[str, str] = settings_tags(priority=self.config.priority)
+        """The settings of every job that it submits and that names none itself."""
+
+    def with_settings(
+        self,
+        *,
+        priority: int | None = None,
+        pools: str | Iterable[str] | None = None,
+        preemptible: bool | None = None,
+        min_runtime: int | None = None,
+        retries: int | None = None,
+    ) -> Self:
+        """The same client, whose submissions have these settings where a request names none itself.
+        `min_runtime` in seconds."""
+        tags = settings_tags(
+            priority=priority,
+            pools=pools,
+            preemptible=preemptible,
+            min_runtime=min_runtime,
+            retries=retries,
+        )
+        other = copy.copy(self)
+        other.tags = {**self.tags, **tags}
+        return other
 
     @property
     def aws(self) -> Any:
@@ -85,9 +116,13 @@ class QueueClient:
     def submit(self, request: Mapping[str, Any]) -> JobView:
         """Put a CreateTrainingJob request into the queue and return the job as it then stands.
 
+        The client's own settings (`priority`, `with_settings`) become tags of it where it has none.
         The same request again, while its job lives, gives the same job. Raises InvalidRequest with
         every fault that this machine's botocore finds in it; then nothing was sent.
         """
+        return self._put(with_tags(request, self.tags))
+
+    def _put(self, request: Mapping[str, Any]) -> JobView:
         request = jsonable(request)
         body = json.dumps(request).encode()
         if len(body) > MAX_BODY:
@@ -104,7 +139,7 @@ class QueueClient:
 
     def jobs(
         self,
-        states: Iterable[str] | None = None,
+        states: str | Iterable[str] | None = None,
         *,
         limit: int | None = None,
         project: str | None = None,
@@ -115,9 +150,10 @@ class QueueClient:
     ) -> JobViews:
         """Jobs in the order of the queue: running, then waiting by place, then ended.
 
-        `states` keeps only those (None: all); `limit` cuts the list. `submitter`: an ARN, or a name
-        that stands in it between its slashes; `pool`: where it runs or, while it does not, may run;
-        `since`, `until`: when it entered.
+        `states` keeps only those, one or several (None: all); `limit` cuts the list. `submitter`:
+        an ARN, or a name that stands in it between its slashes; `pool`: where it runs or, while it
+        does not, may run; `since`, `until`: when it entered. Raises InvalidRequest where there
+        is no such state.
         """
         query: dict[str, object] = {
             key: moment.astimezone(UTC).isoformat()
@@ -127,12 +163,13 @@ class QueueClient:
         wanted = {"project": project, "submitter": submitter, "pool": pool}
         query |= {key: text for key, text in wanted.items() if text is not None}
         if states is not None:
-            query["state"] = [*states]
+            query["state"] = _states(states)
             if not query["state"]:
-                return []
+                return JobList()
         if limit is not None:
             query["limit"] = limit
-        return self._read(QueueView, self.transport.call("GET", "/jobs", query=query)).jobs
+        found = self._read(QueueView, self.transport.call("GET", "/jobs", query=query))
+        return JobList(found.jobs)
 
     def cancel(self, name: str) -> JobView:
         """Cancel a job, whether it waits or runs. Raises NoSuchJob, TooLate (it has ended).
@@ -205,7 +242,7 @@ class QueueClient:
                 "shown to that one alone: ask its submitter to clone it"
             )
         request = {**kept.request, "TrainingJobName": new_name}
-        return self.submit(with_tags(request, settings_tags(priority=priority), override=True))
+        return self._put(with_tags(request, settings_tags(priority=priority), override=True))
 
     def retry(
         self, name: str, new_name: str | None = None, *, priority: int | None = None
@@ -220,7 +257,7 @@ class QueueClient:
 
     def pools(self) -> PoolViews:
         """The pools in their order, with what is used of them and what was learned of them."""
-        return self.configuration().pools
+        return PoolList(self.configuration().pools)
 
     def about(self) -> AboutView:
         """The queue's release, and whom it takes the caller for."""
@@ -264,9 +301,11 @@ class QueueClient:
         """One job as an object, to act on and to wait for. Raises NoSuchJob."""
         return QueuedJob(self, self.job(name))
 
-    def list(self, states: Iterable[str] | None = None, *, limit: int | None = None) -> QueuedJobs:
+    def list(
+        self, states: str | Iterable[str] | None = None, *, limit: int | None = None
+    ) -> QueuedJobs:
         """As `jobs`, as objects."""
-        return [QueuedJob(self, view) for view in self.jobs(states, limit=limit)]
+        return QueuedJobList(QueuedJob(self, view) for view in self.jobs(states, limit=limit))
 
     def _amend(self, name: str, **changes: Any) -> JobView:
         body = json.dumps(changes).encode()
@@ -290,6 +329,17 @@ class QueueClient:
             "queue's: check that the endpoint is the queue's API and ends with its stage (…/prod), "
             f"and that the queue speaks this client's version ({VERSION})"
         )
+
+
+def _states(wanted: str | Iterable[str]) -> list[str]:
+    """One, several between commas, or several. Raises InvalidRequest where one of them is none."""
+    given = wanted.split(",") if isinstance(wanted, str) else [*wanted]
+    for state in given:
+        if state not in tuple(JobState):
+            raise InvalidRequest(
+                f"state takes any of {', '.join(JobState)}, not {state!r}", field="state"
+            )
+    return given
 
 
 def _pool_path(name: str) -> str:

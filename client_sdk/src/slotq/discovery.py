@@ -15,6 +15,7 @@ import boto3
 from botocore.config import Config as ClientConfig
 from botocore.exceptions import BotoCoreError, ClientError
 
+from slotq import aws_session
 from slotq.config import Config, checked
 from slotq.errors import NotConfigured
 
@@ -32,8 +33,8 @@ def complete(config: Config, *, aws: boto3.Session | None = None) -> Config:
     if config.endpoint is not None or config.queue is None:
         return config
     name = parameter_of(config.queue)
+    session = aws or aws_session.signing(config)
     try:
-        session = aws or boto3.Session(profile_name=config.aws_profile)
         ssm = session.client("ssm", region_name=config.region, config=_TIMEOUTS)
         answer = ssm.get_parameter(Name=name)
         found = read_where(answer["Parameter"]["Value"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slotq.errors import CannotReach, Unavailable
+from slotq.notices import Trouble
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.wire import AttemptView, JobView
 
@@ -48,7 +49,8 @@ def follow(
         elif line is None and clock() - said_at >= _heartbeat(job):
             line = standing(job)
         if line is not None:
-            say(f"{job.name}: {line}")
+            told = f"{job.name}: {line}"
+            say(Trouble(told) if job.state == S.FAILED else told)
             said_at = clock()
         if ended(job):
             return job
@@ -181,7 +183,7 @@ def _heartbeat(job: JobView) -> float:
 def patiently(
     fetch: Callable[[], JobView],
     *,
-    say: Callable[[str], None],
+    say: Callable[[str], object],
     clock: Callable[[], float],
     sleep: Callable[[float], None],
     poll: float,
@@ -194,7 +196,8 @@ def patiently(
         except (CannotReach, Unavailable) as error:
             if since is None:
                 since = clock()
-                say(f"the queue does not answer, asking again (the job goes on): {error}")
+                said = f"the queue does not answer, asking again (the job goes on): {error}"
+                say(Trouble(said))
             if clock() - since >= PATIENCE:
                 raise
             sleep(poll)

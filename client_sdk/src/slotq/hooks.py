@@ -25,8 +25,15 @@ Context = MutableMapping[str, Any]
 """botocore's own for one call; the same object at all three points."""
 Answer = dict[str, Any]
 
+
+class InUse(Refused):
+    """What is asked for takes a job that has ended."""
+
+    code = "in_use"
+
+
 _PENDING = "slotq_answer"
-_CODES: Mapping[type[Refused], str] = {NameTaken: "ResourceInUse"}
+_CODES: Mapping[type[Refused], str] = {NameTaken: "ResourceInUse", InUse: "ResourceInUse"}
 """SageMaker's code for a refusal of the queue, where it has one of its own."""
 _OTHER_CODE = "ValidationException"
 

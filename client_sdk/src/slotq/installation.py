@@ -10,17 +10,18 @@ Clients that the session made before are as they were.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
 import boto3
 
-from slotq import discovery
+from slotq import aws_session, discovery
 from slotq.client import QueueClient
 from slotq.config import load
-from slotq.hooks import honour_sts_endpoint, take_over
-from slotq.submission import settings_tags
+from slotq.deletion import Deletion
+from slotq.hooks import TakenCall, honour_sts_endpoint, take_over
+from slotq.notices import log, logged
 from slotq.training_calls import TrainingCalls
 from slotq.transport import Transport
 from slotq.virtual_logs import VirtualLogs
@@ -37,23 +38,25 @@ def install(
     min_runtime: int | None = None,
     retries: int | None = None,
     queue: QueueClient | None = None,
-    say: Callable[[str], None] = lambda _: None,
+    say: Callable[[str], None] | None = None,
 ) -> QueueClient:
     """Send the training jobs of a boto3 session through the queue; returns the queue's client.
 
+    What that client submits has the same settings.
+
     `session`: boto3's default session where None. The settings become tags of each job; a tag that
-    a request carries itself wins. `min_runtime` in seconds. `say` is told of each submission.
-    Installing again for the same queue replaces the settings.
+    a request carries itself wins. `min_runtime` in seconds. `queue`: a client that is there
+    already. `say` is told of each submission, and so is the logger `slotq`. Installing again for
+    the same queue replaces the settings.
 
     A refusal of the queue is a ClientError of CreateTrainingJob, as SageMaker's own would be. Where
     the queue cannot be reached, `slotq.errors` are raised: the job then is not submitted.
     Raises NotConfigured when no endpoint is set.
     """
-    aws = session or _default_session()
     queue, training = connect(
-        aws,
+        session,
         queue=queue,
-        say=say,
+        say=log if say is None else logged(say),
         endpoint=endpoint,
         api_id=api_id,
         priority=priority,
@@ -62,6 +65,7 @@ def install(
         min_runtime=min_runtime,
         retries=retries,
     )
+    aws = session or _default_session()
     honour_sts_endpoint(aws.events)
     Installation(aws, queue, training).on(aws.events)
     return queue
@@ -71,7 +75,7 @@ def connect(
     aws: boto3.Session | None,
     *,
     queue: QueueClient | None,
-    say: Callable[[str], None],
+    say: Callable[[str], object],
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
     endpoint: str | None = None,
@@ -79,13 +83,19 @@ def connect(
     priority: int | None = None,
     **settings: Any,
 ) -> tuple[QueueClient, TrainingCalls]:
-    """The queue that is configured, and SageMaker's calls over it. Raises NotConfigured."""
+    """The queue that is configured, with these settings, and SageMaker's calls over it.
+
+    `aws`: the session that signs; the configured one where None. A priority that is not given is
+    that of the queue's own settings, else the configured one. Raises NotConfigured.
+    """
     config = load({"endpoint": endpoint, "api_id": api_id, "priority": priority})
     if queue is None:
         config = discovery.complete(config, aws=aws)
         queue = QueueClient(config=config, transport=Transport(config, aws=aws, sleep=sleep))
-    tags = settings_tags(priority=config.priority, **settings)
-    return queue, TrainingCalls(queue, tags=tags, say=say, clock=clock, sleep=sleep)
+    elif priority is None and "priority" not in queue.tags:
+        priority = config.priority
+    queue = queue.with_settings(priority=priority, **settings)
+    return queue, TrainingCalls(queue, say=say, clock=clock, sleep=sleep)
 
 
 class Installation:
@@ -101,14 +111,21 @@ class Installation:
     ) -> None:
         self._owner = queue.config.required_endpoint()
         logs = VirtualLogs(queue, cache(lambda: session.client("logs")), clock=clock)
-        self._calls = (*training.calls(), *logs.calls())
+        deletion = Deletion(
+            training,
+            client=cache(lambda region: session.client("sagemaker", region_name=region or None)),
+        )
+        self.training = training
+        self.calls: Mapping[str, TakenCall] = {
+            call.operation: call for each in (training, logs, deletion) for call in each.calls()
+        }
 
     def on(self, events: Any) -> None:
-        take_over(events, self._calls, owner=self._owner)
+        take_over(events, tuple(self.calls.values()), owner=self._owner)
 
 
 def _default_session() -> boto3.Session:
     if boto3.DEFAULT_SESSION is None:
-        boto3.setup_default_session()
+        boto3.DEFAULT_SESSION = aws_session.made()
     assert boto3.DEFAULT_SESSION is not None
     return boto3.DEFAULT_SESSION

@@ -10,8 +10,15 @@ from slotq import screen
 from slotq.bounds import SHORTEST_POLL, seconds
 from slotq.errors import NotCompleted
 from slotq.follow import ended, follow
+from slotq.notices import logged
+from slotq.rendering import JOB, AttemptList, Bundle, Column, Listed, bundle
 from slotq_core.model.jobs import JobState
 from slotq_core.wire import AttemptView, JobView
+
+
+def _of_view(column: Column) -> Column:
+    name, value = column
+    return name, lambda job: value(job.view)
 
 
 class Queue(Protocol):
@@ -46,6 +53,9 @@ class QueuedJob:
     def __repr__(self) -> str:
         return f"<job {self.name}: {self.state}>"
 
+    def _repr_mimebundle_(self, **_: object) -> Bundle:
+        return bundle(JOB, [self.view])
+
     @property
     def name(self) -> str:
         return self.view.name
@@ -79,7 +89,7 @@ class QueuedJob:
     def history(self) -> list[AttemptView]:
         """Its attempts, the first first: where and when each ran, how it ended and for whom, where
         its model, checkpoints and logs are."""
-        return self.refresh().view.attempts
+        return AttemptList(self.refresh().view.attempts)
 
     def cancel(self) -> Self:
         """Whether it waits or runs; a running attempt is stopped first. Raises TooLate (it has
@@ -141,7 +151,7 @@ class QueuedJob:
         seconds("poll", poll, least=SHORTEST_POLL)
         if timeout is not None:
             seconds("timeout", timeout)
-        shown = screen.here() if say is None else screen.Plain(say)
+        shown = screen.here() if say is None else screen.Plain(logged(say))
         until = None if timeout is None else clock() + timeout
 
         def rest(pause: float) -> None:
@@ -170,3 +180,7 @@ class QueuedJob:
                 f"job {self.name} is {self.state}: {self.view.message or 'no reason was given'}"
             )
         return self.history()[-1].artifact
+
+
+class QueuedJobList(Listed[QueuedJob]):
+    columns = tuple(_of_view(column) for column in JOB)

@@ -8,6 +8,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from slotq.notices import Output, Trouble
 from slotq_core.names import LOG_GROUP
 from slotq_core.wire import JobView
 
@@ -32,7 +33,7 @@ class LogTail:
         """`line` takes the training job and what it has written; where None, `say` takes it."""
         self._client = client
         self._say = say
-        self._line = line or (lambda _, text: say(text))
+        self._line = line or (lambda _, text: say(Output(text)))
         self._tokens: dict[str, str] = {}
         self._read_after_end: Counter[int] = Counter()
         self.trouble: Exception | None = None
@@ -56,7 +57,7 @@ class LogTail:
         except (ClientError, BotoCoreError) as error:
             if not _not_there_yet(error):
                 self.trouble = error
-                self._say(f"the logs cannot be read (the job goes on): {error}")
+                self._say(Trouble(f"the logs cannot be read (the job goes on): {error}"))
 
     def new_lines(self, training_job: str) -> Iterator[str]:
         """What a training job has written since the last look; with several hosts, who wrote it.

@@ -20,7 +20,7 @@ _HEAD = ("Job Name", "State", "Priority")
 def print_queue_state(
     queue: QueueClient | None = None,
     *,
-    states: Iterable[str] | None = LIVING,
+    states: str | Iterable[str] | None = LIVING,
     file: TextIO | None = None,
 ) -> None:
     """Print name, state and priority of each job, in the order of the queue: running, then waiting

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import boto3
-from botocore.exceptions import BotoCoreError, ClientError, ProfileNotFound
+from botocore.exceptions import BotoCoreError, ClientError
 
+from slotq import aws_session
 from slotq.client import QueueClient
-from slotq.errors import NoShell
+from slotq.errors import NoShell, NotConfigured
 from slotq_core.model.jobs import ACTIVE_STATES, JobState
 from slotq_core.wire import JobView
 
@@ -82,9 +82,11 @@ def open_shell(
 def _session(client: QueueClient) -> Any:
     config = client.config
     try:
-        aws = boto3.Session(profile_name=config.aws_profile, region_name=config.signing_region())
-    except ProfileNotFound as error:
-        raise NoShell(f"{error}; `aws configure list-profiles` shows those that are") from None
+        aws = aws_session.made(
+            config.aws_profile, source=config.source("aws_profile"), region=config.signing_region()
+        )
+    except NotConfigured as error:
+        raise NoShell(str(error)) from None
     if aws.region_name is None:
         raise NoShell("the region is not known: set SLOTQ_REGION (or AWS_REGION)")
     return aws

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import html
 import shutil
 import sys
 from collections.abc import Callable
 from typing import Any, Protocol, TextIO
 
-from slotq.follow import earliest, since, standing
+from slotq.follow import standing
+from slotq.notices import log, print_line, shows
+from slotq.rendering import JOB, Bundle, bundle
 from slotq_core.wire import JobView
 
 
@@ -39,14 +40,22 @@ class Terminal:
     def __init__(self, out: TextIO, width: Callable[[], int] | None = None) -> None:
         self._out = out
         self._width = width or (lambda: shutil.get_terminal_size().columns)
-        self._shown = ""
+        self._shown = self._said = ""
 
     def say(self, line: str) -> None:
-        self._write(f"{self._erased()}{line}\n")
+        self._write(self._erased())
         self._shown = ""
+        if not log(line):
+            self._write(f"{line}\n")
 
     def waiting(self, job: JobView) -> bool:
-        line = f"{job.name}: {standing(job)}"[: max(20, self._width() - 1)]
+        if shows():
+            return False
+        line = f"{job.name}: {standing(job)}"
+        if line != self._said:
+            log(line)
+            self._said = line
+        line = line[: max(20, self._width() - 1)]
         if line != self._shown:
             self._write(f"{self._erased()}{line}")
             self._shown = line
@@ -63,29 +72,18 @@ class Terminal:
 class Notebook:
     """A table of one row below the cell, while the job waits."""
 
-    def __init__(self, say: Callable[[str], None], display: Callable[[str, str], Any]) -> None:
-        """`display` shows HTML under an id, in place of what it showed under that id."""
+    def __init__(self, say: Callable[[str], None], display: Callable[[str, Bundle], Any]) -> None:
+        """`display` shows a table under an id, in place of what it showed under that id."""
         self.say, self._display = say, display
+        self._said = ""
 
     def waiting(self, job: JobView) -> bool:
-        self._display(f"slotq-{job.name}", table(job))
+        line = f"{job.name}: {standing(job)}"
+        if line != self._said:
+            log(line)
+            self._said = line
+        self._display(f"slotq-{job.name}", bundle(JOB, [job]))
         return True
-
-
-def table(job: JobView) -> str:
-    """The job as an HTML table of one row."""
-    row = {
-        "Job": job.name,
-        "State": job.state,
-        "Priority": str(job.priority),
-        "Place": "" if job.place is None else str(job.place),
-        "Since": since(job),
-        "Earliest": earliest(job),
-        "Why": job.reason.text if job.reason else job.message,
-    }
-    head = "".join(f"<th>{name}</th>" for name in row)
-    cells = "".join(f"<td>{html.escape(text)}</td>" for text in row.values())
-    return f"<table><tr>{head}</tr><tr>{cells}</tr></table>"
 
 
 def here() -> Screen:
@@ -96,22 +94,19 @@ def here() -> Screen:
     return Terminal(sys.stdout) if sys.stdout.isatty() else Plain(print_line)
 
 
-def print_line(line: str) -> None:
-    print(line, flush=True)  # noqa: T201 - where the SDKs print too
-
-
-def _notebook_display() -> Callable[[str, str], Any] | None:
+def _notebook_display() -> Callable[[str, Bundle], Any] | None:
     """None outside a notebook's kernel. IPython is never imported for the question alone."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     if shell is None or not hasattr(shell, "kernel"):
         return None
-    from IPython.display import HTML, display, update_display
+    from IPython.display import display, update_display
 
     shown: set[str] = set()
 
-    def show(key: str, text: str) -> None:
-        (update_display if key in shown else display)(HTML(text), display_id=key)
+    def show(key: str, both: Bundle) -> None:
+        # Both forms: a console of the same kernel can show no HTML.
+        (update_display if key in shown else display)(both, raw=True, display_id=key)  # type: ignore[no-untyped-call]
         shown.add(key)
 
     return show

@@ -24,6 +24,7 @@ from slotq.follow import follow, left
 from slotq.hooks import honour_sts_endpoint
 from slotq.installation import Installation, connect
 from slotq.logs import LogTail
+from slotq.notices import logged
 from slotq_core.model.jobs import JobState
 from slotq_core.wire import JobView
 
@@ -58,11 +59,12 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         **kwargs: Any,
     ) -> None:
         """`poll`: seconds between two looks at the queue while waiting; `say` takes the lines that
-        are else printed. Raises at once, before anything is uploaded: NotConfigured when no
-        endpoint is set, InvalidRequest for a setting out of its range.
+        are else printed; either way they go to the logger `slotq`. Raises at once, before anything
+        is uploaded: NotConfigured when no endpoint is set, InvalidRequest for a setting out of its
+        range.
         """
         poll = seconds("poll", poll, least=SHORTEST_POLL)
-        shown = screen.here() if say is None else screen.Plain(say)
+        shown = screen.here() if say is None else screen.Plain(logged(say))
         self._say, self._waiting = shown.say, shown.waiting
         self.queue, self._training = connect(
             boto_session,

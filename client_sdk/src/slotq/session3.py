@@ -6,32 +6,37 @@
 `train(wait=False)` returns when the queue has taken the job. `train()` shows the place in the line
 and why, then the logs, across evictions, and returns when the job has ended.
 
-This SDK makes its clients itself and keeps them: one for each boto session and one for whoever
-names none; older versions a single one for the whole process. So the hooks are put into the boto
-session, and into those clients that may be there already. Waiting is the SDK's own; where it is
-interrupted, what to do next is said.
+This SDK makes its clients itself, out of the boto session. So each session of ours has a boto
+session of its own, a copy, whose clients have the hooks; what was handed in stays as it was. The
+clients that the SDK keeps for the whole process belong to no session (`shared_clients`). Waiting is
+the SDK's own; where it is interrupted, what to do next is said.
 """
 
 from __future__ import annotations
 
+import copy
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import wraps
+from inspect import unwrap
 from typing import Any
 
-import boto3
+from botocore.exceptions import NoRegionError
 from sagemaker.core.helper.session_helper import Session
 from sagemaker.core.resources import TrainingJob
 from sagemaker.core.utils.logs import CloudWatchLogsClient
 from sagemaker.core.utils.utils import SageMakerClient
 
+from slotq import aws_session
 from slotq.client import QueueClient
 from slotq.hooks import honour_sts_endpoint
 from slotq.installation import Installation, connect
-from slotq.screen import print_line
+from slotq.notices import logged, print_line
+from slotq.shared_clients import given, mark, shared
 from slotq.training_calls import last_to_answer
 
-_TELLS = "slotq_tells"
+_OURS = "slotq_wrapped"
 
 
 class QueueTrainingJobSession(Session):  # type: ignore[misc]
@@ -41,8 +46,8 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
     `priority`: high first, default from the config, else the queue's. `pools`: in order of
     preference. `min_runtime`: seconds. Other arguments are those of the SDK's `Session`.
 
-    `boto_session`: a new one where None. Every SageMaker client that it makes from now on
-    sends its training jobs through the queue.
+    `boto_session`: a new one where None. The session's own `boto_session` is a copy with the same
+    credentials, whose SageMaker clients send their training jobs through the queue.
     """
 
     def __init__(
@@ -57,17 +62,16 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         min_runtime: int | None = None,
         retries: int | None = None,
         queue: QueueClient | None = None,
-        say: Callable[[str], None] = print_line,
+        say: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         **kwargs: Any,
     ) -> None:
         """Raises NotConfigured at once when no endpoint is set, before anything is uploaded."""
-        boto_session = boto_session or boto3.Session()
         self.queue, training = connect(
             boto_session,
             queue=queue,
-            say=say,
+            say=print_line if say is None else logged(say),
             clock=clock,
             sleep=sleep,
             endpoint=endpoint,
@@ -78,34 +82,65 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
             min_runtime=min_runtime,
             retries=retries,
         )
-        honour_sts_endpoint(boto_session.events)
-        hooks = Installation(boto_session, self.queue, training)
-        hooks.on(boto_session.events)
-        super().__init__(boto_session, *args, **kwargs)
-        for client in (
-            self.sagemaker_client,  # It may have been handed in.
-            SageMakerClient(session=boto_session).sagemaker_client,  # TrainingJob.create's.
-            SageMakerClient().sagemaker_client,  # Of jobs that are asked for without a session.
-            CloudWatchLogsClient().client,  # TrainingJob.wait's, of no session.
-        ):
-            hooks.on(client.meta.events)
-        _tell_when_interrupted()
+        aws = boto_session or aws_session.made()
+        hooks = Installation(aws, self.queue, training)
+        super().__init__(_hooked(aws, hooks), *args, **kwargs)
+        hooks.on(self.sagemaker_client.meta.events)  # It may have been handed in.
+        shared.add(self, hooks)
+        for client in _of_nobody(aws):
+            shared.on(client.meta.events, hooks)
+        _wrap_training_job()
 
 
-def _tell_when_interrupted() -> None:
-    """From now on Ctrl-C in TrainingJob.wait, and so in ModelTrainer.train, leaves a word."""
-    original = TrainingJob.wait
-    if hasattr(original, _TELLS):
+def _hooked(boto_session: Any, hooks: Installation) -> Any:
+    """A copy, whose clients for SageMaker and for logs have the hooks."""
+    own = copy.copy(boto_session)
+    make = unwrap(boto_session.client)  # It may be the copy that another session has.
+    taken = {"sagemaker": hooks.on, "logs": hooks.on, "sts": honour_sts_endpoint}
+
+    @wraps(make)
+    def client(service_name: str, *args: Any, **kwargs: Any) -> Any:
+        made = make(service_name, *args, **kwargs)
+        if service_name in taken:
+            taken[service_name](made.meta.events)
+        return made
+
+    own.client = client
+    mark(own, hooks)
+    return own
+
+
+def _of_nobody(boto_session: Any) -> Iterator[Any]:
+    """The clients that the SDK keeps for calls that name no session, and for logs."""
+    if SageMakerClient not in getattr(type(SageMakerClient), "_instances", ()):
+        # The first client in the process is kept for them: it must not be a session's own.
+        SageMakerClient(session=copy.copy(boto_session))
+    yield SageMakerClient().sagemaker_client
+    with suppress(NoRegionError):  # The SDK asks the environment alone; without it it has no logs.
+        yield CloudWatchLogsClient().client
+
+
+def _wrap_training_job() -> None:
+    """From now on TrainingJob.create lets the clients of nobody know its session, and Ctrl-C in
+    TrainingJob.wait, and so in ModelTrainer.train, leaves a word."""
+    create, wait = TrainingJob.create, TrainingJob.wait
+    if hasattr(wait, _OURS):
         return
 
-    @wraps(original)
-    def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
+    @wraps(create)
+    def create_for(_: type[TrainingJob], *args: Any, **kwargs: Any) -> Any:
+        with given(kwargs.get("session")):
+            return create(*args, **kwargs)
+
+    @wraps(wait)
+    def wait_and_tell(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            return original(self, *args, **kwargs)
+            return wait(self, *args, **kwargs)
         except KeyboardInterrupt:
             if queue := last_to_answer.get(self.training_job_name):
                 queue.say_left(self.training_job_name)
             raise
 
-    setattr(wait, _TELLS, True)
-    TrainingJob.wait = wait
+    setattr(wait_and_tell, _OURS, True)
+    TrainingJob.create = classmethod(create_for)
+    TrainingJob.wait = wait_and_tell

@@ -7,6 +7,7 @@ with a job's name works (describe, stop, attach, list its tags, find its model),
 - DescribeTrainingJob asks about the training job of the latest attempt, or is answered here while
   there is none to ask about;
 - StopTrainingJob cancels in the queue;
+- DeleteTrainingJob deletes what SageMaker has of a job that has ended (`deletion`);
 - ListTags and AddTags read and write the tags of a job that waits;
 - ListTrainingJobs also shows the jobs that have no training job now (`listing`).
 
@@ -26,16 +27,17 @@ from slotq.errors import InvalidRequest, NoSuchJob
 from slotq.follow import left, patiently
 from slotq.hooks import Answer, Context, Params, TakenCall
 from slotq.listing import Listing
-from slotq.submission import jsonable, with_tags
+from slotq.submission import jsonable
 from slotq_core.wire import JobView
 
 _JOB = "slotq_job"
-_KIND = ":training-job/"
+KIND = ":training-job/"
+"""What an ARN has before a training job's name."""
 PAUSE = 5.0
 """Seconds between two tries, while the queue does not answer."""
 last_to_answer: WeakValueDictionary[str, TrainingCalls] = WeakValueDictionary()
-"""By the name of a job: who of this process knew it last. SDK v3 keeps one client for all sessions,
-and its jobs do not know theirs."""
+"""By the name of a job: who of this process knew it last. SDK v3 keeps clients for all sessions,
+and its jobs do not know theirs (`shared_clients`)."""
 
 
 class Queue(Protocol):
@@ -52,23 +54,20 @@ class Queue(Protocol):
 
 
 class TrainingCalls:
-    """`tags` are the queue's settings of every job that names none itself.
-
-    `say` is told of each submission, and of a queue that does not answer for a while.
-    """
+    """`say` is told of each submission, and of a queue that does not answer for a while."""
 
     def __init__(
         self,
         queue: Queue,
         *,
-        tags: Mapping[str, str],
-        say: Callable[[str], None],
+        say: Callable[[str], object],
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._queue, self._tags = queue, tags
+        self._queue = queue
         self._say, self._clock, self._sleep = say, clock, sleep
         self._requests: dict[str, Mapping[str, Any]] = {}
+        self._forgotten: set[str] = set()
 
     def calls(self) -> tuple[TakenCall, ...]:
         listing = Listing(self._queue)
@@ -87,15 +86,21 @@ class TrainingCalls:
             ),
         )
 
+    def forget(self, name: str) -> None:
+        """From now on the name is SageMaker's alone, until it is submitted again."""
+        self._forgotten.add(name)
+
     def say_left(self, name: str) -> None:
         """Say of a job that is no longer watched how to go on with it."""
         self._say(left(name, f'session.queue.cancel("{name}")'))
 
     def submit(self, request: Mapping[str, Any]) -> JobView:
-        """Put a CreateTrainingJob request into the queue, with this object's tags."""
-        sent = jsonable(with_tags(request, self._tags))
+        """Put a CreateTrainingJob request into the queue."""
+        sent = jsonable(request)
         job = self._queue.submit(sent)
         self._requests[job.name] = sent
+        self._forgotten.discard(job.name)
+        last_to_answer[job.name] = self
         self._say(f"{job.name}: in the queue with priority {job.priority}")
         return job
 
@@ -142,19 +147,21 @@ class TrainingCalls:
 
     def _waiting(self, arn: Any) -> JobView | None:
         """The job that this is the ARN of, where SageMaker has no training job to ask about."""
-        kind, _, name = str(arn or "").partition(_KIND)
+        kind, _, name = str(arn or "").partition(KIND)
         job = self._job(name) if kind.startswith("arn:") and name else None
         return None if job is None or has_training_job(job) else job
 
     def _job(self, name: Any) -> JobView | None:
-        job = self._fetched(name)
+        job = self.known(name)
         if job is not None:
             last_to_answer[job.name] = self
         return job
 
-    def _fetched(self, name: Any) -> JobView | None:
+    def known(self, name: Any) -> JobView | None:
         """The queue's job of that name. One that was submitted here is asked for with patience:
         whoever waits for it would else give up whenever the queue is away for a moment."""
+        if name in self._forgotten:
+            return None
         fetch = partial(self._queue.job, str(name or ""))
         try:
             if name in self._requests:

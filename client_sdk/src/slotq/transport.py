@@ -6,10 +6,11 @@ lost answer costs nothing but time.
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 from urllib.parse import urlencode, urlsplit
 
 import boto3
@@ -31,6 +32,7 @@ from botocore.httpsession import URLLib3Session
 from botocore.utils import get_environ_proxies
 
 import slotq
+from slotq import aws_session
 from slotq.config import Config
 from slotq.errors import CannotReach, NotConfigured
 
@@ -80,11 +82,24 @@ class Transport:
         """`timeout`: seconds to connect, and to be answered."""
         self.endpoint = config.required_endpoint()
         self._config = config
-        self.aws = aws or aws_session(config)
-        self._http = http or _http(self.endpoint, config, timeout)
-        self._tries = tries
+        self.aws = aws or aws_session.signing(config)
+        self._http = http or _http(self.endpoint, self.aws, timeout)
+        self._tries, self._timeout = tries, timeout
         self._sleep = sleep
         self._jitter = jitter
+
+    def __copy__(self) -> Self:
+        """Itself: nothing of it changes."""
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Settings and where credentials are found; never credentials, connections or clocks.
+        Raises PicklingError where the credentials are found nowhere else."""
+        identity = aws_session.identity(self.aws)
+        return _again, (self._config, identity, self._tries, self._timeout)
 
     def call(
         self,
@@ -183,25 +198,27 @@ def _worth_repeating(answer: Answer | None, failure: BotoCoreError | None) -> bo
     return answer.status_code == 429 or answer.status_code >= 500
 
 
-def aws_session(config: Config) -> boto3.Session:
-    """The caller's AWS settings. Raises NotConfigured where there is no such profile."""
-    if config.aws_profile is None and boto3.DEFAULT_SESSION is not None:
-        return boto3.DEFAULT_SESSION
-    try:
-        return boto3.Session(profile_name=config.aws_profile)
-    except ProfileNotFound:
-        raise NotConfigured(
-            f"the AWS profile '{config.aws_profile}' (from {config.source('aws_profile')}) is not "
-            "in the AWS config files; `aws configure list-profiles` shows those that are"
-        ) from None
-
-
-def _http(endpoint: str, config: Config, timeout: tuple[float, float]) -> Http:
+def _http(endpoint: str, aws: Any, timeout: tuple[float, float]) -> Http:
     local = urlsplit(endpoint).hostname in _LOOPBACK
-    settings = botocore.session.Session(profile=config.aws_profile)
     http: Http = URLLib3Session(
-        verify=settings.get_config_variable("ca_bundle") or True,
+        verify=_ca_bundle(aws) or True,
         proxies={} if local else get_environ_proxies(endpoint),
         timeout=timeout,
     )
     return http
+
+
+def _ca_bundle(aws: Any) -> str | None:
+    """Of the environment, else of the session's profile."""
+    settings = botocore.session.Session(profile=aws.profile_name)
+    try:
+        return settings.get_config_variable("ca_bundle")  # type: ignore[no-any-return]
+    except ProfileNotFound:  # boto3 says "default" where no profile is named, and none need be.
+        return os.environ.get("AWS_CA_BUNDLE")
+
+
+def _again(
+    config: Config, identity: aws_session.Identity, tries: int, timeout: tuple[float, float]
+) -> Transport:
+    """The same transport in another process, signing with what that finds."""
+    return Transport(config, aws=identity.session(), tries=tries, timeout=timeout)

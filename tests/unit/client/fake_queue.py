@@ -360,6 +360,7 @@ class FakeAws:
     def __init__(self, *, signed: bool = True, region: str | None = "eu-west-1") -> None:
         self.signed = signed
         self.region_name = region
+        self.profile_name = "default"
 
     def get_credentials(self) -> Any:
         from botocore.credentials import Credentials

@@ -7,8 +7,9 @@ from botocore.exceptions import SSLError
 
 from slotq import errors
 from slotq.client import QueueClient
-from slotq.config import Config
+from slotq.config import Config, load
 from slotq.transport import TRIES, Transport
+from slotq_core.model.jobs import JobState
 from slotq_core.wire import JobView
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import (
@@ -24,6 +25,7 @@ from tests.unit.client.fake_queue import (
     no_connection,
     running,
     served,
+    waiting,
 )
 
 REQUEST = least_request("job1", Tags=[{"Key": "priority", "Value": "7"}])
@@ -237,3 +239,43 @@ def test_nobody_there_on_loopback_hints_at_the_emulator():
     transport = Transport(config, aws=FakeAws(), sleep=Clock().sleep)
     with pytest.raises(errors.CannotReach, match="slotq local start"):
         QueueClient(config=config, transport=transport).jobs()
+
+
+def test_the_clients_own_priority_is_that_of_jobs_that_name_none(http, monkeypatch):
+    monkeypatch.setenv("SLOTQ_PRIORITY", "3")
+    configured = client_of(http, config=load({"endpoint": ENDPOINT, "region": "eu-west-1"}))
+    for name, client in (
+        ("by-environment", configured),
+        ("by-settings", configured.with_settings(priority=9, pools=["p5", "p4"])),
+    ):
+        client.submit(REQUEST | {"TrainingJobName": name, "Tags": []})
+    own = [{"Key": "priority", "Value": "7"}]
+    configured.submit(REQUEST | {"TrainingJobName": "own", "Tags": own})
+    requests = http.queue.requests
+    assert requests["by-environment"]["Tags"] == [{"Key": "priority", "Value": "3"}]
+    assert requests["by-settings"]["Tags"] == [
+        {"Key": "priority", "Value": "9"},
+        {"Key": "slotq:pools", "Value": "p5,p4"},
+    ]
+    assert requests["own"]["Tags"] == own
+
+
+def test_a_clone_has_the_settings_of_the_first_and_not_the_clients(http):
+    client = client_of(http)
+    client.submit(REQUEST | {"TrainingJobName": "first"})
+    client.with_settings(priority=9).clone("first", "second")
+    assert http.queue.requests["second"].get("Tags") == http.queue.requests["first"].get("Tags")
+
+
+@pytest.mark.parametrize("states", ["pending", ["pending"], "pending,held", JobState.PENDING])
+def test_one_state_may_be_a_text(http, states):
+    http.queue.jobs = {"job1": running(), "job3": waiting(1, name="job3")}
+    assert [job.name for job in client_of(http).list(states)] == ["job3"]
+    assert [job.name for job in client_of(http).jobs(states)] == ["job3"]
+
+
+@pytest.mark.parametrize("states", ["pendnig", ["running", "pendnig"], ""])
+def test_a_state_that_is_none_is_refused_with_those_that_are(http, states):
+    with pytest.raises(errors.InvalidRequest, match=r"pending, preempted.*, not '(pendnig)?'"):
+        client_of(http).list(states)
+    assert http.sent == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +11,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from slotq import notices
 from tests.least_request import TRAINER, least_request
 from tests.unit.client.fake_queue import FakeQueue, attempt, ended, running, served, waiting
 
@@ -94,6 +96,20 @@ def test_submit(page):
     assert notebook["submit"](request) == "own is pending, place 1"
     assert notebook["submit"](request | {"RoleArn": f"{TRAINER}2"}) == "choose another name"
     assert "ResourceConfig" in notebook["submit"]({"TrainingJobName": "own"})
+
+
+def test_the_log(page, tmp_path):
+    logger = logging.getLogger("slotq")
+    before, level = [*logger.handlers], logger.level
+    exec(block("FileHandler("), {})
+    try:
+        notices.log("job1: waits")
+        assert (tmp_path / "jobs.log").read_text() == "job1: waits\n"
+    finally:
+        for handler in set(logger.handlers) - set(before):
+            logger.removeHandler(handler)
+            handler.close()
+        logger.setLevel(level)
 
 
 def test_the_state_of_the_queue(page, capsys):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import time
 from functools import cache
+from types import SimpleNamespace
 
 import boto3
 import pytest
@@ -139,6 +142,27 @@ def test_settings_can_be_given_anew(sagemaker, http, queue):
     assert queue.requests["job1"]["Tags"] == [{"Key": "priority", "Value": "9"}]
 
 
+def test_what_it_was_given_counts_in_its_clients_submit_too(http, queue):
+    given = client_of(http)
+    own = slotq.install(session(), queue=given, priority=4, pools=["p5", "p4"])
+    own.submit(REQUEST)
+    assert queue.requests["job1"]["Tags"] == [
+        {"Key": "priority", "Value": "4"},
+        {"Key": "slotq:pools", "Value": "p5,p4"},
+    ]
+    given.submit(REQUEST | {"TrainingJobName": "job2"})
+    assert "Tags" not in queue.requests["job2"]
+
+
+def test_it_is_logged_where_nobody_asked_to_be_told(sagemaker, caplog, capsys):
+    caplog.set_level(logging.INFO, logger="slotq")
+    sagemaker.create_training_job(**REQUEST)
+    assert [(record.name, record.message) for record in caplog.records] == [
+        ("slotq", "job1: in the queue with priority 3")
+    ]
+    assert capsys.readouterr().out == ""
+
+
 def test_without_an_endpoint_it_says_so_at_once():
     with pytest.raises(NotConfigured, match="SLOTQ_ENDPOINT"):
         slotq.install(boto3.Session())
@@ -183,6 +207,52 @@ def test_stop_cancels_and_comes_too_late_as_sagemakers_would(sagemaker, queue):
     queue.jobs["job1"] = job_view(state="completed")
     with pytest.raises(ClientError, match="ended"):
         sagemaker.stop_training_job(TrainingJobName="job1")
+
+
+@pytest.fixture
+def deleted(sagemaker):
+    """The training jobs that SageMaker is asked to delete; moto cannot. Of `job1` it has none."""
+    names = []
+
+    def answer(model, params, **_):
+        name = json.loads(params["body"])["TrainingJobName"]
+        names.append(name)
+        if name == "job1":
+            error = {"Code": "ResourceNotFound", "Message": "Requested resource not found."}
+            return SimpleNamespace(status_code=400), {"Error": error, "ResponseMetadata": {}}
+        return SimpleNamespace(status_code=200), {"ResponseMetadata": {}}
+
+    event = "before-call.sagemaker.DeleteTrainingJob"
+    session().events.register(event, answer)
+    yield names
+    session().events.unregister(event, answer)
+
+
+def test_a_job_that_has_ended_is_deleted_with_all_its_training_jobs(sagemaker, queue, deleted):
+    queue.jobs["job1"] = ended(number=2)
+    sagemaker.delete_training_job(TrainingJobName="job1")
+    assert deleted == ["job1", AGAIN]
+    with pytest.raises(ClientError) as raised:
+        sagemaker.describe_training_job(TrainingJobName="job1")
+    assert raised.value.response["Error"]["Code"] in {"ValidationException", "ResourceNotFound"}
+
+
+def test_a_job_that_never_ran_is_not_described_either_once_it_is_deleted(sagemaker, deleted):
+    sagemaker.create_training_job(**REQUEST)
+    sagemaker.stop_training_job(TrainingJobName="job1")
+    assert statuses(sagemaker.describe_training_job(TrainingJobName="job1"))[0] == "Stopped"
+    sagemaker.delete_training_job(TrainingJobName="job1")
+    assert deleted == []
+    with pytest.raises(ClientError):
+        sagemaker.describe_training_job(TrainingJobName="job1")
+
+
+@pytest.mark.parametrize("job", [waiting(1), waiting(1, state="preempted"), running()])
+def test_a_job_that_has_not_ended_is_in_use(sagemaker, queue, deleted, job):
+    queue.jobs["job1"] = job
+    with pytest.raises(sagemaker.exceptions.ResourceInUse, match="stop it first"):
+        sagemaker.delete_training_job(TrainingJobName="job1")
+    assert deleted == []
 
 
 def test_tags_of_a_job_that_waits(sagemaker, queue):

@@ -9,6 +9,7 @@ from typing import Any
 
 from slotq import screen
 from slotq.follow import follow
+from slotq.rendering import JOB, bundle
 from slotq_core.wire import OutlookView
 from tests.unit.client.fake_queue import Clock, attempt, ended, running, waiting
 
@@ -57,10 +58,11 @@ def test_a_narrow_terminal_is_not_wrapped():
 
 def test_a_notebook_has_a_small_table_that_is_kept_up_to_date():
     lines, shown = [], []
-    notebook = screen.Notebook(lines.append, lambda key, text: shown.append((key, text)))
+    notebook = screen.Notebook(lines.append, lambda key, both: shown.append((key, both)))
     watched(notebook, waiting(2, "1 < 2"), waiting(1), running(), ended())
     assert [key for key, _ in shown] == ["slotq-job1", "slotq-job1"]
-    assert "<td>1 &lt; 2</td>" in shown[0][1]
+    assert "<td>1 &lt; 2</td>" in shown[0][1]["text/html"]
+    assert "1 < 2" in shown[0][1]["text/plain"]
     assert lines[-1] == "job1: completed after 1 attempt"
 
 
@@ -72,9 +74,8 @@ def test_a_file_has_lines(capsys):
 def test_a_kernel_is_recognised_and_its_display_is_updated(monkeypatch):
     calls = []
     display: Any = ModuleType("IPython.display")
-    display.HTML = lambda text: text
-    display.display = lambda html, display_id: calls.append(("display", display_id))
-    display.update_display = lambda html, display_id: calls.append(("update", display_id))
+    display.display = lambda both, raw, display_id: calls.append(("display", display_id))
+    display.update_display = lambda both, raw, display_id: calls.append(("update", display_id))
     ipython: Any = ModuleType("IPython")
     ipython.get_ipython = lambda: SimpleNamespace(kernel=object())
     monkeypatch.setitem(sys.modules, "IPython", ipython)
@@ -98,5 +99,5 @@ def test_the_table_has_the_earliest_time_where_one_is_known():
     outlook = OutlookView(
         rooms=[], evictions=[], reserved=[], times=[], earliest="2026-11-20T10:45:30.000Z"
     )
-    assert "<td>10:45 UTC</td>" in screen.table(waiting(2, outlook=outlook))
-    assert "<td></td>" in screen.table(waiting(2))
+    assert "<td>10:45 UTC</td>" in bundle(JOB, [waiting(2, outlook=outlook)])["text/html"]
+    assert "<td></td>" in bundle(JOB, [waiting(2)])["text/html"]

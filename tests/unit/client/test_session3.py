@@ -5,15 +5,19 @@ Run by `make test-sagemaker3`; skipped where that SDK is not.
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 
 import boto3
+import botocore.session
 import pytest
+from botocore.loaders import create_loader
 from moto import mock_aws
 
 pytest.importorskip("sagemaker.train", reason="the sagemaker3 extra is not installed")
 
+from sagemaker.core.helper.session_helper import Session
 from sagemaker.core.resources import Tag, TrainingJob
 from sagemaker.core.shapes import (
     AlgorithmSpecification,
@@ -21,18 +25,39 @@ from sagemaker.core.shapes import (
     ResourceConfig,
     StoppingCondition,
 )
+from sagemaker.core.utils.logs import CloudWatchLogsClient
 from sagemaker.core.utils.utils import SageMakerClient
 
 from slotq import QueueTrainingJobSession
+from slotq.config import Config
 from slotq.errors import NotConfigured
 from slotq.session import sdk_version
+from slotq_core.names import LOG_GROUP
 from tests.unit.client.fake_queue import FakeHttp, FakeQueue, client_of
+
+_LOADER = create_loader()
+"""One for all tests: it is the reading of AWS's service models that takes the time."""
+
+
+def boto_session(**settings):
+    core = botocore.session.get_session()
+    core.register_component("data_loader", _LOADER)
+    return boto3.Session(botocore_session=core, **settings)
 
 
 @pytest.fixture
-def aws():
+def aws(monkeypatch):
+    monkeypatch.setattr("sagemaker.core.utils.utils.Session", boto_session)
+    monkeypatch.setattr("sagemaker.core.utils.logs.Session", boto_session)
     with mock_aws():
-        yield boto3.Session()
+        yield boto_session()
+
+
+@pytest.fixture(autouse=True)
+def untouched_sdk(monkeypatch):
+    """As in a process that has not used the SDK yet: it keeps no client."""
+    monkeypatch.setattr(type(SageMakerClient), "_instances", {})
+    monkeypatch.setattr(type(CloudWatchLogsClient), "_instances", {})
 
 
 @pytest.fixture
@@ -47,9 +72,9 @@ def said():
 
 @pytest.fixture
 def session(aws, queue, said):
-    def make(boto_session=aws, say=said.append, **settings):
+    def make(over=aws, say=said.append, **settings):
         return QueueTrainingJobSession(
-            boto_session,
+            over,
             queue=client_of(FakeHttp(queue)),
             endpoint="https://queue.test/prod",
             say=say,
@@ -61,8 +86,11 @@ def session(aws, queue, said):
 
 def create(session, name="job1", **more):
     """As ModelTrainer.train does it."""
-    return TrainingJob.create(
-        session=session.boto_session,
+    return TrainingJob.create(**asked(name, **more), session=session.boto_session)
+
+
+def asked(name, **more):
+    return dict(
         training_job_name=name,
         role_arn="arn:aws:iam::123456789012:role/trainer",
         algorithm_specification=AlgorithmSpecification(
@@ -116,7 +144,7 @@ def interrupted(monkeypatch):
 
 @pytest.mark.usefixtures("interrupted")
 def test_ctrl_c_leaves_the_job_in_the_queue_and_says_how_to_cancel_it(session, queue, said):
-    session(boto3.Session())  # Another one, and a second wrapping, change nothing.
+    session(boto_session())  # Another one, and a second wrapping, change nothing.
     job = create(session())
     with pytest.raises(KeyboardInterrupt):
         job.wait(poll=1)
@@ -129,14 +157,14 @@ def test_ctrl_c_leaves_the_job_in_the_queue_and_says_how_to_cancel_it(session, q
 
 
 @pytest.mark.usefixtures("interrupted")
-def test_of_several_sessions_the_one_that_was_asked_last_says_it(session, said):
-    told_before: list[str] = []
-    job = create(session(say=told_before.append))
+def test_of_several_sessions_the_one_that_submitted_the_job_says_it(session, said):
+    told: list[str] = []
+    job = create(session(say=told.append))
     session()
     with pytest.raises(KeyboardInterrupt):
         job.wait(poll=1)
-    assert len(told_before) == 1, "of the submission"
-    assert "no longer watched" in said[-1]
+    assert "no longer watched" in told[-1]
+    assert said == []
 
 
 def test_ctrl_c_says_nothing_of_a_job_that_is_not_the_queues(session, said, monkeypatch):
@@ -159,21 +187,131 @@ def test_a_client_that_the_sdk_made_before_does_not_go_past_the_queue(session, q
 
 
 def test_a_job_asked_for_without_a_session_is_the_queues_too(session):
-    SageMakerClient.reset()
     SageMakerClient()  # Made first, it is the one that the SDK takes where none is named.
-    create(session(boto3.Session()))
+    create(session(boto_session()))
     assert TrainingJob.get("job1").secondary_status == "Pending"
 
 
-def test_each_session_has_its_own_settings(session, queue):
-    """Where the SDK has a client for each session (from sagemaker-core 2.21 on)."""
-    if SageMakerClient(session=boto3.Session()) is SageMakerClient(session=boto3.Session()):
-        pytest.skip("this SDK has one client for the whole process")
-    first, second = session(priority=1), session(boto3.Session(), priority=2)
+class Team:
+    """A session with a queue, a priority and credentials of its own."""
+
+    def __init__(self, name, priority):
+        self.queue = FakeQueue()
+        self.http = FakeHttp(self.queue)
+        keys = {"aws_access_key_id": name, "aws_secret_access_key": name}
+        self.aws = boto_session(**keys)
+        config = Config(endpoint=f"https://{name}.test/prod", region="eu-west-1")
+        self.session = QueueTrainingJobSession(
+            self.aws,
+            queue=client_of(self.http, config=config, aws=self.aws),
+            endpoint=config.endpoint,
+            priority=priority,
+            say=lambda _: None,
+        )
+
+    def signers(self):
+        """Whose keys have signed what its queue was asked."""
+        return {r.headers["Authorization"].split("Credential=")[1][:5] for r in self.http.sent}
+
+
+@pytest.fixture
+def teams(aws):
+    return Team("FIRST", 1), Team("OTHER", 2)
+
+
+def test_sessions_side_by_side_submit_each_to_its_own_queue(teams):
+    first, other = teams
+    create(other.session, "job2")
+    create(first.session, "job1")
+    create(other.session, "job3")
+    assert [*first.queue.requests] == ["job1"]
+    assert [*other.queue.requests] == ["job2", "job3"]
+    assert tags_of(first.queue.requests["job1"]) == {"priority": "1"}
+    assert tags_of(other.queue.requests["job2"]) == {"priority": "2"}
+
+
+def test_sessions_side_by_side_sign_each_with_its_own_credentials(teams):
+    first, other = teams
+    jobs = create(first.session, "job1"), create(other.session, "job2")
+    for job in jobs:
+        job.refresh()
+        job.stop()
+    assert (first.signers(), other.signers()) == ({"FIRST"}, {"OTHER"})
+    assert first.queue.jobs["job1"].state == other.queue.jobs["job2"].state == "cancelled"
+
+
+def test_sessions_of_one_queue_have_each_its_own_settings(session, queue):
+    first, second = session(boto_session(), priority=1), session(boto_session(), priority=2)
     create(second, "job2")
     create(first, "job1")
     assert tags_of(queue.requests["job1"]) == {"priority": "1"}
     assert tags_of(queue.requests["job2"]) == {"priority": "2"}
+
+
+def test_sessions_over_one_boto_session_have_each_its_own_settings(session, queue):
+    first, second = session(priority=1), session(priority=2)
+    third = session(first.boto_session, priority=3)
+    for n, each in enumerate((third, first, second)):
+        create(each, f"job{n}")
+    priorities = {name: tags_of(request) for name, request in queue.requests.items()}
+    assert priorities == {
+        "job0": {"priority": "3"},
+        "job1": {"priority": "1"},
+        "job2": {"priority": "2"},
+    }
+
+
+def test_without_a_session_each_job_is_found_in_the_queue_that_it_is_in(teams):
+    first, other = teams
+    create(first.session, "job1")
+    create(other.session, "job2")
+    assert TrainingJob.get("job1").secondary_status == "Pending"
+    TrainingJob.get("job2").stop()
+    assert other.queue.jobs["job2"].state == "cancelled"
+    assert first.queue.jobs["job1"].state == "pending"
+    logs = CloudWatchLogsClient().client
+    for name in ("job1", "job2"):
+        (stream,) = logs.describe_log_streams(
+            logGroupName=LOG_GROUP, logStreamNamePrefix=f"{name}/"
+        )["logStreams"]
+        assert stream["logStreamName"] == f"{name}/algo-1-slotq"
+
+
+def test_a_name_that_is_in_two_queues_is_that_of_the_session_that_submitted_it_last(teams):
+    for team in teams:
+        create(team.session, "same")
+        TrainingJob.get("same").stop()
+        assert team.queue.jobs["same"].state == "cancelled"
+
+
+def test_a_job_goes_on_being_found_when_its_session_is_gone(teams):
+    first, _ = teams
+    job = create(first.session, "job1")
+    del first.session
+    gc.collect()
+    assert job.refresh().secondary_status == "Pending"
+    assert TrainingJob.get("job1").secondary_status == "Pending"
+
+
+def test_jobs_of_a_session_that_is_not_the_queues_stay_sagemakers(session, queue):
+    plain = Session(boto_session())
+    create(plain, "before")  # Its client is now the one of whoever names no session.
+    kept = session(priority=1)
+    create(plain, "plain")
+    create(kept, "job1")
+    assert [*queue.requests] == ["job1"]
+    listed = plain.sagemaker_client.list_training_jobs()["TrainingJobSummaries"]
+    assert {row["TrainingJobName"] for row in listed} == {"before", "plain"}
+
+
+def test_a_session_that_is_gone_takes_no_jobs(session, aws, queue):
+    kept = session(priority=1)
+    TrainingJob.create(**asked("queued"))
+    del kept
+    gc.collect()
+    TrainingJob.create(**asked("past"))
+    create(Session(aws), "plain")
+    assert [*queue.requests] == ["queued"]
 
 
 def test_without_an_endpoint_it_fails_before_anything_is_done(aws):

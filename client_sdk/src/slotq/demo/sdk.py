@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sagemaker.telemetry import telemetry_logging
+try:
+    from sagemaker.telemetry import telemetry_logging
+except ImportError:  # The first versions have no telemetry.
+    telemetry_logging = None
 
 
 @contextmanager
@@ -15,6 +18,9 @@ def quiet() -> Iterator[None]:
     The sender of telemetry is taken out, and not by the SDK's own opt-out: that is a configuration,
     and the SDK validates a configuration some seventy times in each fit, which takes five seconds.
     """
+    if telemetry_logging is None:
+        yield
+        return
     sender = telemetry_logging._send_telemetry_request  # noqa: SLF001 - see above
     telemetry_logging._send_telemetry_request = _send_nothing  # noqa: SLF001
     try:
