@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from slotq.errors import SlotQError
+from slotq.local import keys
 from slotq.local.endpoint import Endpoint
 from slotq.local.host_process import sweep
 
@@ -55,7 +56,7 @@ def _answering(process: subprocess.Popen[bytes], home: Path) -> Endpoint:
     until = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < until:
         if said := _saved(home):
-            return Endpoint(url=said["url"], region=said["region"])
+            return Endpoint(url=said["url"], keys=keys.kept(home), region=said["region"])
         time.sleep(0.1)
     words = (home / "demo.log").read_text(errors="replace")[-2000:].strip()
     raise NoEmulator(f"the emulator did not start; it said:\n{words}")

@@ -6,7 +6,7 @@ import shutil
 import socket
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,10 +15,11 @@ from typing import Any
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import make_server
 
-from slotq.local import aws, function
+from slotq.local import aws, function, keys
 from slotq.local.endpoint import ACCOUNT, REGION, Endpoint
 from slotq.local.front import Front
 from slotq.local.gateway import Gateway
+from slotq.local.guard import EVERYWHERE, Guard
 from slotq.local.invocations import FUNCTION, Handler, Invocations
 from slotq.local.knobs import Knobs
 from slotq.local.plane import Plane
@@ -43,6 +44,8 @@ class Options:
     port: int = DEFAULT_PORT
     """0: any that is free."""
     host: str = "127.0.0.1"
+    names: Sequence[str] = ()
+    """Other names that clients call it by, with a port where one is mapped."""
     region: str = REGION
     tick_seconds: float = 60.0
     isolated: bool | None = None
@@ -76,9 +79,9 @@ class Emulator:
         shutil.rmtree(self._jobs, ignore_errors=True)
         listening = _listen(options.host, options.port)
         port = listening.getsockname()[1]
-        everywhere = options.host in {"0.0.0.0", "::"}  # asked for by name # nosec B104
-        shown = "127.0.0.1" if everywhere else options.host
-        self.endpoint = Endpoint(url=f"http://{shown}:{port}", region=options.region)
+        self.endpoint = Endpoint(
+            url=_url(options.host, port), keys=keys.kept(options.work), region=options.region
+        )
         self.runner = ProcessRunner(
             endpoint=self.endpoint,
             work=self._jobs,
@@ -97,7 +100,7 @@ class Emulator:
         self._server = make_server(
             options.host,
             port,
-            self._front(),
+            self._front(port),
             threaded=True,
             request_handler=_QuietHandler,
             fd=listening.fileno(),
@@ -112,13 +115,17 @@ class Emulator:
     def _invoke(self, event: dict[str, Any], context: Any) -> Any:
         return self._handler(event, context)
 
-    def _front(self) -> Front:
+    def _front(self, port: int) -> Front:
+        options, find = self._options, aws.Callers(self.endpoint).find
         gateway = Gateway(
             endpoint=self.endpoint,
-            find_caller=aws.Callers(self.endpoint).find,
+            find_caller=find,
             call=self.invocations.call,
         )
         return Front(
+            guard=Guard(host=options.host, port=port, names=options.names),
+            find_caller=find,
+            token=self.endpoint.keys.token,
             plane=self.plane,
             gateway=gateway,
             invocations=self.invocations,
@@ -193,6 +200,11 @@ class Emulator:
     def _tick_on(self) -> None:
         while not self._closed.wait(self._options.tick_seconds):
             self.tick()
+
+
+def _url(host: str, port: int) -> str:
+    shown = "127.0.0.1" if host in EVERYWHERE else f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}"
 
 
 def _listen(host: str, port: int) -> socket.socket:
