@@ -39,7 +39,14 @@ _PARTITION = "aws"
 def application() -> Any:
     """moto's WSGI application."""
     moto_dynamodb.install()
-    return DomainDispatcherApplication(create_backend_app)
+    return DomainDispatcherApplication(_backend)
+
+
+def _backend(service: Any) -> Any:
+    """Raises NotImplementedError for a service that moto does not know (None)."""
+    if service is None:
+        raise NotImplementedError
+    return create_backend_app(service)
 
 
 def furnish(endpoint: Endpoint) -> None:

@@ -1,4 +1,4 @@
-"""The keys of one emulator. Whoever has them may call it, so they are random and their owner's only.
+"""The keys of one emulator: random, and readable by its owner only.
 
 `keys.json` in the state folder keeps them over a restart: a shell that has read `slotq local env`
 need not read it again.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 USER = "testing"
 """The IAM user whose access key it is."""
-TOKEN_HEADER = "x-slotq-token"
+TOKEN_HEADER = "x-slotq-token"  # noqa: S105 - a header's name # nosec B105
 _FILE = "keys.json"
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 

@@ -94,18 +94,21 @@ def _verify_v2(
         if name.startswith("x-amz-") or name in {"content-md5", "content-type"}:
             headers[name] = value
     maker = _Until(Credentials(caller.access_key, caller.secret_key), expires=until)
-    path = _bucket_path(request) + urlsplit(request.uri).path
-    made = maker.get_signature(request.method, urlsplit(request.uri), headers, auth_path=path)
+    parts = urlsplit(request.uri)
+    made = maker.get_signature(request.method, parts, headers, auth_path=_resource(request))
     if not hmac.compare_digest(made, said["Signature"]):
         raise invalid("The request signature we calculated does not match the one in the URL.")
     _check_expiry(datetime.fromtimestamp(int(until), UTC), now)
     return caller
 
 
-def _bucket_path(request: SignedRequest) -> str:
-    """`/bucket` where the host names it."""
-    named = _BUCKET.match(request.headers.get("host", ""))
-    return f"/{named['bucket']}" if named else ""
+def _resource(request: SignedRequest) -> str:
+    """`/bucket/key`, wherever the bucket is named; that of a bucket ends with a slash."""
+    path = urlsplit(request.uri).path
+    if named := _BUCKET.match(request.headers.get("host", "")):
+        path = f"/{named['bucket']}{path}"
+    only_bucket = path.count("/") == 1 and path != "/"
+    return f"{path}/" if only_bucket else path
 
 
 def _check_expiry(until: datetime, now: datetime) -> None:

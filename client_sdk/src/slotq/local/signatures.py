@@ -1,4 +1,4 @@
-"""Who signed a request: AWS Signature V4 as the services check it, and their words for a refusal."""
+"""Who signed a request: AWS Signature V4, and the services' words for a refusal."""
 
 from __future__ import annotations
 

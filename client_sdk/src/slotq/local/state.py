@@ -1,8 +1,8 @@
 """What is kept of a running emulator, so that `stop` and `env` find it.
 
 In the folder that SLOTQ_LOCAL_DIR names, else `$XDG_STATE_HOME/slotq`, else `~/.local/state/slotq`:
-`emulator.json` (one emulator a folder), `keys.json`, `emulator.log`, `lambda.log` (what the queue's Lambda
-says), `sagemaker.yaml` and the jobs' folders.
+`emulator.json` (one emulator a folder), `keys.json`, `emulator.log`, `lambda.log` (what the queue's
+Lambda says), `sagemaker.yaml` and the jobs' folders.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def health_at(url: str, token: str) -> dict[str, Any] | None:
     """What the emulator at this address says of itself; None where none answers."""
     try:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        asked = urllib.request.Request(f"{url}/_slotq/health", headers={TOKEN_HEADER: token})
-        with opener.open(asked, timeout=5) as answer:
+        opener.addheaders = [(TOKEN_HEADER, token)]
+        with opener.open(f"{url}/_slotq/health", timeout=5) as answer:
             said: dict[str, Any] = json.load(answer)
     except (OSError, ValueError, urllib.error.URLError):
         return None
@@ -93,8 +93,8 @@ def _close(path: Path) -> None:
     seen = path.stat()
     if seen.st_uid != os.geteuid() or seen.st_mode & (stat.S_IWOTH | stat.S_ISVTX):
         raise NotPrivate(
-            f"{path} is not yours alone, and the emulator's keys would be kept there: name a folder "
-            "of its own in SLOTQ_LOCAL_DIR"
+            f"{path} is not yours alone, and the emulator keeps its keys there: name a folder of "
+            "its own in SLOTQ_LOCAL_DIR"
         )
     if seen.st_mode & 0o077:
         path.chmod(0o700)
