@@ -112,6 +112,12 @@ WRONG = [
     (["--knob", "throttle"], "'throttle' is not NAME=VALUE"),
     (["--grace", "-1"], "a number of seconds from 0 up"),
     (["--tick", "0"], "must be more than 0 seconds"),
+    (["--tick", "nan"], "must be more than 0 seconds"),
+    (["--tick", "inf"], "must be more than 0 seconds"),
+    (["--port", "65536"], "65536 is not in the range 0<=x<=65535"),
+    (["--port", "-1"], "-1 is not in the range 0<=x<=65535"),
+    (["--region", "us-east-9"], "there is no region 'us-east-9'; there are"),
+    (["--region", ""], "there is no region ''; there are"),
 ]
 
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from slotq.local.state import Running
 
 
+_LONGEST_TICK = 1e6
+
+
 @click.group
 def local() -> None:
     """The emulator: the queue, a SageMaker that runs jobs as processes, and S3, on this machine.
@@ -24,8 +27,22 @@ def local() -> None:
 
 
 @local.command
-@click.option("--port", default=4777, show_default=True, help="0: any that is free.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=4777,
+    show_default=True,
+    help="0: any that is free.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAME[:PORT]",
+    help="Another name that clients call it by, e.g. host.docker.internal; several times for "
+    "several. Requests under any other name are refused.",
+)
 @click.option(
     "--pool",
     "pools",
@@ -60,6 +77,7 @@ def start(
     *,
     port: int,
     host: str,
+    names: tuple[str, ...],
     pools: tuple[str, ...],
     detach: bool,
     tick: float,
@@ -77,7 +95,8 @@ def start(
         work=state.folder(),
         port=port,
         host=host,
-        region=region,
+        names=names,
+        region=_region(region),
         tick_seconds=_positive("--tick", tick),
         isolated=isolation,
         knobs=_knobs([f"grace_seconds={grace}", *knobs]),
@@ -120,9 +139,20 @@ def _knobs(given: Iterable[str]) -> Knobs:
     return knobs
 
 
+def _region(name: str) -> str:
+    import boto3
+
+    known = boto3.Session(region_name=name).get_available_regions("sagemaker")
+    if name not in known:
+        raise click.BadParameter(
+            f"there is no region '{name}'; there are {', '.join(known)}", param_hint="--region"
+        )
+    return name
+
+
 def _positive(option: str, seconds: float) -> float:
-    if seconds <= 0:
-        raise click.BadParameter("must be more than 0 seconds", param_hint=option)
+    if not 0 < seconds <= _LONGEST_TICK:
+        raise click.BadParameter("must be more than 0 seconds, and at most a million", param_hint=option)
     return seconds
 
 
