@@ -22,7 +22,7 @@ _LONGEST_TICK = 1e6
 def local() -> None:
     """The emulator: the queue, a SageMaker that runs jobs as processes, and S3, on this machine.
 
-    It keeps everything in memory: what it holds is gone when it ends.
+    Jobs, buckets and the queue are kept when it ends, and there again when it starts.
     """
 
 
@@ -52,6 +52,7 @@ def local() -> None:
     "follow. TYPE is ml.m5.large where it is left out.  [default: main=2]",
 )
 @click.option("--detach", is_flag=True, help="Run in the background; return when it answers.")
+@click.option("--fresh", is_flag=True, help="Begin anew: forget jobs, buckets and the queue.")
 @click.option("--tick", default=60.0, show_default=True, metavar="SECONDS", help="Between ticks.")
 @click.option(
     "--grace",
@@ -80,6 +81,7 @@ def start(
     names: tuple[str, ...],
     pools: tuple[str, ...],
     detach: bool,
+    fresh: bool,
     tick: float,
     grace: float,
     knobs: tuple[str, ...],
@@ -96,6 +98,7 @@ def start(
         port=port,
         host=host,
         names=names,
+        fresh=fresh,
         region=_region(region),
         tick_seconds=_positive("--tick", tick),
         isolated=isolation,
@@ -109,9 +112,10 @@ def start(
 
 def _serve(options: Options) -> None:
     from slotq.local.serve import serve
+    from slotq.local.state import GOES_ON
 
     serve(options, ready=_say_ready)
-    click.echo("The emulator has ended. What it held is gone.")
+    click.echo(f"The emulator has ended. {GOES_ON}")
 
 
 def _pools(given: tuple[str, ...]) -> str:
@@ -152,7 +156,9 @@ def _region(name: str) -> str:
 
 def _positive(option: str, seconds: float) -> float:
     if not 0 < seconds <= _LONGEST_TICK:
-        raise click.BadParameter("must be more than 0 seconds, and at most a million", param_hint=option)
+        raise click.BadParameter(
+            "must be more than 0 seconds, and at most a million", param_hint=option
+        )
     return seconds
 
 

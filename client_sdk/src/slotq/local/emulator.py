@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import make_server
 
@@ -21,6 +22,8 @@ from slotq.local.front import Front
 from slotq.local.gateway import Gateway
 from slotq.local.guard import EVERYWHERE, Guard
 from slotq.local.invocations import FUNCTION, Handler, Invocations
+from slotq.local.kept import snapshot
+from slotq.local.kept.snapshot import Snapshot
 from slotq.local.knobs import Knobs
 from slotq.local.plane import Plane
 from slotq.local.process_runner import ProcessRunner
@@ -29,6 +32,9 @@ from slotq_core.errors import SlotQError
 
 DEFAULT_PORT = 4777
 _START_SECONDS = 60.0
+_SAVE_SECONDS = 60.0
+_UPLOAD_SECONDS = 10.0
+"""How long a stop waits for the last checkpoints."""
 
 
 class CannotStart(SlotQError):
@@ -40,13 +46,15 @@ class Options:
     pools: str
     """As `settings.parse_pools` reads them, every instance type named."""
     work: Path
-    """Where the jobs' folders and the Lambda's log (lambda.log) are made."""
+    """Where the jobs' folders, the Lambda's log (lambda.log) and what is kept are made."""
     port: int = DEFAULT_PORT
     """0: any that is free."""
     host: str = "127.0.0.1"
     names: Sequence[str] = ()
     """Other names that clients call it by, with a port where one is mapped."""
     region: str = REGION
+    fresh: bool = False
+    """Forget what an earlier emulator has kept."""
     tick_seconds: float = 60.0
     isolated: bool | None = None
     """None: an own /opt/ml for each process wherever the machine allows it."""
@@ -72,6 +80,7 @@ class Emulator:
         self._closed = threading.Event()
         self._due = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._kept: Snapshot | None = None
 
     def start(self) -> Endpoint:
         """Returns when it answers. Raises CannotStart."""
@@ -108,6 +117,7 @@ class Emulator:
         listening.close()  # The server has a copy.
         self._spawn(lambda: self._server.serve_forever(poll_interval=0.05))
         self._furnish()
+        self._spawn(self._save_on)
         self._spawn(self._drive_plane)
         self._spawn(self._tick_on)
         return self.endpoint
@@ -139,6 +149,11 @@ class Emulator:
         """The account, and the function's first call: what is wrong with it shows here."""
         try:
             aws.furnish(self.endpoint)
+            if self._options.fresh:
+                snapshot.forget(self._options.work)
+            kept = Snapshot(self._options.work, self.endpoint, self.plane)
+            kept.restore()
+            self._kept = kept
             log = self._options.work / "lambda.log"
             self._handler = self._load(self.endpoint, self._options.pools, log)
             self.invocations.start()
@@ -166,13 +181,14 @@ class Emulator:
         self._closed.wait()
 
     def stop(self) -> None:
-        """Ends every job's processes at once, then everything else. Nothing is kept."""
+        """Ends every job's processes at once, then everything else, and keeps the state."""
         if self._closed.is_set():
             return
         self._closed.set()
         self._due.set()
-        self.runner.close()
+        self.runner.close(patience=_UPLOAD_SECONDS)
         self.invocations.close()
+        self._save()
         self._server.shutdown()
         self._server.server_close()
         for thread in self._threads:
@@ -196,6 +212,19 @@ class Emulator:
             self.plane.advance()
             due = self.plane.next_due()
             self._due.wait(None if due is None else max(0.0, (due - clock.now()) / 1000))
+
+    def _save(self) -> None:
+        """Nothing where it did not start: then it has not taken over what is kept."""
+        if self._kept is None:
+            return
+        try:
+            self._kept.save()
+        except (OSError, BotoCoreError, ClientError) as error:
+            print(f"the state could not be kept: {error}", flush=True)
+
+    def _save_on(self) -> None:
+        while not self._closed.wait(_SAVE_SECONDS):
+            self._save()
 
     def _tick_on(self) -> None:
         while not self._closed.wait(self._options.tick_seconds):

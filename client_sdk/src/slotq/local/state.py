@@ -25,7 +25,8 @@ from slotq.local.host_process import sweep
 from slotq.local.keys import TOKEN_HEADER, Keys
 from slotq_core.errors import SlotQError
 
-_STOP_SECONDS = 15.0
+_STOP_SECONDS = 60.0
+GOES_ON = "`slotq local start` goes on from here, `slotq local start --fresh` begins anew."
 _SDK_CONFIG = """\
 # Settings of SageMaker's Python SDK for the emulator (SAGEMAKER_USER_CONFIG_OVERRIDE).
 SchemaVersion: '1.0'
@@ -140,7 +141,7 @@ def stop() -> str:
         raise NotRunning("no emulator is running")
     if saved.health() is not None:
         _end(saved.pid)
-        said = f"The emulator at {saved.url} has ended. What it held is gone."
+        said = f"The emulator at {saved.url} has ended. {GOES_ON}"
     else:
         said = "The emulator was gone already."
     left = sweep(f"{saved.run}/")
