@@ -27,7 +27,7 @@ def submit(account: Account, name: str, source: str, **more: object) -> None:
 
 
 def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
-    before = start(tmp_path, "--pool", "main=1", "--no-isolation")
+    before = start(tmp_path, "--pool", "main=1", "--no-isolation", "--tick", "1")
     source = COUNTS.replace("/opt/ml", "{root}").replace(
         '"{root}/checkpoints/step"', 'os.environ["SM_MODEL_DIR"] + "/../checkpoints/step"'
     )
@@ -44,7 +44,7 @@ def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
     said = slotq("local", "stop", folder=tmp_path).stdout
     assert kept_state.GOES_ON in said
 
-    after = start(tmp_path, "--pool", "main=1", "--no-isolation")
+    after = start(tmp_path, "--pool", "main=1", "--no-isolation", "--tick", "1")
     try:
         assert after.running.keys == before.running.keys
         assert state(after, "done") == "completed"
@@ -54,6 +54,8 @@ def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
         found = after.s3.get_object(Bucket=after.bucket, Key="a/../b \u2603")
         assert (found["Body"].read(), found["Metadata"]) == (b"\0\1", {"m": "1"})
         assert {"mine"} <= {one["Name"] for one in after.s3.list_buckets()["Buckets"]}
+        assert "The emulator ended" in str(call(after, "GET", "/jobs/runs")[1]["attempts"])
+        after.until(lambda: state(after, "runs") != "backoff", "its next attempt")
         wait_for(after, runs="completed", waits="completed")
         job = call(after, "GET", "/jobs/runs")[1]
         assert after.said(job["attempts"][-1]["training_job"]) == ["from 1"]

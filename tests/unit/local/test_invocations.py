@@ -78,9 +78,7 @@ def test_calls_go_before_events_and_a_pass_waits_once(
     assert answers == [{"n": "call"}]
 
 
-def test_no_crowd_of_readers_keeps_an_event_waiting(
-    function: Function, made: Invocations
-) -> None:
+def test_no_crowd_of_readers_keeps_an_event_waiting(function: Function, made: Invocations) -> None:
     """Each of them asks again as soon as it is answered."""
     over = threading.Event()
 

@@ -36,6 +36,7 @@ CAPACITY = (
     "different ML instance type or after some time."
 )
 INTERNAL = "InternalServerError: We encountered an internal error. Please try again."
+INTERRUPTED = "InternalServerError: The emulator ended while the training job ran."
 
 
 class Plane:
@@ -118,7 +119,7 @@ class Plane:
             for job in jobs:
                 if not job.ended:
                     self._live[job.name] = job
-                    self._end(job, "Failed", "Failed", reason=INTERNAL)
+                    self._end(job, "Failed", "Failed", reason=INTERRUPTED)
 
     # --- operations
 
