@@ -17,6 +17,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 from slotq.local.endpoint import Endpoint
 from slotq.local.gateway import Answer, Gateway, _as_http, headers_of, read_body
+from slotq.local.keys import Keys
 from slotq.local.signatures import Caller, SignedRequest
 from slotq_core.openapi import document
 from slotq_core.wire import ErrorView
@@ -42,7 +43,9 @@ class Door:
         self.wrong: list[str] = []
         self._account, self._renews = account, renews
         self._gateway = Gateway(
-            endpoint=Endpoint(url="http://127.0.0.1"), find_caller=lambda _: CALLER, call=self._call
+            endpoint=Endpoint(url="http://127.0.0.1", keys=Keys.made()),
+            find_caller=lambda _: CALLER,
+            call=self._call,
         )
         self._furnish()
 

@@ -16,6 +16,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -60,7 +61,7 @@ def letters(emulator: Account) -> str:
 
 
 @pytest.fixture(scope="module")
-def sam(emulator: Account, host: str, letters: str, tmp_path_factory) -> list[str]:
+def sam(emulator: Account, host: str, letters: str, tmp_path_factory) -> Iterator[list[str]]:
     """`sam local` and what each of its commands is told.
 
     The SAM CLI sets only variables that the template declares, so the way to the emulator is
@@ -83,15 +84,18 @@ def sam(emulator: Account, host: str, letters: str, tmp_path_factory) -> list[st
     }
     file = tmp_path_factory.mktemp("sam") / "variables.json"
     file.write_text(json.dumps({"Parameters": values}))
-    return [
-        *("--template", str(template), "--env-vars", str(file), "--skip-pull-image"),
-        *("--parameter-overrides", f"Architecture={MACHINE}"),
-    ]
-
-
-def environment() -> dict[str, str]:
-    keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}
-    return {**os.environ, **keys, "AWS_DEFAULT_REGION": "us-east-1"}
+    keys = emulator.running.keys
+    signing = {
+        "AWS_ACCESS_KEY_ID": keys.access_key,
+        "AWS_SECRET_ACCESS_KEY": keys.secret_key,
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    # The SAM CLI gives its own keys to the function.
+    with mock.patch.dict(os.environ, signing):
+        yield [
+            *("--template", str(template), "--env-vars", str(file), "--skip-pull-image"),
+            *("--parameter-overrides", f"Architecture={MACHINE}"),
+        ]
 
 
 def invoke(sam: list[str], name: str) -> Any:
@@ -100,7 +104,6 @@ def invoke(sam: list[str], name: str) -> Any:
     ran = subprocess.run(
         [SAM, "local", "invoke", function, "--event", str(event), *sam],
         cwd=ROOT,
-        env=environment(),
         capture_output=True,
         text=True,
         check=False,
@@ -139,7 +142,6 @@ def api(sam: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
         process = subprocess.Popen(
             [SAM, "local", "start-api", "--port", str(port), "--warm-containers", "LAZY", *sam],
             cwd=ROOT,
-            env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -30,8 +30,8 @@ class Pack:
 
 
 def pack(folder: Path) -> Pack:
-    """Everything in the folder that is not ignored. Raises NotConfigured where it is no folder, or
-    too large."""
+    """Everything in the folder that is not ignored. Raises NotConfigured where it is no folder, too
+    large, or has a link that leads out of it."""
     if not folder.is_dir():
         raise NotConfigured(f"{folder} is no folder: --source names the one with the code")
     files = list(packed_files(folder))
@@ -47,7 +47,8 @@ def pack(folder: Path) -> Pack:
 
 
 def packed_files(folder: Path) -> Iterator[str]:
-    """Their paths below the folder, with slashes, in order."""
+    """Their paths below the folder, with slashes, in order. Raises NotConfigured at a link out of
+    the folder: whoever cloned it may not know what would be packed."""
     ignored = Ignored(_patterns(folder))
     for where, folders, names in os.walk(folder):
         below = Path(where).relative_to(folder)
@@ -55,12 +56,24 @@ def packed_files(folder: Path) -> Iterator[str]:
         for name in sorted(folders):
             path = (below / name).as_posix()
             if not ignored.ignores(path, folder=True):
+                _check_link(folder, path)
                 kept.append(name)
         folders[:] = kept
         for name in sorted(names):
             path = (below / name).as_posix()
             if not ignored.ignores(path, folder=False) and (folder / path).is_file():
+                _check_link(folder, path)
                 yield path
+
+
+def _check_link(folder: Path, path: str) -> None:
+    place = folder / path
+    if place.is_symlink() and not (leads := place.resolve()).is_relative_to(folder.resolve()):
+        raise NotConfigured(
+            f"{place} is a link to {leads}, outside of the folder that is packed: put a copy in "
+            "its place, name it in .slotqignore if the job does not need it, or give data as "
+            "--input NAME=s3://…"
+        )
 
 
 def _patterns(folder: Path) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any
 from unittest import mock
 
 from slotq.local import state
+from slotq.local.keys import TOKEN_HEADER
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 PATIENCE = 40.0
@@ -51,7 +52,12 @@ class Account:
 
     def control(self, what: str, body: Mapping[str, Any] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(f"{self.running.url}/_slotq/{what}", data, timeout=10) as said:
+        asked = urllib.request.Request(
+            f"{self.running.url}/_slotq/{what}",
+            data,
+            headers={TOKEN_HEADER: self.running.keys.token},
+        )
+        with urllib.request.urlopen(asked, timeout=10) as said:
             return json.load(said)
 
     def knobs(self, values: Mapping[str, Any] | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,8 @@ from botocore.config import Config
 from werkzeug.serving import make_server
 
 from slotq.local.front import Front
+from slotq.local.guard import Guard
+from slotq.local.signatures import Caller
 from slotq_core.adapters.sagemaker import SageMakerTraining
 from slotq_core.errors import Unavailable
 from slotq_core.ports import Phase, Verdict
@@ -28,7 +31,13 @@ def world(session: boto3.Session) -> Iterator[World]:
     """The world of the unit tests, its adapter's client a real one over HTTP on loopback."""
     world = World()
     unused: Any = None
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    me = Caller(arn="me", access_key="testing", secret_key="testing")
     front = Front(
+        guard=Guard(host="127.0.0.1", port=port),
+        find_caller=lambda _: me,
+        token="",
         plane=world.plane,
         gateway=unused,
         invocations=unused,
@@ -37,7 +46,7 @@ def world(session: boto3.Session) -> Iterator[World]:
         health=dict,
         tick=lambda: None,
     )
-    server = make_server("127.0.0.1", 0, front, threaded=True)
+    server = make_server("127.0.0.1", port, front, threaded=True)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     once = Config(retries={"total_max_attempts": 1}, read_timeout=5, proxies={})
     client = session.client(

@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 from slotq.checkup import CHECKS
 from slotq.cli.main import cli
 from slotq.cli.schemas import document
+from slotq.local.state import GOES_ON
 from tests.functional.local.account import Account, gone
 from tests.functional.local.conftest import SLOTQ, slotq, start
 
@@ -112,6 +113,12 @@ WRONG = [
     (["--knob", "throttle"], "'throttle' is not NAME=VALUE"),
     (["--grace", "-1"], "a number of seconds from 0 up"),
     (["--tick", "0"], "must be more than 0 seconds"),
+    (["--tick", "nan"], "must be more than 0 seconds"),
+    (["--tick", "inf"], "must be more than 0 seconds"),
+    (["--port", "65536"], "65536 is not in the range 0<=x<=65535"),
+    (["--port", "-1"], "-1 is not in the range 0<=x<=65535"),
+    (["--region", "us-east-9"], "there is no region 'us-east-9'; there are"),
+    (["--region", ""], "there is no region ''; there are"),
 ]
 
 
@@ -156,7 +163,7 @@ def test_in_the_foreground_until_it_is_interrupted(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     said, _ = process.communicate(timeout=20)
     assert process.returncode == 0
-    assert said.splitlines()[-1] == "The emulator has ended. What it held is gone."
+    assert said.splitlines()[-1] == f"The emulator has ended. {GOES_ON}"
     account.until(lambda: all(gone(pid) for pid in pids), "the end of its jobs")
     assert not (tmp_path / "emulator.json").exists()
     assert not (tmp_path / "jobs").exists()

@@ -9,7 +9,6 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -17,7 +16,11 @@ from botocore.credentials import Credentials
 
 from tests.functional.local.account import Account
 
-TESTING = Credentials("testing", "testing")
+
+def owner(account: Account) -> Credentials:
+    """Whom `slotq local env` makes of its reader."""
+    keys = account.running.keys
+    return Credentials(keys.access_key, keys.secret_key)
 
 
 def call(
@@ -26,13 +29,15 @@ def call(
     path: str,
     body: Any = None,
     *,
-    credentials: Credentials | None = TESTING,
+    credentials: Credentials | None = None,
+    signed: bool = True,
 ) -> tuple[int, Any]:
-    """One request to the queue's API: its status and its JSON."""
+    """One request to the queue's API: its status and its JSON. Its owner signs it."""
     data = json.dumps(body).encode() if isinstance(body, dict) else body
     made = AWSRequest(method=method, url=account.endpoint.queue + path, data=data)
-    if credentials is not None:
-        SigV4Auth(credentials, "execute-api", "us-east-1").add_auth(made)
+    if signed:
+        key = credentials or owner(account)
+        SigV4Auth(key, "execute-api", "us-east-1").add_auth(made)
     wire = urllib.request.Request(
         made.url, data=data, method=method, headers=dict(made.headers.items())
     )
@@ -150,13 +155,7 @@ def test_the_signer_is_the_submitter(queue: Account) -> None:
     body = queue.request("annes", BRIEF)
     status, job = call(queue, "POST", "/add-job", body, credentials=anne)
     assert (status, job["submitter"]) == (202, "arn:aws:iam::123456789012:user/anne")
-    sts = boto3.client(
-        "sts",
-        endpoint_url=queue.running.url,
-        region_name="us-east-1",
-        aws_access_key_id="testing",
-        aws_secret_access_key="testing",
-    )
+    sts = queue.endpoint.client("sts")
     role = sts.assume_role(RoleArn="arn:aws:iam::123456789012:role/research", RoleSessionName="me")[
         "Credentials"
     ]
@@ -166,11 +165,11 @@ def test_the_signer_is_the_submitter(queue: Account) -> None:
 
 
 def test_who_may_not_come_in(queue: Account) -> None:
-    assert call(queue, "GET", "/jobs", credentials=None) == (
+    assert call(queue, "GET", "/jobs", signed=False) == (
         403,
         {"message": "Missing Authentication Token"},
     )
-    wrong = Credentials("testing", "wrong")
+    wrong = Credentials(owner(queue).access_key, "wrong")
     status, said = call(queue, "GET", "/jobs", credentials=wrong)
     assert status == 403
     assert said["message"].startswith("The request signature we calculated does not match")

@@ -112,8 +112,8 @@ def test_the_same_files_are_the_same_archive(folder, tmp_path):
 def test_the_archive_has_contents_and_rights(folder, tmp_path):
     (folder / "run.sh").write_text("exit\n")
     (folder / "run.sh").chmod(0o700)
-    (tmp_path / "elsewhere.txt").write_text("linked")
-    (folder / "link.txt").symlink_to(tmp_path / "elsewhere.txt")
+    (folder / "elsewhere.txt").write_text("linked")
+    (folder / "link.txt").symlink_to("elsewhere.txt")
     (folder / "broken").symlink_to(tmp_path / "nowhere")
     made = pack(folder)
     with tarfile.open(fileobj=io.BytesIO(made.content)) as tar:
@@ -122,7 +122,7 @@ def test_the_archive_has_contents_and_rights(folder, tmp_path):
     assert (entries["run.sh"].mode, entries["train.py"].mode) == (0o755, 0o644)
     assert {each.uid for each in entries.values()} == {0}
     assert "broken" not in entries
-    assert made.files == len(entries) == len(CODE) + 2
+    assert made.files == len(entries) == len(CODE) + 3
 
 
 def test_data_is_not_packed_by_mistake(folder, monkeypatch):
@@ -136,3 +136,27 @@ def test_data_is_not_packed_by_mistake(folder, monkeypatch):
 def test_what_is_no_folder(tmp_path):
     with pytest.raises(NotConfigured, match="is no folder"):
         pack(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_link_out_of_the_folder_is_refused_by_name(folder, kind):
+    outside = folder.parent / "home"
+    outside.mkdir()
+    (outside / "credentials").write_text("secret")
+    leads = outside / "credentials" if kind == "file" else outside
+    (folder / "pkg" / "taken").symlink_to(leads)
+    with pytest.raises(NotConfigured, match=f"pkg/taken is a link to {leads}.*slotqignore"):
+        pack(folder)
+    (folder / ".slotqignore").write_text("taken")
+    pack(folder)
+
+
+def test_a_link_within_the_folder_goes_as_what_it_leads_to(folder):
+    (folder / "alias.py").symlink_to("pkg/__init__.py")
+    (folder.parent / "by-another-name").symlink_to(folder)
+    (folder / "round.py").symlink_to("../by-another-name/train.py")
+    content = pack(folder.parent / "by-another-name").content
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        assert tar.extractfile("alias.py").read() == b"pkg/__init__.py"
+        assert tar.extractfile("round.py").read() == b"train.py"
+        assert not [member for member in tar if not member.isreg()]

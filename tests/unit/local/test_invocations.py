@@ -70,12 +70,36 @@ def test_calls_go_before_events_and_a_pass_waits_once(
     answers: list[Any] = []
     caller = threading.Thread(target=lambda: answers.append(made.call({"n": "call"}, 5)))
     caller.start()
-    wait_until(lambda: len(made._waiting) == 4)
+    wait_until(lambda: sum(map(len, made._waiting.values())) == 4)
     function.go.set()
     caller.join(5)
     wait_until(made.settled)
     assert function.came == [1, "call", 2, "slotq", 3]
     assert answers == [{"n": "call"}]
+
+
+def test_no_crowd_of_readers_keeps_an_event_waiting(function: Function, made: Invocations) -> None:
+    """Each of them asks again as soon as it is answered."""
+    over = threading.Event()
+
+    def read() -> None:
+        while not over.is_set():
+            made.call({"n": "read"}, 5)
+
+    readers = [threading.Thread(target=read) for _ in range(5)]
+    for reader in readers:
+        reader.start()
+    function.begun.wait(5)
+    for n in range(20):
+        made.send({"n": n})
+    function.go.set()
+    wait_until(lambda: 19 in function.came)
+    over.set()
+    for reader in readers:
+        reader.join(5)
+    first, last = function.came.index(0), function.came.index(19)
+    assert first <= 2
+    assert last - first <= 2 * 20
 
 
 def test_events_are_tried_again_and_calls_are_not(

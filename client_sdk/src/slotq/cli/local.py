@@ -21,13 +21,27 @@ if TYPE_CHECKING:
 def local() -> None:
     """The emulator: the queue, a SageMaker that runs jobs as processes, and S3, on this machine.
 
-    It keeps everything in memory: what it holds is gone when it ends.
+    Jobs, buckets and the queue are kept when it ends, and there again when it starts.
     """
 
 
 @local.command
-@click.option("--port", default=4777, show_default=True, help="0: any that is free.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=4777,
+    show_default=True,
+    help="0: any that is free.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAME[:PORT]",
+    help="Another name that clients call it by, e.g. host.docker.internal; several times for "
+    "several. Requests under any other name are refused.",
+)
 @click.option(
     "--pool",
     "pools",
@@ -37,6 +51,7 @@ def local() -> None:
     "follow. TYPE is ml.m5.large where it is left out.  [default: main=2]",
 )
 @click.option("--detach", is_flag=True, help="Run in the background; return when it answers.")
+@click.option("--fresh", is_flag=True, help="Begin anew: forget jobs, buckets and the queue.")
 @click.option("--tick", default=60.0, show_default=True, metavar="SECONDS", help="Between ticks.")
 @click.option(
     "--grace",
@@ -62,8 +77,10 @@ def start(
     *,
     port: int,
     host: str,
+    names: tuple[str, ...],
     pools: tuple[str, ...],
     detach: bool,
+    fresh: bool,
     tick: float,
     grace: float,
     knobs: tuple[str, ...],
@@ -79,7 +96,9 @@ def start(
         work=state.folder(),
         port=port,
         host=host,
-        region=region,
+        names=names,
+        fresh=fresh,
+        region=_region(region),
         tick_seconds=_positive("--tick", tick),
         isolated=isolation,
         knobs=_knobs([f"grace_seconds={grace}", *knobs]),
@@ -92,9 +111,10 @@ def start(
 
 def _serve(options: Options) -> None:
     from slotq.local.serve import serve
+    from slotq.local.state import GOES_ON
 
     serve(options, ready=_say_ready)
-    click.echo("The emulator has ended. What it held is gone.")
+    click.echo(f"The emulator has ended. {GOES_ON}")
 
 
 def _pools(given: tuple[str, ...]) -> str:
@@ -120,6 +140,17 @@ def _knobs(given: Iterable[str]) -> Knobs:
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--knob") from None
     return knobs
+
+
+def _region(name: str) -> str:
+    import boto3
+
+    known = boto3.Session(region_name=name).get_available_regions("sagemaker")
+    if name not in known:
+        raise click.BadParameter(
+            f"there is no region '{name}'; there are {', '.join(known)}", param_hint="--region"
+        )
+    return name
 
 
 def _positive(option: str, seconds: float) -> float:

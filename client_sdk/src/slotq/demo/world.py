@@ -14,6 +14,7 @@ from pathlib import Path
 
 from slotq.demo.environment import with_variables
 from slotq.errors import SlotQError
+from slotq.local import keys
 from slotq.local.endpoint import Endpoint
 from slotq.local.host_process import sweep
 
@@ -56,7 +57,7 @@ def _answering(process: subprocess.Popen[bytes], home: Path) -> Endpoint:
     until = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < until:
         if said := _saved(home):
-            return Endpoint(url=said["url"], region=said["region"])
+            return Endpoint(url=said["url"], keys=keys.kept(home), region=said["region"])
         time.sleep(0.1)
     words = (home / "demo.log").read_text(errors="replace")[-2000:].strip()
     raise NoEmulator(f"the emulator did not start; it said:\n{words}")

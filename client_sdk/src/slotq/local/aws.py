@@ -7,18 +7,21 @@ from typing import Any
 from urllib.parse import parse_qs
 from xml.sax.saxutils import escape  # writes XML, reads none # nosec B406
 
+from moto.core.utils import utcnow
 from moto.iam.models import iam_backends
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from moto.sts.models import sts_backends
 
 from slotq.local import moto_dynamodb
-from slotq.local.endpoint import ACCESS_KEY, SECRET_KEY, Endpoint
+from slotq.local.endpoint import Endpoint
+from slotq.local.keys import USER
 from slotq.local.signatures import Caller
 from slotq_core.adapters.dynamodb import table_definition
 
 TABLE = "sagemaker-queue"
-ROLE = "slotq-local"
-"""A role that training jobs may be given: the emulator does not look at it, but SDK v3 does."""
+ROLES = ("trainer", "slotq-local")
+"""Roles that training jobs may be given, the documentation's first: the emulator does not look at
+them, but SDK v3 does."""
 _TRUST = {
     "Version": "2012-10-17",
     "Statement": [
@@ -36,30 +39,38 @@ _PARTITION = "aws"
 def application() -> Any:
     """moto's WSGI application."""
     moto_dynamodb.install()
-    return DomainDispatcherApplication(create_backend_app)
+    return DomainDispatcherApplication(_backend)
+
+
+def _backend(service: Any) -> Any:
+    """Raises NotImplementedError for a service that moto does not know (None)."""
+    if service is None:
+        raise NotImplementedError
+    return create_backend_app(service)
 
 
 def furnish(endpoint: Endpoint) -> None:
-    """What an account has before the first job: SageMaker's bucket, the queue's table, a role."""
+    """What an account has before the first job: SageMaker's bucket, the queue's table, roles."""
     made = endpoint.client("s3")
     where = {"LocationConstraint": endpoint.region}
     more = {} if endpoint.region == "us-east-1" else {"CreateBucketConfiguration": where}
     made.create_bucket(Bucket=endpoint.bucket, **more)
     endpoint.client("dynamodb").create_table(**table_definition(TABLE))
     trust = json.dumps(_TRUST)
-    endpoint.client("iam").create_role(RoleName=ROLE, AssumeRolePolicyDocument=trust)
+    for role in ROLES:
+        endpoint.client("iam").create_role(RoleName=role, AssumeRolePolicyDocument=trust)
 
 
 class Callers:
     """Whose access key it is: the emulator's own, a user's made in its IAM, an assumed role's."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._account = endpoint.account
+        self._account, self._keys = endpoint.account, endpoint.keys
 
     def find(self, access_key: str) -> Caller | None:
-        if access_key == ACCESS_KEY:
-            arn = f"arn:aws:iam::{self._account}:user/{ACCESS_KEY}"
-            return Caller(arn=arn, access_key=access_key, secret_key=SECRET_KEY)
+        if access_key == self._keys.access_key:
+            arn = f"arn:aws:iam::{self._account}:user/{USER}"
+            return Caller(arn=arn, access_key=access_key, secret_key=self._keys.secret_key)
         return self._user(access_key) or self._role(access_key)
 
     def _user(self, access_key: str) -> Caller | None:
@@ -76,7 +87,8 @@ class Callers:
 
     def _role(self, access_key: str) -> Caller | None:
         sts = sts_backends[self._account][_PARTITION]
-        if (role := sts.get_assumed_role_from_access_key(access_key)) is None:
+        role = sts.get_assumed_role_from_access_key(access_key)
+        if role is None or role.expiration < utcnow():
             return None
         return Caller(
             arn=role.arn,

@@ -6,20 +6,24 @@ import shutil
 import socket
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from botocore.exceptions import BotoCoreError, ClientError
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import make_server
 
-from slotq.local import aws, function
+from slotq.local import aws, function, keys
 from slotq.local.endpoint import ACCOUNT, REGION, Endpoint
 from slotq.local.front import Front
 from slotq.local.gateway import Gateway
+from slotq.local.guard import EVERYWHERE, Guard
 from slotq.local.invocations import FUNCTION, Handler, Invocations
+from slotq.local.kept import snapshot
+from slotq.local.kept.snapshot import Snapshot
 from slotq.local.knobs import Knobs
 from slotq.local.plane import Plane
 from slotq.local.process_runner import ProcessRunner
@@ -28,6 +32,9 @@ from slotq_core.errors import SlotQError
 
 DEFAULT_PORT = 4777
 _START_SECONDS = 60.0
+_SAVE_SECONDS = 60.0
+_UPLOAD_SECONDS = 10.0
+"""How long a stop waits for the last checkpoints."""
 
 
 class CannotStart(SlotQError):
@@ -39,11 +46,15 @@ class Options:
     pools: str
     """As `settings.parse_pools` reads them, every instance type named."""
     work: Path
-    """Where the jobs' folders and the Lambda's log (lambda.log) are made."""
+    """Where the jobs' folders, the Lambda's log (lambda.log) and what is kept are made."""
     port: int = DEFAULT_PORT
     """0: any that is free."""
     host: str = "127.0.0.1"
+    names: Sequence[str] = ()
+    """Other names that clients call it by, with a port where one is mapped."""
     region: str = REGION
+    fresh: bool = False
+    """Forget what an earlier emulator has kept."""
     tick_seconds: float = 60.0
     isolated: bool | None = None
     """None: an own /opt/ml for each process wherever the machine allows it."""
@@ -69,6 +80,7 @@ class Emulator:
         self._closed = threading.Event()
         self._due = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._kept: Snapshot | None = None
 
     def start(self) -> Endpoint:
         """Returns when it answers. Raises CannotStart."""
@@ -76,9 +88,9 @@ class Emulator:
         shutil.rmtree(self._jobs, ignore_errors=True)
         listening = _listen(options.host, options.port)
         port = listening.getsockname()[1]
-        everywhere = options.host in {"0.0.0.0", "::"}  # asked for by name # nosec B104
-        shown = "127.0.0.1" if everywhere else options.host
-        self.endpoint = Endpoint(url=f"http://{shown}:{port}", region=options.region)
+        self.endpoint = Endpoint(
+            url=_url(options.host, port), keys=keys.kept(options.work), region=options.region
+        )
         self.runner = ProcessRunner(
             endpoint=self.endpoint,
             work=self._jobs,
@@ -97,7 +109,7 @@ class Emulator:
         self._server = make_server(
             options.host,
             port,
-            self._front(),
+            self._front(port),
             threaded=True,
             request_handler=_QuietHandler,
             fd=listening.fileno(),
@@ -105,6 +117,7 @@ class Emulator:
         listening.close()  # The server has a copy.
         self._spawn(lambda: self._server.serve_forever(poll_interval=0.05))
         self._furnish()
+        self._spawn(self._save_on)
         self._spawn(self._drive_plane)
         self._spawn(self._tick_on)
         return self.endpoint
@@ -112,13 +125,17 @@ class Emulator:
     def _invoke(self, event: dict[str, Any], context: Any) -> Any:
         return self._handler(event, context)
 
-    def _front(self) -> Front:
+    def _front(self, port: int) -> Front:
+        options, find = self._options, aws.Callers(self.endpoint).find
         gateway = Gateway(
             endpoint=self.endpoint,
-            find_caller=aws.Callers(self.endpoint).find,
+            find_caller=find,
             call=self.invocations.call,
         )
         return Front(
+            guard=Guard(host=options.host, port=port, names=options.names),
+            find_caller=find,
+            token=self.endpoint.keys.token,
             plane=self.plane,
             gateway=gateway,
             invocations=self.invocations,
@@ -132,6 +149,11 @@ class Emulator:
         """The account, and the function's first call: what is wrong with it shows here."""
         try:
             aws.furnish(self.endpoint)
+            if self._options.fresh:
+                snapshot.forget(self._options.work)
+            kept = Snapshot(self._options.work, self.endpoint, self.plane)
+            kept.restore()
+            self._kept = kept
             log = self._options.work / "lambda.log"
             self._handler = self._load(self.endpoint, self._options.pools, log)
             self.invocations.start()
@@ -159,13 +181,14 @@ class Emulator:
         self._closed.wait()
 
     def stop(self) -> None:
-        """Ends every job's processes at once, then everything else. Nothing is kept."""
+        """Ends every job's processes at once, then everything else, and keeps the state."""
         if self._closed.is_set():
             return
         self._closed.set()
         self._due.set()
-        self.runner.close()
+        self.runner.close(patience=_UPLOAD_SECONDS)
         self.invocations.close()
+        self._save()
         self._server.shutdown()
         self._server.server_close()
         for thread in self._threads:
@@ -190,9 +213,27 @@ class Emulator:
             due = self.plane.next_due()
             self._due.wait(None if due is None else max(0.0, (due - clock.now()) / 1000))
 
+    def _save(self) -> None:
+        """Nothing where it did not start: then it has not taken over what is kept."""
+        if self._kept is None:
+            return
+        try:
+            self._kept.save()
+        except (OSError, BotoCoreError, ClientError) as error:
+            print(f"the state could not be kept: {error}", flush=True)
+
+    def _save_on(self) -> None:
+        while not self._closed.wait(_SAVE_SECONDS):
+            self._save()
+
     def _tick_on(self) -> None:
         while not self._closed.wait(self._options.tick_seconds):
             self.tick()
+
+
+def _url(host: str, port: int) -> str:
+    shown = "127.0.0.1" if host in EVERYWHERE else f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}"
 
 
 def _listen(host: str, port: int) -> socket.socket:

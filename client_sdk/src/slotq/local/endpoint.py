@@ -6,10 +6,10 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
+from slotq.local.keys import Keys
+
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
-ACCESS_KEY = "testing"
-SECRET_KEY = "testing"  # noqa: S105 - what the emulator alone accepts # nosec B105
 API_ID = "slotqlocal"
 STAGE = "prod"
 
@@ -20,6 +20,7 @@ _building = threading.Lock()
 class Endpoint:
     url: str
     """`http://127.0.0.1:PORT`, without a final slash."""
+    keys: Keys
     region: str = REGION
     account: str = ACCOUNT
 
@@ -37,8 +38,8 @@ class Endpoint:
         """The environment in which AWS SDKs call the emulator and find no other credentials."""
         return {
             "AWS_ENDPOINT_URL": self.url,
-            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+            "AWS_ACCESS_KEY_ID": self.keys.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.keys.secret_key,
             "AWS_DEFAULT_REGION": self.region,
             "AWS_REGION": self.region,
             "AWS_EC2_METADATA_DISABLED": "true",
@@ -51,8 +52,8 @@ class Endpoint:
 
         with _building:
             return boto3.Session(
-                aws_access_key_id=ACCESS_KEY,
-                aws_secret_access_key=SECRET_KEY,
+                aws_access_key_id=self.keys.access_key,
+                aws_secret_access_key=self.keys.secret_key,
                 region_name=self.region,
             ).client(
                 service,

@@ -1,36 +1,50 @@
-"""The one door of the emulator: who answers a request.
+"""The one door of the emulator: who may come in, and who answers.
 
-/_slotq/…                       the emulator's own controls, from this machine only
+What comes from a web page, or under a foreign name, is refused first (`guard`). Then:
+
+/_slotq/…, /moto-api…           the controls, from this machine only and with the token (`keys`)
 the queue's API                 the Lambda's handler, behind API Gateway (`gateway`)
+
+Everything else must be signed (`authenticating`):
+
 SageMaker's training calls      our own plane (`sagemaker_http`)
 Lambda's Invoke, asynchronous   the invocations (`invocations`)
-everything else                 moto
+the other services              moto (`moto_answers`)
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
+import hmac
 import ipaddress
 import json
 import re
 import socket
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from typing import Any
 
-from slotq.local import aws, sagemaker_http
+from slotq.local import aws, moto_answers, sagemaker_http
+from slotq.local.authenticating import MAX_CALL, authenticate, kept_body
 from slotq.local.errors import NoAnswer
 from slotq.local.gateway import Answer, Environ, Gateway, is_ours, read_body
+from slotq.local.guard import Guard, Refused, without_grants
 from slotq.local.invocations import FUNCTION, Invocations
+from slotq.local.keys import TOKEN_HEADER
 from slotq.local.plane import Plane
+from slotq.local.refusals import Said, refusal
+from slotq.local.signatures import FindCaller, NotSigned
 
 CONTROL = "/_slotq/"
+_MOTO_CONTROL = "/moto-api"
+_TOKEN = f"HTTP_{TOKEN_HEADER.upper().replace('-', '_')}"
 _INVOKE = re.compile(r"/2015-03-31/functions/(?P<name>[^/]+)/invocations/?")
-_MAX_CALL = 20_000_000
 _JSON = ("Content-Type", "application/json")
+_FORBIDDEN = "403 Forbidden"
+_CLOSE = ("Connection", "close")
+"""What was refused may still have its body on the way."""
 
 StartResponse = Callable[..., Any]
-Said = tuple[str, list[tuple[str, str]], bytes]
 
 
 class Front:
@@ -39,6 +53,9 @@ class Front:
     def __init__(
         self,
         *,
+        guard: Guard,
+        find_caller: FindCaller,
+        token: str,
         plane: Plane,
         gateway: Gateway,
         invocations: Invocations,
@@ -48,42 +65,48 @@ class Front:
         tick: Callable[[], None],
     ) -> None:
         """`poke` is called when the plane may have something new due."""
+        self._guard, self._find_caller, self._token = guard, find_caller, token
         self._plane, self._gateway, self._invocations = plane, gateway, invocations
         self._others, self._poke, self._health, self._tick = others, poke, health, tick
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        start = without_grants(start_response)
         try:
             said = self._answer(environ)
-        except Answer as own:
-            said = own.status, [*own.headers, ("Connection", "close")], own.body
         except NoAnswer:
             _hang_up(environ)
             said = "500 Internal Server Error", [], b""
+        except (Answer, NotSigned, Refused) as no:
+            status, headers, body = _no(environ, no)
+            said = status, [*headers, _CLOSE], body
         if said is None:
-            answered: Iterable[bytes] = self._others(environ, start_response)
-            return answered
+            return moto_answers.answer(self._others, environ, start)
         status, headers, body = said
-        start_response(status, [*headers, ("Content-Length", str(len(body)))])
+        start(status, [*headers, ("Content-Length", str(len(body)))])
         return [body]
 
     def _answer(self, environ: Environ) -> Said | None:
         """None: it is moto's. The body has then not been touched, or is put back."""
+        self._guard.check(environ)
         path = environ.get("PATH_INFO", "")
-        if path.startswith(CONTROL):
-            return self._control(environ, path.removeprefix(CONTROL))
+        if path.startswith((CONTROL, _MOTO_CONTROL)):
+            self._check_controller(environ)
+            own = path.startswith(CONTROL)
+            return self._control(environ, path.removeprefix(CONTROL)) if own else None
         if is_ours(environ):
             return self._gateway.answer(environ)
+        authenticate(environ, self._find_caller, datetime.now(UTC))
         if sagemaker_http.is_sagemaker(environ):
             return self._sagemaker(environ)
         if invoked := _INVOKE.fullmatch(path):
             return self._invoke(environ, invoked["name"])
         if "/iam/aws4_request" in environ.get("HTTP_AUTHORIZATION", ""):
-            policy = aws.simulated_policy(_kept_body(environ))
+            policy = aws.simulated_policy(kept_body(environ, MAX_CALL))
             return None if policy is None else ("200 OK", [("Content-Type", "text/xml")], policy)
         return None
 
     def _sagemaker(self, environ: Environ) -> Said | None:
-        body = _kept_body(environ)
+        body = kept_body(environ, MAX_CALL)
         operation = sagemaker_http.operation_of(environ, body)
         if operation is None:
             return None
@@ -93,7 +116,7 @@ class Front:
             self._poke()
 
     def _invoke(self, environ: Environ, name: str) -> Said | None:
-        body = _kept_body(environ)
+        body = kept_body(environ, MAX_CALL)
         if name.rpartition(":")[2] != FUNCTION:
             return None
         if environ.get("HTTP_X_AMZ_INVOCATION_TYPE") != "Event":
@@ -101,10 +124,18 @@ class Front:
         self._invocations.send(_object(body))
         return "202 Accepted", [], b""
 
-    def _control(self, environ: Environ, what: str) -> Said:
+    def _check_controller(self, environ: Environ) -> None:
         caller = environ.get("REMOTE_ADDR", "0.0.0.0")  # a caller; nothing is bound # nosec B104
         if not ipaddress.ip_address(caller).is_loopback:
-            raise Answer("403 Forbidden", "the controls answer this machine only")
+            raise Answer(_FORBIDDEN, "the controls answer this machine only")
+        if not hmac.compare_digest(environ.get(_TOKEN, "").encode(), self._token.encode()):
+            raise Answer(
+                _FORBIDDEN,
+                f"the controls want the header {TOKEN_HEADER}: $SLOTQ_LOCAL_TOKEN, after "
+                'eval "$(slotq local env)"',
+            )
+
+    def _control(self, environ: Environ, what: str) -> Said:
         knobs = self._plane.knobs
         match environ["REQUEST_METHOD"], what:
             case "GET", "health":
@@ -113,7 +144,7 @@ class Front:
                 return _json(knobs.view())
             case "POST", "knobs":
                 try:
-                    knobs.turn(_object(read_body(environ, _MAX_CALL)))
+                    knobs.turn(_object(read_body(environ, MAX_CALL)))
                 except ValueError as error:
                     raise Answer("400 Bad Request", str(error)) from None
                 self._poke()
@@ -127,12 +158,12 @@ class Front:
         )
 
 
-def _kept_body(environ: Environ) -> bytes:
-    """The body, which whoever comes next can read again."""
-    body = read_body(environ, _MAX_CALL)
-    environ["wsgi.input"] = io.BytesIO(body)
-    environ["CONTENT_LENGTH"] = str(len(body))
-    return body
+def _no(environ: Environ, no: Exception) -> Said:
+    """The answer that refuses, in the asker's protocol."""
+    if isinstance(no, Answer):
+        return no.status, no.headers, no.body
+    kind = no.kind if isinstance(no, NotSigned) else "AccessDeniedException"
+    return refusal(environ, _FORBIDDEN, kind, str(no))
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """The Lambda service of the emulator: one execution environment, so one invocation at a time.
 
-API requests go first, and the pass that a submission asks for comes later: an answer waits at most
-for the one invocation that runs. What comes by itself (events, passes, the tick) is tried again
-twice if it fails, as Lambda does; a pass that waits already is not queued again.
+Where both wait, API requests and what comes by itself (events, passes, the tick) take turns: an
+answer waits for two invocations at most, and no crowd of readers keeps an event waiting. What comes
+by itself is tried again twice if it fails, as Lambda does; a pass that waits already is not queued
+again.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class _Waiting:
 class Invocations:
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
-        self._waiting: list[tuple[float, int, int, _Waiting]] = []
+        self._waiting: dict[int, list[tuple[float, int, _Waiting]]] = {_API: [], _EVENT: []}
+        self._last = _EVENT
         self._keys: set[str] = set()
         self._order = itertools.count()
         self._busy = False
@@ -88,7 +90,7 @@ class Invocations:
     def settled(self) -> bool:
         """Nothing runs and nothing waits."""
         with self._changed:
-            return not self._busy and not self._waiting
+            return not self._busy and not any(self._waiting.values())
 
     def _put(self, rank: int, waiting: _Waiting, *, delay: float = 0.0) -> None:
         with self._changed:
@@ -96,8 +98,8 @@ class Invocations:
                 if waiting.key in self._keys:
                     return
                 self._keys.add(waiting.key)
-            at = time.monotonic() + delay if delay else 0.0
-            heapq.heappush(self._waiting, (at, rank, next(self._order), waiting))
+            at = time.monotonic() + delay
+            heapq.heappush(self._waiting[rank], (at, next(self._order), waiting))
             self._changed.notify_all()
 
     def _work(self) -> None:
@@ -111,14 +113,20 @@ class Invocations:
         """The next that is due; waits for it. None once closed."""
         with self._changed:
             while not self._closed:
-                pause = self._waiting[0][0] - time.monotonic() if self._waiting else None
-                if pause is not None and pause <= 0:
-                    waiting = heapq.heappop(self._waiting)[3]
+                if (kind := self._turn()) is not None:
+                    waiting = heapq.heappop(self._waiting[kind])[2]
                     self._keys.discard(waiting.key or "")
-                    self._busy = True
+                    self._last, self._busy = kind, True
                     return waiting
-                self._changed.wait(pause)
+                dues = [line[0][0] for line in self._waiting.values() if line]
+                self._changed.wait(min(dues) - time.monotonic() if dues else None)
             return None
+
+    def _turn(self) -> int | None:
+        """The kind that is next; where both are due, the one that was not last."""
+        now = time.monotonic()
+        due = [kind for kind, line in self._waiting.items() if line and line[0][0] <= now]
+        return next((kind for kind in due if kind != self._last), due[0] if due else None)
 
     def _invoke(self, waiting: _Waiting) -> None:
         try:

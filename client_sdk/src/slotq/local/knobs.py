@@ -3,7 +3,7 @@
 A knob that counts (`int`) applies to that many next occasions and counts itself down. All may be
 set at the start (`slotq local start --knob NAME=VALUE`) and while the emulator runs:
 
-    curl -X POST http://127.0.0.1:PORT/_slotq/knobs -d '{"refuse_creates": 1, "grace_seconds": 5}'
+    curl -H "x-slotq-token: $SLOTQ_LOCAL_TOKEN" $AWS_ENDPOINT_URL/_slotq/knobs -d '{"throttle": 1}'
 
 The answer is all knobs as they now stand; GET shows them.
 """

@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -38,6 +38,7 @@ CAPACITY = (
 )
 UNASSUMED = "ClientError: SageMaker was unable to assume the role"
 INTERNAL = "InternalServerError: We encountered an internal error. Please try again."
+INTERRUPTED = "InternalServerError: The emulator ended while the training job ran."
 
 
 class Plane:
@@ -107,6 +108,22 @@ class Plane:
         """How many training jobs have not ended."""
         with self._lock:
             return len(self._live)
+
+    def jobs(self) -> list[TrainingJob]:
+        """All that there are, as they are now."""
+        with self._lock:
+            return copy.deepcopy(list(self._jobs.values()))
+
+    def take_over(self, jobs: Sequence[TrainingJob]) -> None:
+        """Training jobs of an earlier emulator. What ran then has ended Failed, by a fault of the
+        service: the queue hears of it now."""
+        with self._lock:
+            self._jobs |= {job.name: job for job in jobs}
+            self._created = max([self._created, *(job.serial for job in jobs)])
+            for job in jobs:
+                if not job.ended:
+                    self._live[job.name] = job
+                    self._end(job, "Failed", "Failed", reason=INTERRUPTED)
 
     # --- operations
 

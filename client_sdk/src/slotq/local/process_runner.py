@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -82,10 +83,14 @@ class ProcessRunner:
             reports, self._reports = self._reports, []
         return reports
 
-    def close(self) -> None:
-        """Kill everything that runs, at once."""
-        for run in list(self._runs.values()):
+    def close(self, *, patience: float = 0.0) -> None:
+        """Kill everything that runs, at once; wait so many seconds for what it leaves in S3."""
+        runs = list(self._runs.values())
+        for run in runs:
             run.kill()
+        until = time.monotonic() + patience
+        for run in runs:
+            run.join(max(0.0, until - time.monotonic()))
         sweep(f"{self._mark}/")
 
     def _report(self, report: Report) -> None:

@@ -35,6 +35,7 @@ def serve(options: Options, *, ready: Callable[[state.Running], None]) -> None:
         url=endpoint.url,
         region=endpoint.region,
         pools=options.pools,
+        keys=endpoint.keys,
     )
     state.save(running)
     try:

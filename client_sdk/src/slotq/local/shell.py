@@ -35,9 +35,12 @@ class Beside:
 def open_shell(url: str, training_job: str, *, host: int) -> int:
     """A shell in instance `host` of a training job of the emulator at this address; returns its
     exit code. It ends with the job, as a session in SageMaker does. Raises NotThere."""
-    emulator = state.health_at(url)
+    emulator = state.health_at(url, _token())
     if emulator is None:
-        raise NotThere(f"what answers at {url} is no emulator of this machine")
+        raise NotThere(
+            f"what answers at {url} is no emulator of this machine, or not yours: "
+            'eval "$(slotq local env)" leads to your own'
+        )
     beside = find(str(emulator["run"]), training_job, host)
     command = [next(path for path in map(shutil.which, _SHELLS) if path)]
     if beside.isolated:
@@ -47,6 +50,11 @@ def open_shell(url: str, training_job: str, *, host: int) -> int:
     # The shell that was asked for, of this machine.
     ended = subprocess.run(command, check=False, env=environment, cwd=folder)  # nosec B603
     return ended.returncode
+
+
+def _token() -> str:
+    saved = state.read()
+    return os.environ.get("SLOTQ_LOCAL_TOKEN") or (saved.keys.token if saved else "")
 
 
 def find(run: str, training_job: str, host: int) -> Beside:

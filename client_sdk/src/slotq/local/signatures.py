@@ -1,24 +1,25 @@
-"""Who signed a request: AWS Signature V4 as API Gateway checks it, and its words for a refusal."""
+"""Who signed a request: AWS Signature V4, and the services' words for a refusal."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
-from botocore.auth import SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.compat import HTTPHeaders
-from botocore.credentials import Credentials
+from botocore.utils import normalize_url_path
 
 SERVICE = "execute-api"
-_ALGORITHM = "AWS4-HMAC-SHA256"
+ALGORITHM = "AWS4-HMAC-SHA256"
+UNSIGNED = "UNSIGNED-PAYLOAD"
+SKEW = {"s3": timedelta(minutes=15)}
+"""How old a signature may be, by service."""
 _SKEW = timedelta(minutes=5)
 _STAMP = "%Y%m%dT%H%M%SZ"
+_SAFE = "-_.~"
 
 
 class NotSigned(Exception):
@@ -54,11 +55,13 @@ class SignedRequest:
     """Path and query as they came over the wire."""
     headers: Mapping[str, str]
     """Lower-case names."""
-    body: bytes
+    body: bytes = b""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Claim:
+class Claim:
+    """What a signature says of itself."""
+
     access_key: str
     date: str
     region: str
@@ -68,99 +71,151 @@ class _Claim:
 
 
 def verify(request: SignedRequest, *, find: FindCaller, region: str, now: datetime) -> Caller:
-    """Who signed it. Raises NotSigned."""
-    claim = _claim_of(request.headers.get("authorization", ""))
+    """Who signed it for API Gateway. Raises NotSigned."""
+    claim = claim_of(request.headers.get("authorization", ""))
     if claim.service != SERVICE:
-        raise _invalid(f"Credential should be scoped to correct service: '{SERVICE}'. ")
+        raise invalid(f"Credential should be scoped to correct service: '{SERVICE}'. ")
     if claim.region != region:
-        raise _invalid(f"Credential should be scoped to a valid region, not '{claim.region}'. ")
+        raise invalid(f"Credential should be scoped to a valid region, not '{claim.region}'. ")
+    return signer(request, claim, find=find, now=now, payload=payload_of(request))
+
+
+def payload_of(request: SignedRequest) -> str:
+    """The body's hash, as it is signed. Raises NotSigned where the request claims another."""
+    digest = hashlib.sha256(request.body).hexdigest()
+    if request.headers.get("x-amz-content-sha256", digest) != digest:
+        raise invalid("The value of x-amz-content-sha256 is not the hash of the body.")
+    return digest
+
+
+def signer(
+    request: SignedRequest, claim: Claim, *, find: FindCaller, now: datetime, payload: str
+) -> Caller:
+    """Whose key has made the signature in the Authorization header. Raises NotSigned."""
+    caller = caller_of(claim, find, request.headers.get("x-amz-security-token"))
+    stamp = request.headers.get("x-amz-date", "")
+    _check_time(stamp, claim, now)
+    if not {"host", "x-amz-date"} <= set(claim.signed_headers):
+        raise invalid("'Host' and 'X-Amz-Date' must be signed headers.")
+    check(claim, caller, stamp, canonical(request, claim, payload))
+    return caller
+
+
+def caller_of(claim: Claim, find: FindCaller, token: str | None) -> Caller:
+    """Raises NotSigned where the key is unknown, or its session has another token."""
     caller = find(claim.access_key)
-    token = request.headers.get("x-amz-security-token")
-    if caller is None or caller.session_token != token:
+    if caller is None or not hmac.compare_digest(caller.session_token or "", token or ""):
         raise NotSigned(
             "UnrecognizedClientException", "The security token included in the request is invalid."
-        )
-    _check_time(request.headers.get("x-amz-date", ""), claim, now)
-    if not hmac.compare_digest(_sign(request, claim, caller), claim.signature):
-        raise _invalid(
-            "The request signature we calculated does not match the signature you provided. Check "
-            "your AWS Secret Access Key and signing method. Consult the service documentation for "
-            "details."
         )
     return caller
 
 
-def _invalid(message: str) -> NotSigned:
+def check(claim: Claim, caller: Caller, stamp: str, canonical_request: str) -> None:
+    """Raises NotSigned where the caller's key makes another signature."""
+    if not hmac.compare_digest(
+        _signature(claim, caller, stamp, canonical_request), claim.signature
+    ):
+        raise invalid(
+            "The request signature we calculated does not match the signature you provided. Check "
+            "your AWS Secret Access Key and signing method. Consult the service documentation for "
+            "details."
+        )
+
+
+def invalid(message: str) -> NotSigned:
     return NotSigned("InvalidSignatureException", message)
 
 
-def _claim_of(header: str) -> _Claim:
+def claim_of(header: str) -> Claim:
+    """What an Authorization header claims. Raises NotSigned."""
     if not header:
         raise NotSigned("MissingAuthenticationTokenException", "Missing Authentication Token")
     algorithm, _, rest = header.partition(" ")
     parts = dict(re.findall(r"(Credential|SignedHeaders|Signature)=([^,\s]+)", rest))
     missing = [key for key in ("Credential", "Signature", "SignedHeaders") if key not in parts]
     scope = parts.get("Credential", "").split("/")
-    if algorithm != _ALGORITHM or missing or len(scope) != 5:
+    if algorithm != ALGORITHM or missing or len(scope) != 5:
         told = " ".join(f"Authorization header requires '{key}' parameter." for key in missing)
         raise NotSigned(
             "IncompleteSignatureException",
             f"{told or 'Credential must be KEY/DATE/REGION/SERVICE/aws4_request.'} "
             f"Authorization={header[:200]}",
         )
-    return _Claim(
-        access_key=scope[0],
-        date=scope[1],
-        region=scope[2],
-        service=scope[3],
-        signed_headers=tuple(parts["SignedHeaders"].lower().split(";")),
-        signature=parts["Signature"],
+    return claimed(parts["Credential"], parts["SignedHeaders"], parts["Signature"])
+
+
+def claimed(credential: str, signed_headers: str, signature: str) -> Claim:
+    """`credential` is KEY/DATE/REGION/SERVICE/aws4_request."""
+    access_key, date, region, service, _ = credential.split("/")
+    return Claim(
+        access_key=access_key,
+        date=date,
+        region=region,
+        service=service,
+        signed_headers=tuple(signed_headers.lower().split(";")),
+        signature=signature,
     )
 
 
-def _check_time(stamp: str, claim: _Claim, now: datetime) -> None:
+def moment(stamp: str) -> datetime:
+    """Raises NotSigned where there is none."""
     try:
-        signed_at = datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
+        return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
     except ValueError:
         raise NotSigned(
             "IncompleteSignatureException",
             "Authorization header requires existence of either a 'X-Amz-Date' or a 'Date' header.",
         ) from None
+
+
+def _check_time(stamp: str, claim: Claim, now: datetime) -> None:
+    signed_at, skew = moment(stamp), SKEW.get(claim.service, _SKEW)
     if stamp[:8] != claim.date:
-        raise _invalid("Date in Credential scope does not match YYYYMMDD from ISO-8601 version.")
-    if signed_at < now - _SKEW:
-        limit = (now - _SKEW).strftime(_STAMP)
-        raise _invalid(f"Signature expired: {stamp} is now earlier than {limit}")
-    if signed_at > now + _SKEW:
-        limit = (now + _SKEW).strftime(_STAMP)
-        raise _invalid(f"Signature not yet current: {stamp} is still later than {limit}")
+        raise invalid("Date in Credential scope does not match YYYYMMDD from ISO-8601 version.")
+    if signed_at < now - skew:
+        limit = (now - skew).strftime(_STAMP)
+        raise invalid(f"Signature expired: {stamp} is now earlier than {limit}")
+    if signed_at > now + skew:
+        limit = (now + skew).strftime(_STAMP)
+        raise invalid(f"Signature not yet current: {stamp} is still later than {limit}")
 
 
-class _Again(SigV4Auth):
-    """Signs exactly the headers that the caller has signed."""
+def canonical(
+    request: SignedRequest, claim: Claim, payload: str, *, without: frozenset[str] = frozenset()
+) -> str:
+    """The canonical request; `without` names parameters of the query that are not signed."""
+    parts = urlsplit(f"//host{request.uri}")
+    query = "&".join(f"{name}={value}" for name, value in sorted(_pairs(parts.query, without)))
+    signed = {name: request.headers.get(name, "") for name in sorted(claim.signed_headers)}
+    headers = [f"{name}:{' '.join(value.split())}" for name, value in signed.items()]
+    path = _canonical_path(parts.path or "/", claim.service)
+    return "\n".join((request.method, path, query, *headers, "", ";".join(signed), payload))
 
-    def headers_to_sign(self, request: Any) -> Any:
-        headers = HTTPHeaders()
-        for name, value in request.headers.items():
-            headers[name.lower()] = value
-        return headers
+
+def _canonical_path(path: str, service: str) -> str:
+    """S3 encodes it once and leaves it whole; the others normalize it, and encode it twice."""
+    if service == "s3":
+        return quote(unquote_to_bytes(path), safe=f"/{_SAFE}")
+    return quote(normalize_url_path(path), safe="/~")
 
 
-def _sign(request: SignedRequest, claim: _Claim, caller: Caller) -> str:
-    """The signature as it should be."""
-    if not {"host", "x-amz-date"} <= set(claim.signed_headers):
-        raise _invalid("'Host' and 'X-Amz-Date' must be signed headers.")
-    digest = hashlib.sha256(request.body).hexdigest()
-    if request.headers.get("x-amz-content-sha256", digest) != digest:
-        raise _invalid("The value of x-amz-content-sha256 is not the hash of the body.")
-    again = AWSRequest(
-        method=request.method,
-        url=f"http://{request.headers.get('host', '')}{request.uri}",
-        data=request.body,
-        headers={name: request.headers.get(name, "") for name in claim.signed_headers},
-    )
-    again.context["timestamp"] = request.headers["x-amz-date"]
-    signer = _Again(Credentials(caller.access_key, caller.secret_key), SERVICE, claim.region)
-    canonical = signer.canonical_request(again)
-    signature: str = signer.signature(signer.string_to_sign(again, canonical), again)
-    return signature
+def _pairs(query: str, without: frozenset[str]) -> Iterator[tuple[str, str]]:
+    for pair in filter(None, query.split("&")):
+        name, _, value = pair.partition("=")
+        if name not in without:
+            yield _again(name), _again(value)
+
+
+def _again(text: str) -> str:
+    return quote(unquote_to_bytes(text), safe=_SAFE)
+
+
+def _signature(claim: Claim, caller: Caller, stamp: str, canonical_request: str) -> str:
+    scope = (claim.date, claim.region, claim.service, "aws4_request")
+    digest = hashlib.sha256(canonical_request.encode()).hexdigest()
+    key = f"AWS4{caller.secret_key}".encode()
+    for part in (*scope, "\n".join((ALGORITHM, stamp, "/".join(scope), digest))):
+        last = hmac.new(key, part.encode(), hashlib.sha256)
+        key = last.digest()
+    return last.hexdigest()

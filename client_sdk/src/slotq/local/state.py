@@ -1,8 +1,8 @@
 """What is kept of a running emulator, so that `stop` and `env` find it.
 
 In the folder that SLOTQ_LOCAL_DIR names, else `$XDG_STATE_HOME/slotq`, else `~/.local/state/slotq`:
-`emulator.json` (one emulator a folder), `emulator.log`, `lambda.log` (what the queue's Lambda
-says), `sagemaker.yaml` and the jobs' folders.
+`emulator.json` (one emulator a folder), `keys.json`, `emulator.log`, `lambda.log` (what the queue's
+Lambda says), `sagemaker.yaml` and the jobs' folders.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import signal
+import stat
 import time
 import urllib.error
 import urllib.request
@@ -18,11 +19,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from slotq.local import keys
 from slotq.local.endpoint import Endpoint
 from slotq.local.host_process import sweep
+from slotq.local.keys import TOKEN_HEADER, Keys
 from slotq_core.errors import SlotQError
 
-_STOP_SECONDS = 15.0
+_STOP_SECONDS = 60.0
+GOES_ON = "`slotq local start` goes on from here, `slotq local start --fresh` begins anew."
 _SDK_CONFIG = """\
 # Settings of SageMaker's Python SDK for the emulator (SAGEMAKER_USER_CONFIG_OVERRIDE).
 SchemaVersion: '1.0'
@@ -39,6 +43,10 @@ class NotRunning(SlotQError):
     """There is no emulator to talk to."""
 
 
+class NotPrivate(SlotQError):
+    """Others can write where the emulator's state would be kept."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Running:
     """An emulator, as it has described itself."""
@@ -48,21 +56,23 @@ class Running:
     url: str
     region: str
     pools: str
+    keys: Keys
 
     @property
     def endpoint(self) -> Endpoint:
-        return Endpoint(url=self.url, region=self.region)
+        return Endpoint(url=self.url, keys=self.keys, region=self.region)
 
     def health(self) -> dict[str, Any] | None:
         """What it says of itself; None where it, and nothing else, does not answer."""
-        said = health_at(self.url)
+        said = health_at(self.url, self.keys.token)
         return said if said and said.get("run") == self.run else None
 
 
-def health_at(url: str) -> dict[str, Any] | None:
+def health_at(url: str, token: str) -> dict[str, Any] | None:
     """What the emulator at this address says of itself; None where none answers."""
     try:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        opener.addheaders = [(TOKEN_HEADER, token)]
         with opener.open(f"{url}/_slotq/health", timeout=5) as answer:
             said: dict[str, Any] = json.load(answer)
     except (OSError, ValueError, urllib.error.URLError):
@@ -75,7 +85,20 @@ def folder() -> Path:
     home = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
     path = Path(os.environ.get("SLOTQ_LOCAL_DIR") or Path(home) / "slotq").expanduser()
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _close(path)
     return path.resolve()
+
+
+def _close(path: Path) -> None:
+    """Keep others out of the folder. Raises NotPrivate where that would take it from them."""
+    seen = path.stat()
+    if seen.st_uid != os.geteuid() or seen.st_mode & (stat.S_IWOTH | stat.S_ISVTX):
+        raise NotPrivate(
+            f"{path} is not yours alone, and the emulator keeps its keys there: name a folder of "
+            "its own in SLOTQ_LOCAL_DIR"
+        )
+    if seen.st_mode & 0o077:
+        path.chmod(0o700)
 
 
 def log_file() -> Path:
@@ -83,16 +106,18 @@ def log_file() -> Path:
 
 
 def save(running: Running) -> None:
-    new = folder() / "emulator.json.new"
-    new.write_text(json.dumps(asdict(running), indent=2))
-    new.replace(folder() / "emulator.json")
+    values = asdict(running)
+    del values["keys"]  # They have a file of their own, which outlives this emulator.
+    keys.write_private(folder() / "emulator.json", json.dumps(values, indent=2))
     (folder() / "sagemaker.yaml").write_text(_SDK_CONFIG.format(bucket=running.endpoint.bucket))
 
 
 def read() -> Running | None:
     """What was saved last, whether it runs or not."""
+    kept = keys.read(folder())
     try:
-        return Running(**json.loads((folder() / "emulator.json").read_text()))
+        values = json.loads((folder() / "emulator.json").read_text())
+        return None if kept is None else Running(**values, keys=kept)
     except (OSError, ValueError, TypeError):
         return None
 
@@ -116,7 +141,7 @@ def stop() -> str:
         raise NotRunning("no emulator is running")
     if saved.health() is not None:
         _end(saved.pid)
-        said = f"The emulator at {saved.url} has ended. What it held is gone."
+        said = f"The emulator at {saved.url} has ended. {GOES_ON}"
     else:
         said = "The emulator was gone already."
     left = sweep(f"{saved.run}/")
@@ -153,6 +178,7 @@ def variables(running: Running) -> dict[str, str]:
         **running.endpoint.variables(),
         "SLOTQ_ENDPOINT": running.endpoint.queue,
         "SLOTQ_REGION": running.region,
+        "SLOTQ_LOCAL_TOKEN": running.keys.token,
         "SAGEMAKER_USER_CONFIG_OVERRIDE": str(folder() / "sagemaker.yaml"),
     }
 

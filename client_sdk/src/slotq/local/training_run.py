@@ -64,9 +64,15 @@ class TrainingRun:
         self._ended: queue.Queue[tuple[str, int]] = queue.Queue()
         self._stopping = False
         self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name=f"job {self._name}", daemon=True)
 
     def start(self) -> None:
-        threading.Thread(target=self._run, name=f"job {self._name}", daemon=True).start()
+        self._thread.start()
+
+    def join(self, seconds: float) -> None:
+        """Until all is uploaded, or the time is over."""
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
 
     def terminate(self) -> None:
         self._signal(_SIGTERM)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Any
 from boto3.exceptions import Boto3Error
 from botocore.exceptions import BotoCoreError, ClientError
 
+from slotq.local.archives import Unsafe, unpack
+from slotq.local.paths import below, is_own_file
 from slotq.local.workdir import OPT_ML, Host
 
 Signature = tuple[int, int]
@@ -73,14 +74,18 @@ def fetch_code(storage: Storage, source: str, host: Host) -> None:
     """Unpack sourcedir.tar.gz into /opt/ml/code, or link a folder that a channel has brought."""
     code = host.root / "code"
     if not source.startswith("s3://"):
-        brought = host.path(source.removeprefix("file://"))
+        try:
+            brought = host.path(source.removeprefix("file://"))
+        except ValueError:
+            raise Fault(f"{source}: code that is not in S3 is below {OPT_ML}") from None
         code.rmdir()
         code.symlink_to(brought)
         return
     try:
-        with tarfile.open(fileobj=io.BytesIO(storage.read(source))) as tar:
-            tar.extractall(code, filter="data")
-    except tarfile.TarError as error:
+        unpack(storage.read(source), code)
+    except Unsafe as error:
+        raise Fault(f"{source}: {error}") from error
+    except (tarfile.TarError, EOFError, OSError) as error:
         raise Fault(f"{source} is not a tar file: {error}") from error
 
 
@@ -88,7 +93,7 @@ def fetch_channels(storage: Storage, request: Mapping[str, Any], host: Host, pla
     """Every channel's objects into /opt/ml/input/data/<channel>. `place` counts the host from 0."""
     count = _host_count(request)
     for channel in request.get("InputDataConfig") or ():
-        folder = host.root / "input/data" / channel["ChannelName"]
+        folder = _below(host.root / "input/data", channel["ChannelName"])
         folder.mkdir(parents=True, exist_ok=True)
         source = (channel.get("DataSource") or {}).get("S3DataSource")
         if source is None:
@@ -102,13 +107,20 @@ def fetch_channels(storage: Storage, request: Mapping[str, Any], host: Host, pla
         if source.get("S3DataDistributionType") == "ShardedByS3Key":
             keys = keys[place::count]
         for key in keys:
-            storage.fetch(split(uri)[0], key, folder / _relative(key, split(uri)[1]))
+            storage.fetch(split(uri)[0], key, _below(folder, _relative(key, split(uri)[1])))
 
 
 def _host_count(request: Mapping[str, Any]) -> int:
     resources = request["ResourceConfig"]
     groups = resources.get("InstanceGroups") or [resources]
     return sum(int(group.get("InstanceCount", 1)) for group in groups)
+
+
+def _below(folder: Path, name: str) -> Path:
+    try:
+        return below(folder, name)
+    except ValueError:
+        raise Fault(f"'{name}' leads out of the folder that it belongs into") from None
 
 
 def _relative(key: str, prefix: str) -> str:
@@ -133,6 +145,7 @@ class Checkpoints:
                 f"CheckpointConfig.LocalPath '{local}': the emulator keeps checkpoints below "
                 f"{OPT_ML} only"
             ) from None
+        self._root = host.root
         self._kept: dict[Path, Signature] = {}
         self._seen: dict[Path, Signature] = {}
 
@@ -142,7 +155,7 @@ class Checkpoints:
         bucket, prefix = split(f"{self._uri}/")
         for key in self._storage.keys(f"{self._uri}/"):
             if not key.endswith("/"):
-                self._storage.fetch(bucket, key, self._folder / key[len(prefix) :])
+                self._storage.fetch(bucket, key, _below(self._folder, key[len(prefix) :]))
         self._kept = dict(self._scan())
 
     def sync(self, *, last: bool = False) -> None:
@@ -164,7 +177,7 @@ class Checkpoints:
     def _scan(self) -> Iterator[tuple[Path, Signature]]:
         for file in sorted(self._folder.rglob("*")):
             try:
-                if file.is_file():
+                if is_own_file(file, self._root):
                     stat = file.stat()
                     yield file, (stat.st_mtime_ns, stat.st_size)
             except FileNotFoundError:
@@ -200,6 +213,6 @@ def _files(hosts: Iterable[Host], folder: str) -> Iterator[tuple[str, Path]]:
         base = host.root / folder
         for file in sorted(base.rglob("*")):
             name = file.relative_to(base).as_posix()
-            if file.is_file() and name not in taken:
+            if is_own_file(file, host.root) and name not in taken:
                 taken.add(name)
                 yield name, file

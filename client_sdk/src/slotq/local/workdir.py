@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slotq.local.paths import below, is_own_file
+
 OPT_ML = "/opt/ml"
 NETWORK_INTERFACE = "lo"
 """All hosts are this machine."""
@@ -31,7 +33,7 @@ class Host:
 
     def path(self, seen: str) -> Path:
         """Where a path under /opt/ml really is. Raises ValueError for any other path."""
-        return self.root / Path(seen).relative_to(OPT_ML)
+        return below(self.root, Path(seen).relative_to(OPT_ML).as_posix())
 
     def text(self, text: str) -> str:
         """A text with /opt/ml as the job sees it."""
@@ -40,10 +42,9 @@ class Host:
     @property
     def failure(self) -> str:
         """What the job wrote to /opt/ml/output/failure."""
-        try:
-            return (self.root / "output/failure").read_text(errors="replace").strip()
-        except OSError:
-            return ""
+        file = self.root / "output/failure"
+        own = is_own_file(file, self.root)
+        return file.read_text(errors="replace").strip() if own else ""
 
 
 def hosts_of(request: Mapping[str, Any], work: Path, *, isolated: bool) -> list[Host]:

@@ -1,0 +1,48 @@
+"""The log lines of training jobs, by stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from slotq_core.names import LOG_GROUP
+
+Line = tuple[int, str]
+"""When, in milliseconds since 1970, and what."""
+_BATCH = 500
+
+
+def saved(logs: Any) -> dict[str, list[Line]]:
+    """Empty where no job has written yet."""
+    try:
+        pages = logs.get_paginator("describe_log_streams").paginate(logGroupName=LOG_GROUP)
+        names = [stream["logStreamName"] for page in pages for stream in page["logStreams"]]
+    except logs.exceptions.ResourceNotFoundException:
+        return {}
+    return {name: list(_lines(logs, name)) for name in names}
+
+
+def _lines(logs: Any, stream: str) -> Iterator[Line]:
+    asked = {"logGroupName": LOG_GROUP, "logStreamName": stream, "startFromHead": True}
+    token: str | None = None
+    while True:
+        page = logs.get_log_events(**asked, **({"nextToken": token} if token else {}))
+        yield from ((event["timestamp"], event["message"]) for event in page["events"])
+        if token == page["nextForwardToken"]:
+            return
+        token = page["nextForwardToken"]
+
+
+def restore(logs: Any, streams: Mapping[str, list[Line]]) -> None:
+    if streams:
+        logs.create_log_group(logGroupName=LOG_GROUP)
+    for name, lines in streams.items():
+        logs.create_log_stream(logGroupName=LOG_GROUP, logStreamName=name)
+        for start in range(0, len(lines), _BATCH):
+            logs.put_log_events(
+                logGroupName=LOG_GROUP,
+                logStreamName=name,
+                logEvents=[
+                    {"timestamp": at, "message": text} for at, text in lines[start : start + _BATCH]
+                ],
+            )

@@ -1,0 +1,87 @@
+"""All that is kept, as one moment of it: `state.json` names the objects' files.
+
+It is replaced at once, after everything that it names is there: whatever interrupts a save, the one
+before it counts. Parts of different moments do no harm: the queue finds out what has become of its
+training jobs, as after a lost event.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+from slotq.local.aws import TABLE
+from slotq.local.endpoint import Endpoint
+from slotq.local.kept import items, jobs, lines
+from slotq.local.kept.objects import Objects
+from slotq.local.keys import write_private
+from slotq.local.plane import Plane
+
+_VERSION = 1
+_FOLDER, _FILE = "kept", "state.json"
+
+
+class Unreadable(Exception):
+    """What is kept is not this emulator's to read; the message says why, and what to do."""
+
+
+class Snapshot:
+    def __init__(self, work: Path, endpoint: Endpoint, plane: Plane) -> None:
+        self._folder, self._endpoint, self._plane = work / _FOLDER, endpoint, plane
+        self._objects = Objects(endpoint.client("s3"), self._folder / "objects", endpoint.region)
+        self._dynamodb, self._logs = endpoint.client("dynamodb"), endpoint.client("logs")
+        self._saving = threading.Lock()
+        self._last = ""
+
+    def save(self) -> None:
+        """Write what has changed."""
+        with self._saving:
+            index = self._objects.save()
+            text = json.dumps(
+                {
+                    "version": _VERSION,
+                    "region": self._endpoint.region,
+                    "objects": index,
+                    "items": items.saved(self._dynamodb, TABLE),
+                    "lines": lines.saved(self._logs),
+                    "jobs": jobs.saved(self._plane.jobs()),
+                }
+            )
+            if text != self._last:
+                write_private(self._folder / _FILE, text)
+                self._last = text
+            self._objects.forget_others(index)
+
+    def restore(self) -> None:
+        """Into an account that has been furnished. Raises Unreadable."""
+        values = self._read()
+        if values is None:
+            return
+        self._objects.restore(values["objects"])
+        items.restore(self._dynamodb, TABLE, values["items"])
+        lines.restore(self._logs, values["lines"])
+        self._plane.take_over(jobs.read(values["jobs"]))
+
+    def _read(self) -> dict[str, Any] | None:
+        file = self._folder / _FILE
+        try:
+            values: dict[str, Any] = json.loads(file.read_text())
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            raise Unreadable(f"{file} is no JSON: --fresh begins anew") from None
+        if values.get("version") != _VERSION:
+            raise Unreadable(f"{file} is another version's: --fresh begins anew")
+        if values["region"] != self._endpoint.region:
+            raise Unreadable(
+                f"what {self._folder} keeps is of {values['region']}: start with --region "
+                f"{values['region']}, or with --fresh to begin anew"
+            )
+        return values
+
+
+def forget(work: Path) -> None:
+    shutil.rmtree(work / _FOLDER, ignore_errors=True)

@@ -1,0 +1,34 @@
+"""What the emulator lacks is said as an SDK reads it: an error of the asker, named, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from tests.functional.local.account import Account
+
+LACKS: list[tuple[str, str, dict[str, Any], str]] = [
+    ("sagemaker", "list_algorithms", {}, "ListAlgorithms of sagemaker"),
+    ("sagemaker", "update_training_job", {"TrainingJobName": "x"}, "UpdateTrainingJob"),
+    ("logs", "list_anomalies", {}, "ListAnomalies of logs"),
+    ("dynamodb", "list_global_tables", {}, "ListGlobalTables of dynamodb"),
+    ("sts", "decode_authorization_message", {"EncodedMessage": "x"}, "DecodeAuthorizationMessage"),
+    ("iam", "list_service_specific_credentials", {}, "ListServiceSpecificCredentials of iam"),
+    ("lambda", "get_account_settings", {}, "GET /2016-08-19/account-settings of lambda"),
+    ("gamelift", "list_builds", {}, "ListBuilds of gamelift"),
+]
+
+
+@pytest.mark.parametrize(("service", "operation", "arguments", "named"), LACKS)
+def test_an_operation_that_is_not_there(
+    account: Account, service: str, operation: str, arguments: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(ClientError) as refused:
+        getattr(account.endpoint.client(service), operation)(**arguments)
+    said = refused.value.response
+    assert said["ResponseMetadata"]["HTTPStatusCode"] == 400
+    assert said["ResponseMetadata"]["RetryAttempts"] == 0
+    assert said["Error"]["Code"] == "UnknownOperationException"
+    assert f"the emulator has no {named}" in said["Error"]["Message"]

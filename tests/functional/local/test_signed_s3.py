@@ -1,0 +1,144 @@
+"""S3's own ways to sign, by real boto3: URLs, paths, unsigned and changed bodies, sessions."""
+
+from __future__ import annotations
+
+import http.client
+import io
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from tests.functional.local.account import Account
+
+KEYS = [
+    "plain",
+    "a b+c~d!e'(f)*g",
+    "ü/\u2603/%41%2F",
+    "double//slash",
+    "dots/./and/../more",
+    "equals=and&amp;?query#hash",
+]
+
+
+def client(account: Account, **settings: Any) -> Any:
+    keys = account.running.keys
+    return boto3.client(
+        "s3",
+        endpoint_url=settings.pop("url", account.running.url),
+        region_name="us-east-1",
+        aws_access_key_id=keys.access_key,
+        aws_secret_access_key=keys.secret_key,
+        aws_session_token=settings.pop("token", None),
+        config=Config(retries={"total_max_attempts": 1}, proxies={}, **settings),
+    )
+
+
+def fetch(
+    url: str, body: bytes | None = None, method: str = "GET", host: str = ""
+) -> tuple[int, bytes]:
+    """A request without any header that is not needed: older signatures cover some."""
+    parts = urlsplit(url)
+    assert parts.hostname is not None
+    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=10)
+    try:
+        headers = {"Host": host} if host else {}
+        connection.request(method, f"{parts.path}?{parts.query}", body, headers)
+        said = connection.getresponse()
+        return said.status, said.read()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_keys_of_every_kind(account: Account, key: str) -> None:
+    s3 = client(account)
+    s3.put_object(Bucket=account.bucket, Key=key, Body=b"x", Metadata={"a_b": "1  2", "c": "d"})
+    found = s3.get_object(Bucket=account.bucket, Key=key)
+    assert found["Body"].read() == b"x"
+    assert key in account.keys(key)
+    s3.delete_object(Bucket=account.bucket, Key=key)
+
+
+@pytest.mark.parametrize("version", [None, "s3", "s3v4"])
+def test_urls_that_are_signed(account: Account, version: str | None) -> None:
+    s3 = client(account, **({"signature_version": version} if version else {}))
+    where = {"Bucket": account.bucket, "Key": "signed/a b+c"}
+    put = s3.generate_presigned_url("put_object", Params=where)
+    assert fetch(put, b"content", "PUT")[0] == 200
+    get = s3.generate_presigned_url("get_object", Params=where)
+    assert fetch(get) == (200, b"content")
+    assert fetch(get.replace("signed/", "signee/"))[0] == 403
+    assert fetch(get, b"other", "PUT")[0] == 403
+    assert fetch(get.replace("Expires=", "Expires=9"))[0] == 403
+    listing = s3.generate_presigned_url("list_objects_v2", Params={"Bucket": account.bucket})
+    assert fetch(listing)[0] == 200
+    old = s3.generate_presigned_url("get_object", Params=where, ExpiresIn=-10)
+    assert fetch(old)[0] == 403
+
+
+@pytest.mark.parametrize("version", ["s3", "s3v4"])
+def test_a_bucket_in_the_host_name(account: Account, version: str) -> None:
+    """As SDKs do where the endpoint has a name; nothing is asked for the name's address here."""
+    named = f"http://localhost:{urlsplit(account.running.url).port}"
+    virtual = {"addressing_style": "virtual"}
+    s3 = client(account, url=named, s3=virtual, signature_version=version)
+    account.s3.create_bucket(Bucket="virtual")
+    account.s3.put_object(Bucket="virtual", Key="k", Body=b"v")
+    url = s3.generate_presigned_url("get_object", Params={"Bucket": "virtual", "Key": "k"})
+    there = urlsplit(url).netloc
+    assert there.startswith("virtual.localhost:")
+    assert fetch(url.replace(f"http://{there}", account.running.url), host=there) == (200, b"v")
+
+
+def test_bodies(account: Account) -> None:
+    large = bytes(range(256)) * 80_000
+    unsigned = client(account, s3={"payload_signing_enabled": False})
+    unsigned.upload_fileobj(io.BytesIO(large), account.bucket, "large")
+    assert account.read("large") == large
+    parts = client(account)
+    made = parts.create_multipart_upload(Bucket=account.bucket, Key="parts")
+    asked = {"Bucket": account.bucket, "Key": "parts", "UploadId": made["UploadId"]}
+    tag = parts.upload_part(**asked, PartNumber=1, Body=large)["ETag"]
+    parts.complete_multipart_upload(
+        **asked, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": tag}]}
+    )
+    assert account.read("parts") == large
+
+
+def test_a_body_that_was_changed(account: Account) -> None:
+    s3 = client(account, request_checksum_calculation="when_required")
+
+    def change(request: Any, **_: Any) -> None:
+        request.body = b"y"
+
+    s3.meta.events.register("before-send.s3.PutObject", change)
+    with pytest.raises(ClientError, match="XAmzContentSHA256Mismatch"):
+        s3.put_object(Bucket=account.bucket, Key="changed", Body=b"x")
+    assert not account.keys("changed")
+
+
+def test_a_session_needs_its_token_everywhere(account: Account) -> None:
+    role = account.endpoint.client("sts").assume_role(
+        RoleArn="arn:aws:iam::123456789012:role/trainer", RoleSessionName="me"
+    )["Credentials"]
+
+    def made(token: str | None) -> Any:
+        return boto3.client(
+            "s3",
+            endpoint_url=account.running.url,
+            region_name="us-east-1",
+            aws_access_key_id=role["AccessKeyId"],
+            aws_secret_access_key=role["SecretAccessKey"],
+            aws_session_token=token,
+        )
+
+    s3 = made(role["SessionToken"])
+    s3.list_buckets()
+    assert fetch(s3.generate_presigned_url("list_buckets"))[0] == 200
+    for token in (None, "another"):
+        with pytest.raises(ClientError, match="InvalidAccessKeyId"):
+            made(token).list_buckets()
