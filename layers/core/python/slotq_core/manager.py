@@ -10,7 +10,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slotq_core import explaining, names
-from slotq_core.amending import Amendment, alive, settled, with_hold, without_attempt
+from slotq_core.amending import (
+    Amendment,
+    Changed,
+    Wish,
+    alive,
+    settled,
+    with_hold,
+    without_attempt,
+)
+from slotq_core.bulk import Bulk
 from slotq_core.configuring import Configurator
 from slotq_core.effects import Effects
 from slotq_core.errors import (
@@ -92,6 +101,8 @@ class QueueManager:
         )
         self.configuration = Configurator(store, clock, self._wake)
         """What operators change."""
+        self.bulk = Bulk(store, clock, change=self._fulfilled, wake=self._wake)
+        """The users' verbs for many jobs at once."""
 
     def submit(self, submission: Submission, request: Request, *, submitter: str) -> Status:
         """Keep the job; once this has returned it is not lost. A pass follows on its own.
@@ -122,38 +133,53 @@ class QueueManager:
         A job that holds slots is stopped first; whatever else was about to happen to it, it ends
         cancelled, unless its training completes before the stop.
         """
-        for _ in range(_TRIES):
-            job = self._job(name)
-            if _is_cancelled(job):
-                return self._status(job)
-            wanted = Change(before=job, after=cancelled(alive(job), by, self._clock.now()))
-            try:
-                (job,) = self._store.commit([wanted])
-            except Conflict:
-                continue
-            self._carry_out_now(job)
-            self._wake()
-            return self._status(self._job(name))
-        raise Unavailable(f"job {name} keeps changing; try again")
+        return self._told(self._cancelled(name, by))
 
     def amend(self, name: str, amendment: Amendment, *, by: str) -> Status:
         """Hold the job, release it, give its attempt up, or change its settings and its request.
         Raises NoSuchJob, TooLate, and what a submission like that would raise; then nothing is
         changed.
         """
+        return self._told(self._changed(name, amendment, by))
+
+    def _fulfilled(self, wish: Wish, by: str) -> Changed:
+        if wish.amendment is None:
+            return self._cancelled(wish.name, by)
+        return self._changed(wish.name, wish.amendment, by)
+
+    def _told(self, changed: Changed) -> Status:
+        if not changed.anew:
+            return self._status(changed.job)
+        self._wake()
+        return self._status(self._job(changed.job.name))
+
+    def _cancelled(self, name: str, by: str) -> Changed:
+        for _ in range(_TRIES):
+            job = self._job(name)
+            if _is_cancelled(job):
+                return Changed(job=job, anew=False)
+            wanted = Change(before=job, after=cancelled(alive(job), by, self._clock.now()))
+            try:
+                (job,) = self._store.commit([wanted])
+            except Conflict:
+                continue
+            self._carry_out_now(job)
+            return Changed(job=job, anew=True)
+        raise Unavailable(f"job {name} keeps changing; try again")
+
+    def _changed(self, name: str, amendment: Amendment, by: str) -> Changed:
         for _ in range(_TRIES):
             job = alive(self._job(name))
             try:
                 after, request = self._amended(job, amendment, by)
                 if after == job and request is None:
-                    return self._status(job)
+                    return Changed(job=job, anew=False)
                 (job,) = self._store.commit([Change(before=job, after=after, request=request)])
             except Conflict:
                 continue
             if amendment.give_up is not None:
                 self._carry_out_now(job)
-            self._wake()
-            return self._status(self._job(name))
+            return Changed(job=job, anew=True)
         raise Unavailable(f"job {name} keeps changing; try again")
 
     def _amended(self, job: Job, wanted: Amendment, by: str) -> tuple[Job, Request | None]:
