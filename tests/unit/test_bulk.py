@@ -1,4 +1,4 @@
-"""Many jobs changed in one request: an outcome for each, one wake for all, within an answer's time."""
+"""Many jobs changed in one request: an outcome for each, one wake, within an answer's time."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slotq.cli.tables import columns, moment
+from slotq.cli.tables import columns, moment, one_line
 from slotq_core.model.pools import PoolState
 from slotq_core.reasons import units
 from slotq_core.wire import PoolSettingsView, PoolView
@@ -70,7 +70,7 @@ def health(pool: PoolView) -> str:
         said.append(times + until)
     if not said:
         return "ok"
-    return "; ".join(said) + (f": {health.message}" if health.message else "")
+    return "; ".join(said) + (f": {one_line(health.message)}" if health.message else "")
 
 
 def changes_table(changes: Iterable[ChangeView]) -> RenderableType:
