@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from slotq_core import bulk
 from slotq_core.adapters.memory import MemoryStore
-from slotq_core.amending import Amendment, Wish
-from slotq_core.bulk import BUDGET, NotReached
+from slotq_core.amending import Amendment, Revision, Wish
+from slotq_core.bulk import BUDGET, LARGEST_COMMIT, NotReached
 from slotq_core.errors import InvalidRequest, NoSuchJob, NotUnderstood, TooLate, Unavailable
 from slotq_core.model.jobs import JobState
+from slotq_core.wire_submission import parse_submission
 from tests.queue_world import QueueWorld, pool
 
 CANCEL = None
@@ -23,12 +25,15 @@ class SlowStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.takes, self.world, self.odd, self.last = 0, None, "", ""
-        self.gone = False
+        self.gone, self.meanwhile = False, None
         self.calls: list[str] = []
 
     def commit(self, changes, *, seen=None):
         self.calls.append("commit")
         self._answer()
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
         self.world.clock.set(self.world.clock.now() + self.takes)
         return super().commit(changes, seen=seen or {})
 
@@ -88,11 +93,38 @@ def test_each_is_as_if_it_had_been_asked_for_alone(world):
     assert set(world.states().values()) == {"cancelled"}
 
 
-def test_many_cost_one_bump_one_wake_and_no_plan_each(world):
+def test_many_cost_one_commit_one_bump_one_wake_and_no_plan(world):
     all_of(world, CANCEL)
     assert world.woken == 1
     stop_is_sent = "commit"
-    assert world.store.calls == ["commit", stop_is_sent, *["commit"] * 9, "bump"]
+    assert world.store.calls == ["commit", stop_is_sent, "bump"]
+
+
+def test_a_job_that_changes_meanwhile_takes_a_commit_of_its_own(world):
+    """As do the others of its batch; none is lost."""
+    world.store.meanwhile = lambda: world.manager.amend("job5", HOLD, by="ann")
+    outcomes = all_of(world, Amendment(held=True), range(1, 10))
+    assert [it.error for it in outcomes] == [None] * 9
+    assert {world.job(f"job{n}").state for n in range(1, 10)} == {JobState.HELD}
+
+
+def test_one_that_is_too_late_by_then_is_refused_alone(world):
+    world.store.meanwhile = lambda: world.manager.cancel("job5", by="ann")
+    outcomes = all_of(world, Amendment(held=True), range(1, 10))
+    assert [it.name for it in outcomes if it.error] == ["job5"]
+    assert isinstance(outcomes[4].error, TooLate)
+
+
+def test_large_requests_take_transactions_of_their_own(world):
+    def revise(request):
+        revised = {**request, "Environment": {"a": "x" * (LARGEST_COMMIT // 3)}}
+        submission, _ = parse_submission(request)
+        return Revision(request=revised, before=submission, after=submission)
+
+    all_of(world, Amendment(revise=revise), range(1, 3))
+    assert world.store.calls.count("commit") == 1
+    all_of(world, Amendment(revise=revise), range(3, 7))
+    assert world.store.calls.count("commit") == 1 + 4
 
 
 def test_the_line_is_read_once_for_those_that_wait(world):
@@ -119,25 +151,26 @@ def test_what_cannot_be_read_stops_none_of_the_others(world):
     assert [it.error for it in outcomes[2:]] == [None] * 8
 
 
-def test_what_there_is_no_time_for_is_said_and_can_be_sent_again(world):
+def test_what_there_is_no_time_for_is_said_and_can_be_sent_again(world, monkeypatch):
+    monkeypatch.setattr(bulk, "JOBS_PER_COMMIT", 1)
     world.store.takes = BUDGET // 3
     outcomes = all_of(world, HOLD, range(1, 10))
     assert [it.error is None for it in outcomes] == [True] * 3 + [False] * 6
     assert all(isinstance(it.error, NotReached) for it in outcomes[3:])
     assert (world.woken, "load_all" in world.store.calls) == (1, False)
     again = all_of(world, HOLD, range(1, 10))
-    assert [it.error is None for it in again] == [True] * 6 + [False] * 3, (
-        "the first three cost nothing"
-    )
+    assert [it.error is None for it in again] == [True] * 6 + [False] * 3, "three cost nothing"
 
 
-def test_each_request_comes_further_however_slow_the_table(world):
+def test_each_request_comes_further_however_slow_the_table(world, monkeypatch):
+    monkeypatch.setattr(bulk, "JOBS_PER_COMMIT", 1)
     world.store.takes = 2 * BUDGET
     outcomes = all_of(world, HOLD, (5, 6))
     assert [it.error is None for it in outcomes] == [True, False]
 
 
-def test_a_table_that_stops_answering_ends_it_and_what_was_done_is_heard_of(world):
+def test_a_table_that_stops_answering_ends_it_and_what_was_done_is_heard_of(world, monkeypatch):
+    monkeypatch.setattr(bulk, "JOBS_PER_COMMIT", 2)
     world.store.last = "job3"
     outcomes = all_of(world, HOLD, range(1, 6))
     assert [it.error is None for it in outcomes] == [True, True, False, False, False]

@@ -61,6 +61,11 @@ class Wish:
     amendment: Amendment | None
     """None: it is cancelled."""
 
+    @property
+    def stops(self) -> bool:
+        """Its attempt is stopped, where it has one."""
+        return self.amendment is None or self.amendment.give_up is not None
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Changed:

@@ -101,7 +101,14 @@ class QueueManager:
         )
         self.configuration = Configurator(store, clock, self._wake)
         """What operators change."""
-        self.bulk = Bulk(store, clock, change=self._fulfilled, wake=self._wake)
+        self.bulk = Bulk(
+            store,
+            clock,
+            decide=self._decided,
+            fulfil=self._fulfilled,
+            stop=self._carry_out_now,
+            wake=self._wake,
+        )
         """The users' verbs for many jobs at once."""
 
     def submit(self, submission: Submission, request: Request, *, submitter: str) -> Status:
@@ -133,19 +140,14 @@ class QueueManager:
         A job that holds slots is stopped first; whatever else was about to happen to it, it ends
         cancelled, unless its training completes before the stop.
         """
-        return self._told(self._cancelled(name, by))
+        return self._told(self._fulfilled(Wish(name=name, amendment=None), by))
 
     def amend(self, name: str, amendment: Amendment, *, by: str) -> Status:
         """Hold the job, release it, give its attempt up, or change its settings and its request.
         Raises NoSuchJob, TooLate, and what a submission like that would raise; then nothing is
         changed.
         """
-        return self._told(self._changed(name, amendment, by))
-
-    def _fulfilled(self, wish: Wish, by: str) -> Changed:
-        if wish.amendment is None:
-            return self._cancelled(wish.name, by)
-        return self._changed(wish.name, wish.amendment, by)
+        return self._told(self._fulfilled(Wish(name=name, amendment=amendment), by))
 
     def _told(self, changed: Changed) -> Status:
         if not changed.anew:
@@ -153,34 +155,32 @@ class QueueManager:
         self._wake()
         return self._status(self._job(changed.job.name))
 
-    def _cancelled(self, name: str, by: str) -> Changed:
+    def _fulfilled(self, wish: Wish, by: str) -> Changed:
+        """Commits one wish, and stops what it stops. Asks for no pass."""
         for _ in range(_TRIES):
-            job = self._job(name)
-            if _is_cancelled(job):
-                return Changed(job=job, anew=False)
-            wanted = Change(before=job, after=cancelled(alive(job), by, self._clock.now()))
             try:
-                (job,) = self._store.commit([wanted])
+                decided = self._decided(wish, by)
+                if isinstance(decided, Job):
+                    return Changed(job=decided, anew=False)
+                (job,) = self._store.commit([decided])
             except Conflict:
                 continue
-            self._carry_out_now(job)
-            return Changed(job=job, anew=True)
-        raise Unavailable(f"job {name} keeps changing; try again")
-
-    def _changed(self, name: str, amendment: Amendment, by: str) -> Changed:
-        for _ in range(_TRIES):
-            job = alive(self._job(name))
-            try:
-                after, request = self._amended(job, amendment, by)
-                if after == job and request is None:
-                    return Changed(job=job, anew=False)
-                (job,) = self._store.commit([Change(before=job, after=after, request=request)])
-            except Conflict:
-                continue
-            if amendment.give_up is not None:
+            if wish.stops:
                 self._carry_out_now(job)
             return Changed(job=job, anew=True)
-        raise Unavailable(f"job {name} keeps changing; try again")
+        raise Unavailable(f"job {wish.name} keeps changing; try again")
+
+    def _decided(self, wish: Wish, by: str) -> Change | Job:
+        """What a wish comes to; the job itself where it is so already. Raises what the verbs do."""
+        job = self._job(wish.name)
+        if wish.amendment is None:
+            if _is_cancelled(job):
+                return job
+            return Change(before=job, after=cancelled(alive(job), by, self._clock.now()))
+        after, request = self._amended(alive(job), wish.amendment, by)
+        if after == job and request is None:
+            return job
+        return Change(before=job, after=after, request=request)
 
     def _amended(self, job: Job, wanted: Amendment, by: str) -> tuple[Job, Request | None]:
         """The job and, where it changes, its request as they shall be."""
