@@ -58,13 +58,7 @@ class Selection:
 
         Raises NoSuchJob where the options select none, and click's UsageError.
         """
-        if not self.names and not self.by_options:
-            raise click.UsageError(
-                "say which jobs: by NAME, or by --mine, --state, --name, --project, --pool, "
-                "--submitter"
-            )
-        if self.mine and self.submitter is not None:
-            raise click.UsageError("--mine and --submitter exclude each other")
+        self._check()
         if not self.by_options and not self.dry_run:
             return list(self.names)
         jobs = self._found(client) if self.by_options else [client.job(n) for n in self.names]
@@ -74,6 +68,19 @@ class Selection:
         if len(jobs) > HANDFUL and not self.yes:
             _ask(app, jobs, verb)
         return [job.name for job in jobs]
+
+    def _check(self) -> None:
+        if not self.names and not self.by_options:
+            raise click.UsageError(
+                "say which jobs: by NAME, or by --mine, --state, --name, --project, --pool, "
+                "--submitter"
+            )
+        if self.mine and self.submitter is not None:
+            raise click.UsageError("--mine and --submitter exclude each other")
+        # To the queue an empty word is none: a variable that is not set would select all jobs.
+        for option in ("submitter", "project", "pool"):
+            if getattr(self, option) == "":
+                raise click.UsageError(f"--{option} is empty: say which, or leave it out")
 
     def _found(self, client: QueueClient) -> list[JobView]:
         submitter = client.about().caller if self.mine else self.submitter
@@ -92,10 +99,13 @@ class Selection:
         return found
 
     def _nothing(self, submitter: str | None) -> str:
-        among = {"named": self.glob, "of": submitter, "in project": self.project, "in": self.pool}
+        glob = None if self.glob is None else f"'{self.glob}'"
+        among = {"named": glob, "of": submitter, "in project": self.project, "in": self.pool}
         said = "".join(f" {word} {what}" for word, what in among.items() if what is not None)
         beside = f" among {', '.join(self.names)}" if self.names else ""
-        return f"no job{said}{beside} is {' or '.join(self.states or self.fit)}"
+        states = self.states or self.fit
+        stands = "runs or waits" if states == LIVING else f"is {' or '.join(states)}"
+        return f"no job{said}{beside} {stands}"
 
     def _has(self, job: JobView) -> bool:
         named = not self.names or job.name in self.names
