@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from slotq.cli.extras import extra
+
 if TYPE_CHECKING:
     from slotq.local.emulator import Options
     from slotq.local.knobs import Knobs
@@ -69,8 +71,9 @@ def start(
     region: str,
 ) -> None:
     """Start the emulator."""
-    from slotq.local import serve, state
-    from slotq.local.emulator import Options
+    with extra("local", of="slotq local start"):
+        from slotq.local import serve, state
+        from slotq.local.emulator import Options
 
     options = Options(
         pools=_pools(pools),
