@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from slotq_core import bulk
@@ -24,8 +26,9 @@ class SlowStore(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.takes, self.world, self.odd, self.last = 0, None, "", ""
-        self.gone, self.meanwhile = False, None
+        self.takes, self.odd, self.last, self.gone = 0, "", "", False
+        self.world: Any = None
+        self.meanwhile: Any = None
         self.calls: list[str] = []
 
     def commit(self, changes, *, seen=None):
