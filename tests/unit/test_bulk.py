@@ -195,6 +195,19 @@ def test_the_same_again_changes_nothing(world):
     assert (world.store.calls, world.woken) == ([], 0)
 
 
+def test_what_has_moved_on_since_it_was_chosen_is_left_alone(world):
+    """job0 was seen to wait, and runs by now."""
+    wishes = [
+        Wish(name=f"job{n}", amendment=CANCEL, states=frozenset({JobState.PENDING}))
+        for n in range(3)
+    ]
+    for _ in ("first", "again"):
+        outcomes = world.manager.bulk.run(wishes, by="eve")
+        assert "job0 is running by now, not pending" in str(outcomes[0].error)
+        assert [it.error for it in outcomes[1:]] == [None, None]
+    assert world.job("job0").state is JobState.RUNNING
+
+
 def test_two_wishes_for_one_job_are_taken_in_their_order(world):
     first, second = run(world, ("job4", HOLD), ("job4", RELEASE))
     assert (first.status.job.state, second.status.job.state) == ("held", "pending")

@@ -267,16 +267,21 @@ class QueueClient:
         method = "POST" if fix else "GET"
         return self._read(DoctorView, self.transport.call(method, "/doctor")).findings
 
-    def many(self, jobs: Iterable[str | QueuedJob | JobView]) -> Many:
+    def many(
+        self, jobs: Iterable[str | QueuedJob | JobView], *, states: Iterable[str] | None = None
+    ) -> Many:
         """Jobs to cancel, hold … together: a request for each hundred, and an outcome for each job
-        (`Many`)."""
-        return Many(self, [job if isinstance(job, str) else job.name for job in jobs])
+        (`Many`). `states`: only those that are still in one of these; None: whatever they are."""
+        names = [job if isinstance(job, str) else job.name for job in jobs]
+        return Many(self, names, states=states)
 
     def change(self, changes: Sequence[Mapping[str, Any]]) -> Outcomes:
         """Change up to 100 jobs in one request, each as if alone: `{"name": …, "cancel": True}`, or
-        with any of `held`, `tags` and `give_up`. An outcome for each, in this order; the error
-        `unavailable` says that there was no time for that one. Raises InvalidRequest where a change
-        is malformed; then nothing is changed."""
+        with any of `held`, `tags` and `give_up`; `states`: only while it is in one of these.
+
+        An outcome for each, in this order; the error `unavailable` says that there was no time for
+        that one. Raises InvalidRequest where a change is malformed; then nothing is changed.
+        """
         body = json.dumps({"changes": [*changes]}).encode()
         return self._read(OutcomesView, self.transport.call("PATCH", "/jobs", body=body)).outcomes
 

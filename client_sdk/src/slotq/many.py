@@ -10,6 +10,7 @@ from slotq.errors import (
     NotAllowed,
     Refused,
     SlotQError,
+    TooLate,
     Unavailable,
     UnexpectedAnswer,
 )
@@ -34,6 +35,7 @@ class Queue(Protocol):
     """What of QueueClient is used here."""
 
     def jobs(self, states: Iterable[str] | None = None) -> list[JobView]: ...
+    def job(self, name: str) -> JobView: ...
     def cancel(self, name: str) -> JobView: ...
     def hold(self, name: str) -> JobView: ...
     def release(self, name: str) -> JobView: ...
@@ -57,9 +59,14 @@ class Many:
     was done yet; afterwards that is the error of each job that was not reached.
     """
 
-    def __init__(self, queue: Queue, names: Iterable[str]) -> None:
+    def __init__(
+        self, queue: Queue, names: Iterable[str], *, states: Iterable[str] | None = None
+    ) -> None:
+        """`states`: only what is still in one of these is changed; the rest is TooLate. (`retry`
+        takes what has ended, and no other.)"""
         self._queue = queue
         self.names = list(dict.fromkeys(names))
+        self._states = None if states is None else sorted(states)
 
     def cancel(self) -> list[Outcome]:
         return self._change({"cancel": True}, self._queue.cancel)
@@ -82,7 +89,7 @@ class Many:
     def requeue(self) -> list[Outcome]:
         """Whose attempt is to be given up is looked up first: repeated, the wish does not cost the
         next attempt too."""
-        if len(self.names) == 1:
+        if len(self.names) == 1 and self._states is None:
             return self._singly(self.names, self._queue.requeue)
         begun = {job.name: job.attempts_begun for job in self._queue.jobs(sorted(ACTIVE_STATES))}
         changes = [{"name": name, "give_up": begun[name]} for name in self.names if name in begun]
@@ -98,7 +105,7 @@ class Many:
         )
 
     def _change(self, change: Mapping[str, Any], alone: Verb) -> list[Outcome]:
-        if len(self.names) == 1:
+        if len(self.names) == 1 and self._states is None:
             return self._singly(self.names, alone)
         legal = [name for name in self.names if names.is_legal(name)]
         return self._together([{"name": name, **change} for name in legal], alone)
@@ -107,7 +114,8 @@ class Many:
         """These by the hundred, the rest of the names one by one; and all of them so where the
         caller may not, or the queue is of a release that cannot."""
         done: dict[str, Outcome] = {}
-        left = list(changes)
+        only = {} if self._states is None else {"states": self._states}
+        left = [{**change, **only} for change in changes]
         try:
             while left:
                 done |= {it.name: it for it in self._answered(left[:MOST_AT_ONCE])}
@@ -118,8 +126,23 @@ class Many:
             if not done:
                 raise
             done |= {name: Outcome(name=name, error=error) for name in self._not_in(done)}
-        done |= {it.name: it for it in self._singly(self._not_in(done), alone)}
+        done |= {it.name: it for it in self._singly(self._not_in(done), self._if_still(alone))}
         return [done[name] for name in self.names]
+
+    def _if_still(self, alone: Verb) -> Verb:
+        """The verb for one job, after a look at whether it is still in a wanted state."""
+        states = self._states
+        if states is None:
+            return alone
+
+        def verb(name: str) -> JobView:
+            job = self._queue.job(name)
+            if job.state not in states:
+                wanted = " or ".join(states)
+                raise TooLate(f"job {name} is {job.state} by now, not {wanted}", field="states")
+            return alone(name)
+
+        return verb
 
     def _not_in(self, done: Mapping[str, Outcome]) -> list[str]:
         return [name for name in self.names if name not in done]

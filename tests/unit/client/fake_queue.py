@@ -191,6 +191,9 @@ class FakeQueue:
                 error = ErrorView(code="unavailable", message="send it again")
             else:
                 try:
+                    there = self._of_job("GET", change.name, body=b"")
+                    if isinstance(there, JobView) and there.state not in change.states:
+                        raise TooLate(f"job {change.name} has moved on", field="states")
                     self._of_job("DELETE" if change.cancel else "GET", change.name, body=b"")
                     if not change.cancel:
                         self._amend(change.name, change)

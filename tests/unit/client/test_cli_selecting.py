@@ -64,6 +64,17 @@ def test_what_the_issue_asks_for(slotq, http, jobs):
     assert jobs["eve-1"].state == "pending"
 
 
+def test_what_has_started_between_look_and_cancel_goes_on(slotq, http, jobs):
+    """Who says `--state pending` wants no running job stopped."""
+    begun = running(name="ablation-11")
+    words = ("cancel", "--state", "pending", "--name", "ablation-1?")
+    result = slotq(
+        *words, world={"asks": lambda: jobs.update({"ablation-11": begun}) or True}, input="y\n"
+    )
+    assert result.exit_code == Exit.TOO_LATE
+    assert (jobs["ablation-11"].state, jobs["ablation-12"].state) == ("running", "cancelled")
+
+
 def test_names_take_a_request_for_each_hundred_too(slotq, http):
     assert len(done(slotq("cancel", *(f"ablation-{n}" for n in range(160))))) == 160
     assert sent(http) == [("PATCH", "/jobs")] * 2

@@ -149,3 +149,14 @@ def test_each_gives_up_the_attempt_that_it_has(client, http, queue):
     ]
     assert [it.job.state for it in outcomes] == ["stopping", "pending", "stopping"]
     assert client.many([]).cancel() == []
+
+
+@pytest.mark.parametrize("answer", [None, NO_METHOD])
+def test_only_what_is_still_in_a_state_is_changed(client, http, queue, answer):
+    queue.jobs["job1"] = running(name="job1")
+    http.troubles = [answer] if answer else []
+    outcomes = client.many(["job0", "job1", "job2"], states=["pending"]).cancel()
+    assert [type(it.error) for it in outcomes] == [type(None), TooLate, type(None)]
+    assert queue.jobs["job1"].state == "running"
+    (alone,) = client.many(["job1"], states=["pending"]).cancel()
+    assert isinstance(alone.error, TooLate)

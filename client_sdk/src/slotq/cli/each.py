@@ -53,7 +53,13 @@ def change_each(
     """Do it with all the chosen jobs at once, and show what came of each."""
     client = app.client()
     names = chosen.resolved(app, client, verb)
-    _show(app, client, do(client.many(names)), explanation, one=chosen.one)
+    _show(
+        app,
+        client,
+        do(client.many(names, states=chosen.states or None)),
+        explanation,
+        one=chosen.one,
+    )
 
 
 def _show(

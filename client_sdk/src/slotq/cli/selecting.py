@@ -89,7 +89,7 @@ class Selection:
         )
         if len(seen) >= MOST_SHOWN:
             click.echo(
-                f"slotq: the queue tells of {MOST_SHOWN:,} jobs at a time, and there are more: "
+                f"slotq: the queue tells of {MOST_SHOWN:,} jobs at a time, and there may be more: "
                 "select fewer, or repeat this for the rest",
                 err=True,
             )

@@ -60,6 +60,8 @@ class Wish:
     name: str
     amendment: Amendment | None
     """None: it is cancelled."""
+    states: frozenset[JobState] = frozenset(JobState)
+    """Only while it is in one of these."""
 
     @property
     def stops(self) -> bool:

@@ -145,7 +145,12 @@ class Routes:
     def _change_jobs(self) -> Response:
         caller, changes = self._caller(), parse_changes(self._body())
         wishes = [
-            Wish(name=it.name, amendment=None if it.cancel else _amendment(it)) for it in changes
+            Wish(
+                name=it.name,
+                amendment=None if it.cancel else _amendment(it),
+                states=frozenset(it.states),
+            )
+            for it in changes
         ]
         outcomes = self._manager().bulk.run(wishes, by=caller)
         return _json(HTTPStatus.OK, OutcomesView(outcomes=[self._outcome(it) for it in outcomes]))

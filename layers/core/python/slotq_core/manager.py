@@ -28,6 +28,7 @@ from slotq_core.errors import (
     NoSuchJob,
     NotUnderstood,
     SlotQError,
+    TooLate,
     Unavailable,
 )
 from slotq_core.explaining import ANY_JOB, PoolStatus, Status, Wanted
@@ -171,8 +172,16 @@ class QueueManager:
         raise Unavailable(f"job {wish.name} keeps changing; try again")
 
     def _decided(self, wish: Wish, by: str) -> Change | Job:
-        """What a wish comes to; the job itself where it is so already. Raises what the verbs do."""
+        """What a wish comes to; the job itself where it is so already. Raises what the verbs do,
+        and TooLate where it is not in a state of the wish's any more."""
         job = self._job(wish.name)
+        decided = self._change_of(job, wish, by)
+        if isinstance(decided, Change) and job.state not in wish.states:
+            wanted = " or ".join(sorted(wish.states))
+            raise TooLate(f"job {job.name} is {job.state} by now, not {wanted}", field="states")
+        return decided
+
+    def _change_of(self, job: Job, wish: Wish, by: str) -> Change | Job:
         if wish.amendment is None:
             if _is_cancelled(job):
                 return job

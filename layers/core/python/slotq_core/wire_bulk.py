@@ -7,6 +7,7 @@ from typing import Self
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from slotq_core import names
+from slotq_core.model.jobs import JobState
 from slotq_core.wire import VERSION, ErrorView, JobView
 from slotq_core.wire_amendment import AmendmentBody
 from slotq_core.wire_body import BaseModel, invalid, json_object
@@ -21,7 +22,9 @@ class ChangeBody(AmendmentBody):
 
     name: str = Field(max_length=names.LONGEST)
     cancel: bool = Field(default=False, strict=True)
-    """It is not wanted any more; then nothing else is said."""
+    """It is not wanted any more; then nothing else is wanted."""
+    states: list[JobState] = Field(default=list(JobState))
+    """Only while it is in one of these: one that has moved on meanwhile is too late."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
