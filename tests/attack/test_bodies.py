@@ -60,8 +60,8 @@ NOT_TAKEN: dict[str, tuple[str, str, str]] = {
 )
 def test_json_that_is_not_taken(account: Account, body: str, field: str, words: str):
     assert_refused(account, {**sample("add-job"), "body": body}, field, words)
-    amend = {**sample("amend-job"), "body": body}
-    assert account.call(amend)[0] == 400
+    for change in ("amend-job", "change-jobs"):
+        assert account.call({**sample(change), "body": body})[0] == 400
 
 
 def test_what_is_just_within_the_bounds_is_taken(account: Account):
@@ -138,6 +138,16 @@ def test_a_change_with_an_endless_key(account: Account):
     status, error = account.call({**sample("amend-job"), "body": body})
     assert status == 400
     assert len(json.dumps(error)) < 2 * LONGEST_ANSWER
+
+
+def test_many_changes_with_endless_names_and_keys(account: Account):
+    account.call("add-job")
+    before = account.items()
+    for change in ({"name": "n" * 900_000, "cancel": True}, {"name": "job1", "k" * 900_000: 7}):
+        event = {**sample("change-jobs"), "body": json.dumps({"changes": [change]})}
+        _, answer = account.call(event)
+        assert len(json.dumps(answer)) < 2 * LONGEST_ANSWER
+    assert account.items() == before
 
 
 def test_a_body_in_base64_is_the_same_body(account: Account):

@@ -74,6 +74,11 @@ def test_in_a_job_that_runs_is_evicted_resumes_and_ends(account: Account, said):
     account.call(submission("more-urgent", Tags=[{"Key": "priority", "Value": "9"}]))
     account.settle()
     account.send({**sample("amend-job"), "body": json.dumps({"tags": {"x": SECRET}})})
+    changes = [
+        {"name": "job1", "tags": {"y": SECRET}},
+        {"name": "job1", "tags": {"priority": SECRET}},
+    ]
+    account.send({**sample("change-jobs"), "body": json.dumps({"changes": changes})})
     account.call("cancel-job")
     account.settle()
     account.send("tick")

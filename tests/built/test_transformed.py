@@ -213,6 +213,7 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("get", "/jobs/{name}/request"),
         ("get", "/pools"),
         ("get", "/version"),
+        ("patch", "/jobs"),
         ("patch", "/jobs/{name}"),
         ("patch", "/pools/{name}"),
         ("post", "/add-job"),

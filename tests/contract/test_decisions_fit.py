@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from slotq_core import bulk
 from slotq_core.adapters.dynamodb_actions import MAX_ACTIONS, action_count
+from slotq_core.amending import with_hold, without_attempt
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Claim, Job
 from slotq_core.passes import JOBS_PER_COMMIT, _transactions
@@ -69,6 +71,42 @@ def test_as_many_of_the_dearest_change_as_a_commit_may_have_fit() -> None:
     assert len(first) == JOBS_PER_COMMIT
     assert action_count(first, {"p5": 1}) == 4 + 2 * (JOBS_PER_COMMIT - 1) + 2
     assert 4 * JOBS_PER_COMMIT + len(POOLS) <= MAX_ACTIONS
+
+
+def held(job: Job) -> Job:
+    return with_hold(job, held=True, by="ann", now=NOW)
+
+
+def given_up(job: Job) -> Job:
+    return without_attempt(job, number=1, by="ann", now=NOW)
+
+
+def without_claim(job: Job) -> Job:
+    return replace(job, priority=7, pools=("p5",), claim=None)
+
+
+@pytest.mark.parametrize(
+    ("job", "changed"),
+    [
+        (claimant, lambda job: cancelled(job, "ann", NOW)),
+        (active, lambda job: cancelled(job, "ann", NOW)),
+        (active, given_up),
+        (claimant, held),
+        (claimant, without_claim),
+        (claimant, lambda job: held(without_claim(job))),
+        (a_job, lambda job: replace(job, priority=7)),
+    ],
+)
+def test_as_many_as_users_change_in_one_commit_fit(job, changed) -> None:
+    """Each with another request, and with a claim in another pool than the next."""
+    jobs = [job(f"job{number}") for number in range(bulk.JOBS_PER_COMMIT)]
+    jobs = [
+        replace(it, claim=it.claim and replace(it.claim, pool=f"q{n}")) for n, it in enumerate(jobs)
+    ]
+    changes = [
+        Change(before=it, after=changed(it), request={"TrainingJobName": "x"}) for it in jobs
+    ]
+    assert action_count(changes) <= MAX_ACTIONS
 
 
 @pytest.mark.parametrize("job", [claimant(), active("job1"), a_job("job1")], ids=lambda j: j.name)

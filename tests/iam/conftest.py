@@ -85,6 +85,7 @@ def life(
     reserved = {**resources, "TrainingPlanArn": PLAN, "VolumeKmsKeyId": VOLUMES}
     account.call(add_job(TrainingJobName="reserved", ResourceConfig=reserved))
     account.call("amend-job")
+    account.call("change-jobs")
     account.call("cancel-job")
     account.plane.knobs.refuse_creates = 1
     waits = next(it for it in account.items() if it["pk"]["S"].startswith("WAITING#"))

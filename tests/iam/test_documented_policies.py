@@ -24,6 +24,7 @@ LOOKS = {"GET /jobs", "GET /jobs/<name>", "GET /pools", "GET /changes", "GET /ve
 SUBMITS = LOOKS | {
     "POST /add-job",
     "DELETE /jobs/<name>",
+    "PATCH /jobs",
     "PATCH /jobs/<name>",
     "GET /jobs/<name>/request",
 }

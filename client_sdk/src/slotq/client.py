@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -15,6 +15,7 @@ from slotq import again, discovery, refusals
 from slotq.config import Config, load
 from slotq.errors import InvalidRequest, NotAllowed, TooLate, UnexpectedAnswer
 from slotq.job import QueuedJob, QueuedJobList
+from slotq.many import Many
 from slotq.rendering import JobList, PoolList
 from slotq.request_check import check
 from slotq.submission import jsonable, settings_tags, with_tags
@@ -33,15 +34,25 @@ from slotq_core.wire import (
     RequestView,
 )
 from slotq_core.wire_body import MAX_BODY
+from slotq_core.wire_bulk import OutcomesView, OutcomeView
 from slotq_core.wire_configuration import ChangesView, ChangeView
 
 View = TypeVar(
-    "View", JobView, QueueView, PoolsView, ChangesView, DoctorView, RequestView, AboutView
+    "View",
+    JobView,
+    QueueView,
+    OutcomesView,
+    PoolsView,
+    ChangesView,
+    DoctorView,
+    RequestView,
+    AboutView,
 )
 # Named here, for `list` within the class is one of its methods.
 JobViews = list[JobView]
 PoolViews = list[PoolView]
 ChangeViews = list[ChangeView]
+Outcomes = list[OutcomeView]
 FindingViews = list[FindingView]
 QueuedJobs = list[QueuedJob]
 
@@ -296,6 +307,24 @@ class QueueClient:
         where `fix` says so and where one look suffices."""
         method = "POST" if fix else "GET"
         return self._read(DoctorView, self.transport.call(method, "/doctor")).findings
+
+    def many(
+        self, jobs: Iterable[str | QueuedJob | JobView], *, states: Iterable[str] | None = None
+    ) -> Many:
+        """Jobs to cancel, hold … together: a request for each hundred, and an outcome for each job
+        (`Many`). `states`: only those that are still in one of these; None: whatever they are."""
+        names = [job if isinstance(job, str) else job.name for job in jobs]
+        return Many(self, names, states=states)
+
+    def change(self, changes: Sequence[Mapping[str, Any]]) -> Outcomes:
+        """Change up to 100 jobs in one request, each as if alone: `{"name": …, "cancel": True}`, or
+        with any of `held`, `tags` and `give_up`; `states`: only while it is in one of these.
+
+        An outcome for each, in this order; the error `unavailable` says that there was no time for
+        that one. Raises InvalidRequest where a change is malformed; then nothing is changed.
+        """
+        body = json.dumps({"changes": [*changes]}).encode()
+        return self._read(OutcomesView, self.transport.call("PATCH", "/jobs", body=body)).outcomes
 
     def get(self, name: str) -> QueuedJob:
         """One job as an object, to act on and to wait for. Raises NoSuchJob."""

@@ -25,6 +25,7 @@ from slotq.errors import (
     UnexpectedAnswer,
 )
 from slotq.transport import TRIES, Answer
+from slotq_core.wire import ErrorView
 
 BY_CODE: dict[str, type[Refused]] = {
     kind.code: kind
@@ -43,6 +44,9 @@ BY_CODE: dict[str, type[Refused]] = {
     )
 }
 """The tree of refusals, by the stable code that an answer carries."""
+
+NOT_REACHED = "unavailable"
+"""The code of an error that the same request again may mend."""
 
 _HINTS = {
     "missing authentication token": (
@@ -91,6 +95,13 @@ def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:
         f"{config.endpoint} answered {status}{_quoted(message)}: check that the endpoint (from "
         f"{config.source('endpoint')}) is the queue's API and ends with its stage (…/prod)"
     )
+
+
+def of_one(view: ErrorView) -> SlotQError:
+    """What kept one job of several as it was."""
+    if view.code in {NOT_REACHED, "internal_error"}:
+        return Unavailable(view.message)
+    return BY_CODE.get(view.code, Refused)(view.message, field=view.field)
 
 
 def _not_allowed(status: int, message: str, config: Config, *, signed: bool) -> str:

@@ -50,6 +50,7 @@ from slotq_core.wire import (
     RequestView,
 )
 from slotq_core.wire_amendment import AmendmentBody, parse_amendment, retagged
+from slotq_core.wire_bulk import ChangeBody, OutcomesView, OutcomeView, parse_changes
 from slotq_core.wire_configuration import ChangesView, ChangeView, PoolChangeView, parse_pool
 from slotq_core.wire_submission import parse_submission
 
@@ -145,6 +146,8 @@ class FakeQueue:
         self.changes: list[ChangeView] = []
         self.drift: list[FindingView] = []
         self.release = slotq.__version__
+        self.reaches: int | None = None
+        """How many changes of one request there is time for; None: all."""
 
     def script(self, *views: JobView) -> None:
         self.jobs[views[0].name] = views[0]
@@ -153,6 +156,8 @@ class FakeQueue:
     def handle(self, method: str, path: str, query: dict[str, list[str]], body: bytes) -> Any:
         if (method, path) == ("POST", "/add-job"):
             return 202, self._submit(body)
+        if (method, path) == ("PATCH", "/jobs"):
+            return 200, self._change(parse_changes(body))
         if path.startswith("/jobs/"):
             return 200, self._of_job(method, *path.split("/")[2:], body=body)
         if path.startswith("/pools"):
@@ -178,6 +183,28 @@ class FakeQueue:
             return self._amend(name, parse_amendment(body))
         return self._cancel(name) if method == "DELETE" else self._look(name)
 
+    def _change(self, changes: list[ChangeBody]) -> OutcomesView:
+        outcomes = []
+        for number, change in enumerate(changes):
+            error: ErrorView | None = None
+            if self.reaches is not None and number >= self.reaches:
+                error = ErrorView(code="unavailable", message="send it again")
+            else:
+                try:
+                    there = self._of_job("GET", change.name, body=b"")
+                    if isinstance(there, JobView) and there.state not in change.states:
+                        raise TooLate(f"job {change.name} has moved on", field="states")
+                    self._of_job("DELETE" if change.cancel else "GET", change.name, body=b"")
+                    if not change.cancel:
+                        self._amend(change.name, change)
+                except Refused as refusal:
+                    error = ErrorView(
+                        code=refusal.code, message=refusal.message, field=refusal.field
+                    )
+            job = None if error else self.jobs[change.name]
+            outcomes.append(OutcomeView(name=change.name, job=job, error=error))
+        return OutcomesView(outcomes=outcomes)
+
     def _changes(self, query: dict[str, list[str]]) -> ChangesView:
         return ChangesView(changes=self.changes[::-1][: int(query.get("limit", ["100"])[0])])
 
@@ -187,10 +214,10 @@ class FakeQueue:
             settings, stated = parse_pool(body) if method == "PATCH" else (None, seen)
             if stated is not None and int(stated) != len(self.changes):
                 raise Outdated(f"revision {len(self.changes)} by now", field="revision")
-            self._change(name, settings)
+            self._set_pool(name, settings)
         return PoolsView(pools=self.pools, revision=len(self.changes))
 
-    def _change(self, name: str, settings: dict[str, Any] | None) -> None:
+    def _set_pool(self, name: str, settings: dict[str, Any] | None) -> None:
         """Give the pool these settings; None: remove it."""
         there = {pool.name: pool for pool in self.pools}
         old = there.get(name)

@@ -11,6 +11,7 @@ import pytest
 from slotq.cli.app import App
 from slotq.cli.columns import COLUMNS, in_order, queue_table
 from slotq.cli.exits import Exit
+from slotq.cli.submitters import short_names
 from slotq_core.wire import QueueView
 from tests.unit.client.fake_queue import job_view, waiting
 
@@ -115,6 +116,65 @@ def test_every_column_shows_and_sorts(slotq, queue, name):
     assert len(slotq("ls", "--all", "--columns", name).output.splitlines()) == 6
     jobs = list(queue.jobs.values())
     assert sorted(job.name for job in in_order(jobs, f"-{name}")) == sorted(queue.jobs)
+
+
+def heads(result):
+    return result.stdout.splitlines()[0].split()
+
+
+def test_whose_a_job_is_is_shown_where_there_are_several_users(slotq, queue):
+    assert heads(slotq("ls"))[:3] == ["JOB", "USER", "STATE"]
+    rows = {line.split()[0]: line.split()[1] for line in slotq("ls").stdout.splitlines()[1:]}
+    assert rows == {"job1": "ada", "job3": "ada", "job4": "eve", "job5": "ada"}
+    assert heads(slotq("ls", "--submitter", "eve"))[:2] == ["JOB", "STATE"]
+    assert heads(slotq("ls", "--columns", "name,state")) == ["JOB", "STATE"]
+
+
+@pytest.mark.parametrize(
+    ("arns", "short"),
+    [
+        (["arn:aws:iam::1:user/ada"], ["ada"]),
+        (["arn:aws:iam::1:user/ada", "arn:aws:iam::1:root"], ["ada", "root"]),
+        (
+            ["arn:aws:sts::1:assumed-role/a/eve", "arn:aws:sts::1:assumed-role/b/eve"],
+            ["a/eve", "b/eve"],
+        ),
+        (["arn:aws:iam::1:user/x", "arn:aws:iam::2:user/x"], ["1/user/x", "2/user/x"]),
+        (["", "ada"], ["", "ada"]),
+        ([], []),
+    ],
+)
+def test_short_names_tell_users_apart(arns, short):
+    assert [short_names(arns)[arn] for arn in arns] == short
+
+
+NASTY = "AlgorithmError:\n  File 'a.py'\r\n\tline 3\x1b[2J\u2028" + "x" * 300
+
+
+@pytest.fixture(params=[{}, {"FORCE_COLOR": "1", "TERM": "dumb"}, {"COLUMNS": "40"}])
+def nasty(request, queue, monkeypatch):
+    """Messages over several lines, in places where rich would rather have a terminal's width."""
+    for name, value in request.param.items():
+        monkeypatch.setenv(name, value)
+    queue.jobs["job9"] = queue.jobs["job9"].model_copy(update={"message": NASTY})
+    reason = queue.jobs["job3"].reason.model_copy(update={"text": NASTY})
+    queue.jobs["job4"] = queue.jobs["job4"].model_copy(update={"reason": reason})
+
+
+@pytest.mark.usefixtures("nasty")
+@pytest.mark.parametrize(
+    ("line", "number", "long"),
+    [
+        ("ls --all", 1 + 5, 2),
+        ("cancel --name * --dry-run", 1 + 4, 1),
+        ("why job1 job3 job4 job5 job9", 5, 2),
+    ],
+)
+def test_in_a_pipe_each_job_is_one_line(slotq, line, number, long):
+    lines = slotq(*line.split()).stdout.splitlines()
+    assert len(lines) == number, lines
+    assert not any(bad in each for each in lines for bad in "\x1b\r\t")
+    assert sum("x" * 300 in each for each in lines) == long
 
 
 def test_watch_shows_each_change(slotq, queue, clock):

@@ -44,6 +44,10 @@ ENDLESS = {"slotq watch", "slotq ls --watch --every 2"}
 REQUEST = least_request("job1")
 
 
+def ablations():
+    return [waiting(n, name=f"ablation-{n}", project="vision") for n in (1, 2, 3)]
+
+
 class QuickQueue(FakeQueue):
     """In which the jobs that are waited for have completed when they are first looked at."""
 
@@ -55,7 +59,7 @@ class QuickQueue(FakeQueue):
 
 @pytest.fixture
 def queue():
-    jobs = running(), waiting(1, name="job2"), ended("failed", name="job9")
+    jobs = running(), waiting(1, name="job2"), ended("failed", name="job9"), *ablations()
     queue = QuickQueue(*jobs)
     queue.requests["job9"] = REQUEST | {"TrainingJobName": "job9"}
     queue.pools = [pool_view("p5"), pool_view("main")]
@@ -119,7 +123,8 @@ def test_the_page_from_top_to_bottom(slotq, folder, world, queue, charset):
     assert ran >= set(COMMANDS) - set(ELSEWHERE)
     assert queue.jobs["job1"].state == "stopping"
     assert {"job9-r2", "once-more", "job10", "job-2-r2", "first"} <= set(queue.jobs)
-    assert queue.jobs["job2"].state == "cancelled"
+    for name in ("job2", "ablation-1", "ablation-2", "ablation-3"):
+        assert queue.jobs[name].state == "cancelled"
 
 
 def test_the_columns_are_those_that_there_are():

@@ -67,6 +67,32 @@ def drawn(scene: Scene, *args, **fields) -> list[str]:
     return [line.plain for line in lines(scene, frame(*args, **fields))]
 
 
+def of_two_users() -> Scene:
+    """job3 is Eve's, the others are Ada's."""
+    queue = a_queue()
+    eve = "arn:aws:sts::123456789012:assumed-role/lab/eve"
+    queue.jobs["job3"] = queue.jobs["job3"].model_copy(update={"submitter": eve})
+    return replace(scenes.seen(Scene(), queue.pools, [*queue.jobs.values()]), chosen="job3")
+
+
+def test_whose_a_job_is_is_drawn_where_there_are_several_users():
+    shown = drawn(of_two_users())
+    (title,) = [line for line in shown if line.split()[:1] == ["JOB"]]
+    at = title.index("USER")
+    users = {line[2:6]: line[at : at + 4].strip() for line in shown if line[2:5] == "job"}
+    assert users == {f"job{n}": "eve" if n == 3 else "ada" for n in range(1, 7)}
+    assert "job3 (of eve): needs 1 slot" in "\n".join(shown)
+    assert not any("USER" in line or "ada" in line for line in drawn(a_scene()))
+
+
+@pytest.mark.parametrize("width", [66, 74, 75, 76, 80, 100, 200])
+def test_with_users_everything_fits_and_a_name_keeps_its_room(width):
+    shown = drawn(of_two_users(), width)
+    assert max(map(len, shown)) <= width
+    assert ("USER" in "\n".join(shown)) == (width >= 75)
+    assert "(of eve)" in "\n".join(shown)
+
+
 # --- keys
 
 

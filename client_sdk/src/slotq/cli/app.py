@@ -48,6 +48,8 @@ class App:
         )
     )
     """boto3's client for a service, in the queue's region."""
+    asks: Callable[[], bool] = lambda: sys.stdin.isatty() and sys.stderr.isatty()
+    """Whether somebody sits there to be asked."""
     network: Network | None = None
     """What is below HTTP; None: this machine's own."""
 
@@ -61,14 +63,17 @@ class App:
         """The settings alone. Raises NotConfigured."""
         return load({"endpoint": self.endpoint, "profile": self.profile})
 
-    def console(self) -> Console:
+    def console(self, *, stderr: bool = False) -> Console:
         """Plain where it is not a terminal, where NO_COLOR is set and with --no-color."""
-        terminal = sys.stdout.isatty()
+        terminal = (sys.stderr if stderr else sys.stdout).isatty()
         plain = not self.color or "NO_COLOR" in os.environ or not terminal
         return Console(
             no_color=plain,
             color_system=None if plain else "auto",
             width=None if terminal else WIDE,
+            height=None if terminal else WIDE,  # rich heeds a width alone less than TERM=dumb
+            force_terminal=terminal,  # nor do FORCE_COLOR and TTY_COMPATIBLE make a terminal
+            stderr=stderr,
             highlight=False,
             markup=False,
             emoji=False,

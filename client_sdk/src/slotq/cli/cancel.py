@@ -5,15 +5,15 @@ from __future__ import annotations
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.each import on_each
-from slotq.cli.names import names_argument
+from slotq.cli.each import change_each
+from slotq.cli.selecting import Selection, selecting
+from slotq.many import Many
 
 
 @click.command
-@names_argument()
+@selecting()
 @json_option
 @click.pass_obj
-def cancel(app: App, names: tuple[str, ...]) -> None:
+def cancel(app: App, *, chosen: Selection) -> None:
     """Cancel jobs, whether they wait or run. One that runs is stopped first."""
-    client = app.client()
-    on_each(app, client, names, client.cancel)
+    change_each(app, chosen, "cancel", Many.cancel)

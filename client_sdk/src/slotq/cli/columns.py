@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from slotq.cli import tables
+from slotq.cli.submitters import last_part, short_names
 from slotq.cli.tables import moment, state_text, why
 from slotq_core.wire import JobView
 
@@ -52,6 +53,7 @@ COLUMNS: dict[str, Column] = {
         key=lambda job: job.changed_at,
     ),
     "project": Column(head="PROJECT", cell=lambda job: job.project),
+    "user": Column(head="USER", cell=lambda job: last_part(job.submitter)),
     "submitter": Column(head="SUBMITTER", cell=lambda job: job.submitter),
     "attempts": _number(lambda job: job.attempts_begun, "ATTEMPTS"),
     "evictions": _number(lambda job: job.evictions, "EVICTIONS"),
@@ -60,11 +62,17 @@ COLUMNS: dict[str, Column] = {
 }
 """By the name that --columns and --sort take."""
 DEFAULT = ("name", "state", "priority", "place", "pool", "slots", "entered", "why")
+OF_SEVERAL = ("name", "user", *DEFAULT[1:])
+"""The default where jobs of several submitters are shown."""
 
 
-def queue_table(jobs: Iterable[JobView], columns: Sequence[str] = DEFAULT) -> RenderableType:
-    """The queue, a line for each job, in the order given."""
-    chosen = [COLUMNS[name] for name in columns]
+def queue_table(jobs: Collection[JobView], columns: Sequence[str] | None = None) -> RenderableType:
+    """The queue, a line for each job, in the order given. Without `columns` it says whose each job
+    is where that is not the same for all."""
+    users = short_names(job.submitter for job in jobs)
+    named = columns or (OF_SEVERAL if len(users) > 1 else DEFAULT)
+    user = replace(COLUMNS["user"], cell=lambda job: users[job.submitter])
+    chosen = [user if name == "user" else COLUMNS[name] for name in named]
     shown = tables.columns(*(column.head for column in chosen))
     for job in jobs:
         shown.add_row(*(column.cell(job) for column in chosen))

@@ -1,18 +1,20 @@
-"""A verb over one job or several: what is shown, and which exit code it comes to."""
+"""A verb over one job or many: what is shown, and which exit code it comes to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import click
 from rich.console import RenderableType
 
 from slotq.cli.app import App, Failure
-from slotq.cli.names import hint_for
+from slotq.cli.names import Hints
+from slotq.cli.selecting import Selection
 from slotq.cli.tables import explanation
 from slotq.client import QueueClient
 from slotq.errors import Refused
+from slotq.many import Many, Outcome
 from slotq_core.wire import JobView, queue_view
 
 
@@ -22,7 +24,7 @@ def named(app: App, client: QueueClient, name: str) -> Iterator[None]:
     try:
         yield
     except Refused as error:
-        raise app.fail(error, hint_for(error, client, name)) from error
+        raise app.fail(error, Hints(client).of(error, name)) from error
 
 
 def on_each(
@@ -32,28 +34,61 @@ def on_each(
     verb: Callable[[str], JobView],
     shown: Callable[[JobView], RenderableType] = explanation,
 ) -> None:
-    """Do it with each job, whatever becomes of the others, and exit as the first that was refused.
-
-    As JSON: one job is a JobView, several are a QueueView of those with which it was done, and each
-    refusal is an ErrorView on stderr. What stops everything (a queue that does not answer) is
-    raised.
-    """
+    """Do it with each job, one after the other, and show it (`_show`)."""
     wanted = list(dict.fromkeys(names))
+
+    def outcomes() -> Iterator[Outcome]:
+        for name in wanted:
+            try:
+                yield Outcome(name=name, job=verb(name))
+            except Refused as error:
+                yield Outcome(name=name, error=error)
+
+    _show(app, client, outcomes(), shown, one=len(wanted) == 1)
+
+
+def change_each(
+    app: App, chosen: Selection, verb: str, do: Callable[[Many], Iterable[Outcome]]
+) -> None:
+    """Do it with all the chosen jobs at once, and show what came of each."""
+    client = app.client()
+    names = chosen.resolved(app, client, verb)
+    _show(
+        app,
+        client,
+        do(client.many(names, states=chosen.states or None)),
+        explanation,
+        one=chosen.one,
+    )
+
+
+def _show(
+    app: App,
+    client: QueueClient,
+    outcomes: Iterable[Outcome],
+    shown: Callable[[JobView], RenderableType],
+    *,
+    one: bool,
+) -> None:
+    """What came of each job, whatever became of the others; then exit as the first that failed.
+
+    As JSON: `one` job is a JobView, several are a QueueView of those with which it was done, and
+    each error is an ErrorView on stderr.
+    """
     done: list[JobView] = []
-    refused: list[Failure] = []
-    for name in wanted:
-        try:
-            with named(app, client, name):
-                done.append(verb(name))
-        except Failure as failure:
-            if len(wanted) == 1:
-                raise
-            refused.append(failure)
-            failure.show()
-        else:
+    failed: list[Failure] = []
+    hints = Hints(client)
+    for outcome in outcomes:
+        if outcome.job is not None:
+            done.append(outcome.job)
             if not app.json:
-                app.console().print(shown(done[-1]))
+                app.console().print(shown(outcome.job))
+        elif outcome.error is not None:
+            failed.append(app.fail(outcome.error, hints.of(outcome.error, outcome.name)))
+            if one:
+                raise failed[0] from outcome.error
+            failed[-1].show()
     if app.json:
-        app.answer(done[0] if len(wanted) == 1 else queue_view(done), "")
-    if refused:
-        raise click.exceptions.Exit(refused[0].exit_code)
+        app.answer(done[0] if one else queue_view(done), "")
+    if failed:
+        raise click.exceptions.Exit(failed[0].exit_code)

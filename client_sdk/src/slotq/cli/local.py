@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from slotq.cli.extras import extra
 from slotq_core.definitions import LONGEST
 
 if TYPE_CHECKING:
@@ -88,8 +89,9 @@ def start(
     region: str,
 ) -> None:
     """Start the emulator."""
-    from slotq.local import serve, state
-    from slotq.local.emulator import Options
+    with extra("local", of="slotq local start"):
+        from slotq.local import serve, state
+        from slotq.local.emulator import Options
 
     options = Options(
         pools=_pools(pools),

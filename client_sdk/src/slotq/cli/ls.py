@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.columns import COLUMNS, DEFAULT, in_order, queue_table
+from slotq.cli.columns import COLUMNS, in_order, queue_table
 from slotq.cli.names import PoolNames
 from slotq.cli.watching import every_option, show_changes
 from slotq.cli.words import Moment
@@ -19,7 +19,9 @@ from slotq_core.model.jobs import JobState
 from slotq_core.wire import JobView, queue_view
 
 
-def _columns(_: click.Context, __: click.Parameter, text: str) -> list[str]:
+def _columns(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:
+    if text is None:
+        return None
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in COLUMNS:
@@ -49,7 +51,6 @@ def _columns(_: click.Context, __: click.Parameter, text: str) -> list[str]:
 )
 @click.option(
     "--columns",
-    default=",".join(DEFAULT),
     callback=_columns,
     metavar="NAMES",
     help=f"Comma separated, of {', '.join(COLUMNS)}.",
@@ -59,7 +60,7 @@ def _columns(_: click.Context, __: click.Parameter, text: str) -> list[str]:
 @every_option
 @json_option
 @click.pass_obj
-def ls(app: App, /, *, columns: list[str], watch: bool, every: float, **wanted: Any) -> None:
+def ls(app: App, /, *, columns: list[str] | None, watch: bool, every: float, **wanted: Any) -> None:
     """The jobs that have not ended, in the order of the queue: running, waiting by place."""
     fetch = _fetcher(app.client(), **wanted)
 

@@ -74,6 +74,11 @@ def names_argument(states: Sequence[str] | None = LIVING) -> Callable[[Any], Any
     return click.argument("names", nargs=-1, required=True, metavar="NAME...", type=JobName(states))
 
 
+def some_names_argument(states: Sequence[str]) -> Callable[[Any], Any]:
+    """The same, where options may select the jobs instead."""
+    return click.argument("names", nargs=-1, metavar="[NAME]...", type=JobName(states))
+
+
 def quick_client(ctx: click.Context) -> QueueClient:
     """The queue, asked once and not for long. The group's options are not in the App yet: while it
     completes, click runs no command."""
@@ -107,11 +112,19 @@ def nearest(name: str, there: Iterable[str]) -> str:
     return f"Did you mean {' or '.join(found)}?" if found else ""
 
 
-def hint_for(error: SlotQError, client: QueueClient, name: str) -> str:
-    """What to try where there is no such job."""
-    if not isinstance(error, NoSuchJob):
-        return ""
-    try:
-        return nearest(name, [job.name for job in client.jobs()])
-    except SlotQError:
-        return ""
+class Hints:
+    """What to try where there is no such job; the queue is asked for its names once."""
+
+    def __init__(self, client: QueueClient) -> None:
+        self._client = client
+        self._names: list[str] | None = None
+
+    def of(self, error: SlotQError, name: str) -> str:
+        if not isinstance(error, NoSuchJob) or not name:
+            return ""
+        if self._names is None:
+            try:
+                self._names = [job.name for job in self._client.jobs()]
+            except SlotQError:
+                self._names = []
+        return nearest(name, self._names)

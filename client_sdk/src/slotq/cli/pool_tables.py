@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from slotq.cli.tables import columns, moment
+from slotq.cli.tables import columns, moment, one_line
 from slotq_core.model.pools import PoolState
 from slotq_core.reasons import units
 from slotq_core.wire import MissingRightView, PoolSettingsView, PoolView
@@ -67,9 +67,9 @@ def health(pool: PoolView) -> str:
     if health.errors:
         times = "1 capacity error" if health.errors == 1 else f"{health.errors} capacity errors"
         until = f", tried again at {moment(health.not_before)}" if health.not_before else ""
-        said.append(times + until + (f": {health.message}" if health.message else ""))
+        said.append(times + until + (f": {one_line(health.message)}" if health.message else ""))
     elif said and health.message:
-        said.append(health.message)
+        said.append(one_line(health.message))
     said += [_missing(each) for each in health.missing_rights]
     return "; ".join(said) or "ok"
 
@@ -78,7 +78,8 @@ def _missing(right: MissingRightView) -> str:
     """`the queue lacks iam:PassRole for role …, tried again at …: …`"""
     whose = f" for role {right.role}" if right.role else ""
     until = moment(right.not_before)
-    return f"the queue lacks {right.action}{whose}, tried again at {until}: {right.message}"
+    said = f"the queue lacks {right.action}{whose}, tried again at {until}"
+    return f"{said}: {one_line(right.message)}"
 
 
 def changes_table(changes: Iterable[ChangeView]) -> RenderableType:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import click
 
 from slotq.cli.app import App, json_option
-from slotq.cli.each import on_each
-from slotq.cli.names import names_argument
+from slotq.cli.each import change_each
+from slotq.cli.selecting import Selection, selecting
+from slotq.many import Many
 from slotq_core.model.jobs import JobState
 
 
 @click.command
-@names_argument(states=[JobState.HELD])
+@selecting(fit=[JobState.HELD])
 @json_option
 @click.pass_obj
-def release(app: App, names: tuple[str, ...]) -> None:
+def release(app: App, *, chosen: Selection) -> None:
     """Let held jobs wait again, each at its old entry time."""
-    client = app.client()
-    on_each(app, client, names, client.release)
+    change_each(app, chosen, "release", Many.release)

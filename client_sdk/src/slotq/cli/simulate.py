@@ -12,8 +12,8 @@ from rich.table import Table
 
 from slotq.cli.app import App
 from slotq.cli.exits import Exit
+from slotq.cli.extras import extra
 from slotq.cli.tables import explanation
-from slotq.errors import NotConfigured
 from slotq.simulate import Record, Scenario, load, simulate
 from slotq.simulate.metrics import Metrics, metrics
 from slotq.simulate.report import Difference, differences, expectations, unequal
@@ -136,12 +136,8 @@ def _live(scenario: Scenario, record: Record) -> list[Difference]:
 
 
 def _draw(path: Path, scenario: Scenario, record: Record, *, title: str) -> None:
-    try:
+    with extra("plot", of="--plot"):
         from slotq.simulate.plot import save
-    except ModuleNotFoundError as error:
-        raise NotConfigured(
-            f"--plot needs {error.name}, which is not installed: pip install 'slotq[plot]'"
-        ) from None
     try:
         save(path, scenario, record, title=title)
     except OSError as error:

@@ -67,7 +67,7 @@ def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
             moment(attempt.running_since),
             moment(attempt.ended_at),
             outcome(attempt),
-            attempt.message,
+            one_line(attempt.message),
         )
     return table
 
@@ -77,7 +77,10 @@ def findings_table(findings: Iterable[FindingView]) -> RenderableType:
     table = columns("FOUND", "SUBJECT", "MENDED", "WHAT")
     for finding in findings:
         table.add_row(
-            finding.kind, finding.subject, "yes" if finding.mended else "no", finding.text
+            finding.kind,
+            finding.subject,
+            "yes" if finding.mended else "no",
+            one_line(finding.text),
         )
     return table if table.row_count else Text("nothing found")
 
@@ -96,13 +99,18 @@ def outcome(attempt: AttemptView) -> str:
 
 def why(job: JobView) -> str:
     """Why it waits, or what is to be said of the state that it is in."""
-    return job.reason.text if job.reason else job.message
+    return one_line(job.reason.text if job.reason else job.message)
+
+
+def one_line(text: str) -> str:
+    """A message from elsewhere as part of a line: without line breaks and what moves a terminal."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def explanation(job: JobView) -> str:
     """One sentence on where the job stands and why; then, where it waits, what there is of room,
     what could be evicted and why not, what is reserved, and the times known, a line for each."""
-    lines = [f"{job.name}: {standing(job)}"]
+    lines = [one_line(f"{job.name}: {standing(job)}")]
     if job.outlook:
         for what, entries in (
             ("room", job.outlook.rooms),

@@ -53,6 +53,31 @@ class Amendment:
     """The number of the attempt that it shall give up; None: it keeps what it has."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wish:
+    """What shall become of the job of that name."""
+
+    name: str
+    amendment: Amendment | None
+    """None: it is cancelled."""
+    states: frozenset[JobState] = frozenset(JobState)
+    """Only while it is in one of these."""
+
+    @property
+    def stops(self) -> bool:
+        """Its attempt is stopped, where it has one."""
+        return self.amendment is None or self.amendment.give_up is not None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Changed:
+    """A job as a wish has left it."""
+
+    job: Job
+    anew: bool
+    """Something was written; else it was so already."""
+
+
 def alive(job: Job) -> Job:
     """The job itself. Raises TooLate if it has ended."""
     if job.terminal:

@@ -13,7 +13,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from slotq_core import __version__, wire
-from slotq_core.amending import Amendment, Revision
+from slotq_core.amending import Amendment, Revision, Wish
+from slotq_core.bulk import NotReached, Outcome
 from slotq_core.errors import (
     ClassNotAllowed,
     Conflict,
@@ -27,6 +28,7 @@ from slotq_core.errors import (
     PoolInUse,
     Refused,
     RoleNotAllowed,
+    SlotQError,
     TooLate,
     Unavailable,
 )
@@ -37,6 +39,7 @@ from slotq_core.moments import from_iso
 from slotq_core.ports import Finding, Request
 from slotq_core.routing import Response, Router
 from slotq_core.wire_amendment import AmendmentBody, parse_amendment, retagged
+from slotq_core.wire_bulk import OutcomesView, OutcomeView, parse_changes
 from slotq_core.wire_configuration import ChangesView, change_view, parse_pool
 from slotq_core.wire_submission import parse_submission, read_submission
 
@@ -55,7 +58,7 @@ STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
 }
 METHODS: Mapping[str, tuple[str, ...]] = {
     "/add-job": ("POST",),
-    "/jobs": ("GET",),
+    "/jobs": ("GET", "PATCH"),
     "/jobs/<name>": ("DELETE", "GET", "PATCH"),
     "/jobs/<name>/request": ("GET",),
     "/pools": ("GET",),
@@ -65,6 +68,8 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "/doctor": ("GET", "POST"),
 }
 """What each path answers to."""
+UNAVAILABLE, INTERNAL_ERROR = "unavailable", "internal_error"
+"""The codes of errors that are the queue's own."""
 OTHER = "OTHER"
 """Stands for every method that is not named here."""
 ALL_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", OTHER)
@@ -99,6 +104,7 @@ class Routes:
         self._http = http = Router(not_found=_no_route)
         http.add("/add-job", ["POST"], self._add_job)
         http.add("/jobs", ["GET"], self._list_jobs)
+        http.add("/jobs", ["PATCH"], self._change_jobs)
         http.add("/jobs/<name>", ["GET"], self._get_job)
         http.add("/jobs/<name>", ["DELETE"], self._cancel_job)
         http.add("/jobs/<name>", ["PATCH"], self._amend_job)
@@ -137,6 +143,33 @@ class Routes:
         states, wanted, limit = _selection(query)
         jobs = self._manager().statuses(states, wanted)[:limit]
         return _json(HTTPStatus.OK, wire.queue_view(_view(status) for status in jobs))
+
+    def _change_jobs(self) -> Response:
+        caller, changes = self._caller(), parse_changes(self._body())
+        wishes = [
+            Wish(
+                name=it.name,
+                amendment=None if it.cancel else _amendment(it),
+                states=frozenset(it.states),
+            )
+            for it in changes
+        ]
+        outcomes = self._manager().bulk.run(wishes, by=caller)
+        return _json(HTTPStatus.OK, OutcomesView(outcomes=[self._outcome(it) for it in outcomes]))
+
+    def _outcome(self, outcome: Outcome) -> OutcomeView:
+        job = _view(outcome.status) if outcome.status else None
+        error = self._error_of(outcome.error) if outcome.error else None
+        return OutcomeView(name=outcome.name, job=job, error=error)
+
+    def _error_of(self, error: SlotQError) -> wire.ErrorView:
+        """What kept one job of several as it was."""
+        if isinstance(error, Refused):
+            return _refusal(error)
+        if isinstance(error, NotReached):
+            return wire.ErrorView(code=UNAVAILABLE, message=str(error))
+        self._unexpected(error)
+        return wire.ErrorView(code=INTERNAL_ERROR, message=self._failure())
 
     def _get_job(self, name: str) -> Response:
         return _json(HTTPStatus.OK, _view(self._manager().status(name)))
@@ -214,14 +247,16 @@ class Routes:
     def _unavailable(self, error: Exception) -> Response:
         self._unexpected(error)
         message = "a service that the queue needs does not answer now; send the same request again"
-        return _error(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", message)
+        return _error(HTTPStatus.SERVICE_UNAVAILABLE, UNAVAILABLE, message)
 
     def _failed(self, error: Exception) -> Response:
         """Says nothing of the error itself: the log has it, under the request's id."""
         self._unexpected(error)
+        return _error(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL_ERROR, self._failure())
+
+    def _failure(self) -> str:
         request_id = getattr(self._http.request.context, "aws_request_id", "unknown")
-        message = f"the queue has failed; its log says more of request {request_id}"
-        return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "internal_error", message)
+        return f"the queue has failed; its log says more of request {request_id}"
 
 
 def _as_matched(event: Mapping[str, Any]) -> bool:
@@ -330,8 +365,11 @@ def _error(status: HTTPStatus, code: str, message: str, field: str = "") -> Resp
 def _refused(error: Refused) -> Response:
     if isinstance(error, NotSigned):
         return _error(HTTPStatus.FORBIDDEN, error.code, error.message)
-    status = STATUS_OF.get(type(error), HTTPStatus.BAD_REQUEST)
-    return _error(status, error.code, error.message, error.field)
+    return _json(STATUS_OF.get(type(error), HTTPStatus.BAD_REQUEST), _refusal(error))
+
+
+def _refusal(error: Refused) -> wire.ErrorView:
+    return wire.ErrorView(code=error.code, message=error.message, field=error.field)
 
 
 def _no_route(_: Exception) -> Response:

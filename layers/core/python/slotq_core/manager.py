@@ -10,7 +10,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slotq_core import explaining, missing_rights, names
-from slotq_core.amending import Amendment, alive, settled, with_hold, without_attempt
+from slotq_core.amending import (
+    Amendment,
+    Changed,
+    Wish,
+    alive,
+    settled,
+    with_hold,
+    without_attempt,
+)
+from slotq_core.bulk import Bulk
 from slotq_core.configuring import Configurator, ignored_settings
 from slotq_core.effects import Effects
 from slotq_core.errors import (
@@ -19,6 +28,7 @@ from slotq_core.errors import (
     NoSuchJob,
     NotUnderstood,
     SlotQError,
+    TooLate,
     Unavailable,
 )
 from slotq_core.explaining import ANY_JOB, PoolStatus, Status, Wanted
@@ -92,6 +102,15 @@ class QueueManager:
         )
         self.configuration = Configurator(store, clock, self._wake)
         """What operators change."""
+        self.bulk = Bulk(
+            store,
+            clock,
+            decide=self._decided,
+            fulfil=self._fulfilled,
+            stop=self._carry_out_now,
+            wake=self._wake,
+        )
+        """The users' verbs for many jobs at once."""
 
     def submit(self, submission: Submission, request: Request, *, submitter: str) -> Status:
         """Keep the job; once this has returned it is not lost. A pass follows on its own.
@@ -122,39 +141,55 @@ class QueueManager:
         A job that holds slots is stopped first; whatever else was about to happen to it, it ends
         cancelled, unless its training completes before the stop.
         """
-        for _ in range(_TRIES):
-            job = self._job(name)
-            if _is_cancelled(job):
-                return self._status(job)
-            wanted = Change(before=job, after=cancelled(alive(job), by, self._clock.now()))
-            try:
-                (job,) = self._store.commit([wanted])
-            except Conflict:
-                continue
-            self._carry_out_now(job)
-            self._wake()
-            return self._status(self._job(name))
-        raise Unavailable(f"job {name} keeps changing; try again")
+        return self._told(self._fulfilled(Wish(name=name, amendment=None), by))
 
     def amend(self, name: str, amendment: Amendment, *, by: str) -> Status:
         """Hold the job, release it, give its attempt up, or change its settings and its request.
         Raises NoSuchJob, TooLate, and what a submission like that would raise; then nothing is
         changed.
         """
+        return self._told(self._fulfilled(Wish(name=name, amendment=amendment), by))
+
+    def _told(self, changed: Changed) -> Status:
+        if not changed.anew:
+            return self._status(changed.job)
+        self._wake()
+        return self._status(self._job(changed.job.name))
+
+    def _fulfilled(self, wish: Wish, by: str) -> Changed:
+        """Commits one wish, and stops what it stops. Asks for no pass."""
         for _ in range(_TRIES):
-            job = alive(self._job(name))
             try:
-                after, request = self._amended(job, amendment, by)
-                if after == job and request is None:
-                    return self._status(job)
-                (job,) = self._store.commit([Change(before=job, after=after, request=request)])
+                decided = self._decided(wish, by)
+                if isinstance(decided, Job):
+                    return Changed(job=decided, anew=False)
+                (job,) = self._store.commit([decided])
             except Conflict:
                 continue
-            if amendment.give_up is not None:
+            if wish.stops:
                 self._carry_out_now(job)
-            self._wake()
-            return self._status(self._job(name))
-        raise Unavailable(f"job {name} keeps changing; try again")
+            return Changed(job=job, anew=True)
+        raise Unavailable(f"job {wish.name} keeps changing; try again")
+
+    def _decided(self, wish: Wish, by: str) -> Change | Job:
+        """What a wish comes to; the job itself where it is so already. Raises what the verbs do,
+        and TooLate where it is not in a state of the wish's any more."""
+        job = self._job(wish.name)
+        decided = self._change_of(job, wish, by)
+        if isinstance(decided, Change) and job.state not in wish.states:
+            wanted = " or ".join(sorted(wish.states))
+            raise TooLate(f"job {job.name} is {job.state} by now, not {wanted}", field="states")
+        return decided
+
+    def _change_of(self, job: Job, wish: Wish, by: str) -> Change | Job:
+        if wish.amendment is None:
+            if _is_cancelled(job):
+                return job
+            return Change(before=job, after=cancelled(alive(job), by, self._clock.now()))
+        after, request = self._amended(alive(job), wish.amendment, by)
+        if after == job and request is None:
+            return job
+        return Change(before=job, after=after, request=request)
 
     def _amended(self, job: Job, wanted: Amendment, by: str) -> tuple[Job, Request | None]:
         """The job and, where it changes, its request as they shall be."""

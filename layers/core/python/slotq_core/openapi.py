@@ -19,6 +19,7 @@ from slotq_core import (
     names,
     wire,
     wire_amendment,
+    wire_bulk,
     wire_configuration,
     wire_submission,
 )
@@ -29,6 +30,8 @@ from slotq_core.training_request import ON_INSTANCES, PROGRAMS, Shape, known_sha
 _MODELS: tuple[type[BaseModel], ...] = (
     wire_submission.SubmissionBody,
     wire_amendment.AmendmentBody,
+    wire_bulk.BulkBody,
+    wire_bulk.OutcomesView,
     wire.RequestView,
     wire.JobView,
     wire.QueueView,
@@ -69,7 +72,7 @@ def document() -> dict[str, Any]:
         "security": [{"sigv4": []}],
         "paths": {
             "/add-job": {"post": _add_job()},
-            "/jobs": {"get": _list_jobs()},
+            "/jobs": {"get": _list_jobs(), "patch": _change_jobs()},
             "/jobs/{name}": {
                 "parameters": [_NAME],
                 "get": _get_job(),
@@ -174,6 +177,18 @@ def _list_jobs() -> dict[str, Any]:
             *_filters(),
         ],
         "responses": _responses(200, "The jobs, without their attempts", "QueueView", 400),
+    }
+
+
+def _change_jobs() -> dict[str, Any]:
+    return {
+        "operationId": "changeJobs",
+        "summary": f"Cancel or change up to {wire_bulk.MOST_AT_ONCE} jobs",
+        "description": "Each as alone, in the order given; one that is refused stops none of the "
+        "others. What there was no time for is `unavailable`: send it again. The same changes "
+        "again change nothing. A malformed body changes nothing at all.",
+        "requestBody": {"required": True, "content": _content("BulkBody")},
+        "responses": _responses(200, "What became of each", "OutcomesView", 400, 403),
     }
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.text import Text
 
 from slotq.cli.pool_tables import STATE_STYLES, standing
+from slotq.cli.submitters import last_part, short_names
 from slotq.cli.tables import COLORS, why
 from slotq.cli.top.scene import Mode, Scene
 from slotq_core.model.jobs import ACTIVE_STATES
@@ -26,6 +27,9 @@ LEAST_JOBS = 4
 MOST_BAR = 40
 BESIDE_THE_NAME = 54
 """Columns of a job's row that are not its name's."""
+MOST_USER = 12
+LEAST_NAME = 16
+"""Columns of a job's name below which it is left to the foot whose the jobs are."""
 LEAST_WHY = 20
 """Columns below which the reason is left to the foot."""
 HINTS = "q quit  ? help  ↑↓ choose  c cancel  h hold/release  + - priority  p set it"
@@ -167,32 +171,55 @@ def _line(pools: str, priority: int, its: list[JobView], width: int, frame: Fram
     )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Columns:
+    """Of the jobs: how wide what is, and the names of their submitters."""
+
+    name: int
+    user: int
+    """0: they are all one user's, or there is no room."""
+    why: bool
+    users: Mapping[str, str]
+
+
+def _columns(scene: Scene, frame: Frame) -> _Columns:
+    users = short_names(job.submitter for job in scene.jobs)
+    user = min(MOST_USER, max(map(len, ["USER", *users.values()])))
+    left = frame.width - BESIDE_THE_NAME
+    if len(users) < 2 or left - user - 1 < LEAST_NAME:
+        user = 0
+    else:
+        left -= user + 1
+    name = min(40, left)
+    return _Columns(name=name, user=user, why=left - name > LEAST_WHY, users=users)
+
+
 def _jobs(scene: Scene, frame: Frame, room: int) -> list[Text]:
     """A title and so many rows, the chosen job among them."""
-    name_width = min(40, frame.width - BESIDE_THE_NAME)
-    wide = frame.width - name_width - BESIDE_THE_NAME > LEAST_WHY
-    title = (
-        f"  {'JOB':{name_width}} {'STATE':9} {'PRIO':>7} {'PLACE':>5} {'POOL':12} {'SLOTS':>5}  FOR"
-    )
-    rows = [Text(title + ("     WHY" if wide else ""), "bold")]
+    columns = _columns(scene, frame)
+    user = f" {'USER':{columns.user}}" if columns.user else ""
+    title = f"  {'JOB':{columns.name}}{user} {'STATE':9} {'PRIO':>7} {'PLACE':>5} {'POOL':12}"
+    why = "     WHY" if columns.why else ""
+    rows = [Text(f"{title} {'SLOTS':>5}  FOR{why}", "bold")]
     if not scene.jobs:
         return [*rows, Text("  no job runs or waits", "dim")]
     start = max(0, min(scene.at - room // 2, len(scene.jobs) - room))
     shown = scene.jobs[start : start + room]
-    return [*rows, *[_job(job, frame, name_width, scene.chosen, wide=wide) for job in shown]]
+    return [*rows, *[_job(job, frame, columns, chosen=job.name == scene.chosen) for job in shown]]
 
 
-def _job(job: JobView, frame: Frame, name_width: int, chosen: str, *, wide: bool) -> Text:
-    is_chosen = job.name == chosen
-    text = Text("> " if is_chosen else "  ", "bold reverse" if is_chosen else "")
-    text.append(f"{_cut(job.name, name_width):{name_width}} ")
+def _job(job: JobView, frame: Frame, columns: _Columns, *, chosen: bool) -> Text:
+    text = Text("> " if chosen else "  ", "bold reverse" if chosen else "")
+    text.append(f"{_cut(job.name, columns.name):{columns.name}} ")
+    if columns.user:
+        text.append(f"{_cut(columns.users[job.submitter], columns.user):{columns.user}} ")
     text.append(f"{job.state:9}", COLORS.get(job.state, ""))
     place = "" if job.place is None else str(job.place)
     pool = _cut(job.pool or ",".join(job.pools), 12)
     began = job.changed_at if job.state in ACTIVE_STATES else job.entry_time
     text.append(f" {job.priority:>7} {place:>5} {pool:12} {job.demand.get('slots', 0):>5}")
     text.append(f"  {since(began, frame.now):6}")
-    return text.append(f"  {why(job)}") if wide else text
+    return text.append(f"  {why(job)}") if columns.why else text
 
 
 def _foot(scene: Scene, frame: Frame) -> list[Text]:
@@ -208,7 +235,11 @@ def _foot(scene: Scene, frame: Frame) -> list[Text]:
         return [Text(f"{now}   Enter sets it, Esc leaves it")]
     if scene.said:
         return [Text(scene.said, "bold red" if scene.failed else "bold")]
-    return [Text(f"{job.name}: {why(job) or job.state}" if job else "")]
+    if job is None:
+        return [Text("")]
+    several = len({each.submitter for each in scene.jobs}) > 1
+    whose = f" (of {last_part(job.submitter)})" if several else ""
+    return [Text(f"{job.name}{whose}: {why(job) or job.state}")]
 
 
 def _hints(scene: Scene) -> Text:

@@ -1,0 +1,99 @@
+"""Many jobs changed in one request, through the real handler."""
+
+import json
+from typing import Any
+
+import pytest
+
+from slotq_core.wire_bulk import MOST_AT_ONCE
+from tests.functional.account import Account, add_job, sample
+
+
+def change(*changes: Any) -> dict[str, Any]:
+    return {**sample("change-jobs"), "body": json.dumps({"changes": changes})}
+
+
+def submit(account: Account, *names: str) -> None:
+    for name in names:
+        assert account.call(add_job(TrainingJobName=name))[0] == 202
+
+
+def outcomes(account: Account, *changes: Any) -> dict[str, str]:
+    """By job its state, or the code of the error."""
+    status, told = account.call(change(*changes))
+    assert status == 200, told
+    assert [it["name"] for it in told["outcomes"]] == [it["name"] for it in changes]
+    return {
+        it["name"]: it["job"]["state"] if it["job"] else it["error"]["code"]
+        for it in told["outcomes"]
+    }
+
+
+def test_each_is_told_what_became_of_it(account: Account):
+    account.call("add-job")
+    account.call("add-job-urgent")
+    status, told = account.call("change-jobs")
+    first, missing, second = told["outcomes"]
+    assert (status, first["job"]["state"], first["job"]["priority"]) == (200, "held", 2)
+    assert missing["error"]["code"] == "no_such_job"
+    assert (missing["job"], second["error"], second["job"]["place"]) == (None, None, 1)
+    assert account.state("job1") == "held"
+
+
+def test_all_that_one_job_can_be_asked_for(account: Account):
+    submit(account, "a", "b", "c", "d", "e")
+    account.settle()
+    found = outcomes(
+        account,
+        {"name": "a", "give_up": 1},
+        {"name": "b", "held": True},
+        {"name": "c", "held": True},
+        {"name": "d", "cancel": True},
+        {"name": "e", "tags": {"priority": "7"}},
+    )
+    assert found == {
+        "a": "stopping", "b": "too_late", "c": "held", "d": "cancelled", "e": "pending"
+    }  # fmt: skip
+
+
+def test_a_hundred_ask_for_one_pass(account: Account):
+    names = [f"job-{n}" for n in range(MOST_AT_ONCE)]
+    submit(account, *names)
+    account.lambda_.events.clear()
+    found = outcomes(account, *({"name": name, "cancel": True} for name in names))
+    assert set(found.values()) == {"cancelled"}
+    assert len(account.lambda_.events) == 1
+    assert outcomes(account, *({"name": name, "cancel": True} for name in names)) == found
+    assert len(account.lambda_.events) == 1, "nothing was changed"
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "said"),
+    [
+        ([], "changes", "at least 1"),
+        ([{"name": "job1", "cancel": True}] * (MOST_AT_ONCE + 1), "changes", "at most 100"),
+        ([{"name": "job1"}], "changes.0", "say what shall change"),
+        ([{"name": "job1", "cancel": False}], "changes.0", "say what shall change"),
+        ([{"name": "job1", "cancel": True, "held": True}], "changes.0", "cancel alone"),
+        ([{"name": "job1", "cancel": 1}], "changes.0.cancel", "boolean"),
+        ([{"cancel": True}], "changes.0.name", "required"),
+        ([{"name": "job1", "cancel": True}, {"name": "job1", "hold": True}], "changes.1.hold", ""),
+        ([{"name": 7, "cancel": True}], "changes.0.name", "string"),
+        ([{"name": "n" * 64, "cancel": True}], "changes.0.name", "at most 63"),
+    ],
+)
+def test_what_cannot_be_read_changes_nothing_at_all(account: Account, changes, field, said):
+    account.call("add-job")
+    before = account.items()
+    status, error = account.call(change(*changes))
+    assert (status, error["code"], error["field"]) == (400, "invalid_request", field)
+    assert said in error["message"]
+    assert account.items() == before
+
+
+def test_who_is_not_signed_changes_nothing(account: Account):
+    account.call("add-job")
+    event = change({"name": "job1", "cancel": True})
+    event["requestContext"]["identity"]["userArn"] = None
+    assert account.call(event)[0] == 403
+    assert account.state("job1") == "pending"

@@ -1,0 +1,254 @@
+"""Verbs for the jobs that options select: which they are, who is asked, how many requests."""
+
+from __future__ import annotations
+
+import io
+import json
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from slotq.cli.exits import Exit
+from slotq.cli.main import cli
+from slotq.cli.selecting import HANDFUL
+from slotq_core.wire import QueueView
+from tests.unit.client.fake_queue import CALLER, ended, job_view, running, waiting
+
+EVE = "arn:aws:sts::123456789012:assumed-role/lab/eve"
+REQUEST = {"ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1}}
+VERBS = [
+    ("cancel",),
+    ("hold",),
+    ("release",),
+    ("priority", "7"),
+    ("move", "p4"),
+    ("requeue",),
+    ("retry",),
+]
+
+
+@pytest.fixture(autouse=True)
+def jobs(queue):
+    """160 jobs of mine named ablation-…, of which the first runs; two of Eve's, of which one is
+    held; one that has failed."""
+    queue.jobs = {
+        job.name: job
+        for job in (
+            running(name="ablation-0"),
+            *(waiting(n, name=f"ablation-{n}") for n in range(1, 160)),
+            waiting(160, name="eve-1", submitter=EVE, pools=["p4"], project="vision"),
+            job_view("eve-2", "held", submitter=EVE, project="vision"),
+            ended("failed", name="over"),
+        )
+    }
+    queue.requests["over"] = REQUEST | {"TrainingJobName": "over"}
+    return queue.jobs
+
+
+def done(result):
+    assert result.exit_code == Exit.OK, result.output
+    return [line.split(":")[0] for line in result.stdout.splitlines()]
+
+
+def sent(http):
+    return [(each.method, urlsplit(each.url).path.removeprefix("/prod")) for each in http.sent]
+
+
+def test_what_the_issue_asks_for(slotq, http, jobs):
+    names = done(slotq("cancel", "--mine", "--state", "pending", "--name", "ablation-*"))
+    assert names == [f"ablation-{n}" for n in range(1, 160)]
+    assert sent(http) == [("GET", "/version"), ("GET", "/jobs"), *[("PATCH", "/jobs")] * 2]
+    query = parse_qs(urlsplit(http.sent[1].url).query)
+    assert query == {"state": ["pending"], "submitter": [CALLER]}
+    assert {jobs[name].state for name in names} == {"cancelled"}
+    assert jobs["eve-1"].state == "pending"
+
+
+def test_what_has_started_between_look_and_cancel_goes_on(slotq, http, jobs):
+    """Who says `--state pending` wants no running job stopped."""
+    begun = running(name="ablation-11")
+    words = ("cancel", "--state", "pending", "--name", "ablation-1?")
+    result = slotq(
+        *words, world={"asks": lambda: jobs.update({"ablation-11": begun}) or True}, input="y\n"
+    )
+    assert result.exit_code == Exit.TOO_LATE
+    assert (jobs["ablation-11"].state, jobs["ablation-12"].state) == ("running", "cancelled")
+
+
+def test_names_take_a_request_for_each_hundred_too(slotq, http):
+    assert len(done(slotq("cancel", *(f"ablation-{n}" for n in range(160))))) == 160
+    assert sent(http) == [("PATCH", "/jobs")] * 2
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (("--submitter", "eve"), ["eve-1", "eve-2"]),
+        (("--project", "vision", "--state", "held"), ["eve-2"]),
+        (("--pool", "p4"), ["eve-1"]),
+        (("--name", "EVE-*"), None),
+        (("--name", "*-[12]"), ["ablation-1", "ablation-2", "eve-1", "eve-2"]),
+        (("--name", "eve-?", "--state", "held", "--state", "pending"), ["eve-1", "eve-2"]),
+        (("--state", "pending", "ablation-0", "ablation-7", "eve-1"), ["ablation-7", "eve-1"]),
+        (("--mine", "eve-1"), None),
+        (("--mine", "--name", "over"), None),
+        (("--state", "failed"), ["over"]),
+        (("ablation-3", "eve-1"), ["ablation-3", "eve-1"]),
+    ],
+)
+def test_which_jobs_it_is(slotq, queue, words, names):
+    before = dict(queue.jobs)
+    result = slotq("cancel", *words, "--dry-run", "--json")
+    if names is None:
+        assert result.exit_code == Exit.NO
+        assert json.loads(result.stderr)["code"] == "no_such_job"
+    else:
+        assert [job.name for job in QueueView.model_validate_json(result.stdout).jobs] == names
+    assert queue.jobs == before
+
+
+@pytest.mark.parametrize(
+    ("verb", "states"),
+    [
+        ("cancel", {"pending", "held", "running"}),
+        ("hold", {"pending"}),
+        ("release", {"held"}),
+        ("requeue", {"running"}),
+        ("retry", {"failed"}),
+    ],
+)
+def test_without_a_state_it_is_those_that_the_verb_is_for(slotq, verb, states):
+    shown = QueueView.model_validate_json(slotq(verb, "--name", "*", "--dry-run", "--json").stdout)
+    assert {job.state for job in shown.jobs} == states
+
+
+@pytest.mark.parametrize("words", VERBS)
+def test_every_verb_selects(slotq, words):
+    chosen = ("--name", "[eo]*") if words != ("requeue",) else ("--name", "ablation-0")
+    assert slotq(*words, *chosen).exit_code == Exit.OK
+
+
+@pytest.mark.parametrize("words", VERBS)
+def test_no_verb_takes_everything_for_want_of_a_word(slotq, http, words):
+    result = slotq(*words)
+    assert result.exit_code == Exit.USAGE
+    assert "--mine, --state, --name" in result.stderr
+    assert slotq(*words, "--yes").exit_code == Exit.USAGE
+    assert slotq(*words, "--dry-run").exit_code == Exit.USAGE
+    assert http.sent == []
+
+
+def test_what_contradicts_itself(slotq):
+    result = slotq("cancel", "--mine", "--submitter", "eve")
+    assert (result.exit_code, "exclude each other" in result.stderr) == (Exit.USAGE, True)
+    assert slotq("cancel", "--state", "waiting").exit_code == Exit.USAGE
+
+
+@pytest.mark.parametrize("option", ["--submitter", "--project", "--pool"])
+def test_a_shell_variable_that_is_not_set_selects_nothing(slotq, http, option):
+    result = slotq("cancel", option, "")
+    assert (result.exit_code, f"{option} is empty" in result.stderr) == (Exit.USAGE, True)
+    assert http.sent == []
+
+
+def test_where_nothing_is_selected_it_says_of_what(slotq, http):
+    result = slotq("cancel", "--mine", "--name", "abl", "--pool", "p5")
+    assert result.exit_code == Exit.NO
+    assert f"no job named 'abl' of {CALLER} in p5 runs or waits" in result.stderr
+    result = slotq("hold", "--project", "x", "--state", "held", "--state", "pending", "eve-1")
+    assert "no job in project x among eve-1 is held or pending" in result.stderr
+    assert ("PATCH", "/jobs") not in sent(http)
+
+
+def test_the_dry_run_shows_a_table(slotq, jobs):
+    lines = slotq("cancel", "--name", "*-1", "--dry-run").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["JOB", "ablation-1", "eve-1"]
+    assert lines[2].split()[1] == "eve", "whose it is, for there are two"
+
+
+def asked(slotq, *words, answer):
+    return slotq(*words, world={"asks": lambda: True}, input=answer)
+
+
+def test_a_person_is_asked_before_many_are_changed(slotq, jobs):
+    words = ("cancel", "--mine", "--state", "pending")
+    result = asked(slotq, *words, answer="n\n")
+    assert (result.exit_code, result.stdout) == (Exit.NO, "")
+    assert "Cancel 159 jobs? [y/N]" in result.stderr
+    assert f"… and {159 - HANDFUL} more" in result.stderr
+    assert "nothing was changed" in result.stderr
+    assert jobs["ablation-1"].state == "pending"
+    assert asked(slotq, *words, answer="").exit_code == Exit.INTERRUPTED
+    assert jobs["ablation-1"].state == "pending"
+    assert len(done(asked(slotq, *words, answer="y\n"))) == 159
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("cancel", "--mine", "--yes"),
+        ("cancel", "--mine", "-y", "--json"),
+        ("hold", "--name", "ablation-1?", "--yes"),
+        ("cancel", "--name", "ablation-[1-5]"),
+        ("cancel", *(f"ablation-{n}" for n in range(160))),
+    ],
+)
+def test_nobody_is_asked_about_a_handful_about_names_or_with_yes(slotq, words):
+    result = asked(slotq, *words, answer="")
+    assert (result.exit_code, "[y/N]" in result.output) == (Exit.OK, False)
+
+
+def test_no_pipe_is_ever_asked(slotq):
+    result = slotq("cancel", "--mine", input="")
+    assert (result.exit_code, "[y/N]" in result.output) == (Exit.OK, False)
+
+
+def test_selected_jobs_are_a_list_even_if_it_is_one(slotq):
+    result = slotq("cancel", "--name", "eve-1", "--json")
+    assert [job.name for job in QueueView.model_validate_json(result.stdout).jobs] == ["eve-1"]
+
+
+def test_more_than_the_queue_tells_at_a_time_is_said(slotq, jobs):
+    jobs |= {f"more-{n}": waiting(1, name=f"more-{n}") for n in range(1000)}
+    result = slotq("hold", "--mine")
+    assert (result.exit_code, len(done(result))) == (Exit.OK, 1000)
+    assert "1,000 jobs at a time" in result.stderr
+
+
+def test_the_names_that_are_near_are_asked_for_once(slotq, http):
+    result = slotq("cancel", *(f"ablatoin-{n}" for n in range(30)))
+    assert (result.exit_code, result.stderr.count("Did you mean")) == (Exit.NO, 30)
+    assert sent(http).count(("GET", "/jobs")) == 1
+
+
+def test_a_retry_s_new_name_and_the_pattern_are_told_apart(slotq, queue):
+    assert slotq("retry", "over", "--as", "anew").stdout.startswith("anew: ")
+    assert slotq("retry", "over", "--name", "newer").stdout.startswith("newer: ")
+    assert slotq("retry", "--name", "ov*").stdout.startswith("over-r2: ")
+    for words in (("--name", "ov*", "--as", "x"), ("over", "eve-1", "--as", "x")):
+        assert slotq("retry", *words).exit_code == Exit.USAGE
+    before = dict(queue.jobs)
+    assert slotq("retry", "over", "--as", "third", "--dry-run").exit_code == Exit.OK
+    assert queue.jobs == before
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_only_a_terminal_on_both_sides_is_asked(monkeypatch):
+    from slotq.cli.app import App
+
+    for name, stream in (("stdin", Terminal()), ("stderr", Terminal())):
+        assert not App().asks()
+        monkeypatch.setattr(f"sys.{name}", stream)
+    assert App().asks()
+
+
+def test_the_help_names_every_way_to_select():
+    command = cli.get_command(None, "cancel")
+    flags = {flag for option in command.params for flag in option.opts}
+    assert flags >= {
+        "--mine", "--state", "--name", "--project", "--pool", "--submitter", "--dry-run", "--yes"
+    }  # fmt: skip

@@ -1,0 +1,162 @@
+"""Verbs for many jobs: how few requests they take, and what becomes of those that fail."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from slotq.errors import (
+    CannotReach,
+    InvalidRequest,
+    NoSuchJob,
+    NotAllowed,
+    TooLate,
+    Unavailable,
+)
+from tests.unit.client.fake_queue import (
+    FakeAnswer,
+    FakeHttp,
+    FakeQueue,
+    client_of,
+    ended,
+    no_connection,
+    running,
+    waiting,
+)
+
+NO_METHOD = FakeAnswer(405, '{"version": 1, "code": "no_such_method", "message": "use GET here"}')
+NOT_YOURS = FakeAnswer(403, '{"Message": "User: ada is not authorized to perform: it"}')
+
+
+@pytest.fixture
+def queue():
+    """job0 to job249 wait."""
+    return FakeQueue(*(waiting(n + 1, name=f"job{n}") for n in range(250)))
+
+
+@pytest.fixture
+def http(queue):
+    return FakeHttp(queue)
+
+
+@pytest.fixture
+def client(http, clock):
+    return client_of(http, clock=clock)
+
+
+def calls(http):
+    return [(each.method, each.url.partition("/prod")[2]) for each in http.sent]
+
+
+def sizes(http):
+    return [len(json.loads(each.body)["changes"]) for each in http.sent]
+
+
+@pytest.mark.parametrize(
+    ("do", "state"),
+    [
+        (lambda jobs: jobs.cancel(), "cancelled"),
+        (lambda jobs: jobs.hold(), "held"),
+        (lambda jobs: jobs.release(), "pending"),
+        (lambda jobs: jobs.set_priority(7), "pending"),
+        (lambda jobs: jobs.move(["p4", "p5"]), "pending"),
+    ],
+)
+def test_a_request_for_each_hundred(client, http, queue, do, state):
+    outcomes = do(client.many(queue.jobs))
+    assert calls(http) == [("PATCH", "/jobs")] * 3
+    assert sizes(http) == [100, 100, 50]
+    assert [it.name for it in outcomes] == [f"job{n}" for n in range(250)]
+    assert {it.job.state for it in outcomes} == {state}
+
+
+def test_what_the_queue_had_no_time_for_is_asked_for_again(client, http, queue):
+    queue.reaches = 40
+    outcomes = client.many(queue.jobs).hold()
+    assert sizes(http) == [100, 100, 100, 100, 90, 50, 10]
+    assert {it.job.state for it in outcomes} == {"held"}
+
+
+def test_a_queue_that_has_no_time_at_all_is_not_asked_for_ever(client, http, queue):
+    queue.reaches = 0
+    with pytest.raises(Unavailable):
+        client.many(queue.jobs).hold()
+    assert len(http.sent) == 1
+
+
+def test_each_refusal_is_an_error_of_its_own(client, queue):
+    queue.jobs["job9"] = ended(name="job9")
+    queue.jobs["runs"] = running(name="runs")
+    names = ["job1", "job9", "nobody", "runs", "no name", "job2", "job1"]
+    outcomes = client.many(names).hold()
+    kinds = [type(it.error) for it in outcomes]
+    none = type(None)
+    assert kinds == [none, TooLate, NoSuchJob, TooLate, InvalidRequest, none]
+    assert "has ended" in str(outcomes[1].error)
+
+
+def test_jobs_as_objects_do_as_well(client):
+    jobs = [*client.list(["pending"])[:2], *client.jobs()[2:4]]
+    assert [it.job.state for it in client.many(jobs).cancel()] == ["cancelled"] * 4
+
+
+def test_one_job_goes_the_old_way(client, http):
+    client.many(["job1"]).hold()
+    assert calls(http) == [("PATCH", "/jobs/job1")]
+
+
+@pytest.mark.parametrize("answer", [NO_METHOD, NOT_YOURS])
+def test_where_it_may_not_or_the_queue_cannot_it_goes_job_by_job(client, http, queue, answer):
+    """An older queue, or a policy of before: what worked goes on working."""
+    http.troubles = [answer]
+    outcomes = client.many(["job1", "job2", "nobody"]).cancel()
+    assert calls(http)[1:] == [("DELETE", f"/jobs/{n}") for n in ("job1", "job2", "nobody")]
+    assert [type(it.error) for it in outcomes] == [type(None), type(None), NoSuchJob]
+
+
+def test_who_may_do_neither_is_told_so(client, http):
+    http.forbidden = {"PATCH", "DELETE"}
+    with pytest.raises(NotAllowed):
+        client.many(["job1", "job2"]).cancel()
+
+
+def test_a_connection_that_ends_half_way_loses_no_outcome(client, http, queue):
+    def send(request):
+        if len(http.sent) == 2:
+            http.troubles = [no_connection()] * 5
+        return type(http).send(http, request)
+
+    client.transport._http = type("Cut", (), {"send": staticmethod(send)})()
+    outcomes = client.many(queue.jobs).hold()
+    assert [it.error is None for it in outcomes] == [True] * 200 + [False] * 50
+    assert isinstance(outcomes[-1].error, CannotReach)
+    http.troubles = [no_connection()] * 5
+    with pytest.raises(CannotReach):
+        client.many(queue.jobs).hold()
+
+
+def test_each_gives_up_the_attempt_that_it_has(client, http, queue):
+    for number in (2, 3):
+        name = f"run{number}"
+        queue.jobs[name] = running(number, name=name)
+    http.sent.clear()
+    outcomes = client.many(["run2", "job1", "run3"]).requeue()
+    assert http.sent[1].method == "PATCH"
+    assert json.loads(http.sent[1].body)["changes"] == [
+        {"name": "run2", "give_up": 2},
+        {"name": "run3", "give_up": 3},
+    ]
+    assert [it.job.state for it in outcomes] == ["stopping", "pending", "stopping"]
+    assert client.many([]).cancel() == []
+
+
+@pytest.mark.parametrize("answer", [None, NO_METHOD])
+def test_only_what_is_still_in_a_state_is_changed(client, http, queue, answer):
+    queue.jobs["job1"] = running(name="job1")
+    http.troubles = [answer] if answer else []
+    outcomes = client.many(["job0", "job1", "job2"], states=["pending"]).cancel()
+    assert [type(it.error) for it in outcomes] == [type(None), TooLate, type(None)]
+    assert queue.jobs["job1"].state == "running"
+    (alone,) = client.many(["job1"], states=["pending"]).cancel()
+    assert isinstance(alone.error, TooLate)
