@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from datetime import UTC, datetime
 
@@ -23,6 +24,7 @@ from tests.unit.client.fake_queue import (
     waiting,
 )
 
+SHOWING = (logging.StreamHandler,)
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 
@@ -37,6 +39,14 @@ def own_settings(monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+
+
+@pytest.fixture(autouse=True)
+def own_log(monkeypatch):
+    """Other tests and SDKs configure logging for the whole process; here it is not configured."""
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [h for h in root.handlers if type(h) not in SHOWING])
+    monkeypatch.setattr(root, "level", logging.WARNING)
 
 
 @pytest.fixture

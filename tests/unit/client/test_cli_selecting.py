@@ -12,10 +12,11 @@ from slotq.cli.exits import Exit
 from slotq.cli.main import cli
 from slotq.cli.selecting import HANDFUL
 from slotq_core.wire import QueueView
+from tests.least_request import least_request
 from tests.unit.client.fake_queue import CALLER, ended, job_view, running, waiting
 
 EVE = "arn:aws:sts::123456789012:assumed-role/lab/eve"
-REQUEST = {"ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1}}
+REQUEST = least_request("over")
 VERBS = [
     ("cancel",),
     ("hold",),

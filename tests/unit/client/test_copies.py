@@ -15,12 +15,10 @@ import pytest
 from slotq import QueueClient, errors
 from slotq.config import Config
 from slotq.transport import Transport
+from tests.least_request import least_request
 from tests.unit.client.fake_queue import FakeQueue, served, waiting
 
-REQUEST = {
-    "TrainingJobName": "job2",
-    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1},
-}
+REQUEST = least_request("job2")
 
 
 @pytest.fixture
