@@ -24,13 +24,14 @@ from slotq_core.adapters import announcements
 from slotq_core.adapters.announcements import Announcements, AnnouncingStore
 from slotq_core.adapters.dead_letters import QUEUE_VARIABLE, SqsDeadLetters
 from slotq_core.adapters.dynamodb import DynamoStore
+from slotq_core.adapters.initial_settings import take_in
 from slotq_core.adapters.lambda_invoke import AsynchronousPass, InlinePass
-from slotq_core.adapters.pool_settings import take_in
 from slotq_core.adapters.sagemaker import SageMakerTraining, sagemaker_client
 from slotq_core.adapters.sagemaker_news import observation_of_event
 from slotq_core.adapters.settings import (
     SystemClock,
     history_from_environment,
+    limits_from_environment,
     plans_from_environment,
     pools_from_environment,
     roles_from_environment,
@@ -218,7 +219,7 @@ def manager() -> QueueManager:
     else:
         store = DynamoStore(client("dynamodb"), table, history=history)
     if not read_only():
-        take_in_pools(store)
+        take_in_settings(store)
     training = SageMakerTraining(queue=table, clock=clock, make_client=sagemaker_client)
     return QueueManager(
         store=store,
@@ -235,9 +236,10 @@ def read_only() -> bool:
     return os.environ.get("SLOTQ_READ_ONLY") == "1"
 
 
-def take_in_pools(store: DynamoStore) -> None:
-    if refused := take_in(store, pools_from_environment(), now=clock.now()):
-        logger.error("the pools were not changed", reason=refused)
+def take_in_settings(store: DynamoStore) -> None:
+    pools, limits = pools_from_environment(), limits_from_environment()
+    if refused := take_in(store, pools, limits, now=clock.now()):
+        logger.error("a setting was not taken in", reason=refused)
         count("PoolsRefused")
 
 
