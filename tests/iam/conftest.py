@@ -44,6 +44,7 @@ def recording(account: Account, monkeypatch: pytest.MonkeyPatch) -> Callable[[],
 @pytest.fixture
 def life(account: Account, recording, monkeypatch: pytest.MonkeyPatch) -> Recorder:  # noqa: F811
     """A queue's life: submissions, an eviction, cancels, capacity errors, drift, an update."""
+    monkeypatch.setenv("SLOTQ_LIMITS", "waiting=4,submissions=60,waiting_in_all=10,lines=9")
     made = recording()
     account.call("add-job")
     account.settle()
@@ -69,6 +70,7 @@ def life(account: Account, recording, monkeypatch: pytest.MonkeyPatch) -> Record
     forget()
     account.call("examine")
     account.call("mend")
+    assert account.call("set-limits")[0] == 200
     more = {**sample("set-pool"), "path": "/pools/more"}
     assert account.call(more)[0] == 200
     removed = {**sample("remove-pool"), "path": "/pools/more"}
@@ -87,7 +89,7 @@ def views(account: Account, recording, monkeypatch: pytest.MonkeyPatch) -> Recor
     monkeypatch.setenv("SLOTQ_READ_ONLY", "1")
     made = recording()
     looks = ("list-jobs", "list-jobs-filtered", "get-job", "get-request", "list-pools")
-    for event in (*looks, "list-changes"):
+    for event in (*looks, "list-changes", "get-limits"):
         assert account.call(event)[0] == 200
     assert account.call("get-version")[1]["caller"]
     waiting = sample("get-job")

@@ -157,7 +157,7 @@ def test_what_operations_names_is_there(template):
     known |= {"SlotQ", "MemorySize"}
     for word in re.findall(r"`([A-Z]\w+)`", page):
         assert word in known or f'"{word}"' in code or f"class {word}" in code or word in PLATFORM
-    for words in ("failed", "left to the next pass", "drift", "the pools were not changed"):
+    for words in ("failed", "left to the next pass", "drift", "a setting was not taken in"):
         assert f"`{words}`" in page
         assert f'"{words}"' in code
     for kind in ("ended_unseen", "running_unseen", "vanished", "orphan", "foreign"):

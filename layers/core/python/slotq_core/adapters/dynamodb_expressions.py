@@ -45,14 +45,15 @@ def touch_known_line(at: int) -> Expression:
 
 def count_submission(minute: str, *, waiting: int, submissions: int) -> Expression:
     """One more of a caller's jobs waits, and one more was submitted in this minute. Condition: both
-    are below the caller's limits; 0: there is none."""
+    are below the caller's limits (0: there is none), as far as they are numbers at all; what is
+    not, the update itself refuses."""
     conditions, values = [], {":one": _number(1)}
     if waiting:
-        conditions.append("(attribute_not_exists(waiting) OR waiting < :waiting)")
-        values[":waiting"] = _number(waiting)
+        conditions.append("(NOT attribute_type(waiting, :number) OR waiting < :waiting)")
+        values |= {":waiting": _number(waiting), ":number": _text("N")}
     if submissions:
-        conditions.append("(attribute_not_exists(#minute) OR #minute < :submissions)")
-        values[":submissions"] = _number(submissions)
+        conditions.append("(NOT attribute_type(#minute, :number) OR #minute < :submissions)")
+        values |= {":submissions": _number(submissions), ":number": _text("N")}
     built: Expression = {
         "UpdateExpression": "ADD waiting :one, #minute :one",
         "ExpressionAttributeNames": {"#minute": minute},
@@ -66,9 +67,16 @@ def uncount_submission(minute: str) -> Expression:
     can tell."""
     return {
         "UpdateExpression": "ADD waiting :less, #minute :less",
-        "ConditionExpression": "waiting > :none AND #minute > :none",
+        "ConditionExpression": (
+            "attribute_type(waiting, :number) AND waiting > :none"
+            " AND attribute_type(#minute, :number) AND #minute > :none"
+        ),
         "ExpressionAttributeNames": {"#minute": minute},
-        "ExpressionAttributeValues": {":less": _number(-1), ":none": _number(0)},
+        "ExpressionAttributeValues": {
+            ":less": _number(-1),
+            ":none": _number(0),
+            ":number": _text("N"),
+        },
     }
 
 
