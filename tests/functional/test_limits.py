@@ -197,8 +197,8 @@ def test_a_rule_gives_some_callers_limits_of_their_own(account: Account, limits)
     admin = "arn:aws:iam::123456789012:user/admin"
     assert submit(account, 4, by=admin, Tags=PRIORITY) == [202] * 4
     sessions = [f"arn:aws:sts::123456789012:assumed-role/ci/{n}" for n in range(3)]
-    told = [account.call(job(f"ci-{n}", by=it))[0] for n, it in enumerate(sessions)]
-    assert told == [202, 202, 429]  # However many names a session has.
+    answers = [account.call(job(f"ci-{n}", by=it))[0] for n, it in enumerate(sessions)]
+    assert answers == [202, 202, 429]  # However many names a session has.
 
 
 def test_limits_are_changed_on_the_record_and_a_stack_update_does_not_undo_it(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -12,8 +12,16 @@ from pydantic import ValidationError
 
 from slotq import again, discovery, refusals
 from slotq.config import Config, load
-from slotq.errors import InvalidRequest, NotAllowed, TooLate, UnexpectedAnswer
+from slotq.errors import (
+    ExaminedLately,
+    InvalidRequest,
+    NotAllowed,
+    TooLate,
+    TooManySubmissions,
+    UnexpectedAnswer,
+)
 from slotq.job import QueuedJob
+from slotq.patience import patiently, to_stderr
 from slotq.submission import jsonable, settings_tags, with_tags
 from slotq.transport import Answer, Transport
 from slotq_core import names
@@ -29,10 +37,18 @@ from slotq_core.wire import (
     RequestView,
 )
 from slotq_core.wire_body import MAX_BODY
-from slotq_core.wire_configuration import ChangesView, ChangeView
+from slotq_core.wire_configuration import ChangesView, ChangeView, LimitsView
 
 View = TypeVar(
-    "View", JobView, QueueView, PoolsView, ChangesView, DoctorView, RequestView, AboutView
+    "View",
+    JobView,
+    QueueView,
+    PoolsView,
+    LimitsView,
+    ChangesView,
+    DoctorView,
+    RequestView,
+    AboutView,
 )
 # Named here, for `list` within the class is one of its methods.
 JobViews = list[JobView]
@@ -75,6 +91,8 @@ class QueueClient:
         if transport is None:
             self.config = discovery.complete(self.config)
         self.transport = transport or Transport(self.config)
+        self.say: Callable[[str], None] = to_stderr
+        """Hears why a call waits."""
 
     @property
     def aws(self) -> Any:
@@ -84,7 +102,9 @@ class QueueClient:
     def submit(self, request: Mapping[str, Any]) -> JobView:
         """Put a CreateTrainingJob request into the queue and return the job as it then stands.
 
-        The same request again, while its job lives, gives the same job.
+        The same request again, while its job lives, gives the same job. Where the caller has
+        submitted as much as one may in a minute, it says so and waits for a while. Raises
+        LimitReached, PriorityTooHigh and what is wrong with the request itself.
         """
         body = json.dumps(jsonable(request)).encode()
         if len(body) > MAX_BODY:
@@ -92,7 +112,11 @@ class QueueClient:
                 f"the request has {len(body):,} bytes, the queue takes {MAX_BODY:,}: put what is "
                 "large (hyperparameters, environment) into S3"
             )
-        return self._read(JobView, self.transport.call("POST", "/add-job", body=body))
+
+        def submit() -> JobView:
+            return self._read(JobView, self.transport.call("POST", "/add-job", body=body))
+
+        return patiently(submit, TooManySubmissions, sleep=self.transport.sleep, say=self.say)
 
     def job(self, name: str) -> JobView:
         """One job with its attempts, place and reason. Raises NoSuchJob."""
@@ -245,6 +269,17 @@ class QueueClient:
         query = None if revision is None else {"revision": revision}
         return self._read(PoolsView, self.transport.call("DELETE", _pool_path(name), query=query))
 
+    def limits(self) -> LimitsView:
+        """What callers may ask of the queue, and what this one has used of it."""
+        return self._read(LimitsView, self.transport.call("GET", "/limits"))
+
+    def set_limits(self, settings: Mapping[str, Any], *, revision: int | None = None) -> LimitsView:
+        """Change the limits (`LimitSettingsView` has all there is); what is not named stays, and 0
+        is no limit. `revision`: what this was decided on. Raises InvalidRequest, Outdated."""
+        stated = {} if revision is None else {"revision": revision}
+        body = json.dumps({**settings, **stated}).encode()
+        return self._read(LimitsView, self.transport.call("PATCH", "/limits", body=body))
+
     def changes(self, *, limit: int | None = None) -> ChangeViews:
         """The changes of the configuration, the latest first: who, when, before, after."""
         query = None if limit is None else {"limit": limit}
@@ -252,9 +287,14 @@ class QueueClient:
 
     def doctor(self, *, fix: bool = False) -> FindingViews:
         """Everything that the queue keeps and that disagrees with itself or with SageMaker; mended
-        where `fix` says so and where one look suffices."""
+        where `fix` says so and where one look suffices. For operators; where somebody has just
+        asked, it says so and waits its turn."""
         method = "POST" if fix else "GET"
-        return self._read(DoctorView, self.transport.call(method, "/doctor")).findings
+
+        def ask() -> FindingViews:
+            return self._read(DoctorView, self.transport.call(method, "/doctor")).findings
+
+        return patiently(ask, ExaminedLately, sleep=self.transport.sleep, say=self.say)
 
     def get(self, name: str) -> QueuedJob:
         """One job as an object, to act on and to wait for. Raises NoSuchJob."""
