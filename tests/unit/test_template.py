@@ -11,9 +11,10 @@ import pytest
 from slotq.discovery import parameter_of, read_where
 from slotq_core.adapters.announcements import DETAIL_TYPE, SOURCE, detail
 from slotq_core.adapters.dynamodb_table import table_definition, time_to_live
-from slotq_core.adapters.settings import history_from_environment, parse_pools
+from slotq_core.adapters.settings import history_from_environment, parse_limits, parse_pools
 from slotq_core.effects import HANDLER_LIFETIME
 from slotq_core.errors import Misconfigured
+from slotq_core.limit_settings import MOST, settings_of
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.wire import ErrorView
@@ -316,3 +317,21 @@ def test_an_update_from_an_earlier_version_keeps_the_queue(template):
     assert first <= set(template["Parameters"])
     added = set(template["Parameters"]) - first
     assert all("Default" in template["Parameters"][name] for name in added), "asks for nothing new"
+
+
+def test_the_doctor_is_throttled_more_than_the_rest(template):
+    """It reads the whole table."""
+    settings = template["Resources"]["Api"]["Properties"]["MethodSettings"]
+    by_path = {each["ResourcePath"]: each for each in settings}
+    assert by_path["/~1doctor"]["ThrottlingRateLimit"] == 1
+
+
+def test_the_limits_of_a_new_queue_are_on(template):
+    limits = parse_limits(template["Parameters"]["Limits"]["Default"])
+    settings = settings_of(limits)
+    assert all(settings[key] for key in MOST)
+    pattern = re.compile(template["Parameters"]["Limits"]["AllowedPattern"])
+    for text in ("", "waiting=5", "waiting=5,lines=0", '{"callers": []}'):
+        assert pattern.fullmatch(text)
+    for text in ("waiting", "speed=3", "waiting=many"):
+        assert not pattern.fullmatch(text)
