@@ -182,3 +182,5 @@ def test_limits_that_cannot_be_read_are_none(dynamo: DynamoStore, client: Any, t
     for settings in ({"S": "{"}, {"S": '{"waiting": -1}'}, {"N": "1"}):
         Table(client, table).put(limits_key(), {"settings": settings})
         assert dynamo.configuration().limits == limits_from({})
+        (told,) = dynamo.inspect()
+        assert (told.kind, told.subject) == ("unreadable", "limits")

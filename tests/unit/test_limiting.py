@@ -49,9 +49,7 @@ def test_the_first_rule_that_fits_counts_and_leaves_the_rest_as_everybodys():
 
 def test_a_session_is_a_caller_of_its_own_unless_a_rule_counts_them_together():
     assert counted_as(NO_LIMITS, CI) == CI
-    assert (
-        counted_as(LIMITS, CI) == counted_as(LIMITS, CI + "8") == SETTINGS["callers"][0]["callers"]
-    )
+    assert counted_as(LIMITS, CI) == counted_as(LIMITS, CI + "8") == LIMITS.rules[0].callers
     assert counted_as(LIMITS, "x/admin") == "x/admin"
 
 

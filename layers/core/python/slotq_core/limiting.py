@@ -55,7 +55,7 @@ def check_priority(
         return
     raise PriorityTooHigh(
         f"priority {priority:,} is above {largest:,}, the largest that {caller} may give; use "
-        f"{largest:,} or less, or ask an operator (`slotq limits`)",
+        f"{largest:,} or less, or ask an operator",
         field="Tags",
     )
 
