@@ -30,6 +30,7 @@ from benchmarks.dynamodb_units import metered
 from slotq.cost.counts import FILE, Counts
 from slotq.local import moto_dynamodb
 from slotq_core.names import training_job_name
+from tests.cloudformation import template
 from tests.contract.test_dynamodb_cost import fill
 from tests.contract.worlds import a_job
 from tests.functional.account import NOW, TABLE, Account, add_job, context, sample
@@ -194,6 +195,18 @@ def five_more_minutes(its: Customer) -> None:
     its.minutes(10)
 
 
+def crowded(its: Customer) -> None:
+    two_run(its)
+    its.crowd()
+    its.minutes(5)
+
+
+def crowded_for_longer(its: Customer) -> None:
+    two_run(its)
+    its.crowd()
+    its.minutes(10)
+
+
 MEASURED: dict[str, tuple[Script, Script, int]] = {
     # what: (the script with it, the same without it, how often it is in there)
     "job": (simple, nothing, 1),
@@ -205,6 +218,7 @@ MEASURED: dict[str, tuple[Script, Script, int]] = {
     "look at a job behind 1,000": (waiting_behind, one_waits_behind, 1),
     "listing of 20 jobs": (listed, many, 1),
     "minute": (five_more_minutes, quiet, 5),
+    "minute, 1,000 wait": (crowded_for_longer, crowded, 5),
 }
 
 
@@ -212,6 +226,7 @@ MEASURED: dict[str, tuple[Script, Script, int]] = {
 def cost_of(script: Script) -> Counts:
     with pytest.MonkeyPatch.context() as patch, mock_aws():
         patch.setenv("SLOTQ_ANNOUNCE", "1")
+        patch.setenv("SLOTQ_LIMITS", template()["Parameters"]["Limits"]["Default"])
         aside = boto3.client("dynamodb", region_name="us-east-1")
         for account in in_use(Account(), patch):
             app.manager()  # A cold start is nobody's life.

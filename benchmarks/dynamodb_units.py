@@ -126,8 +126,9 @@ class _Watch:
     def _read(self, operation: str, parsed: dict[str, Any]) -> None:
         consistent = bool(self._request.get("ConsistentRead"))
         items = [parsed["Item"]] if "Item" in parsed else parsed.get("Items", [])
-        if operation in {"Query", "Scan"} and parsed["ScannedCount"] != len(items):
-            whole = {"Select", "FilterExpression"}
+        whole = {"Select", "FilterExpression", "ProjectionExpression"}
+        partly = parsed.get("ScannedCount") != len(items) or "ProjectionExpression" in self._request
+        if operation in {"Query", "Scan"} and partly:
             again = {key: value for key, value in self._request.items() if key not in whole}
             items = getattr(self._aside, operation.lower())(**again)["Items"]
         size = sum(item_size(item) for item in items)

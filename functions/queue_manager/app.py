@@ -25,13 +25,14 @@ from slotq_core.adapters import announcements
 from slotq_core.adapters.announcements import Announcements, AnnouncingStore
 from slotq_core.adapters.dead_letters import QUEUE_VARIABLE, SqsDeadLetters
 from slotq_core.adapters.dynamodb import DynamoStore
+from slotq_core.adapters.initial_settings import take_in
 from slotq_core.adapters.lambda_invoke import AsynchronousPass, InlinePass
-from slotq_core.adapters.pool_settings import take_in
 from slotq_core.adapters.sagemaker import LONGEST_CALL, SageMakerTraining, sagemaker_client
 from slotq_core.adapters.sagemaker_news import observation_of_event
 from slotq_core.adapters.settings import (
     SystemClock,
     history_from_environment,
+    limits_from_environment,
     plans_from_environment,
     pools_from_environment,
     roles_from_environment,
@@ -239,7 +240,7 @@ def manager() -> QueueManager:
     else:
         store = DynamoStore(client("dynamodb"), table, history=history)
     if os.environ.get(SERVES) != "views":
-        take_in_pools(store)
+        take_in_settings(store)
     training = SageMakerTraining(queue=table, clock=clock, make_client=sagemaker_client)
     return QueueManager(
         store=store,
@@ -252,9 +253,10 @@ def manager() -> QueueManager:
     )
 
 
-def take_in_pools(store: DynamoStore) -> None:
-    if refused := take_in(store, pools_from_environment(), now=clock.now()):
-        logger.error("the pools were not changed", reason=refused)
+def take_in_settings(store: DynamoStore) -> None:
+    pools, limits = pools_from_environment(), limits_from_environment()
+    if refused := take_in(store, pools, limits, now=clock.now()):
+        logger.error("a setting was not taken in", reason=refused)
         count("PoolsRefused")
 
 

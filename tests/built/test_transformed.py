@@ -211,10 +211,12 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         ("get", "/jobs"),
         ("get", "/jobs/{name}"),
         ("get", "/jobs/{name}/request"),
+        ("get", "/limits"),
         ("get", "/pools"),
         ("get", "/version"),
         ("patch", "/jobs"),
         ("patch", "/jobs/{name}"),
+        ("patch", "/limits"),
         ("patch", "/pools/{name}"),
         ("post", "/add-job"),
         ("post", "/doctor"),
@@ -229,7 +231,8 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
     }
     views = {route for route, uri in served.items() if "${Views.Arn}" in uri}
     jobs = ("/jobs", "/jobs/{name}", "/jobs/{name}/request")
-    assert views == {("get", path) for path in (*jobs, "/changes", "/pools", "/version")}
+    others = ("/changes", "/limits", "/pools", "/version")
+    assert views == {("get", path) for path in (*jobs, *others)}
     assert all("${Door.Arn}" in served[route] for route in set(served) - views)
     assert len(of_type(resources, "AWS::Lambda::Permission")) == len(routes) + 2
 

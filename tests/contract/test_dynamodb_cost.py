@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.dynamodb_units import item_size
 from slotq_core.adapters.dynamodb import DynamoStore, table_definition
 from slotq_core.adapters.dynamodb_items import items_of, keyed
-from slotq_core.adapters.dynamodb_table import line_key, waiting_key
+from slotq_core.adapters.dynamodb_table import line_key
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.lines import line_of
 from tests.contract.faults import on
@@ -63,8 +63,8 @@ def measured(client: Any) -> Iterator[Meter]:
 
 
 def fill(client: Any, table: str, jobs: list[Job]) -> None:
-    """Jobs that wait, as a load sees them: their copies and their lines, written many at a time."""
-    items = [keyed(waiting_key(job), items_of(job)[waiting_key(job)]) for job in jobs]
+    """Jobs that wait: their items and their lines, written many at a time."""
+    items = [keyed(key, item) for job in jobs for key, item in items_of(job).items()]
     items += [
         {**keyed(line_key(line)), "touched": {"N": str(NOW)}}
         for line in {line_of(job) for job in jobs}

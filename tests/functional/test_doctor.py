@@ -128,3 +128,23 @@ def test_the_pools_and_what_was_learned_of_them(account: Account, monkeypatch):
         "learned_until": None,
         "message": "",
     }
+
+
+def test_the_queue_examines_itself_once_a_minute_and_says_when_again(account: Account):
+    """It reads the whole table: whoever asks again and again must not make it do so each time."""
+    scans: list[str] = []
+    account.dynamodb.meta.events.register(
+        "before-call.dynamodb.Scan", lambda **_: scans.append("Scan"), unique_id="scans"
+    )
+    assert account.call("examine")[0] == 200
+    for _ in range(5):
+        answer = account.send("examine")
+        assert answer["statusCode"] == 429
+        assert answer["multiValueHeaders"]["Retry-After"] == ["60"]
+        assert json.loads(answer["body"])["code"] == "examined_lately"
+    assert account.call("mend")[0] == 200  # Whoever has looked may mend at once,
+    assert account.call("mend")[0] == 429  # and once.
+    later(account, MINUTE)
+    assert account.call("examine")[0] == 200
+    account.dynamodb.meta.events.unregister("before-call.dynamodb.Scan", unique_id="scans")
+    assert len(scans) == 3

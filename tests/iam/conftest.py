@@ -76,6 +76,7 @@ def life(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Recorders:
     """A queue's life: submissions, an eviction, cancels, capacity errors, drift, an update."""
+    monkeypatch.setenv("SLOTQ_LIMITS", "waiting=4,submissions=60,waiting_in_all=10,lines=9")
     account.call("add-job")
     account.settle()
     account.call("add-job-urgent")
@@ -106,6 +107,7 @@ def life(
     for key in [key for key in table.all() if key[0].startswith("WAITING#")]:
         table.remove(key)
     account.call("mend")
+    assert account.call("set-limits")[0] == 200
     more = {**sample("set-pool"), "path": "/pools/more"}
     assert account.call(more)[0] == 200
     removed = {**sample("remove-pool"), "path": "/pools/more"}
@@ -123,7 +125,7 @@ def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
     account.call("add-job-urgent")
     account.call(add_job(TrainingJobName="waiting"))
     looks = ("list-jobs", "list-jobs-filtered", "get-job", "get-request", "list-pools")
-    for event in (*looks, "list-changes"):
+    for event in (*looks, "list-changes", "get-limits"):
         assert account.call(event)[0] == 200
     assert account.call("get-version")[1]["caller"]
     waiting = sample("get-job")

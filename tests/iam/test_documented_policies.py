@@ -20,7 +20,14 @@ CALLS = {
     for path, methods in METHODS.items()
     for method in methods
 }
-LOOKS = {"GET /jobs", "GET /jobs/<name>", "GET /pools", "GET /changes", "GET /version"}
+LOOKS = {
+    "GET /jobs",
+    "GET /jobs/<name>",
+    "GET /pools",
+    "GET /changes",
+    "GET /version",
+    "GET /limits",
+}
 SUBMITS = LOOKS | {
     "POST /add-job",
     "DELETE /jobs/<name>",

@@ -254,7 +254,13 @@ def test_where_a_parameter_is_left_empty_there_is_no_right(parameter, sid, of):
 
 API = f"arn:aws:execute-api:{OWN}:a1b2c3d4e5/prod"
 """As on the page."""
-FOR_OPERATORS = {"PATCH/pools/{name}", "DELETE/pools/{name}", "POST/doctor"}
+FOR_OPERATORS = {
+    "PATCH/pools/{name}",
+    "DELETE/pools/{name}",
+    "PATCH/limits",
+    "GET/doctor",
+    "POST/doctor",
+}
 
 
 def routes() -> set[str]:

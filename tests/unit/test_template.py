@@ -11,9 +11,10 @@ import pytest
 from slotq.discovery import parameter_of, read_where
 from slotq_core.adapters.announcements import DETAIL_TYPE, SOURCE, detail
 from slotq_core.adapters.dynamodb_table import table_definition, time_to_live
-from slotq_core.adapters.settings import history_from_environment, parse_pools
+from slotq_core.adapters.settings import history_from_environment, parse_limits, parse_pools
 from slotq_core.effects import HANDLER_LIFETIME
 from slotq_core.errors import Misconfigured
+from slotq_core.limit_settings import MOST, settings_of
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.wire import ErrorView
@@ -182,7 +183,7 @@ def test_what_operations_names_is_there(template):
     known |= {"SlotQ", "MemorySize"}
     for word in re.findall(r"`([A-Z]\w+)`", page):
         assert word in known or f'"{word}"' in code or f"class {word}" in code or word in PLATFORM
-    for words in ("failed", "left to the next pass", "drift", "the pools were not changed"):
+    for words in ("failed", "left to the next pass", "drift", "a setting was not taken in"):
         assert f"`{words}`" in page
         assert f'"{words}"' in code
     for kind in ("ended_unseen", "running_unseen", "vanished", "orphan", "foreign"):
@@ -416,3 +417,21 @@ def test_every_number_has_bounds(template):
     for name, it in numbers.items():
         assert "AllowedValues" in it or it["MinValue"] >= 0, name
         assert "AllowedValues" in it or it["MaxValue"] > it["MinValue"], name
+
+
+def test_the_doctor_is_throttled_more_than_the_rest(template):
+    """It reads the whole table."""
+    settings = template["Resources"]["Api"]["Properties"]["MethodSettings"]
+    by_path = {each["ResourcePath"]: each for each in settings}
+    assert by_path["/~1doctor"]["ThrottlingRateLimit"] == 1
+
+
+def test_the_limits_of_a_new_queue_are_on(template):
+    limits = parse_limits(template["Parameters"]["Limits"]["Default"])
+    settings = settings_of(limits)
+    assert all(settings[key] for key in MOST)
+    pattern = re.compile(template["Parameters"]["Limits"]["AllowedPattern"])
+    for text in ("", "waiting=5", "waiting=5,lines=0", '{"callers": []}'):
+        assert pattern.fullmatch(text)
+    for text in ("waiting", "speed=3", "waiting=many"):
+        assert not pattern.fullmatch(text)

@@ -126,6 +126,7 @@ def test_nothing_is_out_of_joint(updated: Account, dumped):
     assert found == {("history", name) for name in unmarked}
     assert bool(unmarked) is (dumped["of"] == THE_FIRST)
     updated.call("mend")
+    ticks(updated, 1)  # The queue examines itself once a minute.
     assert findings(updated) == []
 
 

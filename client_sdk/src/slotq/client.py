@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -13,9 +13,17 @@ from pydantic import ValidationError
 
 from slotq import again, discovery, refusals
 from slotq.config import Config, load
-from slotq.errors import InvalidRequest, NotAllowed, TooLate, UnexpectedAnswer
+from slotq.errors import (
+    ExaminedLately,
+    InvalidRequest,
+    NotAllowed,
+    TooLate,
+    TooManySubmissions,
+    UnexpectedAnswer,
+)
 from slotq.job import QueuedJob, QueuedJobList
 from slotq.many import Many
+from slotq.patience import patiently, to_stderr
 from slotq.rendering import JobList, PoolList
 from slotq.request_check import check
 from slotq.submission import jsonable, settings_tags, with_tags
@@ -35,7 +43,7 @@ from slotq_core.wire import (
 )
 from slotq_core.wire_body import MAX_BODY
 from slotq_core.wire_bulk import OutcomesView, OutcomeView
-from slotq_core.wire_configuration import ChangesView, ChangeView
+from slotq_core.wire_configuration import ChangesView, ChangeView, LimitsView
 
 View = TypeVar(
     "View",
@@ -43,6 +51,7 @@ View = TypeVar(
     QueueView,
     OutcomesView,
     PoolsView,
+    LimitsView,
     ChangesView,
     DoctorView,
     RequestView,
@@ -94,6 +103,8 @@ class QueueClient:
         if transport is None:
             self.config = discovery.complete(self.config)
         self.transport = transport or Transport(self.config)
+        self.say: Callable[[str], None] = to_stderr
+        """Hears why a call waits."""
         self.tags: Mapping[str, str] = settings_tags(priority=self.config.priority)
         """The settings of every job that it submits and that names none itself."""
 
@@ -128,8 +139,10 @@ class QueueClient:
         """Put a CreateTrainingJob request into the queue and return the job as it then stands.
 
         The client's own settings (`priority`, `with_settings`) become tags of it where it has none.
-        The same request again, while its job lives, gives the same job. Raises InvalidRequest with
-        every fault that this machine's botocore finds in it; then nothing was sent.
+        The same request again, while its job lives, gives the same job. Where the caller has
+        submitted as much as one may in a minute, it says so and waits for a while. Raises
+        InvalidRequest with every fault that this machine's botocore finds in it, and then nothing
+        was sent; LimitReached, PriorityTooHigh and what else the queue refuses.
         """
         return self._put(with_tags(request, self.tags))
 
@@ -142,7 +155,11 @@ class QueueClient:
                 "large (hyperparameters, environment) into S3"
             )
         check(request)
-        return self._read(JobView, self.transport.call("POST", "/add-job", body=body))
+
+        def submit() -> JobView:
+            return self._read(JobView, self.transport.call("POST", "/add-job", body=body))
+
+        return patiently(submit, TooManySubmissions, sleep=self.transport.sleep, say=self.say)
 
     def job(self, name: str) -> JobView:
         """One job with its attempts, place and reason. Raises NoSuchJob."""
@@ -297,6 +314,17 @@ class QueueClient:
         query = None if revision is None else {"revision": revision}
         return self._read(PoolsView, self.transport.call("DELETE", _pool_path(name), query=query))
 
+    def limits(self) -> LimitsView:
+        """What callers may ask of the queue, and what this one has used of it."""
+        return self._read(LimitsView, self.transport.call("GET", "/limits"))
+
+    def set_limits(self, settings: Mapping[str, Any], *, revision: int | None = None) -> LimitsView:
+        """Change the limits (`LimitSettingsView` has all there is); what is not named stays, and 0
+        is no limit. `revision`: what this was decided on. Raises InvalidRequest, Outdated."""
+        stated = {} if revision is None else {"revision": revision}
+        body = json.dumps({**settings, **stated}).encode()
+        return self._read(LimitsView, self.transport.call("PATCH", "/limits", body=body))
+
     def changes(self, *, limit: int | None = None) -> ChangeViews:
         """The changes of the configuration, the latest first: who, when, before, after."""
         query = None if limit is None else {"limit": limit}
@@ -304,9 +332,14 @@ class QueueClient:
 
     def doctor(self, *, fix: bool = False) -> FindingViews:
         """Everything that the queue keeps and that disagrees with itself or with SageMaker; mended
-        where `fix` says so and where one look suffices."""
+        where `fix` says so and where one look suffices. For operators; where somebody has just
+        asked, it says so and waits its turn."""
         method = "POST" if fix else "GET"
-        return self._read(DoctorView, self.transport.call(method, "/doctor")).findings
+
+        def ask() -> FindingViews:
+            return self._read(DoctorView, self.transport.call(method, "/doctor")).findings
+
+        return patiently(ask, ExaminedLately, sleep=self.transport.sleep, say=self.say)
 
     def many(
         self, jobs: Iterable[str | QueuedJob | JobView], *, states: Iterable[str] | None = None

@@ -8,7 +8,9 @@ from typing import Any
 from slotq.config import Config
 from slotq.errors import (
     ClassNotAllowed,
+    ExaminedLately,
     InvalidRequest,
+    LimitReached,
     NameTaken,
     NeverFits,
     NoSuchJob,
@@ -17,10 +19,15 @@ from slotq.errors import (
     Outdated,
     PlanNotAllowed,
     PoolInUse,
+    PriorityTooHigh,
+    QueueFull,
     Refused,
     RoleNotAllowed,
     SlotQError,
     TooLate,
+    TooManyLines,
+    TooManySubmissions,
+    TooManyWaiting,
     Unavailable,
     UnexpectedAnswer,
 )
@@ -39,6 +46,12 @@ BY_CODE: dict[str, type[Refused]] = {
         TooLate,
         PoolInUse,
         Outdated,
+        PriorityTooHigh,
+        TooManySubmissions,
+        TooManyWaiting,
+        QueueFull,
+        TooManyLines,
+        ExaminedLately,
         NoSuchPool,
         NoSuchJob,
     )
@@ -79,7 +92,7 @@ def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:
     kind = BY_CODE.get(str(said.get("code", "")))
     message = str(said.get("message") or said.get("Message") or "")
     if kind is not None:
-        return kind(message, field=str(said.get("field") or ""))
+        return _refusal(kind, message, str(said.get("field") or ""), answer)
     if status in {401, 403}:
         return NotAllowed(_not_allowed(status, message, config, signed=signed))
     if status == 429 or status >= 500:
@@ -102,6 +115,13 @@ def of_one(view: ErrorView) -> SlotQError:
     if view.code in {NOT_REACHED, "internal_error"}:
         return Unavailable(view.message)
     return BY_CODE.get(view.code, Refused)(view.message, field=view.field)
+
+
+def _refusal(kind: type[Refused], message: str, field: str, answer: Answer) -> Refused:
+    again = answer.headers.get("Retry-After", "")
+    if issubclass(kind, LimitReached) and again.isdecimal():
+        return kind(message, field=field, retry_after=int(again))
+    return kind(message, field=field)
 
 
 def _not_allowed(status: int, message: str, config: Config, *, signed: bool) -> str:

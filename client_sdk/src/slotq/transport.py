@@ -6,6 +6,7 @@ lost answer costs nothing but time.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import time
@@ -85,7 +86,7 @@ class Transport:
         self.aws = aws or aws_session.signing(config)
         self._http = http or _http(self.endpoint, self.aws, timeout)
         self._tries, self._timeout = tries, timeout
-        self._sleep = sleep
+        self.sleep = sleep
         self._jitter = jitter
 
     def __copy__(self) -> Self:
@@ -109,7 +110,8 @@ class Transport:
         query: Mapping[str, object] | None = None,
         body: bytes | None = None,
     ) -> Answer:
-        """The last answer, whatever its status. 429 and 5xx are tried again, with pauses.
+        """The last answer, whatever its status. Where it was throttled, or 5xx, it is tried again,
+        with pauses.
 
         Raises CannotReach when the last of the tries got no answer at all.
         """
@@ -123,7 +125,7 @@ class Transport:
                 failure = error
             if not left or not _worth_repeating(answer, failure):
                 break
-            self._sleep(self._pause(self._tries - left, answer))
+            self.sleep(self._pause(self._tries - left, answer))
         if answer is None:
             raise self._unreachable(failure) from failure
         return answer
@@ -195,7 +197,17 @@ class Transport:
 def _worth_repeating(answer: Answer | None, failure: BotoCoreError | None) -> bool:
     if answer is None:
         return not isinstance(failure, SSLError)
-    return answer.status_code == 429 or answer.status_code >= 500
+    return answer.status_code >= 500 or (answer.status_code == 429 and _is_throttled(answer))
+
+
+def _is_throttled(answer: Answer) -> bool:
+    """Whether API Gateway has held the call back. A limit of the queue's own says when again: a
+    pause of seconds would not help, and each try costs the queue something."""
+    try:
+        said = json.loads(answer.content)
+    except ValueError:
+        return True
+    return not isinstance(said, dict) or said.get("code", "throttled") == "throttled"
 
 
 def _http(endpoint: str, aws: Any, timeout: tuple[float, float]) -> Http:

@@ -34,7 +34,9 @@ from slotq_core.errors import (
     Refused,
     TooLate,
 )
+from slotq_core.limit_settings import OF_A_CALLER, limits_from
 from slotq_core.model.demand import Demand
+from slotq_core.model.limits import NO_LIMITS, QueueUse
 from slotq_core.model.pools import PoolHealth
 from slotq_core.wire import (
     AboutView,
@@ -51,7 +53,16 @@ from slotq_core.wire import (
 )
 from slotq_core.wire_amendment import AmendmentBody, parse_amendment, retagged
 from slotq_core.wire_bulk import ChangeBody, OutcomesView, OutcomeView, parse_changes
-from slotq_core.wire_configuration import ChangesView, ChangeView, PoolChangeView, parse_pool
+from slotq_core.wire_configuration import (
+    ChangesView,
+    ChangeView,
+    LimitsView,
+    OwnLimitsView,
+    PoolChangeView,
+    limits_view,
+    parse_limits,
+    parse_pool,
+)
 from slotq_core.wire_submission import parse_submission
 
 CALLER = "arn:aws:iam::123456789012:user/ada"
@@ -144,6 +155,7 @@ class FakeQueue:
         self.scripts: dict[str, list[JobView]] = {}
         self.pools: list[PoolView] = []
         self.changes: list[ChangeView] = []
+        self.limits = NO_LIMITS
         self.drift: list[FindingView] = []
         self.release = slotq.__version__
         self.reaches: int | None = None
@@ -165,6 +177,7 @@ class FakeQueue:
         return 200, {
             "/jobs": lambda: self._list(query),
             "/changes": lambda: self._changes(query),
+            "/limits": lambda: self._limits(method, body),
             "/version": lambda: AboutView(slotq=self.release, caller=CALLER),
             "/doctor": lambda: DoctorView(findings=self._examined(mend=method == "POST")),
         }[path]()
@@ -206,6 +219,19 @@ class FakeQueue:
             job = None if error else self.jobs[change.name]
             outcomes.append(OutcomeView(name=change.name, job=job, error=error))
         return OutcomesView(outcomes=outcomes)
+
+    def _limits(self, method: str, body: bytes) -> LimitsView:
+        if method == "PATCH":
+            settings, _ = parse_limits(body)
+            self.limits = limits_from(settings, self.limits)
+        own = OwnLimitsView(
+            caller=CALLER,
+            counted_as=CALLER,
+            waiting_used=len(self.jobs),
+            submissions_used=len(self.requests),
+            **{key: getattr(self.limits.each, key) for key in OF_A_CALLER},
+        )
+        return limits_view(self.limits, revision=1, own=own, use=QueueUse())
 
     def _changes(self, query: dict[str, list[str]]) -> ChangesView:
         return ChangesView(changes=self.changes[::-1][: int(query.get("limit", ["100"])[0])])

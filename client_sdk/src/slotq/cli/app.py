@@ -19,7 +19,15 @@ from slotq.cli.encoding import as_json
 from slotq.cli.exits import Exit, exit_of
 from slotq.client import QueueClient
 from slotq.config import Config, load
-from slotq.errors import NameTaken, NoSuchJob, Refused, SlotQError, TooLate
+from slotq.errors import (
+    NameTaken,
+    NoSuchJob,
+    PriorityTooHigh,
+    Refused,
+    SlotQError,
+    TooLate,
+    TooManyWaiting,
+)
 from slotq.network import Network
 from slotq_core.wire import ErrorView
 
@@ -156,6 +164,8 @@ _NEXT_STEPS: tuple[tuple[type[SlotQError], str], ...] = (
     (NoSuchJob, "`slotq ls --all` shows the jobs that there are."),
     (TooLate, "Nothing was changed."),
     (NameTaken, "`slotq submit --again` takes the next free name."),
+    (TooManyWaiting, "`slotq limits` shows what you may and what you use."),
+    (PriorityTooHigh, "`slotq limits` shows what you may and what you use."),
 )
 
 

@@ -35,6 +35,7 @@ COMMANDS = {
     "requeue": "slotq.cli.requeue:requeue",
     "history": "slotq.cli.history:history",
     "pools": "slotq.cli.pools:pools",
+    "limits": "slotq.cli.limits:limits",
     "configure": "slotq.cli.configure:configure",
     "doctor": "slotq.cli.doctor:doctor",
     "backup": "slotq.cli.backup:backup",

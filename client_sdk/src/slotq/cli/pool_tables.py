@@ -12,7 +12,7 @@ from slotq.cli.tables import columns, moment, one_line
 from slotq_core.model.pools import PoolState
 from slotq_core.reasons import units
 from slotq_core.wire import MissingRightView, PoolSettingsView, PoolView
-from slotq_core.wire_configuration import ChangeView, PoolChangeView
+from slotq_core.wire_configuration import ChangeView, LimitsChangeView, PoolChangeView
 
 STATE_STYLES = {PoolState.ACTIVE: "green", PoolState.PAUSED: "yellow", PoolState.DRAINED: "red"}
 
@@ -86,6 +86,10 @@ def changes_table(changes: Iterable[ChangeView]) -> RenderableType:
     """What was changed, a line for each pool, the latest first."""
     table = columns(">REVISION", "AT (UTC)", "WHO", "POOL", "CHANGED")
     for change in changes:
+        if change.limits is not None:
+            what = limits_changed(change.limits)
+            table.add_row(str(change.revision), moment(change.at), who(change.who), "limits", what)
+            continue
         for pool in change.pools or [PoolChangeView(name="", before=None, after=None)]:
             what = changed(pool) if change.pools else "order: " + ", ".join(change.order)
             table.add_row(str(change.revision), moment(change.at), who(change.who), pool.name, what)
@@ -108,6 +112,20 @@ def changed(pool: PoolChangeView) -> str:
         for key in after
         if before[key] != after[key]
     )
+
+
+def limits_changed(change: LimitsChangeView) -> str:
+    """`waiting 1000 → 500`"""
+    before, after = change.before.model_dump(), change.after.model_dump()
+    return ", ".join(
+        f"{key} {_limit(before[key])} → {_limit(after[key])}"
+        for key in after
+        if before[key] != after[key]
+    )
+
+
+def _limit(value: int | list[object]) -> str:
+    return units(len(value), "rules") if isinstance(value, list) else str(value or "none")
 
 
 def who(arn: str) -> str:

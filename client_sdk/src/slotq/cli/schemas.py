@@ -16,7 +16,7 @@ from pydantic.json_schema import models_json_schema
 from slotq.cli.views import CheckupView, LogLine, SettingsView, VersionView
 from slotq.simulate.metrics import Metrics
 from slotq_core.wire import ErrorView, JobView, PoolsView, PoolView, QueueView
-from slotq_core.wire_configuration import ChangesView
+from slotq_core.wire_configuration import ChangesView, LimitsView
 from slotq_core.wire_submission import SubmissionBody
 
 
@@ -127,6 +127,9 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "pools resume": (PoolsView,),
     "pools remove": (PoolsView,),
     "pools history": (ChangesView,),
+    "limits": (LimitsView,),
+    "limits set": (LimitsView,),
+    "limits rule": (LimitsView,),
     "configure": (SettingsView,),
     "doctor": (CheckupView,),
     "simulate": (SimulationView,),

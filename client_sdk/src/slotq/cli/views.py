@@ -22,7 +22,7 @@ class CheckView(BaseModel):
 
     name: str
     """For programs: `settings`, `name`, `route`, `credentials`, `answer`, `clock`, `permissions`,
-    `versions`."""
+    `versions`; and `queue`, where only operators may ask what the queue finds."""
     ok: bool | None
     """None: it could not be looked at, because of one before it."""
     text: str

@@ -102,8 +102,8 @@ class _Recording:
         ended = with_ended(self._groups, submission.group, submission.name, JobState.CANCELLED)
         self._groups.update(ended)
 
-    def submit(self, job: Job, request: Request) -> Job:
-        kept = self._store.submit(job, request)
+    def submit(self, job: Job, request: Request, *, opens_line: bool = True) -> Job:
+        kept = self._store.submit(job, request, opens_line=opens_line)
         self._record.change(None, kept, self._clock.now())
         return kept
 

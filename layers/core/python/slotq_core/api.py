@@ -18,7 +18,9 @@ from slotq_core.bulk import NotReached, Outcome
 from slotq_core.errors import (
     ClassNotAllowed,
     Conflict,
+    ExaminedLately,
     InvalidRequest,
+    LimitReached,
     NameTaken,
     NeverFits,
     NoSuchJob,
@@ -26,10 +28,15 @@ from slotq_core.errors import (
     Outdated,
     PlanNotAllowed,
     PoolInUse,
+    PriorityTooHigh,
+    QueueFull,
     Refused,
     RoleNotAllowed,
     SlotQError,
     TooLate,
+    TooManyLines,
+    TooManySubmissions,
+    TooManyWaiting,
     Unavailable,
 )
 from slotq_core.explaining import MOST_LISTED, Status, Wanted
@@ -40,7 +47,14 @@ from slotq_core.ports import Finding, Request
 from slotq_core.routing import Response, Router
 from slotq_core.wire_amendment import AmendmentBody, parse_amendment, retagged
 from slotq_core.wire_bulk import OutcomesView, OutcomeView, parse_changes
-from slotq_core.wire_configuration import ChangesView, change_view, parse_pool
+from slotq_core.wire_configuration import (
+    ChangesView,
+    OwnLimitsView,
+    change_view,
+    limits_view,
+    parse_limits,
+    parse_pool,
+)
 from slotq_core.wire_submission import parse_submission, read_submission
 
 STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
@@ -55,6 +69,12 @@ STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
     Outdated: HTTPStatus.CONFLICT,
     NameTaken: HTTPStatus.CONFLICT,
     TooLate: HTTPStatus.CONFLICT,
+    PriorityTooHigh: HTTPStatus.FORBIDDEN,
+    TooManySubmissions: HTTPStatus.TOO_MANY_REQUESTS,
+    TooManyWaiting: HTTPStatus.TOO_MANY_REQUESTS,
+    QueueFull: HTTPStatus.TOO_MANY_REQUESTS,
+    TooManyLines: HTTPStatus.TOO_MANY_REQUESTS,
+    ExaminedLately: HTTPStatus.TOO_MANY_REQUESTS,
 }
 METHODS: Mapping[str, tuple[str, ...]] = {
     "/add-job": ("POST",),
@@ -63,6 +83,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "/jobs/<name>/request": ("GET",),
     "/pools": ("GET",),
     "/pools/<name>": ("DELETE", "PATCH"),
+    "/limits": ("GET", "PATCH"),
     "/changes": ("GET",),
     "/version": ("GET",),
     "/doctor": ("GET", "POST"),
@@ -112,6 +133,8 @@ class Routes:
         http.add("/pools", ["GET"], self._list_pools)
         http.add("/pools/<name>", ["PATCH"], self._set_pool)
         http.add("/pools/<name>", ["DELETE"], self._remove_pool)
+        http.add("/limits", ["GET"], self._get_limits)
+        http.add("/limits", ["PATCH"], self._set_limits)
         http.add("/changes", ["GET"], self._list_changes)
         http.add("/version", ["GET"], self._about)
         http.add("/doctor", ["GET"], self._examine)
@@ -203,10 +226,36 @@ class Routes:
         self._manager().configuration.remove_pool(name, by=caller, seen=seen)
         return self._list_pools()
 
+    def _get_limits(self) -> Response:
+        it = self._manager().limits(caller=self._caller())
+        own = OwnLimitsView(
+            caller=it.caller,
+            counted_as=it.counted_as,
+            waiting=it.own.waiting,
+            waiting_used=it.use.waiting,
+            submissions=it.own.submissions,
+            submissions_used=it.use.submissions,
+            priority=it.own.priority,
+        )
+        stand = it.stand
+        view = limits_view(stand.limits, revision=stand.revision, own=own, use=stand.use)
+        return _json(HTTPStatus.OK, view)
+
+    def _set_limits(self) -> Response:
+        caller, (settings, seen) = self._caller(), parse_limits(self._body())
+        self._manager().configuration.set_limits(settings, by=caller, seen=seen)
+        return self._get_limits()
+
     def _list_changes(self) -> Response:
         limit = _number("limit", self._query("limit"), low=1, high=MOST_CHANGES) or MOST_CHANGES
         changes = [
-            change_view(it.revision, who=it.who, at=it.at, before=it.before, after=it.after)
+            change_view(
+                it.revision,
+                who=it.who,
+                at=it.at,
+                pools=(it.before, it.after),
+                limits=(it.limits_before, it.limits_after),
+            )
             for it in self._manager().configuration.changes(limit=limit)
         ]
         return _json(HTTPStatus.OK, ChangesView(changes=changes))
@@ -224,11 +273,11 @@ class Routes:
         return _json(HTTPStatus.OK, about)
 
     def _examine(self) -> Response:
-        return _findings(self._manager().doctor())
+        return _findings(self._manager().examine())
 
     def _mend(self) -> Response:
         self._caller()
-        return _findings(self._manager().doctor(fix=True))
+        return _findings(self._manager().examine(fix=True))
 
     def _caller(self) -> str:
         """Who signed the request: API Gateway says so, and nothing in the request can."""
@@ -365,7 +414,10 @@ def _error(status: HTTPStatus, code: str, message: str, field: str = "") -> Resp
 def _refused(error: Refused) -> Response:
     if isinstance(error, NotSigned):
         return _error(HTTPStatus.FORBIDDEN, error.code, error.message)
-    return _json(STATUS_OF.get(type(error), HTTPStatus.BAD_REQUEST), _refusal(error))
+    answer = _json(STATUS_OF.get(type(error), HTTPStatus.BAD_REQUEST), _refusal(error))
+    if isinstance(error, LimitReached):
+        answer.headers["Retry-After"] = str(error.retry_after)
+    return answer
 
 
 def _refusal(error: Refused) -> wire.ErrorView:

@@ -7,6 +7,7 @@ overwrites what the other has done.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from slotq_core.definitions import NOT_LIVE_YET, check_name, defined
@@ -18,7 +19,8 @@ from slotq_core.errors import (
     PoolInUse,
     Unavailable,
 )
-from slotq_core.model.jobs import WAITING_STATES, Job, JobState
+from slotq_core.limit_settings import limits_from
+from slotq_core.model.jobs import QUEUED_STATES, Job
 from slotq_core.model.pools import Pool
 from slotq_core.moments import iso
 from slotq_core.ports import Clock, Configuration, ConfigurationChange, Finding, Store
@@ -43,7 +45,7 @@ def ignored_settings(pools: Iterable[Pool]) -> Iterator[Finding]:
 
 
 class Configurator:
-    """The pools, as operators change them."""
+    """The pools and the limits, as operators change them."""
 
     def __init__(self, store: Store, clock: Clock, wake: Callable[[], None]) -> None:
         """`wake` is called after each change: there may be something to decide."""
@@ -99,17 +101,45 @@ class Configurator:
 
         self._change(planned, by=by, seen=seen)
 
+    def set_limits(self, settings: Mapping[str, Any], *, by: str, seen: int | None = None) -> None:
+        """Change these limits, as `limit_settings.limits_from` reads them; the others stay. Raises
+        InvalidRequest, Outdated."""
+
+        def planned(now: Configuration) -> Configuration:
+            return replace(now, limits=limits_from(settings, now.limits))
+
+        def write(after: Configuration, seen: int) -> None:
+            self._store.set_limits(after.limits, who=by, now=self._clock.now(), seen=seen)
+
+        self._decide(planned, write, by=by, seen=seen)
+
     def _change(self, planned: Plan, *, by: str, seen: int | None) -> None:
+        def wanted(now: Configuration) -> Configuration:
+            return replace(now, pools=tuple(planned(now)))
+
+        def write(after: Configuration, seen: int) -> None:
+            self._store.configure(after.pools, who=by, now=self._clock.now(), seen=seen)
+
+        self._decide(wanted, write, by=by, seen=seen)
+
+    def _decide(
+        self,
+        planned: Callable[[Configuration], Configuration],
+        write: Callable[[Configuration, int], None],
+        *,
+        by: str,
+        seen: int | None,
+    ) -> None:
         for _ in range(_TRIES):
             now = self._store.configuration()
-            after, last = tuple(planned(now)), self._last()
+            after, last = planned(now), self._last()
             is_current = seen in {None, now.revision}
-            if after == now.pools and (is_current or (last and last.who == by)):
+            if after == now and (is_current or (last and last.who == by)):
                 return
             if not is_current:
                 raise _outdated(now.revision, seen, last)
             try:
-                self._store.configure(after, who=by, now=self._clock.now(), seen=now.revision)
+                write(after, now.revision)
             except Conflict:
                 continue
             self._wake()
@@ -121,9 +151,8 @@ class Configurator:
 
     def _refuse_needed(self, name: str, rest: set[str]) -> None:
         """Jobs that wait for the pool alone would wait for ever."""
-        states = {*WAITING_STATES, JobState.BACKOFF, JobState.HELD}
         waiting = self._store.load_all(self._clock.now()).snapshot.waiting
-        there = {job.name: job for job in (*waiting, *self._store.jobs(states))}
+        there = {job.name: job for job in (*waiting, *self._store.jobs(QUEUED_STATES))}
         need = sorted(job.name for job in there.values() if _needs(job, name, rest))
         if need:
             named = ", ".join(need[:_NAMED]) + (" …" if len(need) > _NAMED else "")

@@ -11,6 +11,13 @@ SlotQError
 │   ├── TooLate           the job has ended, or moved on while we looked (409)
 │   ├── PoolInUse         jobs run in the pool, or wait for it alone (409)
 │   ├── Outdated          the configuration has changed since the caller looked (409)
+│   ├── PriorityTooHigh   above the largest priority that the caller may give (403)
+│   ├── LimitReached      as much as one may have, for now: `retry_after` says when again (429)
+│   │   ├── TooManySubmissions  the caller's, in this minute
+│   │   ├── TooManyWaiting      jobs of the caller wait
+│   │   ├── QueueFull           jobs of all callers wait
+│   │   ├── TooManyLines        kinds of jobs wait
+│   │   └── ExaminedLately      the queue examines itself once a minute
 │   ├── NoSuchPool        (404)
 │   └── NoSuchJob         (404)
 ├── Conflict              someone else changed what this commit was conditioned on: load again
@@ -78,6 +85,40 @@ class PoolInUse(Refused):
 
 class Outdated(Refused):
     code = "outdated"
+
+
+class PriorityTooHigh(Refused):
+    code = "priority_too_high"
+
+
+class LimitReached(Refused):
+    """As much as one may have; `retry_after`: seconds until it may be worth asking again."""
+
+    code = "limit_reached"
+
+    def __init__(self, message: str, *, field: str = "", retry_after: int = 60) -> None:
+        super().__init__(message, field=field)
+        self.retry_after = retry_after
+
+
+class TooManySubmissions(LimitReached):
+    code = "too_many_submissions"
+
+
+class TooManyWaiting(LimitReached):
+    code = "too_many_waiting"
+
+
+class QueueFull(LimitReached):
+    code = "queue_full"
+
+
+class TooManyLines(LimitReached):
+    code = "too_many_lines"
+
+
+class ExaminedLately(LimitReached):
+    code = "examined_lately"
 
 
 class NoSuchPool(Refused):

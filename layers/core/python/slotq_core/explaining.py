@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
+from slotq_core.model.limits import CallerLimits, CallerUse
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import Yielded
@@ -17,6 +18,7 @@ from slotq_core.policy.attempts import NOT_SCHEDULED
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.order import Position, last_yields, position
 from slotq_core.policy.plan import Plan, Start
+from slotq_core.ports import Configuration
 from slotq_core.reasons import (
     BackingOff,
     BehindInLine,
@@ -49,6 +51,19 @@ class PoolStatus:
     size: Demand
     """What the queue may use of it now."""
     used: Demand
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LimitsStatus:
+    """The limits, and one caller among them."""
+
+    stand: Configuration
+    caller: str
+    counted_as: str
+    """Under which name; another than the caller's where a rule counts several together."""
+    own: CallerLimits
+    """What counts for this caller."""
+    use: CallerUse
 
 
 MOST_LISTED = 1000

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from slotq_core import explaining, missing_rights, names
+from slotq_core.admitting import Admitter
 from slotq_core.amending import (
     Amendment,
     Changed,
@@ -24,6 +25,7 @@ from slotq_core.configuring import Configurator, ignored_settings
 from slotq_core.effects import Effects
 from slotq_core.errors import (
     Conflict,
+    ExaminedLately,
     NameTaken,
     NoSuchJob,
     NotUnderstood,
@@ -31,7 +33,8 @@ from slotq_core.errors import (
     TooLate,
     Unavailable,
 )
-from slotq_core.explaining import ANY_JOB, PoolStatus, Status, Wanted
+from slotq_core.explaining import ANY_JOB, LimitsStatus, PoolStatus, Status, Wanted
+from slotq_core.limiting import check_priority, counted_as, of_caller
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.passes import PASS_BUDGET, Passes, PassResult
@@ -62,6 +65,9 @@ after 29 s."""
 
 DOCTOR_ENDS = 24_000
 """When the look at the table ends, counted from the doctor's beginning (ms)."""
+
+EXAMINE_EVERY = 60_000
+"""The least time (ms) between two examinations that somebody asks for."""
 
 _TRIES = 20
 
@@ -100,6 +106,7 @@ class QueueManager:
             effects=self._effects,
             poisons=self._poisons,
         )
+        self._admitter = Admitter(store, clock)
         self.configuration = Configurator(store, clock, self._wake)
         """What operators change."""
         self.bulk = Bulk(
@@ -116,24 +123,31 @@ class QueueManager:
         """Keep the job; once this has returned it is not lost. A pass follows on its own.
 
         The same submission again, while the job lives, is answered with the job as it is. Raises
-        InvalidRequest, NeverFits, ClassNotAllowed, RoleNotAllowed, PlanNotAllowed or NameTaken;
-        then nothing is stored.
+        InvalidRequest, NeverFits, ClassNotAllowed, RoleNotAllowed, PlanNotAllowed, NameTaken,
+        PriorityTooHigh or LimitReached; then nothing is stored.
         """
         known = self._store.job(submission.name)
         if known is None:
-            self._roles.check(submission.role, submitter=submitter)
-            self._plans.check(submission.plan)
-            pools, now = self._store.pools(), self._clock.now()
-            job = admit(submission, pools, submitter=submitter, now=now, rights=self._rights)
-            self._refuse_foreign(submission.name)
-            try:
-                known = self._store.submit(job, request)
-            except NameTaken:
-                known = self._job(submission.name)
-            else:
-                self._wake()
+            known = self._keep(submission, request, submitter)
         _refuse_other(known, submission)
         return self._status(known)
+
+    def _keep(self, submission: Submission, request: Request, submitter: str) -> Job:
+        """The new job; or the one that somebody else has kept under its name meanwhile."""
+        self._roles.check(submission.role, submitter=submitter)
+        self._plans.check(submission.plan)
+        stand, now = self._store.configuration(), self._clock.now()
+        job = admit(submission, stand.pools, submitter=submitter, now=now, rights=self._rights)
+        try:
+            with self._admitter.counted(job, stand) as opens_line:
+                self._refuse_foreign(submission.name)
+                kept = self._store.submit(job, request, opens_line=opens_line)
+        except NameTaken:
+            if (kept_by_another := self._store.job(submission.name)) is None:
+                raise
+            return kept_by_another
+        self._wake()
+        return kept
 
     def cancel(self, name: str, *, by: str) -> Status:
         """The user does not want the job any more. Raises NoSuchJob, or TooLate if it has ended.
@@ -195,17 +209,18 @@ class QueueManager:
         """The job and, where it changes, its request as they shall be."""
         after, request, now = job, None, self._clock.now()
         if wanted.revise is not None:
-            before = self._store.request(job.name)
+            before, stand = self._store.request(job.name), self._store.configuration()
             revision = wanted.revise(before)
             request = revision.request if revision.request != before else None
             admitted = admit(
                 revision.after,
-                self._store.pools(),
+                stand.pools,
                 submitter=job.submitter,
                 now=now,
                 rights=self._rights,
             )
             after = settled(job, revision, admitted, self._rights.classes)
+            check_priority(stand.limits, after.priority, caller=by, before=job.priority)
         if wanted.give_up is not None:
             after = without_attempt(after, number=wanted.give_up, by=by, now=now)
         if wanted.held is not None:
@@ -234,10 +249,14 @@ class QueueManager:
         return ignored
 
     def tick(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:
-        """A pass, after what only time calls for: marking the history, and a reconciliation where
-        one is due. None of these stops the others."""
+        """A pass, after what only time calls for: an audit of the callers' counters, marking the
+        history, and a reconciliation where one is due. None of these stops the others."""
         until = self._clock.now() + budget
         troubles, findings = [], []
+        try:
+            self._admitter.audit()
+        except SlotQError as error:
+            troubles.append(f"limits: {error}")
         try:
             self._store.expire(now=self._clock.now())
         except SlotQError as error:
@@ -267,6 +286,29 @@ class QueueManager:
         if fix and found:
             self._wake()
         return found
+
+    def examine(self, *, fix: bool = False) -> list[Finding]:
+        """The same for whoever asks, once a minute: it reads everything. Looking and mending have a
+        turn each. Raises ExaminedLately."""
+        task, now = "mend" if fix else "examine", self._clock.now()
+        if not self._store.take_turn(task, now=now, next_at=now + EXAMINE_EVERY):
+            raise ExaminedLately(
+                "the queue examines itself once a minute, and somebody has just asked it to; ask "
+                f"again in {EXAMINE_EVERY // 1000} seconds",
+                retry_after=EXAMINE_EVERY // 1000,
+            )
+        return self.doctor(fix=fix)
+
+    def limits(self, *, caller: str) -> LimitsStatus:
+        """The limits, and what this caller has used of them."""
+        stand = self._store.configuration()
+        return LimitsStatus(
+            stand=stand,
+            caller=caller,
+            counted_as=counted_as(stand.limits, caller),
+            own=of_caller(stand.limits, caller),
+            use=self._admitter.use(caller, stand),
+        )
 
     def run_pass(
         self, *, holder: str = "here", budget: int = PASS_BUDGET, only_news: bool = False

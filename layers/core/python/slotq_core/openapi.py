@@ -37,6 +37,8 @@ _MODELS: tuple[type[BaseModel], ...] = (
     wire.QueueView,
     wire.PoolsView,
     wire_configuration.PoolBody,
+    wire_configuration.LimitsBody,
+    wire_configuration.LimitsView,
     wire_configuration.ChangesView,
     wire.AboutView,
     wire.DoctorView,
@@ -50,6 +52,7 @@ _ERRORS = {
     403: "Not signed by an IAM principal, or not allowed to",
     404: "There is no such job or pool",
     409: "The name is taken, or in use; or it is too late: what it was about has moved on",
+    429: "A limit is reached: `code` names it, and the header Retry-After says when again (s)",
     500: "The queue has failed; its log says more under the request's id",
     503: "A service that the queue needs does not answer; the same request again is safe",
 }
@@ -86,6 +89,7 @@ def document() -> dict[str, Any]:
                 "patch": _set_pool(),
                 "delete": _remove_pool(),
             },
+            "/limits": {"get": _get_limits(), "patch": _set_limits()},
             "/changes": {"get": _list_changes()},
             "/version": {"get": _about()},
             "/doctor": {"get": _examine(), "post": _mend()},
@@ -156,7 +160,9 @@ def _add_job() -> dict[str, Any]:
         "description": "The body is a CreateTrainingJob request; the queue's settings travel "
         "as its tags. The same body again, while the job lives, is answered with the same job.",
         "requestBody": {"required": True, "content": _content("SubmissionBody")},
-        "responses": _responses(202, "The job is kept, and will run", "JobView", 400, 403, 409),
+        "responses": _responses(
+            202, "The job is kept, and will run", "JobView", 400, 403, 409, 429
+        ),
     }
 
 
@@ -279,6 +285,25 @@ def _remove_pool() -> dict[str, Any]:
     }
 
 
+def _get_limits() -> dict[str, Any]:
+    return {
+        "operationId": "getLimits",
+        "summary": "What callers may ask of the queue, and what the caller has used of it",
+        "responses": _responses(200, "The limits", "LimitsView", 403),
+    }
+
+
+def _set_limits() -> dict[str, Any]:
+    return {
+        "operationId": "setLimits",
+        "summary": "Change the limits",
+        "description": "What the body does not name stays; 0 stands for no limit. Each change is "
+        "recorded. What waits already stays. For operators: give the right to nobody else.",
+        "requestBody": {"required": True, "content": _content("LimitsBody")},
+        "responses": _responses(200, "The limits as they now stand", "LimitsView", 400, 403, 409),
+    }
+
+
 def _list_changes() -> dict[str, Any]:
     limit = {"type": "integer", "minimum": 1, "maximum": MOST_CHANGES, "default": MOST_CHANGES}
     return {
@@ -303,8 +328,9 @@ def _examine() -> dict[str, Any]:
     return {
         "operationId": "examine",
         "summary": "Everything kept that disagrees with itself or with SageMaker",
-        "description": "Reads the whole table and lists the account's training jobs: for people.",
-        "responses": _responses(200, "What was found; nothing was changed", "DoctorView"),
+        "description": "Reads the whole table and lists the account's training jobs, at most once "
+        "a minute. For operators: give the right to nobody else.",
+        "responses": _responses(200, "What was found; nothing was changed", "DoctorView", 429),
     }
 
 
@@ -314,7 +340,9 @@ def _mend() -> dict[str, Any]:
         "summary": "The same, and mend it",
         "description": "What needs a second look (a training job of the queue's that no job "
         "expects) stays for a later call.",
-        "responses": _responses(200, "What was found, and whether it is mended", "DoctorView", 403),
+        "responses": _responses(
+            200, "What was found, and whether it is mended", "DoctorView", 403, 429
+        ),
     }
 
 

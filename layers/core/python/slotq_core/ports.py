@@ -14,6 +14,14 @@ from typing import Any, Protocol
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.limits import (
+    NO_LIMITS,
+    NOTHING_USED,
+    CallerLimits,
+    CallerUse,
+    Limits,
+    QueueUse,
+)
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.snapshot import Snapshot
 
@@ -99,6 +107,9 @@ class Configuration:
     """In their order."""
     revision: int
     """Rises with each change; 0: nobody has ever configured anything."""
+    limits: Limits = NO_LIMITS
+    use: QueueUse = NOTHING_USED
+    """Read with it and not configured: what all callers used at the last audit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,6 +123,59 @@ class ConfigurationChange:
     at: int
     before: tuple[Pool, ...]
     after: tuple[Pool, ...]
+    limits_before: Limits = NO_LIMITS
+    limits_after: Limits = NO_LIMITS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counter:
+    """What is counted of one caller, as an audit reads it."""
+
+    waiting: int = 0
+    audits: int = 0
+    """How often it was put right: of two audits at once only one does it."""
+    minutes: frozenset[int] = frozenset()
+    """The minutes whose submissions it still has."""
+    readable: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Census:
+    """What waits, counted one by one. For audits: it may lag behind by a moment."""
+
+    waiting: Mapping[str, int]
+    """By submitter, the jobs in QUEUED_STATES."""
+    lines: int
+
+
+class Counters(Protocol):
+    """What callers have used of their limits.
+
+    A submission is counted before it is kept and in a call of its own, so it may be counted where
+    nothing is kept in the end; and what leaves the queue is not taken off. Audits put that right.
+    Methods may raise Unavailable.
+    """
+
+    def take(self, caller: str, *, minute: int, limits: CallerLimits) -> bool:
+        """Count one more submission if the limits leave room for it. Returns whether they did. One
+        conditional update."""
+
+    def give_back(self, caller: str, *, minute: int) -> None:
+        """What was taken for a submission that was not kept."""
+
+    def use(self, caller: str, *, minute: int) -> CallerUse: ...
+
+    def all(self) -> Mapping[str, Counter]:
+        """Every counter, by caller."""
+
+    def census(self) -> Census: ...
+
+    def correct(self, caller: str, seen: Counter, *, waiting: int, minute: int) -> None:
+        """Make good what the counter, as it was seen, has too much or too little. What was counted
+        since then stays counted. Forgets minutes before the last; and the counter, where nothing
+        is left of it or it cannot be read. Does nothing where another audit was faster."""
+
+    def set_queue_use(self, use: QueueUse) -> None: ...
 
 
 class Store(Protocol):
@@ -119,6 +183,10 @@ class Store(Protocol):
 
     All methods may raise Unavailable (throttled, no answer): the caller's trigger comes again.
     """
+
+    @property
+    def counters(self) -> Counters:
+        """What callers have used of their limits."""
 
     def pools(self) -> tuple[Pool, ...]:
         """The configured pools, in their configured order."""
@@ -137,8 +205,11 @@ class Store(Protocol):
         below use: nothing is admitted until use has fallen.
         """
 
+    def set_limits(self, limits: Limits, *, who: str, now: int, seen: int | None = None) -> None:
+        """Make these the limits, on the same record. Raises Conflict as `configure` does."""
+
     def changes(self, *, limit: int, who: str | None = None) -> tuple[ConfigurationChange, ...]:
-        """What `configure` has recorded, the latest first, at most so many; of one who alone, where
+        """What both have recorded, the latest first, at most so many; of one who alone, where
         it is given."""
 
     def pool(self, name: str) -> Pool | None:
@@ -200,11 +271,12 @@ class Store(Protocol):
         suffice, it ends with an `unfinished` finding: what it has found stands, and there may be
         more."""
 
-    def submit(self, job: Job, request: Request) -> Job:
+    def submit(self, job: Job, request: Request, *, opens_line: bool = True) -> Job:
         """Keep a new job and its request: all of it or nothing. Returns it with its version.
 
         Never touches a ledger, so that submissions cancel neither each other nor a pass.
-        Raises NameTaken if a job of that name is kept already.
+        Raises NameTaken if a job of that name is kept already; Conflict where it may open no line
+        and its own is not there.
         """
 
     def load(self, now: int) -> World:

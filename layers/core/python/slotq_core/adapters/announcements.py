@@ -67,8 +67,8 @@ class AnnouncingStore(DynamoStore):
         super().__init__(*args, **settings)
         self._announcements = announcements
 
-    def submit(self, job: Job, request: Request) -> Job:
-        kept = super().submit(job, request)
+    def submit(self, job: Job, request: Request, *, opens_line: bool = True) -> Job:
+        kept = super().submit(job, request, opens_line=opens_line)
         self._announcements.note(None, kept)
         return kept
 

@@ -26,6 +26,7 @@ from slotq_core.adapters.dynamodb_actions import (
 )
 from slotq_core.adapters.dynamodb_calls import TableCalls
 from slotq_core.adapters.dynamodb_configuration import Configuration
+from slotq_core.adapters.dynamodb_counters import DynamoCounters
 from slotq_core.adapters.dynamodb_errors import Contended, refused_keys
 from slotq_core.adapters.dynamodb_history import History
 from slotq_core.adapters.dynamodb_inspection import Inspection
@@ -50,6 +51,7 @@ from slotq_core.errors import (
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
+from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import order_key
@@ -77,6 +79,7 @@ class DynamoStore:
         self._keeps = history
         self._calls = TableCalls(client, table_name)
         self._configuration = Configuration(self._calls)
+        self.counters = DynamoCounters(self._calls)
         self._world = WorldLoader(self._calls, self._configuration, pause)
         self._scheduler = Scheduler(self._calls)
         self._facts = PoolFacts(self._calls)
@@ -95,6 +98,9 @@ class DynamoStore:
         self, pools: Sequence[Pool], *, who: str, now: int, seen: int | None = None
     ) -> None:
         self._configuration.change(pools, who=who, now=now, seen=seen)
+
+    def set_limits(self, limits: Limits, *, who: str, now: int, seen: int | None = None) -> None:
+        self._configuration.set_limits(limits, who=who, now=now, seen=seen)
 
     def changes(self, *, limit: int, who: str | None = None) -> tuple[ConfigurationChange, ...]:
         return self._configuration.changes(limit=limit, who=who)
@@ -146,10 +152,11 @@ class DynamoStore:
     ) -> Iterator[Finding]:
         return self._inspection.run(mend=mend, time_left=time_left)
 
-    def submit(self, job: Job, request: Request) -> Job:
+    def submit(self, job: Job, request: Request, *, opens_line: bool = True) -> Job:
         kept = replace(job, version=1)
         actions = submit_actions(self._calls.table, kept, stored_request.pack(request))
-        self._touch_lines([job])
+        touch = expressions.touch_line if opens_line else expressions.touch_known_line
+        self._touch_lines([job], touch)
         for _ in range(_SUBMIT_TRIES):
             try:
                 self._calls.transact(actions)
@@ -273,13 +280,17 @@ class DynamoStore:
             if set(job.pools) & set(Line.parse(line).pools)
         )
 
-    def _touch_lines(self, jobs: Iterable[Job]) -> None:
+    def _touch_lines(
+        self,
+        jobs: Iterable[Job],
+        touch: Callable[[int], expressions.Expression] = expressions.touch_line,
+    ) -> None:
         """Before the transaction and not in it, so that submissions to a line do not collide."""
         touched = {line_of(job): max(job.entry_time, job.changed_at) for job in jobs}
         for line, at in touched.items():
             if len(line.encode()) > table.MAX_SORT_KEY:
                 raise InvalidRequest("the job accepts too many pools", field="slotq:pools")
-            self._calls.update(table.line_key(line), expressions.touch_line(at))
+            self._calls.update(table.line_key(line), touch(at))
 
 
 def _enters_line(change: Change) -> bool:

@@ -1,17 +1,22 @@
-"""The configured pools: read, and changed on the record."""
+"""What is configured, the pools and the limits: read, and changed on the record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
+from typing import TypeVar
 
 from slotq_core.adapters import dynamodb_expressions as expressions
 from slotq_core.adapters import dynamodb_ledger_expressions as ledger_expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters.dynamodb_actions import MAX_ACTIONS, Action, delete, put, update
 from slotq_core.adapters.dynamodb_calls import TableCalls
+from slotq_core.adapters.dynamodb_counters import queue_use_of
 from slotq_core.adapters.dynamodb_items import (
     Item,
+    Value,
     foreign_of,
     free_of,
     ledger_of,
@@ -20,12 +25,18 @@ from slotq_core.adapters.dynamodb_items import (
 )
 from slotq_core.adapters.dynamodb_sound import UNREADABLE, Sieve, definition_of
 from slotq_core.adapters.snapshots import as_configured
-from slotq_core.errors import Conflict, Misconfigured, PoolInUse, Unavailable
+from slotq_core.errors import Conflict, InvalidRequest, Misconfigured, PoolInUse, Unavailable
+from slotq_core.limit_settings import limits_from, settings_of
 from slotq_core.model.demand import Demand
+from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.moments import from_iso, iso
 from slotq_core.ports import Configuration as Stand
 from slotq_core.ports import ConfigurationChange, Ledger
+
+T = TypeVar("T")
+_Planned = Callable[[Stand], tuple[Stand, list[Action]]]
+"""From what stands to what shall, and what makes it so."""
 
 _TRIES = 5
 _CHANGES_A_PAGE = 25
@@ -49,23 +60,45 @@ class Configuration:
         return next((pool for pool in self.pools() if pool.name == name), None)
 
     def read(self) -> Stand:
-        """The pools and the revision that they stand at."""
-        pools, revision = self._read()
-        return Stand(pools=pools, revision=revision)
+        """All of it, and the revision that it stands at."""
+        first, last = table.limits_key()[1], table.revision_key()[1]
+        items = list(self._calls.query(expressions.partition_between(table.CONFIG, first, last)))
+        by_key = {item["sk"]["S"]: item for item in items}
+        pools = (item for key, item in by_key.items() if key.startswith(table.POOL_PREFIX))
+        return Stand(
+            pools=_in_order(pools, Sieve()),
+            revision=_one(by_key.get(last), lambda item: int(item["revision"]["N"]), 0),
+            limits=_one(by_key.get(first), limits_of, NO_LIMITS),
+            use=_one(by_key.get(table.use_key()[1]), queue_use_of, NOTHING_USED),
+        )
 
     def change(self, pools: Sequence[Pool], *, who: str, now: int, seen: int | None) -> None:
         check_names(pools)
         pools = as_configured(pools)
+
+        def planned(stand: Stand) -> tuple[Stand, list[Action]]:
+            return replace(stand, pools=pools), [*self._pool_actions(stand.pools, pools)]
+
+        self._change(planned, who=who, now=now, seen=seen)
+
+    def set_limits(self, limits: Limits, *, who: str, now: int, seen: int | None) -> None:
+        item: Item = {"settings": {"S": _json(limits)}}
+
+        def planned(stand: Stand) -> tuple[Stand, list[Action]]:
+            written = put(self._calls.table, table.limits_key(), item)
+            return replace(stand, limits=limits), [written]
+
+        self._change(planned, who=who, now=now, seen=seen)
+
+    def _change(self, planned: _Planned, *, who: str, now: int, seen: int | None) -> None:
         for _ in range(_TRIES):
-            before, revision = self._read()
-            if seen not in {None, revision}:
-                raise Conflict(f"the configuration is at revision {revision}, not {seen}")
-            if before == pools:
+            before = self.read()
+            if seen not in {None, before.revision}:
+                raise Conflict(f"the configuration is at revision {before.revision}, not {seen}")
+            after, actions = planned(before)
+            if before == after:
                 return None
-            actions = [
-                *self._pool_actions(before, pools),
-                *self._record(before, pools, revision, who, now),
-            ]
+            actions += self._record(before, after, who, now)
             if len(actions) > MAX_ACTIONS:
                 raise Misconfigured(f"too many pools change at once: {len(actions)} actions")
             try:
@@ -82,13 +115,6 @@ class Configuration:
         found = (Sieve().read([record], _change_of) for record in latest_first)
         wanted = (each for read in found for each in read if who in {None, each.who})
         return tuple(islice(wanted, limit))
-
-    def _read(self) -> tuple[tuple[Pool, ...], int]:
-        first, last = table.POOL_PREFIX, table.revision_key()[1]
-        items = list(self._calls.query(expressions.partition_between(table.CONFIG, first, last)))
-        revision = next(iter(Sieve().read(items, lambda item: int(item["revision"]["N"]))), 0)
-        pools = (item for item in items if item["sk"]["S"].startswith(first))
-        return _in_order(pools, Sieve()), revision
 
     def _pool_actions(self, before: Sequence[Pool], after: Sequence[Pool]) -> Iterator[Action]:
         old = {pool.name: (position, pool) for position, pool in enumerate(before)}
@@ -132,17 +158,17 @@ class Configuration:
         except UNREADABLE:
             raise Unavailable(f"pool {pool.name}: its ledger is to be mended first") from None
 
-    def _record(
-        self, before: Sequence[Pool], after: Sequence[Pool], revision: int, who: str, now: int
-    ) -> Iterator[Action]:
+    def _record(self, before: Stand, after: Stand, who: str, now: int) -> Iterator[Action]:
         """Raises the revision, and keeps who changed what, when."""
-        name = self._calls.table
+        name, revision = self._calls.table, before.revision
         yield update(name, table.revision_key(), expressions.next_revision(revision))
         record: Item = {
             "who": {"S": who},
             "at": {"S": iso(now)},
-            "before": {"L": [{"M": write(pool)} for pool in before]},
-            "after": {"L": [{"M": write(pool)} for pool in after]},
+            "before": {"L": [{"M": write(pool)} for pool in before.pools]},
+            "after": {"L": [{"M": write(pool)} for pool in after.pools]},
+            "limitsBefore": {"S": _json(before.limits)},
+            "limitsAfter": {"S": _json(after.limits)},
         }
         yield put(name, table.change_key(now, revision + 1), record)
 
@@ -169,7 +195,33 @@ def _change_of(record: Item) -> ConfigurationChange:
         at=from_iso(record["at"]["S"]),
         before=tuple(pool_of(each["M"]) for each in record["before"]["L"]),
         after=tuple(pool_of(each["M"]) for each in record["after"]["L"]),
+        limits_before=_limits(record.get("limitsBefore")),
+        limits_after=_limits(record.get("limitsAfter")),
     )
+
+
+def limits_of(item: Item) -> Limits:
+    """Raises one of UNREADABLE."""
+    return _limits(item["settings"])
+
+
+def _limits(value: Value | None) -> Limits:
+    """None: it was written before there were any."""
+    if value is None:
+        return NO_LIMITS
+    try:
+        return limits_from(json.loads(value["S"]))
+    except InvalidRequest as error:
+        raise ValueError(error.message) from None
+
+
+def _json(limits: Limits) -> str:
+    return json.dumps(settings_of(limits))
+
+
+def _one(item: Item | None, reader: Callable[[Item], T], otherwise: T) -> T:
+    """What the reader makes of an item; else what counts where it cannot be read."""
+    return next(iter(Sieve().read([item] if item else [], reader)), otherwise)
 
 
 def _in_order(items: Iterable[Item], sieve: Sieve) -> tuple[Pool, ...]:

@@ -6,7 +6,7 @@ The promise "nothing lost" rests on these lines alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Expression = dict[str, Any]
@@ -36,6 +36,65 @@ def touch_line(at: int) -> Expression:
         "UpdateExpression": "SET touched = :at",
         "ExpressionAttributeValues": {":at": _number(at)},
     }
+
+
+def touch_known_line(at: int) -> Expression:
+    """The same for a job that may open no line: the line is there."""
+    return {**touch_line(at), "ConditionExpression": "attribute_exists(pk)"}
+
+
+def count_submission(minute: str, *, waiting: int, submissions: int) -> Expression:
+    """One more of a caller's jobs waits, and one more was submitted in this minute. Condition: both
+    are below the caller's limits (0: there is none), as far as they are numbers at all; what is
+    not, the update itself refuses."""
+    conditions, values = [], {":one": _number(1)}
+    if waiting:
+        conditions.append("(NOT attribute_type(waiting, :number) OR waiting < :waiting)")
+        values |= {":waiting": _number(waiting), ":number": _text("N")}
+    if submissions:
+        conditions.append("(NOT attribute_type(#minute, :number) OR #minute < :submissions)")
+        values |= {":submissions": _number(submissions), ":number": _text("N")}
+    built: Expression = {
+        "UpdateExpression": "ADD waiting :one, #minute :one",
+        "ExpressionAttributeNames": {"#minute": minute},
+        "ExpressionAttributeValues": values,
+    }
+    return {**built, "ConditionExpression": " AND ".join(conditions)} if conditions else built
+
+
+def uncount_submission(minute: str) -> Expression:
+    """It was counted and not kept. Condition: an audit has not taken it off already, as far as one
+    can tell."""
+    return {
+        "UpdateExpression": "ADD waiting :less, #minute :less",
+        "ConditionExpression": (
+            "attribute_type(waiting, :number) AND waiting > :none"
+            " AND attribute_type(#minute, :number) AND #minute > :none"
+        ),
+        "ExpressionAttributeNames": {"#minute": minute},
+        "ExpressionAttributeValues": {
+            ":less": _number(-1),
+            ":none": _number(0),
+            ":number": _text("N"),
+        },
+    }
+
+
+def correct_count(change: int, audits: int, *, forget: Sequence[str]) -> Expression:
+    """What an audit found too much or too little; what was counted since it read the counter stays.
+    Condition: no other audit has corrected it since."""
+    old = {f"#m{n}": attribute for n, attribute in enumerate(forget)}
+    removed = f" REMOVE {', '.join(old)}" if old else ""
+    built: Expression = {
+        "UpdateExpression": f"ADD waiting :change, audits :one{removed}",
+        "ConditionExpression": "attribute_not_exists(audits) OR audits = :seen",
+        "ExpressionAttributeValues": {
+            ":change": _number(change),
+            ":one": _number(1),
+            ":seen": _number(audits),
+        },
+    }
+    return {**built, "ExpressionAttributeNames": old} if old else built
 
 
 def line_untouched(touched: int) -> Expression:
@@ -243,6 +302,11 @@ def in_state(state: str) -> Expression:
         "KeyConditionExpression": "jobState = :state",
         "ExpressionAttributeValues": {":state": _text(state)},
     }
+
+
+def submitters_in_state(state: str) -> Expression:
+    """The same, and of each who submitted it."""
+    return {**in_state(state), "ProjectionExpression": "submitter"}
 
 
 def _number(amount: int) -> Mapping[str, str]:

@@ -20,10 +20,11 @@ from slotq_core.adapters import dynamodb_expressions as expressions
 from slotq_core.adapters import dynamodb_table as table
 from slotq_core.adapters.dynamodb_actions import check, update
 from slotq_core.adapters.dynamodb_calls import TableCalls
-from slotq_core.adapters.dynamodb_configuration import Configuration
+from slotq_core.adapters.dynamodb_configuration import Configuration, limits_of
 from slotq_core.adapters.dynamodb_items import Item, copies_of, farewell, history_of, items_of
 from slotq_core.adapters.dynamodb_quarantine import Quarantine
 from slotq_core.adapters.dynamodb_sound import (
+    Sieve,
     bearer,
     is_line,
     key_in,
@@ -54,6 +55,7 @@ class _Seen:
     names: set[str] = field(default_factory=set)
     pools: set[str] = field(default_factory=set)
     definitions: list[Item] = field(default_factory=list)
+    limits: Item | None = None
     aside: list[Item] = field(default_factory=list)
     count: int = 0
 
@@ -79,6 +81,8 @@ class _Seen:
                 self.aside.append(item)
             case table.CONFIG if sk.startswith(table.POOL_PREFIX):
                 self.definitions.append(item)
+            case table.CONFIG if (pk, sk) == table.limits_key():
+                self.limits = item
 
 
 class Inspection:
@@ -118,6 +122,7 @@ class Inspection:
     def _judge(self, seen: _Seen, *, whole: bool, mend: bool) -> Iterator[Iterable[Finding]]:
         """The findings, in parts that take little time each."""
         yield self._definitions(seen, mend=mend)
+        yield self._limits(seen)
         for name in sorted({*seen.jobs, *seen.copies}):
             if _suspicious(name, seen):
                 yield self._quarantine.copies.check(name, seen.copies[name], mend=mend)
@@ -140,6 +145,14 @@ class Inspection:
             mended = mend and self._configuration.pool(name) is not None
             text = "its definition cannot be read; the record of the last change may say it"
             yield Finding(kind="unreadable", subject=name, text=text, mended=mended)
+
+    def _limits(self, seen: _Seen) -> Iterator[Finding]:
+        """Left to people: nobody else knows what they were."""
+        sieve = Sieve()
+        sieve.read([seen.limits] if seen.limits else [], limits_of)
+        if sieve.poison:
+            text = "they cannot be read, so there are none; `slotq limits set` sets them anew"
+            yield Finding(kind="unreadable", subject="limits", text=text)
 
     def _put_aside(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
         """Done with once its job is whole again, or the item has been written anew; else it is left

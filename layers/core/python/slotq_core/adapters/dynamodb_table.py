@@ -16,7 +16,10 @@
     DUE                 <moment>#<job>            a copy of a job in back-off
     CONFIG              POOL#<pool>               a pool's definition and its position
     CONFIG              REVISION                  raised with each change of the configuration
+    CONFIG              LIMITS                    the limits of callers and of the queue
+    CONFIG              LOAD                      what all callers used of them at the last audit
     CONFIG              CHANGE#<moment>#<number>  who changed what, when: before and after
+    CALLERS             <caller>                  what one used: waiting, m<minute>; `audits`
     SCHEDULER           WAKE                      generation, seen; the lease: holder, until
     SCHEDULER           <task>                    when a task done now and then is due next
     SEEN                <training job>            one that runs and that nobody expects
@@ -42,7 +45,10 @@ last. No item of a job that lives is ever marked, nor anything else. DynamoDB re
 in no particular order, so a name may come again while records of its last bearer are still there:
 `entryTime` on each of them says whose they are.
 
-Submissions write JOB, REQUEST and WAITING, and before these LINES: nothing that a pass writes.
+Submissions write JOB, REQUEST and WAITING, and before these CALLERS and LINES: nothing that a pass
+writes. An audit alone takes off a caller's counter what has left the queue, so that neither does a
+pass write what a submission does. LIMITS, LOAD, the pools and REVISION stand one after the other,
+for one Query.
 """
 
 from __future__ import annotations
@@ -64,6 +70,7 @@ LINES = "LINES"
 HISTORY = "HISTORY"
 DUE = "DUE"
 CONFIG = "CONFIG"
+CALLERS = "CALLERS"
 JOB = "JOB"
 ATTEMPT_PREFIX = "ATTEMPT#"
 ACTIVE_PREFIX = "ACTIVE#"
@@ -198,6 +205,18 @@ def sighting_key(training_job: str) -> Key:
 
 def pool_key(pool: str) -> Key:
     return CONFIG, f"{POOL_PREFIX}{pool}"
+
+
+def limits_key() -> Key:
+    return CONFIG, "LIMITS"
+
+
+def use_key() -> Key:
+    return CONFIG, "LOAD"
+
+
+def caller_key(caller: str) -> Key:
+    return CALLERS, caller
 
 
 def revision_key() -> Key:

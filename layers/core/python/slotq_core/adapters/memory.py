@@ -11,6 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from slotq_core.adapters import stored_request
 from slotq_core.adapters.expiry import HISTORY, expires_at
 from slotq_core.adapters.holdings import PoolChange, pool_changes
+from slotq_core.adapters.memory_counters import MemoryCounters
 from slotq_core.adapters.memory_index import Index
 from slotq_core.adapters.snapshots import (
     MAX_DUE,
@@ -22,9 +23,10 @@ from slotq_core.errors import Conflict, Misconfigured, NameTaken, NoSuchJob, Poo
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
+from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, PoolState
 from slotq_core.moments import FAR_OFF
-from slotq_core.policy.lines import heads_needed
+from slotq_core.policy.lines import heads_needed, line_of
 from slotq_core.ports import (
     Change,
     Configuration,
@@ -61,6 +63,7 @@ class MemoryStore:
         self._marked: set[str] = set()
         self._lock = threading.RLock()
         self._pools: tuple[Pool, ...] = ()
+        self._limits = NO_LIMITS
         self._changes: list[ConfigurationChange] = []
         self._ledgers: dict[str, Ledger] = defaultdict(Ledger)
         self._jobs: dict[str, Job] = {}
@@ -68,6 +71,7 @@ class MemoryStore:
         self._attempts: dict[str, dict[int, Attempt]] = defaultdict(dict)
         self._job_of: dict[str, str] = {}
         self._index = Index()
+        self.counters = MemoryCounters(self._all_jobs, self._line_count)
         self._health: dict[str, PoolHealth] = {}
         self._foreign: dict[str, Demand] = {}
         self._turns: dict[str, int] = {}
@@ -83,7 +87,12 @@ class MemoryStore:
 
     @_one_at_a_time
     def configuration(self) -> Configuration:
-        return Configuration(pools=self._pools, revision=len(self._changes))
+        return Configuration(
+            pools=self._pools,
+            revision=len(self._changes),
+            limits=self._limits,
+            use=self.counters.queue_use,
+        )
 
     @_one_at_a_time
     def changes(self, *, limit: int, who: str | None = None) -> tuple[ConfigurationChange, ...]:
@@ -111,15 +120,27 @@ class MemoryStore:
         for name in before.keys() | after.keys():
             if _room(before.get(name)) != _room(after.get(name)):
                 self._raise_version(name, Demand())
+        self._record(as_configured(pools), self._limits, who, now)
+
+    @_one_at_a_time
+    def set_limits(self, limits: Limits, *, who: str, now: int, seen: int | None = None) -> None:
+        if seen not in {None, len(self._changes)}:
+            raise Conflict("the configuration has changed since it was read")
+        if limits != self._limits:
+            self._record(self._pools, limits, who, now)
+
+    def _record(self, pools: tuple[Pool, ...], limits: Limits, who: str, now: int) -> None:
         change = ConfigurationChange(
             revision=len(self._changes) + 1,
             who=who,
             at=now,
             before=self._pools,
-            after=as_configured(pools),
+            after=pools,
+            limits_before=self._limits,
+            limits_after=limits,
         )
         self._changes.append(change)
-        self._pools = change.after
+        self._pools, self._limits = pools, limits
 
     @_one_at_a_time
     def pool(self, name: str) -> Pool | None:
@@ -207,8 +228,10 @@ class MemoryStore:
         return ()
 
     @_one_at_a_time
-    def submit(self, job: Job, request: Request) -> Job:
+    def submit(self, job: Job, request: Request, *, opens_line: bool = True) -> Job:
         packed = stored_request.pack(request)
+        if not opens_line and line_of(job) not in self._index.lines():
+            raise Conflict("there is no such line")
         if job.name in self._jobs:
             raise NameTaken(f"there is a job named {job.name} already")
         self._requests[job.name] = packed
@@ -281,6 +304,14 @@ class MemoryStore:
     @_one_at_a_time
     def ahead_of(self, job: Job) -> int:
         return self._index.ahead_of(job)
+
+    @_one_at_a_time
+    def _all_jobs(self) -> list[Job]:
+        return list(self._jobs.values())
+
+    @_one_at_a_time
+    def _line_count(self) -> int:
+        return len(self._index.lines())
 
     def _pools_now(self) -> list[Pool]:
         return [

@@ -29,11 +29,14 @@ from typing import Any
 
 from slotq_core.definitions import DURATIONS, NOT_LIVE_YET, SWITCHES, defined, settings_of
 from slotq_core.errors import InvalidRequest, Misconfigured
+from slotq_core.limit_settings import limits_from
+from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolState
 from slotq_core.policy.plans import TrainingPlans
 from slotq_core.policy.roles import ExecutionRoles
 
 POOLS_VARIABLE = "SLOTQ_POOLS"
+LIMITS_VARIABLE = "SLOTQ_LIMITS"
 HISTORY_VARIABLE = "SLOTQ_HISTORY_DAYS"
 ROLES_VARIABLE = "SLOTQ_EXECUTION_ROLES"
 ROLE_USERS_VARIABLE = "SLOTQ_ROLE_USERS"
@@ -72,6 +75,27 @@ def pools_from_environment(environment: Mapping[str, str] = os.environ) -> tuple
             "main=2@ml.p4d.24xlarge"
         )
     return parse_pools(text)
+
+
+def limits_from_environment(environment: Mapping[str, str] = os.environ) -> Limits | None:
+    """The limits in SLOTQ_LIMITS, as `parse_limits` reads them; None where it is not set, empty for
+    none. Raises Misconfigured."""
+    text = environment.get(LIMITS_VARIABLE)
+    return None if text is None else parse_limits(text)
+
+
+def parse_limits(text: str) -> Limits:
+    """The limits written in `text`: `waiting=1000,submissions=60`, or the same as a JSON object,
+    which has room for `callers`. What is not named has no limit. Raises Misconfigured."""
+    try:
+        if text.lstrip().startswith("{"):
+            return limits_from(json.loads(text))
+        pairs = (part.partition("=") for part in text.split(",") if part.strip())
+        return limits_from({key.strip(): value.strip() for key, _, value in pairs})
+    except InvalidRequest as error:
+        raise Misconfigured(f"{LIMITS_VARIABLE}: {error.message}") from None
+    except ValueError as error:
+        raise Misconfigured(f"{LIMITS_VARIABLE} is not JSON: {error}") from None
 
 
 def history_from_environment(environment: Mapping[str, str] = os.environ) -> int:

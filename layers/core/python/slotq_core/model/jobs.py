@@ -33,6 +33,8 @@ class JobState(StrEnum):
 
 
 WAITING_STATES = frozenset({JobState.PENDING, JobState.PREEMPTED})
+QUEUED_STATES = frozenset({*WAITING_STATES, JobState.BACKOFF, JobState.HELD})
+"""Kept, and holds no slots."""
 ACTIVE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING})
 TERMINAL_STATES = frozenset(
     {JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED, JobState.STOPPED}

@@ -42,12 +42,13 @@ class ExecutionRoles:
 
     def _is_for(self, role: str, submitter: str) -> bool:
         patterns = self.users.get(role)
-        return patterns is None or any(_fits(pattern, submitter) for pattern in patterns)
+        return patterns is None or any(fits(pattern, submitter) for pattern in patterns)
 
 
 ANY_ROLE = ExecutionRoles()
 
 
-def _fits(pattern: str, text: str) -> bool:
+def fits(pattern: str, text: str) -> bool:
+    """Whether the text is of that pattern, in which `*` stands for any text."""
     parts = (re.escape(part) for part in pattern.split("*"))
     return re.fullmatch(".*".join(parts), text) is not None

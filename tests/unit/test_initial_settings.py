@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from slotq_core.adapters.initial_settings import take_in
 from slotq_core.adapters.memory import MemoryStore
-from slotq_core.adapters.pool_settings import WHO, take_in
+from slotq_core.adapters.settings import POOLS_VARIABLE as WHO
 from slotq_core.adapters.settings import parse_pools
 from slotq_core.errors import Misconfigured
 from slotq_core.model.pools import Pool

@@ -1,0 +1,120 @@
+"""The settings' pools and limits become the store's: at first, and as long as nobody has changed
+them there.
+
+SLOTQ_POOLS and SLOTQ_LIMITS are the initial values. Once somebody has changed the pools (`slotq
+pools`) or the limits (`slotq limits`), the store is what counts for these: an update of the stack
+must not undo that. A setting that then changes is refused, and says so; one that stays as it was
+says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slotq_core.adapters.settings import LIMITS_VARIABLE, POOLS_VARIABLE
+from slotq_core.adapters.snapshots import as_configured
+from slotq_core.errors import Conflict, Misconfigured, PoolInUse
+from slotq_core.model.limits import Limits
+from slotq_core.model.pools import Pool
+from slotq_core.moments import iso
+from slotq_core.ports import Configuration, ConfigurationChange, Store
+
+_LOOKED_AT = 1000
+"""Changes, the latest first, among which the last one of a setting is looked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Setting:
+    """One of the two, as it is to be taken in."""
+
+    who: str
+    """Who changed it, in the record of changes: the setting's own name."""
+    what: str
+    """It, as people and the command line call it."""
+    wanted: Any
+    read: Callable[[Configuration], Any]
+    change: Callable[[ConfigurationChange], tuple[Any, Any]]
+    """Before and after."""
+    write: Callable[[Store, int, int], None]
+    """Gets the moment and the revision that it was decided on."""
+
+
+def take_in(store: Store, pools: Sequence[Pool], limits: Limits | None = None, *, now: int) -> str:
+    """Make these the store's, each if its setting still decides; None: the setting says nothing.
+    Returns why one was refused, else "".
+
+    A change that the store refuses must not stop the queue: it goes on with what it has. Raises
+    Misconfigured where it has no pools.
+    """
+    present, wanted = store.configuration(), [_pools(pools)]
+    if limits is not None:
+        wanted.append(_limits(limits))
+    told = []
+    for setting in wanted:
+        if setting.wanted != setting.read(present):
+            told.append(_take_in(store, setting, present, now))
+            present = store.configuration()
+    return "; ".join(filter(None, told))
+
+
+def _pools(pools: Sequence[Pool]) -> _Setting:
+    return _Setting(
+        who=POOLS_VARIABLE,
+        what="pools",
+        wanted=as_configured(pools),
+        read=lambda stand: stand.pools,
+        change=lambda change: (change.before, change.after),
+        write=lambda store, now, seen: store.configure(
+            as_configured(pools), who=POOLS_VARIABLE, now=now, seen=seen
+        ),
+    )
+
+
+def _limits(limits: Limits) -> _Setting:
+    return _Setting(
+        who=LIMITS_VARIABLE,
+        what="limits",
+        wanted=limits,
+        read=lambda stand: stand.limits,
+        change=lambda change: (change.limits_before, change.limits_after),
+        write=lambda store, now, seen: store.set_limits(
+            limits, who=LIMITS_VARIABLE, now=now, seen=seen
+        ),
+    )
+
+
+def _take_in(store: Store, setting: _Setting, present: Configuration, now: int) -> str:
+    last = _last(store, setting)
+    if last and last.who != setting.who:
+        return _overruled(store, setting, last)
+    try:
+        setting.write(store, now, present.revision)
+    except (Misconfigured, PoolInUse) as error:
+        if not present.pools:
+            raise
+        return str(error)
+    except Conflict:  # Another did it at this moment, or an operator was quicker.
+        return ""
+    return ""
+
+
+def _last(store: Store, setting: _Setting, who: str | None = None) -> ConfigurationChange | None:
+    """The last change of the setting."""
+    for change in store.changes(limit=_LOOKED_AT, who=who):
+        before, after = setting.change(change)
+        if before != after:
+            return change
+    return None
+
+
+def _overruled(store: Store, setting: _Setting, last: ConfigurationChange) -> str:
+    taken = _last(store, setting, setting.who)
+    if taken and setting.change(taken)[1] == setting.wanted:
+        return ""
+    return (
+        f"{setting.who} has changed, but {last.who} has changed the {setting.what} in the queue "
+        f"itself ({iso(last.at)}), and these count: make the change with `slotq {setting.what}`, "
+        "and put the setting back to what it was or to what the queue has"
+    )

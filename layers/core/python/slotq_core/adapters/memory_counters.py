@@ -1,0 +1,85 @@
+"""What callers have used of their limits, in memory (`ports.Counters`)."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter as Tally
+from collections.abc import Callable, Mapping, Sequence
+
+from slotq_core.model.jobs import QUEUED_STATES, Job
+from slotq_core.model.limits import NOTHING_USED, CallerLimits, CallerUse, QueueUse
+from slotq_core.ports import Census, Counter
+
+
+class MemoryCounters:
+    """Safe for threads."""
+
+    def __init__(self, jobs: Callable[[], Sequence[Job]], lines: Callable[[], int]) -> None:
+        """`jobs`: all that are kept; `lines`: how many lines there are."""
+        self._jobs, self._lines = jobs, lines
+        self._lock = threading.Lock()
+        self._waiting: dict[str, int] = {}
+        self._minutes: dict[str, dict[int, int]] = {}
+        self._audits: dict[str, int] = {}
+        self.queue_use = NOTHING_USED
+
+    def take(self, caller: str, *, minute: int, limits: CallerLimits) -> bool:
+        with self._lock:
+            use = self._use(caller, minute)
+            if limits.waiting and use.waiting >= limits.waiting:
+                return False
+            if limits.submissions and use.submissions >= limits.submissions:
+                return False
+            self._add(caller, minute, 1)
+            return True
+
+    def give_back(self, caller: str, *, minute: int) -> None:
+        with self._lock:
+            if self._waiting.get(caller, 0) > 0:
+                self._add(caller, minute, -1)
+
+    def use(self, caller: str, *, minute: int) -> CallerUse:
+        with self._lock:
+            return self._use(caller, minute)
+
+    def all(self) -> Mapping[str, Counter]:
+        with self._lock:
+            return {
+                caller: Counter(
+                    waiting=waiting,
+                    audits=self._audits.get(caller, 0),
+                    minutes=frozenset(self._minutes[caller]),
+                )
+                for caller, waiting in self._waiting.items()
+            }
+
+    def census(self) -> Census:
+        queued = [job for job in self._jobs() if job.state in QUEUED_STATES]
+        return Census(waiting=Tally(job.submitter for job in queued), lines=self._lines())
+
+    def correct(self, caller: str, seen: Counter, *, waiting: int, minute: int) -> None:
+        with self._lock:
+            if self._audits.get(caller, 0) != seen.audits:
+                return
+            now = self._waiting.get(caller, 0) + waiting - seen.waiting
+            minutes = self._minutes.setdefault(caller, {})
+            for gone in [each for each in minutes if each < minute - 1]:
+                del minutes[gone]
+            if not now and not minutes:
+                for part in (self._waiting, self._minutes, self._audits):
+                    part.pop(caller, None)
+                return
+            self._waiting[caller] = now
+            self._audits[caller] = seen.audits + 1
+
+    def set_queue_use(self, use: QueueUse) -> None:
+        self.queue_use = use
+
+    def _use(self, caller: str, minute: int) -> CallerUse:
+        submitted = self._minutes.get(caller, {}).get(minute, 0)
+        return CallerUse(waiting=self._waiting.get(caller, 0), submissions=submitted)
+
+    def _add(self, caller: str, minute: int, amount: int) -> None:
+        minutes = self._minutes.setdefault(caller, {})
+        minutes[minute] = minutes.get(minute, 0) + amount
+        self._waiting[caller] = self._waiting.get(caller, 0) + amount

@@ -1,0 +1,186 @@
+"""What callers have used of their limits: counted by one conditional update each, audited, and
+never a reason to lock somebody out for ever."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from slotq_core.adapters.dynamodb import DynamoStore
+from slotq_core.adapters.dynamodb_table import caller_key, limits_key
+from slotq_core.errors import Conflict
+from slotq_core.limit_settings import limits_from
+from slotq_core.limiting import MINUTE
+from slotq_core.model.limits import CallerLimits, CallerUse, QueueUse
+from slotq_core.ports import Counter, Store
+from tests.contract.by_hand import Table
+from tests.contract.worlds import (
+    NOW,
+    REQUEST,
+    a_job,
+    a_queue,
+    cancelling,
+    commit,
+    evicted,
+    evicting,
+    runs,
+    starts,
+    waits,
+)
+
+ADA = "arn:aws:iam::123456789012:user/ada"
+GRACE = "arn:aws:sts::123456789012:assumed-role/Scientist/grace"
+MIN = NOW // MINUTE
+TWO = CallerLimits(waiting=2)
+LIMITS = limits_from({"waiting": 2, "submissions": 3, "callers": [{"callers": "*", "priority": 4}]})
+
+
+def take(store: Store, caller: str = ADA, limits: CallerLimits = TWO, minute: int = MIN) -> bool:
+    return store.counters.take(caller, minute=minute, limits=limits)
+
+
+def test_what_is_taken_counts_for_its_caller_alone(store: Store) -> None:
+    assert [take(store), take(store), take(store), take(store, GRACE)] == [True, True, False, True]
+    assert store.counters.use(ADA, minute=MIN) == CallerUse(waiting=2, submissions=2)
+    assert store.counters.use(GRACE, minute=MIN) == CallerUse(waiting=1, submissions=1)
+    assert store.counters.use("nobody", minute=MIN) == CallerUse()
+
+
+def test_a_new_minute_begins_at_nothing_and_what_waits_stays(store: Store) -> None:
+    one = CallerLimits(submissions=1)
+    assert [take(store, limits=one), take(store, limits=one)] == [True, False]
+    assert take(store, limits=one, minute=MIN + 1)
+    assert take(store, limits=one, minute=MIN + 1) is False
+    assert store.counters.use(ADA, minute=MIN + 1) == CallerUse(waiting=2, submissions=1)
+
+
+def test_where_there_is_no_limit_everything_is_taken(store: Store) -> None:
+    assert all(take(store, limits=CallerLimits()) for _ in range(9))
+
+
+def test_what_is_given_back_counts_no_more_and_nothing_falls_below_zero(store: Store) -> None:
+    take(store)
+    for _ in range(3):
+        store.counters.give_back(ADA, minute=MIN)
+    store.counters.give_back(GRACE, minute=MIN)
+    assert store.counters.use(ADA, minute=MIN) == CallerUse()
+    assert store.counters.use(GRACE, minute=MIN) == CallerUse()
+
+
+def test_many_at_once_take_no_more_than_there_is(racing_store: Store) -> None:
+    """A limit that concurrency gets round is none."""
+    limits = CallerLimits(waiting=20, submissions=1000)
+    with ThreadPoolExecutor(8) as pool:
+        taken = list(pool.map(lambda _: take(racing_store, limits=limits), range(60)))
+    assert sum(taken) == 20
+    assert racing_store.counters.use(ADA, minute=MIN).waiting == 20
+
+
+def test_a_census_counts_what_holds_no_slots_and_the_lines(store: Store) -> None:
+    a_queue(store)
+    starts(store, "running")
+    commit(store, evicted(commit(store, evicting(runs(store, "evicted"), "x"))))
+    waits(store, "job1", submitter=GRACE, slots=2)
+    commit(store, cancelling(waits(store, "gone", submitter=GRACE)))
+    census = store.counters.census()
+    assert dict(census.waiting) == {ADA: 1, GRACE: 1}
+    assert census.lines == 2
+
+
+def test_a_correction_keeps_what_was_counted_since(store: Store) -> None:
+    """The audit reads the counter, counts, and corrects: none in between is lost."""
+    for _ in range(2):
+        take(store)
+    seen = store.counters.all()[ADA]
+    take(store, limits=CallerLimits())
+    store.counters.correct(ADA, seen, waiting=1, minute=MIN)
+    assert store.counters.use(ADA, minute=MIN) == CallerUse(waiting=2, submissions=3)
+
+
+def test_of_two_audits_at_once_one_corrects(store: Store) -> None:
+    for _ in range(2):
+        take(store)
+    seen = store.counters.all()[ADA]
+    for _ in range(2):
+        store.counters.correct(ADA, seen, waiting=1, minute=MIN)
+    assert store.counters.use(ADA, minute=MIN).waiting == 1
+
+
+def test_a_counter_that_lacks_is_made(store: Store) -> None:
+    store.counters.correct(ADA, Counter(), waiting=7, minute=MIN)
+    assert store.counters.use(ADA, minute=MIN).waiting == 7
+    assert take(store) is False
+
+
+def test_old_minutes_are_forgotten_and_then_the_counter(store: Store) -> None:
+    take(store)
+    take(store, minute=MIN + 1)
+    store.counters.correct(ADA, store.counters.all()[ADA], waiting=1, minute=MIN + 2)
+    assert store.counters.all()[ADA].minutes == {MIN + 1}
+    store.counters.correct(ADA, store.counters.all()[ADA], waiting=0, minute=MIN + 9)
+    if ADA in store.counters.all():  # One call for the minutes, the next for the counter.
+        store.counters.correct(ADA, store.counters.all()[ADA], waiting=0, minute=MIN + 9)
+    assert store.counters.all() == {}
+
+
+def test_what_all_use_is_read_with_the_configuration(store: Store) -> None:
+    a_queue(store)
+    assert store.configuration().use == QueueUse()
+    store.counters.set_queue_use(QueueUse(waiting=7, lines=3))
+    stand = store.configuration()
+    assert (stand.use, stand.revision) == (QueueUse(waiting=7, lines=3), 1)
+
+
+def test_limits_are_kept_on_the_record(store: Store) -> None:
+    a_queue(store)
+    store.set_limits(LIMITS, who="ada", now=NOW, seen=1)
+    assert store.configuration().limits == LIMITS
+    with pytest.raises(Conflict):
+        store.set_limits(limits_from({}), who="grace", now=NOW, seen=1)
+    store.set_limits(LIMITS, who="grace", now=NOW)
+    last, first = store.changes(limit=9)
+    assert (last.who, last.limits_before, last.limits_after) == ("ada", limits_from({}), LIMITS)
+    assert (last.before, first.limits_after) == (last.after, limits_from({}))
+    assert [pool.name for pool in store.pools()] == ["p5"]
+
+
+def test_a_job_that_may_open_no_line_joins_one_that_is_there(store: Store) -> None:
+    a_queue(store)
+    waits(store, "job1")
+    store.submit(a_job("job2"), REQUEST, opens_line=False)
+    with pytest.raises(Conflict):
+        store.submit(a_job("job3", slots=2), REQUEST, opens_line=False)
+    assert store.job("job3") is None
+    assert store.counters.census().lines == 1
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"waiting": {"S": "many"}},
+        {"waiting": {"L": []}},
+        {f"m{MIN}": {"S": "x"}, "waiting": {"N": "1"}},
+        {"waiting": {"N": "99"}, "audits": {"S": "x"}},
+    ],
+)
+def test_a_counter_that_cannot_be_read_locks_nobody_out(
+    dynamo: DynamoStore, client: Any, table: str, item: dict[str, Any]
+) -> None:
+    Table(client, table).put(caller_key(ADA), item)
+    limits = CallerLimits(waiting=2, submissions=2)
+    take(dynamo, limits=limits)
+    for _ in range(2):
+        seen = dynamo.counters.all().get(ADA, Counter())
+        dynamo.counters.correct(ADA, seen, waiting=0, minute=MIN + 5)
+    assert take(dynamo, limits=limits, minute=MIN + 5)
+
+
+def test_limits_that_cannot_be_read_are_none(dynamo: DynamoStore, client: Any, table: str) -> None:
+    a_queue(dynamo)
+    for settings in ({"S": "{"}, {"S": '{"waiting": -1}'}, {"N": "1"}):
+        Table(client, table).put(limits_key(), {"settings": settings})
+        assert dynamo.configuration().limits == limits_from({})
+        (told,) = dynamo.inspect()
+        assert (told.kind, told.subject) == ("unreadable", "limits")

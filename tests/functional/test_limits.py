@@ -1,0 +1,286 @@
+"""The callers' limits through the real handler: who is refused what, when again, and what heals."""
+
+import json
+from typing import Any
+
+import pytest
+
+import app
+from tests.functional.account import Account, add_job, forget, sample
+
+ADA = sample("add-job")["requestContext"]["identity"]["userArn"]
+OPERATOR = sample("set-limits")["requestContext"]["identity"]["userArn"]
+PRIORITY = [{"Key": "priority", "Value": "11"}]
+
+
+@pytest.fixture
+def limits(account: Account, monkeypatch):
+    """Cold-starts the function with these limits."""
+
+    def set_(text: str) -> None:
+        monkeypatch.setenv("SLOTQ_LIMITS", text)
+        forget()
+
+    return set_
+
+
+def job(name: str, *, by: str = ADA, **changes: Any) -> dict[str, Any]:
+    event = add_job(TrainingJobName=name, **changes)
+    event["requestContext"]["identity"]["userArn"] = by
+    return event
+
+
+def amend(name: str, body: Any) -> dict[str, Any]:
+    return {**sample("amend-job"), "path": f"/jobs/{name}", "body": json.dumps(body)}
+
+
+def cancel(name: str) -> dict[str, Any]:
+    return {**sample("cancel-job"), "path": f"/jobs/{name}"}
+
+
+def set_limits(**settings: Any) -> dict[str, Any]:
+    return {**sample("set-limits"), "body": json.dumps(settings)}
+
+
+def own_limits(by: str = ADA) -> dict[str, Any]:
+    event = sample("get-limits")
+    event["requestContext"]["identity"]["userArn"] = by
+    return event
+
+
+def submit(account: Account, number: int, **changes: Any) -> list[int]:
+    return [account.call(job(f"job{n}", **changes))[0] for n in range(number)]
+
+
+def later(account: Account, seconds: int) -> None:
+    account.clock.set(account.clock.now() + 1000 * seconds)
+
+
+def refusal(account: Account, event: dict[str, Any]) -> tuple[int, str, str]:
+    """Status, code and Retry-After."""
+    answer = account.send(event)
+    again = answer["multiValueHeaders"].get("Retry-After", [""])
+    return answer["statusCode"], json.loads(answer["body"])["code"], again[0]
+
+
+def test_one_caller_cannot_fill_the_queue(account: Account, limits):
+    """The attack: as many jobs as one likes."""
+    limits("waiting=3")
+    assert submit(account, 5) == [202, 202, 202, 429, 429]
+    status, error = account.call(job("more"))
+    assert (status, error["code"]) == (429, "too_many_waiting")
+    for part in (ADA, "3 jobs that wait", "3 is the most", "cancel some"):
+        assert part in error["message"]
+    assert account.call(job("theirs", by=OPERATOR))[0] == 202
+
+
+def test_submissions_a_minute_are_limited_and_the_answer_says_when_again(account: Account, limits):
+    limits("submissions=2")
+    later(account, 40)
+    assert submit(account, 2) == [202, 202]
+    assert refusal(account, job("job2")) == (429, "too_many_submissions", "20")
+    assert "submit again in 20 seconds" in account.call(job("job2"))[1]["message"]
+    later(account, 20)
+    assert account.call(job("job2"))[0] == 202
+
+
+def test_the_same_submission_again_costs_nothing_and_is_answered_at_the_limit(
+    account: Account, limits
+):
+    limits("waiting=1,submissions=1")
+    assert [account.call(job("job0"))[0] for _ in range(3)] == [202] * 3
+    assert account.call(own_limits())[1]["own"]["submissions_used"] == 1
+    assert account.call(job("job1"))[0] == 429
+
+
+def test_a_priority_above_the_largest_is_refused_in_a_submission_and_in_a_change(
+    account: Account, limits
+):
+    limits("priority=10")
+    assert refusal(account, job("job0", Tags=PRIORITY)) == (403, "priority_too_high", "")
+    assert account.call(job("job0", Tags=[]))[0] == 202
+    assert refusal(account, amend("job0", {"tags": {"priority": "11"}}))[1] == "priority_too_high"
+    assert account.call(amend("job0", {"held": True}))[0] == 200
+    assert account.call(amend("job0", {"tags": {"priority": "10"}}))[1]["priority"] == 10
+
+
+def test_a_job_keeps_the_priority_that_it_had_before_there_was_a_limit(account: Account, limits):
+    high = [{"Key": "priority", "Value": "50"}]
+    account.call(job("job0", Tags=high))
+    limits("priority=10")
+    assert account.call(amend("job0", {"tags": {"slotq:retries": "1"}}))[0] == 200
+    assert account.call(amend("job0", {"tags": {"priority": "20"}}))[1]["priority"] == 20
+    assert account.call(amend("job0", {"tags": {"priority": "21"}}))[0] == 403
+
+
+def test_all_callers_together_are_limited(account: Account, limits):
+    limits("waiting_in_all=4")
+    for number in range(4):
+        assert account.call(job(f"job{number}", by=f"{ADA}{number}"))[0] == 202
+    account.settle()
+    account.send("tick")
+    assert account.call("get-limits")[1]["use"] == {"waiting": 2, "lines": 1}  # Two run.
+    for number in range(4, 6):
+        account.call(job(f"job{number}", by=f"{ADA}{number}"))
+    account.send("tick")
+    assert refusal(account, job("more", by="arn:aws:iam::123456789012:user/x")) == (
+        429,
+        "queue_full",
+        "60",
+    )
+
+
+def test_a_line_more_than_there_may_be_is_refused_and_not_counted(account: Account, limits):
+    limits("lines=1,waiting=9")
+    account.call(job("job0"))
+    account.call(job("job1"))
+    account.send("tick")
+    other = [{"Key": "slotq:preemptible", "Value": "false"}]
+    assert refusal(account, job("other", Tags=other))[:2] == (429, "too_many_lines")
+    assert account.call(own_limits())[1]["own"]["waiting_used"] == 2
+    assert account.call(job("job2"))[0] == 202
+
+
+def test_who_is_refused_is_counted_anew_first(account: Account, limits):
+    """Nobody is refused for jobs that have started or are gone."""
+    limits("waiting=3")
+    submit(account, 3)
+    account.settle()
+    assert [account.state(f"job{n}") for n in range(3)] == ["running", "running", "pending"]
+    assert account.call(job("job3"))[0] == 202
+    assert account.call(job("job4"))[0] == 202
+    assert account.call(job("job5"))[0] == 429
+    for number in (2, 3):
+        account.call(cancel(f"job{number}"))
+    later(account, 10)
+    assert account.call(job("job5"))[0] == 202
+
+
+def test_a_counter_left_too_high_by_a_crash_is_put_right_by_the_tick(account: Account, limits):
+    limits("waiting=2,submissions=60")
+    account.call(job("job0"))
+    key = {"pk": {"S": "CALLERS"}, "sk": {"S": ADA}}
+    account.dynamodb.put_item(TableName="sagemaker-queue", Item={**key, "waiting": {"N": "70"}})
+    account.send("tick")
+    assert account.call(job("job1"))[0] == 202
+
+
+def test_counters_of_who_has_left_go(account: Account, limits):
+    limits("waiting=2,submissions=60")
+    submit(account, 2)
+    for number in range(2):
+        account.call(cancel(f"job{number}"))
+    for _ in range(3):
+        later(account, 300)
+        account.settle()
+        account.send("tick")
+    assert [item for item in account.items() if item["pk"]["S"] == "CALLERS"] == []
+
+
+def test_a_held_job_counts_and_so_does_one_that_was_evicted(account: Account, limits):
+    limits("waiting=2")
+    submit(account, 2)
+    account.call(amend("job0", {"held": True}))
+    account.call(amend("job1", {"held": True}))
+    account.send("tick")
+    assert account.call(job("job2"))[0] == 429
+
+
+def test_a_rule_gives_some_callers_limits_of_their_own(account: Account, limits):
+    limits("waiting=1,priority=5")
+    rules = [
+        {"callers": "arn:aws:iam::123456789012:user/admin", "waiting": 0, "priority": 0},
+        {"callers": "arn:aws:sts::*:assumed-role/ci/*", "waiting": 2, "together": True},
+    ]
+    status, told = account.call(set_limits(callers=rules))
+    assert (status, told["limits"]["callers"][0]["priority"]) == (200, 0)
+    admin = "arn:aws:iam::123456789012:user/admin"
+    assert submit(account, 4, by=admin, Tags=PRIORITY) == [202] * 4
+    sessions = [f"arn:aws:sts::123456789012:assumed-role/ci/{n}" for n in range(3)]
+    answers = [account.call(job(f"ci-{n}", by=it))[0] for n, it in enumerate(sessions)]
+    assert answers == [202, 202, 429]  # However many names a session has.
+
+
+def test_limits_are_changed_on_the_record_and_a_stack_update_does_not_undo_it(
+    account: Account, limits, output
+):
+    limits("waiting=1")
+    status, told = account.call("set-limits")
+    assert (status, told["limits"]["waiting"], told["limits"]["submissions"]) == (200, 500, 30)
+    assert told["revision"] == 3
+    change = account.call("list-changes")[1]["changes"][0]
+    assert (change["who"], change["pools"]) == (OPERATOR, [])
+    assert [change["limits"][it]["waiting"] for it in ("before", "after")] == [1, 500]
+    limits("waiting=2")
+    assert account.call("get-limits")[1]["limits"]["waiting"] == 500
+    assert "slotq limits" in output()
+    assert account.call(set_limits(waiting=7, revision=1))[1]["code"] == "outdated"
+    assert account.call("set-pool")[0] == 200
+    assert account.call("get-limits")[1]["limits"]["waiting"] == 500
+
+
+def test_a_change_of_the_limits_leaves_the_pools_to_the_setting(
+    account: Account, limits, monkeypatch
+):
+    limits("waiting=1")
+    account.call("set-limits")
+    monkeypatch.setenv("SLOTQ_POOLS", "main=3@ml.p4d.24xlarge")
+    forget()
+    assert account.call("list-pools")[1]["pools"][0]["capacity"] == {"slots": 3}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ([], ""),
+        ({}, ""),
+        ({"waiting": -1}, "waiting"),
+        ({"waiting": "4"}, "waiting"),
+        ({"waitin": 4}, "waitin"),
+        ({"lines": 1_000_001}, "lines"),
+        ({"callers": [{"waiting": 4}]}, "callers.0.callers"),
+        ({"callers": [{"callers": "*"}, {"callers": "*"}]}, "callers"),
+    ],
+)
+def test_what_cannot_be_read_changes_nothing(account: Account, body, field):
+    event = {**sample("set-limits"), "body": json.dumps(body)}
+    status, error = account.call(event)
+    assert (status, error["code"], error["field"]) == (400, "invalid_request", field)
+    assert account.call("get-limits")[1]["revision"] == 1
+
+
+def test_the_views_show_the_limits_and_change_nothing(account: Account, limits, monkeypatch):
+    limits("waiting=5")
+    account.call(job("job0"))
+    monkeypatch.setenv("SLOTQ_READ_ONLY", "1")
+    forget()
+    own = account.call({**sample("get-limits")})[1]["own"]
+    assert (own["waiting"], own["counted_as"]) == (5, own["caller"])
+    with pytest.raises(app.Failed, match="NotUnderstood"):
+        account.send("set-limits")
+
+
+def test_a_submission_costs_one_write_more_and_no_read(account: Account, limits):
+    """And a crowd that waits changes nothing about it."""
+
+    def calls(names: list[str]) -> list[str]:
+        made: list[str] = []
+
+        def note(model: Any, **_: Any) -> None:
+            made.append(model.name)
+
+        events = account.dynamodb.meta.events
+        events.register("before-call.dynamodb", note)
+        for name in names:
+            account.call(job(name))
+        events.unregister("before-call.dynamodb", note)
+        return sorted(made)
+
+    limits("")
+    account.call(job("warm"))
+    without = calls(["one"])
+    limits("waiting=1000,submissions=600,priority=1000,waiting_in_all=10000,lines=2000")
+    account.call(job("warm2"))
+    assert calls(["two"]) == sorted([*without, "UpdateItem"])
+    submit(account, 50)
+    assert calls(["three"]) == sorted([*without, "UpdateItem"])

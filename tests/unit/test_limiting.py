@@ -1,0 +1,141 @@
+"""The limits as pure decisions: whose they are, what they refuse, and how they are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from slotq_core.adapters.settings import limits_from_environment, parse_limits
+from slotq_core.errors import (
+    InvalidRequest,
+    Misconfigured,
+    PriorityTooHigh,
+    QueueFull,
+    TooManySubmissions,
+    TooManyWaiting,
+)
+from slotq_core.limit_settings import limits_from, settings_of
+from slotq_core.limiting import (
+    caller_refusal,
+    check_priority,
+    check_queue,
+    counted_as,
+    of_caller,
+    opens_lines,
+)
+from slotq_core.model.limits import NO_LIMITS, CallerLimits, CallerUse, QueueUse
+
+ADA = "arn:aws:iam::123456789012:user/ada"
+CI = "arn:aws:sts::123456789012:assumed-role/ci/run-7"
+SETTINGS = {
+    "waiting": 5,
+    "submissions": 6,
+    "priority": 7,
+    "waiting_in_all": 8,
+    "lines": 9,
+    "callers": [
+        {"callers": "arn:aws:sts::*:assumed-role/ci/*", "together": True, "waiting": 50},
+        {"callers": "*/run-7", "waiting": 1},
+        {"callers": "*/admin", "priority": 0},
+    ],
+}
+LIMITS = limits_from(SETTINGS)
+
+
+def test_the_first_rule_that_fits_counts_and_leaves_the_rest_as_everybodys():
+    assert of_caller(LIMITS, ADA) == CallerLimits(waiting=5, submissions=6, priority=7)
+    assert of_caller(LIMITS, CI) == CallerLimits(waiting=50, submissions=6, priority=7)
+    assert of_caller(LIMITS, "x/admin").priority == 0
+
+
+def test_a_session_is_a_caller_of_its_own_unless_a_rule_counts_them_together():
+    assert counted_as(NO_LIMITS, CI) == CI
+    assert counted_as(LIMITS, CI) == counted_as(LIMITS, CI + "8") == LIMITS.rules[0].callers
+    assert counted_as(LIMITS, "x/admin") == "x/admin"
+
+
+@pytest.mark.parametrize(
+    ("priority", "before", "refused"),
+    [
+        (7, None, False),
+        (8, None, True),
+        (-9, None, False),
+        (9, 9, False),
+        (8, 9, False),
+        (9, 8, True),
+    ],
+)
+def test_a_priority_may_be_kept_or_lowered_and_no_more(priority, before, refused):
+    if not refused:
+        check_priority(LIMITS, priority, caller=ADA, before=before)
+        return
+    with pytest.raises(PriorityTooHigh, match=r"above 7, the largest.*use 7 or less"):
+        check_priority(LIMITS, priority, caller=ADA, before=before)
+
+
+def test_zero_is_no_limit():
+    check_priority(NO_LIMITS, 1_000_000, caller=ADA)
+    check_priority(LIMITS, 1_000_000, caller="x/admin")
+    check_queue(NO_LIMITS, QueueUse(waiting=10**9))
+    assert opens_lines(NO_LIMITS, QueueUse(lines=10**9))
+    assert not NO_LIMITS.count_anything
+    assert not limits_from({"priority": 3}).count_anything
+    assert limits_from({"callers": [{"callers": "*", "waiting": 3}]}).count_anything
+
+
+def test_all_callers_share_what_there_is():
+    check_queue(LIMITS, QueueUse(waiting=7))
+    with pytest.raises(QueueFull, match="8 jobs of all callers wait, and 8 is the most") as full:
+        check_queue(LIMITS, QueueUse(waiting=8))
+    assert full.value.retry_after == 60
+    assert opens_lines(LIMITS, QueueUse(lines=8))
+    assert not opens_lines(LIMITS, QueueUse(lines=9))
+
+
+def test_a_refusal_says_which_limit_and_when_again():
+    own = of_caller(LIMITS, ADA)
+    full = caller_refusal(own, CallerUse(waiting=5, submissions=6), caller=ADA, now=0)
+    assert isinstance(full, TooManyWaiting)
+    fast = caller_refusal(own, CallerUse(waiting=4, submissions=6), caller=ADA, now=45_001)
+    assert isinstance(fast, TooManySubmissions)
+    assert fast.retry_after == 15
+    assert "6 jobs in this minute, and 6 is the most (submissions)" in fast.message
+    last = caller_refusal(own, CallerUse(submissions=6), caller=ADA, now=59_999)
+    assert last.retry_after == 1
+
+
+def test_settings_are_read_back_as_they_were():
+    assert limits_from(settings_of(LIMITS)) == LIMITS
+    assert limits_from({"waiting": 3}, LIMITS).rules == LIMITS.rules
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("waiting", "waiting must be a whole number"),
+        ("waiting=many", "whole number from 0"),
+        ("speed=3", "'speed' is not one of waiting"),
+        ("waiting=-1", "whole number"),
+        ("{", "not JSON"),
+        ('{"callers": [{}]}', "callers.0.callers"),
+        ('{"callers": [{"callers": "*", "lines": 3}]}', "callers.0.lines"),
+        ('{"callers": {}}', "a list of at most 50 rules"),
+    ],
+)
+def test_what_cannot_be_read_is_told(text, said):
+    with pytest.raises(Misconfigured, match="SLOTQ_LIMITS") as wrong:
+        parse_limits(text)
+    assert said in str(wrong.value)
+
+
+def test_the_environment_says_nothing_none_or_some():
+    assert limits_from_environment({}) is None
+    assert limits_from_environment({"SLOTQ_LIMITS": ""}) == NO_LIMITS
+    assert limits_from_environment({"SLOTQ_LIMITS": " waiting = 5 ,lines=2,"}) == limits_from(
+        {"waiting": 5, "lines": 2}
+    )
+
+
+def test_a_setting_that_is_no_number_is_refused():
+    for value in (True, None, 1.5, "x", [], 10**7):
+        with pytest.raises(InvalidRequest):
+            limits_from({"waiting": value})
