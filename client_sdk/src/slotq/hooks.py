@@ -129,4 +129,5 @@ def honour_sts_endpoint(events: Any) -> None:
         url = urlsplit(request.url)._replace(scheme=wanted.scheme, netloc=wanted.netloc)
         request.url = url.geturl()
 
-    events.register("before-send.sts", redirect, unique_id="slotq-sts-endpoint")
+    # Before it is signed: the signature covers the host.
+    events.register("before-sign.sts", redirect, unique_id="slotq-sts-endpoint")

@@ -9,11 +9,13 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
+import boto3
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from slotq.hooks import honour_sts_endpoint
 from tests.functional.local.account import Account
 
 
@@ -162,6 +164,14 @@ def test_the_signer_is_the_submitter(queue: Account) -> None:
     session = Credentials(role["AccessKeyId"], role["SecretAccessKey"], role["SessionToken"])
     status, job = call(queue, "GET", "/jobs/annes", credentials=session)
     assert status == 200
+
+
+def test_an_sts_client_that_is_led_back_is_signed_for_here(aws: Account) -> None:
+    """As SageMaker's SDK makes it, with an address of its own."""
+    session = boto3.Session()
+    honour_sts_endpoint(session.events)
+    sts = session.client("sts", endpoint_url="https://sts.us-east-1.amazonaws.com")
+    assert sts.get_caller_identity()["Account"] == "123456789012"
 
 
 def test_who_may_not_come_in(queue: Account) -> None:

@@ -121,7 +121,7 @@ def test_the_token_opens_the_controls(account: Account) -> None:
     assert ask(account, "GET", "/_slotq/health", own)[0] == 200
     assert ask(account, "GET", "/_slotq/health", {**own, **PAGE})[0] == 403
     assert ask(account, "GET", "/_slotq/health", {**own, "Host": "evil.example"})[0] == 403
-    assert ask(account, "GET", "/moto-api/data.json", own)[0] == 200
+    assert ask(account, "GET", "/moto-api/", own)[0] == 200
 
 
 @pytest.mark.parametrize("service", ["sagemaker", "s3", "dynamodb", "sts", "iam", "lambda", "logs"])
