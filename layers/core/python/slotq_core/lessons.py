@@ -25,9 +25,9 @@ class Lessons:
         ended, live = change.ended, change.after.attempt
         if ended is not None:
             self._of_an_end(change, ended, answer or Answer(verdict=Verdict.OK))
-        elif live and live.probes and _newly(change, "created"):
+        elif live and live.probes and _is_accepted(change):
             self._keep(live.pool, lambda pool: after_acceptance(pool.health, change.after.role))
-        if live and _newly(change, "running_since"):
+        if live and _begins_to_run(change):
             self._keep(live.pool, after_a_start)
 
     def unanswered(self, attempt: Attempt, answer: Answer) -> None:
@@ -61,9 +61,13 @@ class Lessons:
             self._store.set_health(name, health)
 
 
-def _newly(change: Change, field: str) -> bool:
-    """Whether the live attempt has come to this."""
+def _is_accepted(change: Change) -> bool:
+    before, after = change.before.attempt, change.after.attempt
+    return before is not None and after is not None and after.created and not before.created
+
+
+def _begins_to_run(change: Change) -> bool:
     before, after = change.before.attempt, change.after.attempt
     if before is None or after is None:
         return False
-    return not getattr(before, field) and bool(getattr(after, field))
+    return before.running_since is None and after.running_since is not None
