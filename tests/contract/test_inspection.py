@@ -221,6 +221,35 @@ def test_a_record_that_goes_while_it_is_mended_stays_gone(
     assert items.get(record) == {}
 
 
+def test_what_is_counted_while_a_ledger_is_mended_stays_counted(
+    dynamo: DynamoStore, client: Any, table: str, items: Table
+) -> None:
+    """Nobody has come or gone since it was read, and yet it is another."""
+    a_queue(dynamo, a_pool("p5", 3))
+    items.change(by_hand.ledger("p5"), free_slots=number(9))
+    other = DynamoStore(client, table)
+    with before_the_next(client, "PutItem", lambda: other.set_foreign("p5", Demand(slots=1))):
+        list(dynamo.inspect(mend=True))
+    (pool,) = dynamo.load(NOW).snapshot.pools
+    assert pool.foreign == Demand(slots=1)
+    assert list(dynamo.inspect()) == []
+
+
+def test_a_claim_that_comes_while_a_ledger_is_mended_is_still_accounted_for(
+    dynamo: DynamoStore, client: Any, table: str, items: Table
+) -> None:
+    """It uses nothing, so the ledger's version stays as it was."""
+    a_queue(dynamo, a_pool("p5", 3))
+    job = waits(dynamo, "job1")
+    items.change(by_hand.ledger("p5"), free_slots=number(9))
+    other = DynamoStore(client, table)
+    with before_the_next(client, "PutItem", lambda: commit(other, claiming(job))):
+        list(dynamo.inspect(mend=True))
+    (claimant,) = dynamo.load(NOW).snapshot.waiting
+    assert claimant.claim
+    assert list(dynamo.inspect()) == []
+
+
 def test_what_changes_while_it_looks_is_no_finding(
     dynamo: DynamoStore, client: Any, table: str, items: Table
 ) -> None:
