@@ -288,7 +288,7 @@ def test_a_text_of_sagemakers(shape: Shape):
 
 
 def test_the_refusal_that_once_took_25_seconds():
-    text, request = quoted(f"value-{n:05}" for n in range(4000))
+    text, request = quoted(f"secret{n:05}" for n in range(4000))
     assert len(json.dumps(request)) > 67_000
     assert cost(lambda it: without_secrets(it, request), text) < LONGEST / 10
 
@@ -296,7 +296,7 @@ def test_the_refusal_that_once_took_25_seconds():
 def test_the_whole_way_of_that_submission_keeps_nobody_waiting(account: Account, monkeypatch):
     monkeypatch.setattr(app, "sagemaker_client", lambda: QuotingClient(account.plane))
     forget()
-    _, hostile = quoted(f"value-{n:05}" for n in range(4000))
+    _, hostile = quoted(f"secret{n:05}" for n in range(4000))
     account.call(add_job(TrainingJobName="hostile", **hostile))
     account.call(add_job(TrainingJobName="neighbour", HyperParameters=None, Environment=None))
     assert cost(lambda _: account.settle(), None) < LONGEST
@@ -304,7 +304,7 @@ def test_the_whole_way_of_that_submission_keeps_nobody_waiting(account: Account,
     assert account.state("hostile") == "failed"
     told = account.call({**sample("get-job"), "path": "/jobs/hostile"})[1]["message"]
     assert "at 'hyperParameters' failed to satisfy constraint" in told
-    assert "value-0" not in told
+    assert "secret0" not in told
 
 
 # --- what is kept

@@ -19,6 +19,7 @@ from slotq_core.policy.lines import line_of
 from slotq_core.ports import Finding, Store
 from tests.contract import by_hand
 from tests.contract.by_hand import Table, active, number, text
+from tests.contract.faults import before_the_next
 from tests.contract.test_poison import items
 from tests.contract.test_races import at_once, insist
 from tests.contract.worlds import (
@@ -205,6 +206,48 @@ def test_several_faults_are_mended_in_one_go(dynamo: DynamoStore, items: Table) 
     pools = {pool.name: pool for pool in dynamo.load(NOW).snapshot.pools}
     assert pools["p5"].foreign == Demand(slots=2)
     assert dynamo.load_all(NOW).snapshot.waiting == world.snapshot.waiting
+
+
+def test_a_record_that_goes_while_it_is_mended_stays_gone(
+    dynamo: DynamoStore, client: Any, items: Table
+) -> None:
+    """DynamoDB removes it, as it was marked: nothing of it is written anew."""
+    a_queue(dynamo)
+    runs(dynamo, "job1")
+    record = ("JOB#job1", "REQUEST")
+    items.change(record, expiresAt=number(1))
+    with before_the_next(client, "TransactWriteItems", lambda: items.remove(record)):
+        list(dynamo.inspect(mend=True))
+    assert items.get(record) == {}
+
+
+def test_what_is_counted_while_a_ledger_is_mended_stays_counted(
+    dynamo: DynamoStore, client: Any, table: str, items: Table
+) -> None:
+    """Nobody has come or gone since it was read, and yet it is another."""
+    a_queue(dynamo, a_pool("p5", 3))
+    items.change(by_hand.ledger("p5"), free_slots=number(9))
+    other = DynamoStore(client, table)
+    with before_the_next(client, "PutItem", lambda: other.set_foreign("p5", Demand(slots=1))):
+        list(dynamo.inspect(mend=True))
+    (pool,) = dynamo.load(NOW).snapshot.pools
+    assert pool.foreign == Demand(slots=1)
+    assert list(dynamo.inspect()) == []
+
+
+def test_a_claim_that_comes_while_a_ledger_is_mended_is_still_accounted_for(
+    dynamo: DynamoStore, client: Any, table: str, items: Table
+) -> None:
+    """It uses nothing, so the ledger's version stays as it was."""
+    a_queue(dynamo, a_pool("p5", 3))
+    job = waits(dynamo, "job1")
+    items.change(by_hand.ledger("p5"), free_slots=number(9))
+    other = DynamoStore(client, table)
+    with before_the_next(client, "PutItem", lambda: commit(other, claiming(job))):
+        list(dynamo.inspect(mend=True))
+    (claimant,) = dynamo.load(NOW).snapshot.waiting
+    assert claimant.claim
+    assert list(dynamo.inspect()) == []
 
 
 def test_what_changes_while_it_looks_is_no_finding(

@@ -15,6 +15,7 @@ from slotq_core.policy.lines import line_of
 from slotq_core.ports import Poison, World
 from tests.contract import by_hand
 from tests.contract.by_hand import Table, active, number, text
+from tests.contract.faults import before_the_next
 from tests.contract.worlds import (
     NOW,
     a_job,
@@ -255,6 +256,20 @@ def test_a_definition_that_nobody_recorded_is_put_aside_and_may_be_given_again(
     a_queue(dynamo, a_pool("p5", 3))
     world = dynamo.load(NOW)
     assert (world.poison, world.snapshot.active, free(world)) == ((), (job,), 2)
+
+
+def test_a_job_that_ends_while_a_lost_definition_is_given_again_leaves_its_slots_free(
+    dynamo: DynamoStore, client: Any, table: str, items: Table
+) -> None:
+    """What is free was reckoned before, from a ledger that is another by then."""
+    a_queue(dynamo)
+    job = runs(dynamo, "job1")
+    items.change(("CONFIG", "POOL#p5"), position=None)
+    other = DynamoStore(client, table)
+    with before_the_next(client, "TransactWriteItems", lambda: commit(other, completing(job))):
+        a_queue(dynamo, a_pool("p5", 3))
+    assert free(dynamo.load(NOW)) == 3
+    assert list(dynamo.inspect()) == []
 
 
 def test_a_broken_definition_may_be_given_again_at_once(dynamo: DynamoStore, items: Table) -> None:
