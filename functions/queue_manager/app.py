@@ -48,8 +48,9 @@ if TYPE_CHECKING:
 Event = Mapping[str, Any]
 Handle = Callable[[Event, Any], dict[str, Any]]
 
-QUEUE = os.environ.get("POWERTOOLS_SERVICE_NAME", "slotq")
-"""Tells the logs, metrics and traces of one queue from those of another in the account."""
+QUEUE = os.environ.get("POWERTOOLS_SERVICE_NAME", "slotq-queue-manager")
+"""Tells the logs, metrics and traces of one queue from those of another in the account. Not `slotq`
+alone: that is the client's logger, and the emulator has both in one process."""
 
 logger = Logger(service=QUEUE)
 metrics = Metrics(namespace="SlotQ", service=QUEUE)
