@@ -252,7 +252,7 @@ def test_what_cannot_be_read_changes_nothing(account: Account, body, field):
 def test_the_views_show_the_limits_and_change_nothing(account: Account, limits, monkeypatch):
     limits("waiting=5")
     account.call(job("job0"))
-    monkeypatch.setenv("SLOTQ_READ_ONLY", "1")
+    monkeypatch.setenv("SLOTQ_SERVES", "views")
     forget()
     own = account.call({**sample("get-limits")})[1]["own"]
     assert (own["waiting"], own["counted_as"]) == (5, own["caller"])
