@@ -91,7 +91,7 @@ def roles() -> dict[str, list[dict]]:
 
 
 def test_every_call_is_allowed(calls):
-    """But for the role of a campaign's world that is no role of the queue's: no right to pass it."""
+    """Except to pass the role of a campaign's world that the queue may not pass."""
     for role, its in roles().items():
         refused = {asked for asked in calls[role] if judge(its, asked) is not Verdict.ALLOWED}
         wrong = {asked for asked in refused if asked.resource == WRONG_ROLE}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Protocol, TextIO
 
 from slotq.follow import standing
@@ -100,13 +101,14 @@ def _notebook_display() -> Callable[[str, Bundle], Any] | None:
     shell = ipython.get_ipython() if ipython else None
     if shell is None or not hasattr(shell, "kernel"):
         return None
-    from IPython.display import display, update_display
+    cell: Any = import_module("IPython.display")
 
     shown: set[str] = set()
 
     def show(key: str, both: Bundle) -> None:
         # Both forms: a console of the same kernel can show no HTML.
-        (update_display if key in shown else display)(both, raw=True, display_id=key)  # type: ignore[no-untyped-call]
+        show_in = cell.update_display if key in shown else cell.display
+        show_in(both, raw=True, display_id=key)
         shown.add(key)
 
     return show
