@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -269,6 +270,41 @@ def test_a_job_that_ends_while_a_lost_definition_is_given_again_leaves_its_slots
     with before_the_next(client, "TransactWriteItems", lambda: commit(other, completing(job))):
         a_queue(dynamo, a_pool("p5", 3))
     assert free(dynamo.load(NOW)) == 3
+    assert list(dynamo.inspect()) == []
+
+
+def test_a_definition_that_is_given_again_while_it_is_mended_stands(
+    dynamo: DynamoStore, client: Any, table: str, items: Table
+) -> None:
+    a_queue(dynamo, a_pool("p5", 3))
+    items.change(("CONFIG", "POOL#p5"), position=None)
+    (poison,) = dynamo.load(NOW).poison
+    other = DynamoStore(client, table)
+    with before_the_next(client, "PutItem", lambda: a_queue(other, a_pool("p5", 2))):
+        dynamo.quarantine(poison)
+    assert dynamo.pools() == (a_pool("p5", 2),)
+    assert list(dynamo.inspect()) == []
+
+
+def test_an_item_that_is_mended_while_it_is_put_aside_stays(
+    dynamo: DynamoStore, client: Any, items: Table
+) -> None:
+    """Somebody has mended it by hand since it was read."""
+    a_queue(dynamo)
+    job = waits(dynamo, "job1")
+    key = items.only("WAITING#")
+    whole, main = items.get(key), items.get(("JOB#job1", "JOB"))
+    items.change(("JOB#job1", "JOB"), jobState=FROM_A_NEWER_RELEASE)
+    items.spoil_copy(key, jobState=FROM_A_NEWER_RELEASE)
+    (poison, *_) = dynamo.load(NOW).poison
+
+    def mended() -> None:
+        items.put(key, whole)
+        items.put(("JOB#job1", "JOB"), main)
+
+    with before_the_next(client, "TransactWriteItems", mended), suppress(SlotQError):
+        dynamo.quarantine(poison)
+    assert dynamo.load(NOW).snapshot.waiting == (job,)
     assert list(dynamo.inspect()) == []
 
 
