@@ -164,7 +164,7 @@ CASES = [
     (POOL + "jobs:\n- {name: a, submit_at: 0}\n- {name: b, running_since: -1, pool: p, after: [a]}",
      4, "jobs[1].after", "it comes after no job"),
     (POOL + "jobs: [{name: j, submit_at: 0, fails: [faults]}]", 2, "jobs[0].fails[0]",
-     "one of fault, no_capacity, or null is needed, not 'faults'"),
+     "one of fault, no_capacity, no_role, or null is needed, not 'faults'"),
     (POOL + "jobs: [{name: j, submit_at: 0, fails: [0]}]", 2, "jobs[0].fails[0]", "not 0"),
     (POOL + "jobs: [{name: j, running_since: -5, pool: p, fails: [5]}]", 2, "jobs[0].fails[0]",
      "later than that"),
