@@ -205,6 +205,7 @@ EVERY_RIGHT = ",".join(
     )
 )
 WRONG_ROLE = "arn:aws:iam::123456789012:role/wrong"
+"""SageMaker cannot assume it for a while."""
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario("submit_and_complete", (submit(1, "a"),), done("a")),

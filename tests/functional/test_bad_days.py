@@ -213,6 +213,34 @@ def test_a_back_off_begun_by_a_clock_gone_wrong_ends(account: Account, skewed: S
     assert account.state("job1") == "running"
 
 
+@pytest.mark.parametrize(
+    ("knobs", "role"),
+    [({"denied": "sagemaker:CreateTrainingJob"}, ""), ({"lost_roles": "*"}, "execution role")],
+)
+def test_a_missing_right_is_counted_and_ends_nothing(account: Account, output, knobs, role):
+    account.plane.knobs.turn(knobs)
+    started(account)
+    assert account.state("job1") == "backoff"
+    written = output()
+    (line, *_) = lines(written, "a right is missing")
+    assert "pool main" in line["right"] and role in line["right"]
+    assert counted(written, "RightsMissing") >= 1
+    account.plane.knobs.turn(dict.fromkeys(knobs, ""))
+    later(account, 61_000)
+    assert account.state("job1") == "running"
+    told = counted(output(), "RightsMissing")
+    account.send("tick")
+    assert counted(output(), "RightsMissing") == told, "nothing more is missing"
+
+
+def test_a_look_that_is_denied_is_counted(account: Account, output):
+    started(account)
+    account.plane.knobs.denied = "sagemaker:ListTrainingJobs"
+    account.clock.set(account.clock.now() + 301_000)
+    account.send("tick")
+    assert counted(output(), "RightsMissing") == 1
+
+
 def test_an_intent_of_a_clock_gone_wrong_is_finished(account: Account, skewed: Skewed):
     skewed.skew = YEAR
     account.plane.knobs.throttle = 100

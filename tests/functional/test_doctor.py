@@ -127,6 +127,7 @@ def test_the_pools_and_what_was_learned_of_them(account: Account, monkeypatch):
         "learned": None,
         "learned_until": None,
         "message": "",
+        "missing_rights": [],
     }
 
 

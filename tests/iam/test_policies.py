@@ -33,7 +33,7 @@ from tests.iam.recorder import (
 ROLE = json.loads(sample("add-job")["body"])["RoleArn"]
 CAMPAIGN_ROLE = "arn:aws:iam::123456789012:role/training"
 PARAMETERS = {
-    "ExecutionRoleArns": f"{ROLE},{CAMPAIGN_ROLE}",
+    "ExecutionRoleArns": f"{ROLE},{CAMPAIGN_ROLE},{WRONG_ROLE}",
     "TableName": TABLE,
     "TableKeyArn": KEY,
     "TrainingPlanArns": PLAN,
@@ -209,7 +209,7 @@ def test_the_door_admits_the_roles_that_may_be_passed_and_no_others():
     its = template()["Resources"]["Door"]["Properties"]["Environment"]["Variables"]
     admitted = roles_from_environment(resolve(its)).allowed
     (passes,) = [each for each in roles()[MANAGER] if each["Action"] == "iam:PassRole"]
-    assert list(admitted or ()) == passes["Resource"] == [ROLE, CAMPAIGN_ROLE]
+    assert list(admitted or ()) == passes["Resource"] == [ROLE, CAMPAIGN_ROLE, WRONG_ROLE]
 
 
 def test_the_door_admits_the_training_plans_that_may_be_used_and_no_others():
