@@ -66,6 +66,7 @@ def test_a_start_that_was_never_confirmed_is_left_to_the_pass(account: Account):
     assert body["findings"][0]["text"].endswith("the next pass does it again")
     assert account.plane.calls["CreateTrainingJob"] == creates
     account.settle()
+    later(account, MINUTE)
     assert findings(account.call("mend")) == []
     assert account.state("job1") == "running"
 
