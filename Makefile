@@ -99,7 +99,7 @@ schemas: $(INSTALLED) ## Write docs/cli-output.schema.json anew
 training-fields: $(INSTALLED) ## Write anew what the door knows of a CreateTrainingJob request
 	@mkdir -p .cache
 	$(BIN)/python -m tests.training_fields > .cache/training_fields.py
-	mv .cache/training_fields.py layers/core/python/slotq_core/training_fields.py
+	mv .cache/training_fields.py layers/core/python/slotq_core/wire/training_fields.py
 
 api: $(INSTALLED) ## Write docs/api.md anew
 	$(BIN)/python -m tests.api_page > docs/api.md

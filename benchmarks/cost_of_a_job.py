@@ -28,7 +28,7 @@ from moto import mock_aws
 import app
 from benchmarks.dynamodb_units import metered
 from slotq.cost.counts import FILE, Counts
-from slotq.local import moto_dynamodb
+from slotq.local.services import moto_dynamodb
 from slotq_core.names import training_job_name
 from tests.cloudformation import template
 from tests.contract.test_dynamodb_cost import fill

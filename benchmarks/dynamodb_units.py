@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
-from slotq_core.adapters.dynamodb_table import table_definition
+from slotq_core.adapters.dynamodb.layout.table import table_definition
 
 READ, WRITTEN = 4096, 1024
 """Bytes for one unit."""

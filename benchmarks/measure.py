@@ -12,8 +12,8 @@ from time import process_time
 from benchmarks.worlds import NOW
 from slotq.simulate import Record, Scenario, simulate
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.apply import steps
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.lifecycle.apply import steps
 from slotq_core.policy.lines import Line, by_user
 
 TRACE_SLOTS = 256

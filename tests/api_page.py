@@ -21,11 +21,11 @@ may change with any release. How to use it: [client.md](client.md).
 """
 
 PUBLIC = {
-    "install": "installation.py",
+    "install": "session/install.py",
     "QueueClient": "client.py",
-    "QueuedJob": "job.py",
-    "QueueTrainingJobSession": "session2.py",
-    "print_queue_state": "printing.py",
+    "QueuedJob": "jobs/job.py",
+    "QueueTrainingJobSession": "session/sdk2.py",
+    "print_queue_state": "output/plain_table.py",
 }
 """What `slotq` exports beside its version, in the order of the page, and where it is."""
 TITLES = {
@@ -46,9 +46,9 @@ def page() -> str:
         parts.append(f"## {TITLES[name]}\n\n{prose(node)}\n\n```python\n{stub(node)}```\n")
     parts.append(f"## `slotq.errors`\n\n{errors()}\n")
     parts.append(
-        "## Views\n\nWhat the client returns are the models of `slotq_core.wire` (`JobView`, "
+        "## Views\n\nWhat the client returns are the models of `slotq_core.wire.views` (`JobView`, "
         "`AttemptView`, `ReasonView`,\n`PoolView`, `PoolsView`, `FindingView`) and of "
-        "`slotq_core.wire_configuration` (`ChangeView`): pydantic models, whose\nfields are those "
+        "`slotq_core.wire.configuration` (`ChangeView`): pydantic models, whose\nfields are those "
         "of the HTTP API ([openapi.json](openapi.json)).\n"
     )
     return "\n".join(parts)

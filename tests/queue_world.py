@@ -5,21 +5,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from slotq.local.plane import Plane
-from slotq.local.plane_client import PlaneClient
-from slotq.local.virtual import VirtualClock, VirtualRunner, Work
-from slotq_core.adapters.memory import MemoryStore
-from slotq_core.adapters.sagemaker import SageMakerTraining
-from slotq_core.adapters.sagemaker_news import observation_of
-from slotq_core.effects import Effects
-from slotq_core.explaining import Status
+from slotq.local.services.plane_client import PlaneClient
+from slotq.local.training.plane import Plane
+from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
+from slotq_core.adapters.memory.store import MemoryStore
+from slotq_core.adapters.sagemaker.observations import observation_of
+from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.manager import QueueManager
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
+from slotq_core.operations.effects import Effects
+from slotq_core.operations.reconcile import Reconciler
+from slotq_core.operations.status import Status
 from slotq_core.ports import Store
-from slotq_core.reconcile import Reconciler
-from slotq_core.wire_submission import parse_submission
+from slotq_core.wire.submission import parse_submission
 
 INSTANCE_TYPE = "ml.m5.large"
 START = 1_790_000_000_000

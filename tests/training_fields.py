@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from slotq.sagemaker_model import KINDS, input_shape
-from slotq_core.training_request import REQUEST
+from slotq.jobs.sagemaker_model import KINDS, input_shape
+from slotq_core.wire.training_request import REQUEST
 
 _HEAD = '''\
 """The fields of a CreateTrainingJob request: names, types, and which are required.

@@ -21,14 +21,13 @@ from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import MetricUnit
 from botocore.config import Config
 
-from slotq_core.adapters import announcements
-from slotq_core.adapters.announcements import Announcements, AnnouncingStore
-from slotq_core.adapters.dead_letters import QUEUE_VARIABLE, SqsDeadLetters
-from slotq_core.adapters.dynamodb import DynamoStore
+from slotq_core.adapters import eventbridge as announcements
+from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.adapters.eventbridge import Announcements, AnnouncingStore
 from slotq_core.adapters.initial_settings import take_in
-from slotq_core.adapters.lambda_invoke import AsynchronousPass, InlinePass
-from slotq_core.adapters.sagemaker import LONGEST_CALL, SageMakerTraining, sagemaker_client
-from slotq_core.adapters.sagemaker_news import observation_of_event
+from slotq_core.adapters.lambda_wake import AsynchronousPass, InlinePass
+from slotq_core.adapters.sagemaker.observations import observation_of_event
+from slotq_core.adapters.sagemaker.service import LONGEST_CALL, SageMakerTraining, sagemaker_client
 from slotq_core.adapters.settings import (
     SystemClock,
     history_from_environment,
@@ -37,10 +36,11 @@ from slotq_core.adapters.settings import (
     pools_from_environment,
     roles_from_environment,
 )
+from slotq_core.adapters.sqs import QUEUE_VARIABLE, SqsDeadLetters
 from slotq_core.errors import NotUnderstood, SlotQError
 from slotq_core.manager import QueueManager
-from slotq_core.missing_rights import is_of_a_right
-from slotq_core.passes import PassResult
+from slotq_core.operations.passes import PassResult
+from slotq_core.operations.rights_report import is_of_a_right
 
 if TYPE_CHECKING:
     from slotq_core.api import Routes

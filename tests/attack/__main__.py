@@ -23,7 +23,7 @@ import pytest
 from moto import mock_aws
 
 import app
-from slotq.local import moto_dynamodb
+from slotq.local.services import moto_dynamodb
 from tests.attack.door import SCHEMA, Door, open_to
 from tests.attack.sagemaker import StrictClient
 from tests.functional.account import Account

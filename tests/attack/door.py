@@ -16,11 +16,11 @@ from typing import Any
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from slotq.local.endpoint import Endpoint
-from slotq.local.gateway import Answer, Gateway, _as_http, headers_of, read_body
+from slotq.local.entry.signatures import Caller, SignedRequest
 from slotq.local.keys import Keys
-from slotq.local.signatures import Caller, SignedRequest
+from slotq.local.services.gateway import Answer, Gateway, _as_http, headers_of, read_body
 from slotq_core.openapi import document
-from slotq_core.wire import ErrorView
+from slotq_core.wire.views import ErrorView
 from tests.attack.worlds import renewed
 from tests.functional.account import Account, add_job
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slotq_core import strict_json
+from slotq_core.wire import strict_json
 from tests.functional.account import Account, add_job, sample
 
 BODY = sample("add-job")["body"]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import app
-from slotq_core.adapters.dynamodb import DynamoStore
+from slotq_core.adapters.dynamodb.store import DynamoStore
 from tests.attack.worlds import budget, busy, renewed
 from tests.functional.account import TABLE, Account, add_job, sample
 

@@ -20,8 +20,8 @@ from botocore.exceptions import ClientError
 
 import app
 from slotq_core import api
-from slotq_core.wire_submission import read_submission
-from slotq_core.withheld import MARK, without_secrets
+from slotq_core.privacy.redaction import MARK, without_secrets
+from slotq_core.wire.submission import read_submission
 from tests.attack.sagemaker import QuotingClient, StrictClient
 from tests.functional.account import Account, add_job, forget, sample
 

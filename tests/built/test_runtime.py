@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb_table import table_definition
+from slotq_core.adapters.dynamodb.layout.table import table_definition
 from tests import cloudformation
 from tests.built import replies
 from tests.built.runtime import Function

@@ -82,7 +82,7 @@ def test_the_program_runs_by_its_script_and_as_a_module(clean, tmp_path):
 
 def test_it_needs_no_sdk_before_it_is_asked_for(clean, tmp_path):
     code = (
-        "import sys, slotq, slotq.client, slotq.installation;"
+        "import sys, slotq, slotq.client, slotq.session.install;"
         "print(sorted(m for m in sys.modules if m.split('.')[0] in {'sagemaker', 'moto'}))"
     )
     assert run(clean, "-c", code, folder=tmp_path).stdout == "[]\n"

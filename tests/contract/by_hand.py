@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from slotq_core.adapters import dynamodb_table as keys
+from slotq_core.adapters.dynamodb.layout import table as keys
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
 

@@ -13,9 +13,9 @@ import pytest
 from botocore.config import Config
 from moto import mock_aws
 
-from slotq.local import moto_dynamodb
-from slotq_core.adapters.dynamodb import DynamoStore, table_definition
-from slotq_core.adapters.memory import MemoryStore
+from slotq.local.services import moto_dynamodb
+from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
+from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.ports import Store
 from tests.faults.fake_dynamodb import FakeDynamo
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb import DynamoStore
-from slotq_core.adapters.dynamodb_items import items_of, keyed, ledger_of, mark
-from slotq_core.adapters.dynamodb_table import CONFIG, EXPIRES_AT, HISTORY, LINES
-from slotq_core.adapters.memory import MemoryStore
+from slotq_core.adapters.dynamodb.layout.items import items_of, keyed, ledger_of, mark
+from slotq_core.adapters.dynamodb.layout.table import CONFIG, EXPIRES_AT, HISTORY, LINES
+from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import Conflict, Misconfigured, NameTaken
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import TERMINAL_STATES, Job, JobState

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb import DynamoStore
+from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.settings import SystemClock
-from slotq_core.configuring import Configurator
 from slotq_core.errors import Conflict, Misconfigured, Outdated, PoolInUse, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import PoolState
+from slotq_core.operations.configure import Configurator
 from slotq_core.ports import ConfigurationChange, Store
 from tests.contract.faults import before_the_next
 from tests.contract.worlds import (

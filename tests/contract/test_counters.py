@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb import DynamoStore
-from slotq_core.adapters.dynamodb_table import caller_key, limits_key
+from slotq_core.adapters.dynamodb.layout.table import caller_key, limits_key
+from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.admission.caller_limits import MINUTE
 from slotq_core.errors import Conflict
-from slotq_core.limit_settings import limits_from
-from slotq_core.limiting import MINUTE
 from slotq_core.model.limits import CallerLimits, CallerUse, QueueUse
 from slotq_core.ports import Counter, Store
+from slotq_core.wire.limits_definition import limits_from
 from tests.contract.by_hand import Table
 from tests.contract.worlds import (
     NOW,

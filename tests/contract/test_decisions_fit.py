@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core import bulk
-from slotq_core.adapters.dynamodb_actions import MAX_ACTIONS, action_count
-from slotq_core.amending import with_hold, without_attempt
+from slotq_core.adapters.dynamodb.transactions import MAX_ACTIONS, action_count
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Claim, Job
-from slotq_core.passes import JOBS_PER_COMMIT, _transactions
-from slotq_core.policy.apply import cancelled, pools_touched, steps
-from slotq_core.policy.consolidate import MOST
+from slotq_core.operations import bulk
+from slotq_core.operations.amend import with_hold, without_attempt
+from slotq_core.operations.passes import JOBS_PER_COMMIT, _transactions
+from slotq_core.policy.actions.consolidate import MOST
+from slotq_core.policy.lifecycle.apply import cancelled, pools_touched, steps
 from slotq_core.policy.plan import Decision, DropClaim, EndBackoff, Evict, GiveUp, Move, Start
 from slotq_core.ports import Change
 from tests.contract.worlds import NOW, S, a_job, a_pool, an_attempt

@@ -14,9 +14,9 @@ from math import ceil
 from typing import Any
 
 from benchmarks.dynamodb_units import item_size
-from slotq_core.adapters.dynamodb import DynamoStore, table_definition
-from slotq_core.adapters.dynamodb_items import items_of, keyed
-from slotq_core.adapters.dynamodb_table import line_key
+from slotq_core.adapters.dynamodb.layout.items import items_of, keyed
+from slotq_core.adapters.dynamodb.layout.table import line_key
+from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.lines import line_of
 from tests.contract.faults import on

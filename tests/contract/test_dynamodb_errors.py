@@ -10,7 +10,12 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from slotq_core.adapters.dynamodb import MAX_ACTIONS, DynamoStore, action_count, table_definition
+from slotq_core.adapters.dynamodb.store import (
+    MAX_ACTIONS,
+    DynamoStore,
+    action_count,
+    table_definition,
+)
 from slotq_core.errors import (
     Conflict,
     InvalidRequest,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb import DynamoStore, time_to_live
-from slotq_core.adapters.dynamodb_table import EXPIRES_AT
-from slotq_core.adapters.memory import MemoryStore
+from slotq_core.adapters.dynamodb.layout.table import EXPIRES_AT
+from slotq_core.adapters.dynamodb.store import DynamoStore, time_to_live
+from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import NameTaken, NoSuchJob, Unavailable
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.ports import Store

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb import DynamoStore
-from slotq_core.adapters.dynamodb_items import copies_of
-from slotq_core.adapters.dynamodb_table import held_key, line_key, name_key
+from slotq_core.adapters.dynamodb.layout.items import copies_of
+from slotq_core.adapters.dynamodb.layout.table import held_key, line_key, name_key
+from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.policy.lines import line_of

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from slotq.local import moto_dynamodb
-from slotq_core.adapters.dynamodb import DynamoStore, table_definition
+from slotq.local.services import moto_dynamodb
+from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.errors import Conflict
 from slotq_core.model.demand import Demand
 from tests.contract.worlds import NOW, a_pool, a_queue, commit, completing, starting, waits

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from slotq_core.adapters.dynamodb import DynamoStore
-from slotq_core.adapters.dynamodb_lines import _AT_ONCE
-from slotq_core.adapters.dynamodb_table import POISON, line_key, waiting_key
-from slotq_core.adapters.dynamodb_world import LINE_KEPT
+from slotq_core.adapters.dynamodb.layout.table import POISON, line_key, waiting_key
+from slotq_core.adapters.dynamodb.loading import LINE_KEPT
+from slotq_core.adapters.dynamodb.repair.old_lines import _AT_ONCE
+from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import Line, line_of
 from tests.contract.by_hand import Table, another, as_another_version, number, text

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb import DynamoStore
+from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
 from slotq_core.ports import Sighting

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from slotq_core.adapters.dynamodb import DynamoStore, table_definition
+from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job

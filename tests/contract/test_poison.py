@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb import DynamoStore
-from slotq_core.adapters.dynamodb_table import POISON, health_key, held_key, line_key, wake_key
+from slotq_core.adapters.dynamodb.layout.table import (
+    POISON,
+    health_key,
+    held_key,
+    line_key,
+    wake_key,
+)
+from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Conflict, NotUnderstood, SlotQError, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import PoolHealth

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from slotq_core.adapters.dynamodb import DynamoStore
-from slotq_core.adapters.dynamodb_table import line_key
+from slotq_core.adapters.dynamodb.layout.table import line_key
+from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Conflict, NameTaken, Unavailable
 from slotq_core.lifecycle import move
 from slotq_core.model.demand import Demand

@@ -15,7 +15,7 @@ import boto3
 import pytest
 
 from slotq import QueueClient, install
-from slotq.relay import Relay, clients, pointed_at, served
+from slotq.session.relay import Relay, clients, pointed_at, served
 from slotq_core.names import LOG_GROUP
 from tests.e2e.test_boto3 import request
 from tests.e2e.waiting import until

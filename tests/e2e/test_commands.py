@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from slotq import QueueClient, print_queue_state
 from slotq.cli.exits import Exit
 from slotq.cli.main import cli
-from slotq.config import Config, load
+from slotq.configuration.settings import Config, load
 from slotq.errors import InvalidRequest, NotAllowed, UnexpectedAnswer
-from slotq_core.wire import JobView, QueueView
+from slotq_core.wire.views import JobView, QueueView
 from tests.e2e.waiting import until
 
 pytestmark = pytest.mark.usefixtures("aws")

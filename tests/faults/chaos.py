@@ -27,8 +27,8 @@ from unittest.mock import patch
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from slotq.local.knobs import Knobs
-from slotq.local.virtual import Work
+from slotq.local.training.knobs import Knobs
+from slotq.local.training.virtual_runner import Work
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState
 from tests.faults.crashes import AFTER, BEFORE, THROTTLED, finish_quietly, strike

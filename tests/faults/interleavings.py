@@ -18,9 +18,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from slotq.local.knobs import Knobs
-from slotq.local.virtual import Work
-from slotq_core.adapters.dynamodb_world import LINE_KEPT
+from slotq.local.training.knobs import Knobs
+from slotq.local.training.virtual_runner import Work
+from slotq_core.adapters.dynamodb.loading import LINE_KEPT
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import Pool
 from tests.faults.crashes import LEFTOVER

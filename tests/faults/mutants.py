@@ -14,23 +14,26 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from slotq_core import lessons
-from slotq_core.adapters import (
-    dynamodb_calls,
-    dynamodb_expressions,
-    dynamodb_ledger_expressions,
-    sagemaker,
-    sagemaker_errors,
+from slotq_core.adapters.dynamodb import calls as dynamodb_calls
+from slotq_core.adapters.dynamodb.layout import (
+    expressions as dynamodb_expressions,
 )
-from slotq_core.adapters.dynamodb import DynamoStore
-from slotq_core.adapters.sagemaker import SageMakerTraining
-from slotq_core.effects import Effects
+from slotq_core.adapters.dynamodb.layout import (
+    ledger_expressions as dynamodb_ledger_expressions,
+)
+from slotq_core.adapters.dynamodb.store import DynamoStore
+from slotq_core.adapters.sagemaker import sagemaker_errors
+from slotq_core.adapters.sagemaker import service as sagemaker
+from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.lifecycle import move
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.policy import apply, retry, rights
-from slotq_core.policy.rights import EVERYBODY
+from slotq_core.operations import pool_lessons as lessons
+from slotq_core.operations.effects import Effects
+from slotq_core.operations.reconcile import Reconciler
+from slotq_core.policy.lifecycle import apply, retry
+from slotq_core.policy.lifecycle import missing_rights as rights
+from slotq_core.policy.lifecycle.missing_rights import EVERYBODY
 from slotq_core.ports import RIGHTS, Change, Observation, Verdict
-from slotq_core.reconcile import Reconciler
 from tests.faults import crashes, interleavings
 from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, TOLD, Crash
 from tests.faults.promises import BLAMELESS, CAPACITY, CONVERGENT, LOST, ONE_LIVE, PLACE, Broken

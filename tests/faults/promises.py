@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from slotq_core.adapters.dynamodb_items import job_of
-from slotq_core.adapters.sagemaker import JOB_TAG, QUEUE_TAG
-from slotq_core.adapters.sagemaker_news import TOKEN_TAG
+from slotq_core.adapters.dynamodb.layout.items import job_of
+from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
+from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.lifecycle import TRANSITIONS
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
@@ -23,7 +23,7 @@ from tests.faults.expressions import Item
 from tests.faults.fake_dynamodb import Change, Key
 
 if TYPE_CHECKING:
-    from slotq.local.training_job import TrainingJob
+    from slotq.local.training.training_job import TrainingJob
     from tests.faults.world import World
 
 LOST = "1 nothing lost"

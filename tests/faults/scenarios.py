@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from slotq.local.errors import PlaneError
-from slotq.local.knobs import Knobs
-from slotq.local.virtual import Work
-from slotq_core.adapters.sagemaker import JOB_TAG, QUEUE_TAG
-from slotq_core.adapters.sagemaker_news import TOKEN_TAG
+from slotq.local.training.call_errors import PlaneError
+from slotq.local.training.knobs import Knobs
+from slotq.local.training.virtual_runner import Work
+from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
+from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import Pool
 from tests.faults.world import TABLE, EventPolicy, Gate, World, delivered, pool

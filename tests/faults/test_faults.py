@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from botocore.exceptions import ClientError
 
-from slotq_core.adapters.dynamodb_table import table_definition
+from slotq_core.adapters.dynamodb.layout.table import table_definition
 from tests.faults import campaign, chaos, crashes, interleavings
 from tests.faults.interleavings import CASES
 from tests.faults.mutants import MUTANTS, caught

@@ -19,28 +19,28 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from slotq.local.knobs import Knobs
-from slotq.local.plane import Plane
-from slotq.local.plane_client import PlaneClient
-from slotq.local.training_job import TrainingJob
-from slotq.local.virtual import VirtualClock, VirtualRunner, Work
-from slotq_core import passes
-from slotq_core.adapters.dynamodb import DynamoStore, table_definition
-from slotq_core.adapters.lambda_invoke import AsynchronousPass
-from slotq_core.adapters.sagemaker import SageMakerTraining
-from slotq_core.adapters.sagemaker_news import observation_of
-from slotq_core.amending import Amendment
+from slotq.local.services.plane_client import PlaneClient
+from slotq.local.training.knobs import Knobs
+from slotq.local.training.plane import Plane
+from slotq.local.training.training_job import TrainingJob
+from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
+from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
+from slotq_core.adapters.lambda_wake import AsynchronousPass
+from slotq_core.adapters.sagemaker.observations import observation_of
+from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.errors import Refused, SlotQError
 from slotq_core.manager import QueueManager
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import Pool
-from slotq_core.passes import JOBS_PER_COMMIT
-from slotq_core.wire_submission import parse_submission
+from slotq_core.operations import passes
+from slotq_core.operations.amend import Amendment
+from slotq_core.operations.passes import JOBS_PER_COMMIT
+from slotq_core.wire.submission import parse_submission
 from tests.faults.fake_dynamodb import FakeDynamo, Table
 from tests.faults.promises import CONVERGENT, Watch
 from tests.queue_world import request
 
-logging.getLogger("slotq_core.adapters.lambda_invoke").disabled = True
+logging.getLogger("slotq_core.adapters.lambda_wake").disabled = True
 
 START = 1_790_000_000_000
 TABLE = "queue"

@@ -10,10 +10,10 @@ from typing import Any
 import boto3
 
 import app
-from slotq.local.plane import Plane
-from slotq.local.virtual import VirtualClock, VirtualRunner, Work
-from slotq_core.adapters.dynamodb_table import table_definition
-from slotq_core.moments import from_iso
+from slotq.local.training.plane import Plane
+from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
+from slotq_core.adapters.dynamodb.layout.table import table_definition
+from slotq_core.timestamps import from_iso
 
 EVENTS = Path(__file__).parents[2] / "events"
 TABLE = "sagemaker-queue"

@@ -7,8 +7,8 @@ import pytest
 from moto import mock_aws
 
 import app
-from slotq.local import moto_dynamodb
-from slotq.local.plane_client import PlaneClient
+from slotq.local.services import moto_dynamodb
+from slotq.local.services.plane_client import PlaneClient
 from tests.functional.account import LETTERS, TABLE, Account, forget
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from slotq_core.adapters.announcements import DETAIL_TYPE, SOURCE, detail
+from slotq_core.adapters.eventbridge import DETAIL_TYPE, SOURCE, detail
 from slotq_core.lifecycle import TRANSITIONS
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState

@@ -14,8 +14,8 @@ from botocore.config import Config
 from click.testing import CliRunner
 
 from slotq.cli.main import cli
-from slotq_core.adapters.dynamodb_backup import BackupError, load, save
-from slotq_core.adapters.dynamodb_table import table_definition
+from slotq_core.adapters.dynamodb.layout.table import table_definition
+from slotq_core.adapters.dynamodb.repair.backup import BackupError, load, save
 from tests.functional.account import TABLE, Account, add_job, sample
 from tests.functional.conftest import in_use
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import app
-from slotq_core.adapters.dynamodb_table import active_key, job_key, name_key
+from slotq_core.adapters.dynamodb.layout.table import active_key, job_key, name_key
 from tests.functional.account import HOUR, TABLE, Account, add_job, forget, sample
 
 YEAR = 365 * 24 * HOUR

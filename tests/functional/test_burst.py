@@ -17,8 +17,8 @@ import pytest
 from botocore.config import Config
 
 import app
-from slotq_core.adapters.dynamodb_items import keyed
-from slotq_core.adapters.dynamodb_table import DUE, JOB, wake_key
+from slotq_core.adapters.dynamodb.layout.items import keyed
+from slotq_core.adapters.dynamodb.layout.table import DUE, JOB, wake_key
 from tests.functional.account import TABLE, Account, add_job
 from tests.functional.conftest import in_use
 

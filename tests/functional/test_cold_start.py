@@ -25,7 +25,7 @@ for event in map(json.loads, sys.stdin):
 heavy = {"pydantic", "pydantic_core", "slotq_core.api", "slotq",
          "aws_lambda_powertools.event_handler", "yaml"}
 print(json.dumps([name for name in sys.modules
-                  if name in heavy or name.startswith("slotq_core.wire")]))
+                  if name in heavy or name.startswith("slotq_core.wire.views")]))
 """
 
 

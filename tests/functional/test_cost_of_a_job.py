@@ -7,7 +7,7 @@ import pytest
 from benchmarks.cost_of_a_job import MEASURED, cost_of
 from benchmarks.dynamodb_units import item_size, read_units, write_units
 from slotq.cost.counts import measured
-from slotq.local import moto_dynamodb
+from slotq.local.services import moto_dynamodb
 
 
 @pytest.mark.parametrize("name", MEASURED)

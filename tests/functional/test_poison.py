@@ -5,7 +5,7 @@ import json
 import pytest
 
 import app
-from slotq_core.adapters.dynamodb_table import active_key, job_key
+from slotq_core.adapters.dynamodb.layout.table import active_key, job_key
 from tests.functional.account import EVENTS, TABLE, Account, add_job, sample
 
 POISON = {

@@ -7,7 +7,7 @@ import pytest
 
 import app
 from slotq_core import names
-from slotq_core.adapters.lambda_invoke import PASS_EVENT
+from slotq_core.adapters.lambda_wake import PASS_EVENT
 from tests.functional.account import EVENTS, HOUR, NOW, TABLE, Account, add_job, forget, sample
 
 SUBMITTER = "arn:aws:sts::123456789012:assumed-role/DataScientist/ada"

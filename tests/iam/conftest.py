@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import app
-from slotq.local.plane import Plane
-from slotq.local.plane_client import PlaneClient
-from slotq_core.adapters.dynamodb_items import job_of
+from slotq.local.services.plane_client import PlaneClient
+from slotq.local.training.plane import Plane
+from slotq_core.adapters.dynamodb.layout.items import job_of
 from tests.built.replies import function_of
 from tests.contract.by_hand import Table, as_another_version
 from tests.faults import crashes

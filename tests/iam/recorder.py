@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from slotq.local.plane import Plane
+from slotq.local.training.plane import Plane
 from tests.cloudformation import ACCOUNT, REGION
 from tests.iam.evaluator import Call, call
 

@@ -6,7 +6,7 @@ in the simulation and in the queue does not tell: both would do it.
 
 from __future__ import annotations
 
-from slotq.simulate.engine import Watcher
+from slotq.simulate.run.engine import Watcher
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import Evict, Move, Plan, Start, StartGang

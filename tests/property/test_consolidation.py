@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq.simulate import simulate
-from slotq.simulate.live import live_record
 from slotq.simulate.report import unequal
-from slotq.simulate.scenario import Scenario
+from slotq.simulate.run.live import live_record
+from slotq.simulate.scenario.scenario import Scenario
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
 from slotq_core.model.snapshot import Snapshot

@@ -14,17 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq.simulate import simulate
-from slotq.simulate.live import live_record
 from slotq.simulate.report import unequal
-from slotq.simulate.scenario import Scenario
-from slotq_core.explaining import why
+from slotq.simulate.run.live import live_record
+from slotq.simulate.scenario.scenario import Scenario
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.outlook import Outlook
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.outlook import Outlook
+from slotq_core.operations.status import why
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.gang import gangs
 from slotq_core.policy.plan import Evict, Move, Plan
+from slotq_core.policy.state.gangs import gangs
 from tests.property.in_vain import nobody_starts_in_vain, stopped
 
 POOLS = ("p", "q")

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq.simulate import simulate
-from slotq.simulate.live import live_record
 from slotq.simulate.report import unequal
-from slotq.simulate.scenario import GroupSpec, JobSpec, PoolSpec, Scenario, SchedulerSpec
+from slotq.simulate.run.live import live_record
+from slotq.simulate.scenario.scenario import GroupSpec, JobSpec, PoolSpec, Scenario, SchedulerSpec
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.attempts import interval
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.lifecycle.start_attempts import interval
 from slotq_core.policy.lines import heads_needed, line_of
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import EndBackoff, Evict, Plan, Start, StartGang, TryLater

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq.simulate import simulate
-from slotq.simulate.live import live_record
 from slotq.simulate.report import unequal
-from slotq.simulate.scenario import GroupSpec, JobSpec, PoolSpec, Scenario
+from slotq.simulate.run.live import live_record
+from slotq.simulate.scenario.scenario import GroupSpec, JobSpec, PoolSpec, Scenario
+from slotq_core.admission.rules import check_gang
 from slotq_core.errors import NeverFits
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.admission import check_gang
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.gang import Gang, gangs
 from slotq_core.policy.lines import heads_needed, line_of
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import Evict, Plan, Start, StartGang
+from slotq_core.policy.state.gangs import Gang, gangs
 from tests.property.in_vain import nobody_starts_in_vain
 
 S = JobState

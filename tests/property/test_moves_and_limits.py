@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq.simulate import simulate
-from slotq.simulate.scenario import Scenario
+from slotq.simulate.scenario.scenario import Scenario
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
 from slotq_core.model.snapshot import Snapshot

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.apply import steps
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.lifecycle.apply import steps
 from slotq_core.policy.lines import heads_needed, line_of
 from slotq_core.policy.order import order_key, position
 from slotq_core.policy.plan import DropClaim, Evict, Plan, Start

@@ -8,18 +8,18 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from slotq.simulate import simulate
-from slotq.simulate.live import live_record
 from slotq.simulate.report import unequal
-from slotq.simulate.scenario import JobSpec, PoolSpec, ProjectSpec, Scenario
+from slotq.simulate.run.live import live_record
+from slotq.simulate.scenario.scenario import JobSpec, PoolSpec, ProjectSpec, Scenario
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.accounts import Accounts
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import heads_needed, in_lines, line_of
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import Evict, Plan, Start
-from slotq_core.policy.shares import Sharer, divide
+from slotq_core.policy.state.quotas.accounts import Accounts
+from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
 from tests.property.in_vain import nobody_starts_in_vain
 from tests.property.test_runs import decides_nothing_before_its_time
 

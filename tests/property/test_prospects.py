@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slotq.simulate import simulate
-from slotq.simulate.scenario import Scenario
+from slotq.simulate.scenario.scenario import Scenario
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy import cycle
 from slotq_core.policy.cycle import plan

@@ -13,11 +13,11 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.better import better
-from slotq_core.policy.fit import PoolRoom
-from slotq_core.policy.holders import Holders
-from slotq_core.policy.stakes import Stake, stake_of
-from slotq_core.policy.victims import Eviction, Lack, Lacks, one_by_one
+from slotq_core.policy.actions.victim_search import better
+from slotq_core.policy.actions.victims import Eviction, Lack, Lacks, one_by_one
+from slotq_core.policy.state.candidates import Stake, stake_of
+from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.running_jobs import Holders
 
 NOW = 1_000_000
 POOL = Pool(name="p", instance_type="ml.test", capacity=Demand(slots=9))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from slotq.simulate import load
-from slotq.simulate.scenario import ScenarioError
+from slotq.simulate.scenario.scenario import ScenarioError
 
 POOL = "pools: [{name: p, capacity: 1}]"
 JOB = "jobs: [{name: j, submit_at: 0, runtime: 1}]"

@@ -8,12 +8,12 @@ import pytest
 
 from slotq.errors import ScenarioError
 from slotq.simulate import load, simulate
-from slotq.simulate.live import live_record
 from slotq.simulate.report import differences, unequal
-from slotq_core.policy.turns import Turns
+from slotq.simulate.run.live import live_record
+from slotq_core.policy.turn.turn_order import Turns
 from tests.property.in_vain import nobody_starts_in_vain
 
-FILES = sorted(Path(__file__).parent.glob("*.yaml"))
+FILES = sorted(Path(__file__).parent.rglob("*.yaml"))
 
 _AFTER = "jobs that come after others"
 _PARTS = "jobs over several pools at once"
@@ -57,7 +57,9 @@ def test_one_that_is_started_to_be_evicted_at_once_would_be_seen(
     """A plan starts nobody whom the next one of that moment evicts. Were one to do so all the same,
     here because nobody is asked again, the first test above would tell."""
     scenario = load(
-        Path(__file__).parent / "who_outranks_comes_when_a_lower_one_takes_what_is_idle.yaml"
+        Path(__file__).parent
+        / "one_plan"
+        / "who_outranks_comes_when_a_lower_one_takes_what_is_idle.yaml"
     )
     simulate(scenario, nobody_starts_in_vain())
     monkeypatch.setattr(Turns, "_unblock", lambda *_: None)

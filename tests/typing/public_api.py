@@ -8,8 +8,8 @@ import slotq
 from slotq import QueueClient, QueuedJob, install, print_queue_state
 from slotq.errors import NotCompleted, Outdated, Refused, SlotQError
 from slotq_core.model.jobs import JobState
-from slotq_core.wire import AttemptView, FindingView, JobView, PoolsView, PoolView
-from slotq_core.wire_configuration import ChangeView
+from slotq_core.wire.configuration import ChangeView
+from slotq_core.wire.views import AttemptView, FindingView, JobView, PoolsView, PoolView
 
 
 def the_queue(request: dict[str, Any]) -> None:

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core.amending import Amendment, Revision, settled
 from slotq_core.errors import InvalidRequest, NeverFits, NoSuchJob, TooLate, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState, Submission
 from slotq_core.model.users import PriorityClass
-from slotq_core.policy.classes import classes_of
+from slotq_core.operations.amend import Amendment, Revision, settled
+from slotq_core.policy.state.priority_classes import classes_of
 from slotq_core.ports import Change
-from slotq_core.wire_amendment import retagged
-from slotq_core.wire_submission import parse_submission
+from slotq_core.wire.amendment import retagged
+from slotq_core.wire.submission import parse_submission
 from tests.queue_world import QueueWorld, evicting, pool
 from tests.unit.policy.test_reasons import waits
 

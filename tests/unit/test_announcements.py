@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from slotq_core.adapters.announcements import Announcements
+from slotq_core.adapters.eventbridge import Announcements
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 

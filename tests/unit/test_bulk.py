@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from slotq_core import bulk
-from slotq_core.adapters.memory import MemoryStore
-from slotq_core.amending import Amendment, Revision, Wish
-from slotq_core.bulk import BUDGET, LARGEST_COMMIT, NotReached
+from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import InvalidRequest, NoSuchJob, NotUnderstood, TooLate, Unavailable
 from slotq_core.model.jobs import JobState
-from slotq_core.wire_submission import parse_submission
+from slotq_core.operations import bulk
+from slotq_core.operations.amend import Amendment, Revision, Wish
+from slotq_core.operations.bulk import BUDGET, LARGEST_COMMIT, NotReached
+from slotq_core.wire.submission import parse_submission
 from tests.queue_world import QueueWorld, pool
 
 CANCEL = None

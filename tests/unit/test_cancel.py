@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from slotq_core.adapters.sagemaker_news import observation_of
-from slotq_core.effects import HANDLER_LIFETIME
+from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.errors import NoSuchJob, TooLate
 from slotq_core.model.attempts import AttemptOutcome, StopCause
 from slotq_core.model.jobs import JobState
 from slotq_core.names import training_job_name
+from slotq_core.operations.effects import HANDLER_LIFETIME
 from tests.queue_world import QueueWorld, evicting, request
 
 LIFETIME = HANDLER_LIFETIME / 1000

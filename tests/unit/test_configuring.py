@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core.amending import Amendment
 from slotq_core.errors import InvalidRequest, NoSuchPool, Outdated, PoolInUse
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import PoolState
+from slotq_core.operations.amend import Amendment
 from tests.queue_world import START, QueueWorld, pool
 
 BY = "arn:aws:sts::123456789012:assumed-role/Operator/grace"

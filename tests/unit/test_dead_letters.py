@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from slotq.local.virtual import VirtualClock
-from slotq_core.adapters.dead_letters import SqsDeadLetters
+from slotq.local.training.virtual_runner import VirtualClock
+from slotq_core.adapters.sqs import SqsDeadLetters
 
 
 class Sqs:

@@ -12,13 +12,13 @@ import pytest
 
 from slotq.cli.exits import MEANINGS
 from slotq.cli.main import COMMANDS, cli
-from slotq.config import SETTINGS, load
+from slotq.configuration.settings import SETTINGS, load
 from slotq.simulate import load as load_scenario
 from slotq.simulate import simulate
-from slotq.simulate.metrics import Figures, Metrics
 from slotq.simulate.report import differences
-from slotq.simulate.scenario import SECTIONS
-from slotq.simulate.sections import ChangeSpec, WhySpec
+from slotq.simulate.run.metrics import Figures, Metrics
+from slotq.simulate.scenario.scenario import SECTIONS
+from slotq.simulate.scenario.sections import ChangeSpec, WhySpec
 from slotq_core.lifecycle import TRANSITIONS
 from tests.faults.mutants import MUTANTS
 
@@ -225,7 +225,7 @@ def test_every_rule_names_its_scenarios_and_every_scenario_its_rule():
     text = (ROOT / "docs" / "policy.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[-2])}
-    there = {path.stem for path in (ROOT / "tests" / "scenarios").glob("*.yaml")}
+    there = {path.stem for path in (ROOT / "tests" / "scenarios").rglob("*.yaml")}
     said = set(re.findall(r"`(\w+)`", text))
     assert there <= said
     assert named <= there
@@ -233,11 +233,12 @@ def test_every_rule_names_its_scenarios_and_every_scenario_its_rule():
 
 def test_every_file_that_the_policys_page_names_is_there():
     text = (ROOT / "docs" / "policy.md").read_text()
-    policy = ROOT / "layers/core/python/slotq_core/policy"
+    core = ROOT / "layers/core/python/slotq_core"
     named = {
         row
         for line in text.splitlines()
         if line.startswith("| ")
         for row in re.findall(r"`(\w+\.py)`", line.split("|")[2])
     }
-    assert named <= {path.name for path in policy.glob("*.py")} | {"scenario.py", "checks.py"}
+    there = {path.name for room in ("policy", "admission") for path in (core / room).rglob("*.py")}
+    assert named <= there | {"scenario.py", "checks.py"}

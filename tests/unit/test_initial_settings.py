@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slotq_core.adapters.initial_settings import take_in
-from slotq_core.adapters.memory import MemoryStore
+from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.adapters.settings import POOLS_VARIABLE as WHO
 from slotq_core.adapters.settings import parse_pools
 from slotq_core.errors import Misconfigured

@@ -5,6 +5,14 @@ from __future__ import annotations
 import pytest
 
 from slotq_core.adapters.settings import limits_from_environment, parse_limits
+from slotq_core.admission.caller_limits import (
+    caller_refusal,
+    check_priority,
+    check_queue,
+    counted_as,
+    of_caller,
+    opens_lines,
+)
 from slotq_core.errors import (
     InvalidRequest,
     Misconfigured,
@@ -13,16 +21,8 @@ from slotq_core.errors import (
     TooManySubmissions,
     TooManyWaiting,
 )
-from slotq_core.limit_settings import limits_from, settings_of
-from slotq_core.limiting import (
-    caller_refusal,
-    check_priority,
-    check_queue,
-    counted_as,
-    of_caller,
-    opens_lines,
-)
 from slotq_core.model.limits import NO_LIMITS, CallerLimits, CallerUse, QueueUse
+from slotq_core.wire.limits_definition import limits_from, settings_of
 
 ADA = "arn:aws:iam::123456789012:user/ada"
 CI = "arn:aws:sts::123456789012:assumed-role/ci/run-7"

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from slotq.local.virtual import VirtualClock
-from slotq_core.effects import HANDLER_LIFETIME
+from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core.errors import Conflict, NameTaken, Unavailable
 from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.jobs import JobState
 from slotq_core.names import training_job_name
+from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.ports import Observation, Phase
 from tests.queue_world import INSTANCE_TYPE, QueueWorld, evicting, pool, request
 

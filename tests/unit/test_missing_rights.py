@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core.adapters.dynamodb_items import health_of, write
+from slotq_core.adapters.dynamodb.layout.items import health_of, write
 from slotq_core.model.pools import MissingRight, PoolHealth
+from slotq_core.model.reasons import RightsMissing
+from slotq_core.policy.lifecycle.missing_rights import MOST_REMEMBERED, after_refusal
 from slotq_core.policy.lines import Line, line_of
-from slotq_core.policy.rights import MOST_REMEMBERED, after_refusal
-from slotq_core.reasons import RightsMissing
-from slotq_core.wire import pool_view, reason_view
+from slotq_core.wire.views import pool_view, reason_view
 from tests.queue_world import QueueWorld, pool
 
 TYPO = "arn:aws:iam::123456789012:role/tpyo"
@@ -176,7 +176,7 @@ def test_a_role_that_is_lost_after_the_create_was_accepted():
         "SecondaryStatus": "Failed",
         "FailureReason": "ClientError: SageMaker was unable to assume the role 'arn:aws:iam::1:x'",
     }
-    from slotq_core.adapters.sagemaker_news import observation_of
+    from slotq_core.adapters.sagemaker.observations import observation_of
 
     world.plane._jobs.pop("job1")
     world.plane._live.pop("job1")

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
 
-from slotq.local.knobs import Knobs
-from slotq.local.plane import Plane
-from slotq.local.plane_client import PlaneClient
-from slotq.local.virtual import VirtualClock, VirtualRunner, Work
+from slotq.local.services.plane_client import PlaneClient
+from slotq.local.training.knobs import Knobs
+from slotq.local.training.plane import Plane
+from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq_core import names
-from slotq_core.adapters.sagemaker import SageMakerTraining, create_request
-from slotq_core.adapters.sagemaker_news import observation_of, observation_of_event
+from slotq_core.adapters.sagemaker.observations import observation_of, observation_of_event
+from slotq_core.adapters.sagemaker.service import SageMakerTraining, create_request
 from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand

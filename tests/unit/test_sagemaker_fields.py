@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ParamValidationError
 
-from slotq_core.adapters.sagemaker import sagemaker_client
+from slotq_core.adapters.sagemaker.service import sagemaker_client
 from tests.least_request import least_request
 
 

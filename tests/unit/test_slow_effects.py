@@ -9,15 +9,15 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 import app
-from slotq.local.plane_client import PlaneClient
-from slotq_core import effects
-from slotq_core.adapters.sagemaker import LONGEST_CALL, sagemaker_client
-from slotq_core.effects import HANDLER_LIFETIME, LONGEST_EFFECT, SLOW
+from slotq.local.services.plane_client import PlaneClient
+from slotq_core.adapters.sagemaker.service import LONGEST_CALL, sagemaker_client
 from slotq_core.errors import Conflict
 from slotq_core.model.attempts import StopCause, StopOrder
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import Pool
-from slotq_core.passes import PASS_BUDGET
+from slotq_core.operations import effects
+from slotq_core.operations.effects import HANDLER_LIFETIME, LONGEST_EFFECT, SLOW
+from slotq_core.operations.passes import PASS_BUDGET
 from slotq_core.ports import Change
 from tests.queue_world import QueueWorld, pool
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from slotq.discovery import parameter_of, read_where
-from slotq_core.adapters.announcements import DETAIL_TYPE, SOURCE, detail
-from slotq_core.adapters.dynamodb_table import table_definition, time_to_live
+from slotq.transport.discovery import parameter_of, read_where
+from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
+from slotq_core.adapters.eventbridge import DETAIL_TYPE, SOURCE, detail
 from slotq_core.adapters.settings import history_from_environment, parse_limits, parse_pools
-from slotq_core.effects import HANDLER_LIFETIME
 from slotq_core.errors import Misconfigured
-from slotq_core.limit_settings import MOST, settings_of
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.wire import ErrorView
-from slotq_core.wire_submission import SubmissionBody
+from slotq_core.operations.effects import HANDLER_LIFETIME
+from slotq_core.wire.limits_definition import MOST, settings_of
+from slotq_core.wire.submission import SubmissionBody
+from slotq_core.wire.views import ErrorView
 from tests import cloudformation
 
 ROOT = Path(__file__).parents[2]
@@ -101,7 +101,7 @@ FUNCTIONS = ("QueueManager", "Door", "Views")
 
 def test_the_functions_get_the_settings_that_the_code_reads(template):
     code = (ROOT / "functions" / "queue_manager" / "app.py").read_text()
-    for module in ("settings", "dead_letters", "announcements"):
+    for module in ("settings", "sqs", "eventbridge"):
         path = ROOT / "layers/core/python/slotq_core/adapters" / f"{module}.py"
         code += path.read_text()
     functions = [template["Globals"]["Function"]]

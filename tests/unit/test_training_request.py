@@ -9,10 +9,11 @@ from typing import Any
 import botocore
 import pytest
 
-from slotq.sagemaker_model import input_shape, training_request
-from slotq_core import training_fields
+from slotq.jobs.sagemaker_model import input_shape, training_request
 from slotq_core.errors import InvalidRequest
-from slotq_core.training_request import (
+from slotq_core.wire import training_fields
+from slotq_core.wire.submission import parse_submission, read_submission
+from slotq_core.wire.training_request import (
     MOST_FAULTS,
     MOST_UNKNOWN,
     Shape,
@@ -21,7 +22,6 @@ from slotq_core.training_request import (
     known_shape,
     nearest,
 )
-from slotq_core.wire_submission import parse_submission, read_submission
 from tests.least_request import least_request
 from tests.training_fields import page
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slotq_core.withheld import LONGEST_TEXT, MARK, without_secrets
+from slotq_core.privacy.redaction import LONGEST_TEXT, MARK, without_secrets
 
 LONG = "".join(f"{n:03}" for n in range(100))
 """300 characters, no four of them twice."""

@@ -259,8 +259,8 @@ def dump() -> dict[str, Any]:
     from moto import mock_aws
 
     import app
-    from slotq.local import moto_dynamodb
-    from slotq.local.plane_client import PlaneClient
+    from slotq.local.services import moto_dynamodb
+    from slotq.local.services.plane_client import PlaneClient
     from tests.functional import account
 
     moto_dynamodb.install()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from slotq_core.adapters.dynamodb_sound import is_own, whole_job
-from slotq_core.adapters.dynamodb_table import EXPIRES_AT, table_definition
+from slotq_core.adapters.dynamodb.layout.table import EXPIRES_AT, table_definition
+from slotq_core.adapters.dynamodb.layout.validation import is_own, whole_job
 from slotq_core.names import training_job_name
 from slotq_core.policy.lines import line_of
 from tests.functional.account import Account, add_job, sample

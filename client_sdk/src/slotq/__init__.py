@@ -1,6 +1,6 @@
 """SlotQ for its users: submit SageMaker training jobs to the queue.
 
-What is public is `__all__`, the errors of `slotq.errors` and the views of `slotq_core.wire`;
+What is public is `__all__`, the errors of `slotq.errors` and the views of `slotq_core.wire.views`;
 docs/api.md lists all of it. `QueueTrainingJobSession` needs the `sagemaker2` or the `sagemaker3`
 extra; each name is imported when it is first asked for.
 """
@@ -10,14 +10,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from slotq.version import __version__
+
 if TYPE_CHECKING:
     from slotq.client import QueueClient
-    from slotq.installation import install
-    from slotq.job import QueuedJob
-    from slotq.printing import print_queue_state
-    from slotq.session import QueueTrainingJobSession
+    from slotq.jobs.job import QueuedJob
+    from slotq.output.plain_table import print_queue_state
+    from slotq.session.install import install
+    from slotq.session.installed_sdk import QueueTrainingJobSession
 
-__version__ = "0.1.0"
 __all__ = [
     "QueueClient",
     "QueueTrainingJobSession",
@@ -29,10 +30,10 @@ __all__ = [
 
 _HOME = {
     "QueueClient": "slotq.client",
-    "QueueTrainingJobSession": "slotq.session",
-    "QueuedJob": "slotq.job",
-    "install": "slotq.installation",
-    "print_queue_state": "slotq.printing",
+    "QueueTrainingJobSession": "slotq.session.installed_sdk",
+    "QueuedJob": "slotq.jobs.job",
+    "install": "slotq.session.install",
+    "print_queue_state": "slotq.output.plain_table",
 }
 
 

@@ -17,13 +17,13 @@ from urllib.parse import urlsplit
 from botocore.utils import get_environ_proxies
 from pydantic import ValidationError
 
-import slotq
-from slotq import refusals
 from slotq.client import QueueClient
 from slotq.errors import CannotReach, NotAllowed, SlotQError, UnexpectedAnswer
-from slotq.network import Network, Sockets
-from slotq.transport import Answer
-from slotq_core.wire import VERSION, AboutView
+from slotq.transport import refusals
+from slotq.transport.network import Network, Sockets
+from slotq.transport.signed_http import Answer
+from slotq.version import __version__
+from slotq_core.wire.views import VERSION, AboutView
 
 MOST_SKEW = timedelta(minutes=5)
 """A signature that is older, or younger, is refused."""
@@ -249,7 +249,7 @@ def _permissions(look: Look) -> Check:
 
 
 def _versions(look: Look) -> Check:
-    here = slotq.__version__
+    here = __version__
     if look.about is None:
         text = f"this client is {here}, the queue an older release that does not say which"
     elif look.about.version != VERSION or _series(look.about.slotq) != _series(here):

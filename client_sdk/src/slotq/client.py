@@ -11,8 +11,7 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from slotq import again, discovery, refusals
-from slotq.config import Config, load
+from slotq.configuration.settings import Config, load
 from slotq.errors import (
     ExaminedLately,
     InvalidRequest,
@@ -21,16 +20,21 @@ from slotq.errors import (
     TooManySubmissions,
     UnexpectedAnswer,
 )
-from slotq.job import QueuedJob, QueuedJobList
-from slotq.many import Many
-from slotq.patience import patiently, to_stderr
-from slotq.rendering import JobList, PoolList
-from slotq.request_check import check
-from slotq.submission import jsonable, settings_tags, with_tags
-from slotq.transport import Answer, Transport
+from slotq.jobs import resubmit as again
+from slotq.jobs.job import QueuedJob, QueuedJobList
+from slotq.jobs.many import Many
+from slotq.jobs.request_check import check
+from slotq.jobs.submission import jsonable, settings_tags, with_tags
+from slotq.output.rendering import JobList, PoolList
+from slotq.transport import discovery, refusals
+from slotq.transport.patience import patiently, to_stderr
+from slotq.transport.signed_http import Answer, Transport
 from slotq_core import names
 from slotq_core.model.jobs import JobState
-from slotq_core.wire import (
+from slotq_core.wire.body import MAX_BODY
+from slotq_core.wire.bulk_changes import OutcomesView, OutcomeView
+from slotq_core.wire.configuration import ChangesView, ChangeView, LimitsView
+from slotq_core.wire.views import (
     VERSION,
     AboutView,
     DoctorView,
@@ -41,9 +45,6 @@ from slotq_core.wire import (
     QueueView,
     RequestView,
 )
-from slotq_core.wire_body import MAX_BODY
-from slotq_core.wire_bulk import OutcomesView, OutcomeView
-from slotq_core.wire_configuration import ChangesView, ChangeView, LimitsView
 
 View = TypeVar(
     "View",
@@ -85,7 +86,8 @@ class QueueClient:
         config: Config | None = None,
         transport: Transport | None = None,
     ) -> None:
-        """What is not given comes from the environment or the config file (`slotq.config`).
+        """What is not given comes from the environment or the config file
+        (`slotq.configuration.settings`).
 
         `profile`: one of that file's; `aws_profile`: one of AWS's own files; `priority`: of jobs
         that name none. It can be copied and pickled; a pickle carries where credentials are found

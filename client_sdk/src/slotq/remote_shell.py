@@ -17,11 +17,11 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from slotq import aws_session
 from slotq.client import QueueClient
 from slotq.errors import NoShell, NotConfigured
+from slotq.transport import aws_session
 from slotq_core.model.jobs import ACTIVE_STATES, JobState
-from slotq_core.wire import JobView
+from slotq_core.wire.views import JobView
 
 PLUGIN = "session-manager-plugin"
 Run = Callable[[Sequence[str]], int]

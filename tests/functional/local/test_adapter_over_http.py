@@ -12,10 +12,10 @@ import pytest
 from botocore.config import Config
 from werkzeug.serving import make_server
 
+from slotq.local.entry.guard import Guard
+from slotq.local.entry.signatures import Caller
 from slotq.local.front import Front
-from slotq.local.guard import Guard
-from slotq.local.signatures import Caller
-from slotq_core.adapters.sagemaker import SageMakerTraining
+from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.errors import Unavailable
 from slotq_core.ports import Phase, Verdict
 from tests.unit.test_sagemaker_adapter import World, attempt, job, request

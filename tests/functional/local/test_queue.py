@@ -15,7 +15,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from slotq.hooks import honour_sts_endpoint
+from slotq.session.hooks import honour_sts_endpoint
 from tests.functional.local.account import Account
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from slotq.local import isolation
+from slotq.local.container import isolation
 from tests.functional.local.account import Account, gone
 
 isolated = pytest.mark.skipif(

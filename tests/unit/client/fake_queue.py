@@ -21,10 +21,8 @@ from botocore.exceptions import EndpointConnectionError
 
 import slotq
 from slotq.client import QueueClient
-from slotq.config import Config
-from slotq.transport import Transport
-from slotq_core import wire
-from slotq_core.definitions import defined
+from slotq.configuration.settings import Config
+from slotq.transport.signed_http import Transport
 from slotq_core.errors import (
     NameTaken,
     NoSuchJob,
@@ -34,11 +32,26 @@ from slotq_core.errors import (
     Refused,
     TooLate,
 )
-from slotq_core.limit_settings import OF_A_CALLER, limits_from
 from slotq_core.model.demand import Demand
 from slotq_core.model.limits import NO_LIMITS, QueueUse
 from slotq_core.model.pools import PoolHealth
-from slotq_core.wire import (
+from slotq_core.wire import views as wire
+from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
+from slotq_core.wire.bulk_changes import ChangeBody, OutcomesView, OutcomeView, parse_changes
+from slotq_core.wire.configuration import (
+    ChangesView,
+    ChangeView,
+    LimitsView,
+    OwnLimitsView,
+    PoolChangeView,
+    limits_view,
+    parse_limits,
+    parse_pool,
+)
+from slotq_core.wire.limits_definition import OF_A_CALLER, limits_from
+from slotq_core.wire.pool_definition import defined
+from slotq_core.wire.submission import parse_submission
+from slotq_core.wire.views import (
     AboutView,
     AttemptView,
     DoctorView,
@@ -51,19 +64,6 @@ from slotq_core.wire import (
     ReasonView,
     RequestView,
 )
-from slotq_core.wire_amendment import AmendmentBody, parse_amendment, retagged
-from slotq_core.wire_bulk import ChangeBody, OutcomesView, OutcomeView, parse_changes
-from slotq_core.wire_configuration import (
-    ChangesView,
-    ChangeView,
-    LimitsView,
-    OwnLimitsView,
-    PoolChangeView,
-    limits_view,
-    parse_limits,
-    parse_pool,
-)
-from slotq_core.wire_submission import parse_submission
 
 CALLER = "arn:aws:iam::123456789012:user/ada"
 ENDPOINT = "https://queue.test/prod"

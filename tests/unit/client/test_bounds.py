@@ -9,11 +9,11 @@ import pytest
 
 import slotq as package
 from slotq.cli.exits import Exit
-from slotq.config import load
+from slotq.configuration.settings import load
 from slotq.errors import InvalidRequest, NotConfigured
-from slotq.job import QueuedJob
-from slotq.local.knobs import Knobs
-from slotq.submission import settings_tags
+from slotq.jobs.job import QueuedJob
+from slotq.jobs.submission import settings_tags
+from slotq.local.training.knobs import Knobs
 from tests.unit.client.fake_queue import ENDPOINT, client_of, waiting
 
 WRONG = [

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from slotq.cli.exits import MEANINGS, Exit
 from slotq.cli.main import cli
-from slotq_core.wire import FindingView, JobView, OutlookView, QueueView, ReasonView
+from slotq_core.wire.views import FindingView, JobView, OutlookView, QueueView, ReasonView
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import FakeAnswer, ended, no_connection, running, waiting
 

@@ -9,10 +9,10 @@ import tomllib
 
 import pytest
 
-from slotq import config_file
 from slotq.cli.app import App
 from slotq.cli.exits import Exit
-from slotq.config import load
+from slotq.configuration import config_file
+from slotq.configuration.settings import load
 from slotq.errors import NotConfigured
 from tests.unit.client.fake_queue import FakeAnswer, no_connection, served
 

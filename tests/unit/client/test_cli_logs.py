@@ -7,7 +7,7 @@ import json
 import pytest
 
 from slotq.cli.exits import Exit
-from slotq.cli.views import LogLine
+from slotq.output.json_views import LogLine
 from tests.unit.client.fake_aws import FakeLogs, FakeServices, refused
 from tests.unit.client.fake_queue import attempt, ended, running, waiting
 

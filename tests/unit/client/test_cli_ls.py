@@ -9,10 +9,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from slotq.cli.app import App
-from slotq.cli.columns import COLUMNS, in_order, queue_table
 from slotq.cli.exits import Exit
-from slotq.cli.submitters import short_names
-from slotq_core.wire import QueueView
+from slotq.output.columns import COLUMNS, in_order, queue_table
+from slotq.output.submitters import short_names
+from slotq_core.wire.views import QueueView
 from tests.unit.client.fake_queue import job_view, waiting
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from slotq.cli.exits import Exit
 from slotq.cli.main import COMMANDS
-from slotq.config import Config
+from slotq.configuration.settings import Config
 from tests.least_request import least_request
 from tests.unit.client.fake_aws import FakeLogs, FakeServices
 from tests.unit.client.fake_queue import (
@@ -128,7 +128,7 @@ def test_the_page_from_top_to_bottom(slotq, folder, world, queue, charset):
 
 
 def test_the_columns_are_those_that_there_are():
-    from slotq.cli.columns import COLUMNS
+    from slotq.output.columns import COLUMNS
 
     (said,) = re.findall(r"`--columns` are of (.*?);", PAGE.read_text(), re.DOTALL)
     assert re.split(r",\s+|\s+and\s+", said) == list(COLUMNS)

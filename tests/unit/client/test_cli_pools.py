@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from slotq.cli.app import App
 from slotq.cli.exits import Exit
 from slotq.cli.main import cli
-from slotq_core.moments import from_iso
-from slotq_core.wire import PoolsView, PoolView
-from slotq_core.wire_configuration import ChangesView
+from slotq_core.timestamps import from_iso
+from slotq_core.wire.configuration import ChangesView
+from slotq_core.wire.views import PoolsView, PoolView
 from tests.unit.client.fake_queue import FakeAnswer, FakeHttp, FakeQueue, client_of, pool_view
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from slotq.cli.exits import Exit
 from slotq.cli.main import cli
-from slotq.cli.selecting import HANDFUL
-from slotq_core.wire import QueueView
+from slotq.cli.selection import HANDFUL
+from slotq_core.wire.views import QueueView
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import CALLER, ended, job_view, running, waiting
 

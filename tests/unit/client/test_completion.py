@@ -12,8 +12,8 @@ import time
 import pytest
 from click.shell_completion import ShellComplete
 
-from slotq.cli import names
-from slotq.cli.completion import SHELLS
+from slotq.cli import name_arguments as names
+from slotq.cli.machine.completion import SHELLS
 from slotq.cli.main import cli
 from tests.unit.client.fake_queue import job_view, no_connection, pool_view, served
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slotq.config import load
+from slotq.configuration.settings import load
 from slotq.errors import NotConfigured
 
 URL = "https://abc.execute-api.eu-west-1.amazonaws.com/prod"

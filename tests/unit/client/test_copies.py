@@ -13,8 +13,8 @@ import boto3
 import pytest
 
 from slotq import QueueClient, errors
-from slotq.config import Config
-from slotq.transport import Transport
+from slotq.configuration.settings import Config
+from slotq.transport.signed_http import Transport
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import FakeQueue, served, waiting
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from slotq.demo.job.train import SAVE_EVERY, begin, improve, load, save
 from slotq.demo.proof import checks
-from slotq.demo.show import timeline, verdict
+from slotq.demo.screen import timeline, verdict
 from slotq.demo.story import PARTS
 from tests.unit.client.fake_queue import attempt, ended
 

@@ -9,9 +9,9 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from slotq.config import Config
-from slotq.discovery import complete
+from slotq.configuration.settings import Config
 from slotq.errors import NotConfigured
+from slotq.transport.discovery import complete
 
 URL = "https://a1b2c3d4e5.execute-api.eu-west-1.amazonaws.com/prod"
 WRITTEN = f'{{"endpoint": "{URL}", "api_id": "a1b2c3d4e5"}}'

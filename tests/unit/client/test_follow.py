@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from slotq.errors import CannotReach, NoSuchJob
-from slotq.follow import HEARTBEAT, PATIENCE, follow, news, standing
-from slotq_core.wire import OutlookView
+from slotq.jobs.follow import HEARTBEAT, PATIENCE, follow, news, standing
+from slotq_core.wire.views import OutlookView
 from tests.unit.client.fake_queue import Clock, attempt, ended, job_view, running, waiting
 
 EVICTED = [attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")]

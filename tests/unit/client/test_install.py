@@ -124,7 +124,7 @@ def test_a_queue_out_of_reach_gets_nothing_and_sagemaker_neither(sagemaker, http
 
 def test_a_queue_that_is_away_for_a_while_is_waited_for(queue, http, monkeypatch):
     slept = []
-    monkeypatch.setattr("slotq.training_calls.time.sleep", slept.append)
+    monkeypatch.setattr("slotq.session.training_calls.time.sleep", slept.append)
     aws = boto3.Session()
     slotq.install(aws, queue=client_of(http), endpoint="https://queue.test/prod")
     client = aws.client("sagemaker")

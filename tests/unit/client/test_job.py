@@ -6,8 +6,8 @@ from itertools import islice
 
 import pytest
 
-from slotq.again import MOST_NAMES, next_names
 from slotq.errors import NameTaken, NoSuchJob, NotAllowed, NotCompleted, TooLate
+from slotq.jobs.resubmit import MOST_NAMES, next_names
 from slotq_core.model.jobs import JobState
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import (

@@ -17,7 +17,7 @@ from moto import mock_aws
 from slotq.cli.app import App
 from slotq.cli.main import cli
 from slotq_core.model.jobs import JobState
-from slotq_core.wire_submission import parse_submission
+from slotq_core.wire.submission import parse_submission
 from tests.unit.client.fake_queue import (
     Clock,
     FakeHttp,

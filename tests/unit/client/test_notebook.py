@@ -9,7 +9,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
-from slotq import screen
+from slotq.jobs import progress as screen
 from tests.unit.client.fake_queue import client_of, pool_view, running, waiting
 
 HOSTILE = "<script>alert(1)</script> & \x1b]0;owned\x07\u202e"

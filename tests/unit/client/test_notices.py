@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from slotq import screen
-from slotq.follow import follow
-from slotq.job import QueuedJob
-from slotq.notices import Output, Trouble, print_line
+from slotq.jobs import progress as screen
+from slotq.jobs.follow import follow
+from slotq.jobs.job import QueuedJob
+from slotq.output.notices import Output, Trouble, print_line
 from tests.unit.client.fake_queue import (
     Clock,
     FakeHttp,

@@ -10,10 +10,10 @@ import tarfile
 
 import pytest
 
-from slotq import packing
 from slotq.errors import NotConfigured
-from slotq.ignoring import Ignored
-from slotq.packing import pack, packed_files
+from slotq.packaging import archive as packing
+from slotq.packaging.archive import pack, packed_files
+from slotq.packaging.ignore_file import Ignored
 
 TREE = (
     ".git/HEAD",

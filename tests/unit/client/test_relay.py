@@ -16,8 +16,8 @@ import pytest
 from moto import mock_aws
 
 import slotq as client_package
-from slotq.cli.exec import NOT_FOUND
-from slotq.relay import Relay, clients, pointed_at, served
+from slotq.cli.machine.exec import NOT_FOUND
+from slotq.session.relay import Relay, clients, pointed_at, served
 from tests.unit.client.fake_queue import (
     ENDPOINT,
     FakeAnswer,

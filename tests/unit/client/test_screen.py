@@ -7,10 +7,10 @@ import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from slotq import screen
-from slotq.follow import follow
-from slotq.rendering import JOB, bundle
-from slotq_core.wire import OutlookView
+from slotq.jobs import progress as screen
+from slotq.jobs.follow import follow
+from slotq.output.rendering import JOB, bundle
+from slotq_core.wire.views import OutlookView
 from tests.unit.client.fake_queue import Clock, attempt, ended, running, waiting
 
 EVICTED = [attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")]

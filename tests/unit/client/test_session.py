@@ -11,8 +11,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from slotq import hooks
 from slotq.errors import CannotReach, InvalidRequest, NotConfigured
+from slotq.session import hooks
 from tests.unit.client.fake_queue import (
     Clock,
     FakeHttp,

@@ -29,9 +29,9 @@ from sagemaker.core.utils.logs import CloudWatchLogsClient
 from sagemaker.core.utils.utils import SageMakerClient
 
 from slotq import QueueTrainingJobSession
-from slotq.config import Config
+from slotq.configuration.settings import Config
 from slotq.errors import NotConfigured
-from slotq.session import sdk_version
+from slotq.session.installed_sdk import sdk_version
 from slotq_core.names import LOG_GROUP
 from tests.unit.client.fake_queue import FakeHttp, FakeQueue, client_of
 
@@ -321,7 +321,8 @@ def test_without_an_endpoint_it_fails_before_anything_is_done(aws):
 
 def test_slotq_itself_does_not_import_the_sdk():
     code = (
-        "import slotq, sys, slotq.cli.main, slotq.client, slotq.installation, slotq.session\n"
+        "import slotq, sys, slotq.cli.main, slotq.client, slotq.session.install\n"
+        "import slotq.session.installed_sdk\n"
         "sys.exit('sagemaker.core' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from slotq.cli.app import App
 from slotq.cli.exits import Exit
 from slotq.cli.main import cli
-from slotq.config import Config
+from slotq.configuration.settings import Config
 from slotq.errors import NoShell
 from slotq.remote_shell import PLUGIN, on_this_terminal, open_shell
 from tests.unit.client.fake_queue import (

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 
 from slotq.errors import InvalidRequest
-from slotq.submission import jsonable, settings_tags, with_tags
+from slotq.jobs.submission import jsonable, settings_tags, with_tags
 
 
 def test_settings_become_the_tags_that_the_queue_reads():

@@ -15,8 +15,8 @@ from botocore.session import Session
 from botocore.validate import ParamValidator
 
 from slotq.cli.exits import Exit
-from slotq.command_job import driver, job_name
-from slotq.config import Config
+from slotq.configuration.settings import Config
+from slotq.packaging.command_job import driver, job_name
 from slotq_core.names import is_legal
 from tests.least_request import least_request
 from tests.unit.client.fake_aws import FakeS3, FakeServices, refused

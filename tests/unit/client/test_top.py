@@ -20,7 +20,7 @@ from slotq.cli.top.keyboard import named
 from slotq.cli.top.loop import Top
 from slotq.cli.top.scene import Mode, Scene, Wish, press
 from slotq.errors import CannotReach
-from slotq_core.moments import from_iso
+from slotq_core.timestamps import from_iso
 from tests.terminal import Terminal
 from tests.unit.client.fake_queue import (
     MOMENT,

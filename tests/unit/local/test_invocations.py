@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from slotq.local import invocations
-from slotq.local.invocations import PASS, Invocations
+from slotq.local.services import invocations
+from slotq.local.services.invocations import PASS, Invocations
 
 
 class Function:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from slotq.local import transfer
-from slotq.local.archives import Unsafe, unpack
-from slotq.local.paths import below, is_own_file
-from slotq.local.transfer import Checkpoints, Fault, Storage, fetch_channels, fetch_code
-from slotq.local.workdir import Host, lay_out
+from slotq.local.container import transfer
+from slotq.local.container.archives import Unsafe, unpack
+from slotq.local.container.paths import below, is_own_file
+from slotq.local.container.transfer import Checkpoints, Fault, Storage, fetch_channels, fetch_code
+from slotq.local.container.workdir import Host, lay_out
 
 INSIDE = {
     "a/b": "a/b",

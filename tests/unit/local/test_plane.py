@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from slotq.local.errors import NoAnswer, PlaneError
-from slotq.local.knobs import Knobs
-from slotq.local.plane import Plane
-from slotq.local.virtual import VirtualClock, VirtualRunner, Work
+from slotq.local.training.call_errors import NoAnswer, PlaneError
+from slotq.local.training.knobs import Knobs
+from slotq.local.training.plane import Plane
+from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 
 SECOND = 1000
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from slotq_core.admission.rules import MAX_POOLS_PER_JOB, admit
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission
 from slotq_core.model.pools import Pool
 from slotq_core.model.users import AUTO_VALUE, User, UserGroup
-from slotq_core.policy.admission import MAX_POOLS_PER_JOB, admit
-from slotq_core.policy.users import Rights
+from slotq_core.policy.state.user_limits import Rights
 
 
 def pool(name: str, kind: str, slots: int) -> Pool:

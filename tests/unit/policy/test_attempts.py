@@ -7,16 +7,16 @@ from itertools import accumulate
 
 import pytest
 
-from slotq_core.explaining import why
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, JobState
+from slotq_core.model.reasons import PoolsTooSmall, TriesAgain
 from slotq_core.model.snapshot import SchedulerSettings, Snapshot
-from slotq_core.policy.apply import started, steps
-from slotq_core.policy.attempts import interval, tried_in_vain
+from slotq_core.operations.status import why
 from slotq_core.policy.cycle import plan
+from slotq_core.policy.lifecycle.apply import started, steps
+from slotq_core.policy.lifecycle.start_attempts import interval, tried_in_vain
 from slotq_core.policy.plan import Plan, TryLater
-from slotq_core.reasons import PoolsTooSmall, TriesAgain
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
 FLARE = SchedulerSettings()

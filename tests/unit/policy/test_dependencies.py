@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from slotq_core.admission.dependencies import circle, consequences, still_to_come
 from slotq_core.errors import InvalidRequest
-from slotq_core.explaining import why
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.policy.dependencies import circle, consequences, still_to_come
+from slotq_core.model.reasons import WaitsForJobs
+from slotq_core.operations.status import why
 from slotq_core.policy.plan import Plan
-from slotq_core.reasons import WaitsForJobs
 from tests.unit.policy.test_reasons import NOW, waits
 
 S = JobState

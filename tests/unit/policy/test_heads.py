@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from slotq.simulate import simulate
-from slotq.simulate.scenario import Scenario
+from slotq.simulate.scenario.scenario import Scenario
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import heads_needed, line_of

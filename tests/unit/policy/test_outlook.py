@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from slotq_core import outlook
-from slotq_core.explaining import looked_into
+from slotq_core.model import outlook
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Claim, Job, JobState
+from slotq_core.model.outlook import Outlook, TimeCause
 from slotq_core.model.pools import PoolHealth
 from slotq_core.model.projects import Department, Project
+from slotq_core.model.reasons import codes
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.outlook import Outlook, TimeCause
+from slotq_core.operations.status import looked_into
 from slotq_core.policy.cycle import plan
-from slotq_core.reasons import codes
-from slotq_core.wire import job_view
+from slotq_core.wire.views import job_view
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
 

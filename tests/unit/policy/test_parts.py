@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core import reasons
+from slotq_core.admission.rules import admit
 from slotq_core.errors import InvalidRequest, NeverFits
+from slotq_core.model import reasons
 from slotq_core.model.attempts import Attempt, StopCause, StopOrder
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState, Submission
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.admission import admit
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import Line, heads_needed, line_of
 from slotq_core.policy.plan import DropClaim, Evict, Start

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from slotq_core import reasons
+from slotq_core.model import reasons
 from slotq_core.model.attempts import Attempt, StopCause, StopOrder
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
@@ -17,7 +17,7 @@ from slotq_core.model.projects import Project
 from slotq_core.model.snapshot import SchedulerSettings, Snapshot
 from slotq_core.model.users import User
 from slotq_core.policy.cycle import plan
-from slotq_core.wire import reason_view
+from slotq_core.wire.views import reason_view
 
 NOW = 1_000_000
 

@@ -10,7 +10,7 @@ from slotq_core.errors import IllegalTransition
 from slotq_core.lifecycle import TRANSITIONS, move
 from slotq_core.model.attempts import AttemptOutcome, StopCause, StopOrder
 from slotq_core.model.jobs import JobState
-from slotq_core.policy.retry import (
+from slotq_core.policy.lifecycle.retry import (
     LONGEST_BACKOFF,
     LONGEST_MESSAGE,
     Ending,

@@ -8,7 +8,7 @@ import pytest
 
 from slotq_core.model.attempts import StopCause, StopOrder
 from slotq_core.model.demand import Demand
-from slotq_core.policy.suspend import grace
+from slotq_core.policy.lifecycle.suspend import grace
 from tests.unit.policy.test_reasons import NOW, pool, runs
 
 POOLS = {

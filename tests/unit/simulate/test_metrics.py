@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from slotq.simulate import simulate
-from slotq.simulate.metrics import Metrics, metrics
-from slotq.simulate.scenario import Scenario
+from slotq.simulate.run.metrics import Metrics, metrics
+from slotq.simulate.scenario.scenario import Scenario
 
 
 def figures(**world) -> Metrics:

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from slotq.cli.machine.simulate_command import PICTURES
 from slotq.cli.main import cli
-from slotq.cli.simulate import PICTURES
 from slotq.simulate import simulate
 from slotq.simulate.plot import KINDS, save
 from slotq.simulate.plot.curves import grid, levels
-from slotq.simulate.plot.jobs import MOST_ROWS
+from slotq.simulate.plot.job_rows import MOST_ROWS
 from slotq.simulate.plot.palette import OTHERS, Palette
 from slotq.simulate.plot.times import duration
-from slotq.simulate.scenario import Scenario
+from slotq.simulate.scenario.scenario import Scenario
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

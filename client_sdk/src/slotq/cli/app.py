@@ -18,7 +18,7 @@ from rich.console import Console, RenderableType
 from slotq.cli.encoding import as_json
 from slotq.cli.exits import Exit, exit_of
 from slotq.client import QueueClient
-from slotq.config import Config, load
+from slotq.configuration.settings import Config, load
 from slotq.errors import (
     NameTaken,
     NoSuchJob,
@@ -28,8 +28,8 @@ from slotq.errors import (
     TooLate,
     TooManyWaiting,
 )
-from slotq.network import Network
-from slotq_core.wire import ErrorView
+from slotq.transport.network import Network
+from slotq_core.wire.views import ErrorView
 
 WIDE = 10_000
 """Columns where nobody's terminal limits them: a table in a file or a pipe is never cut."""

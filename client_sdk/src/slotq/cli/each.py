@@ -9,13 +9,13 @@ import click
 from rich.console import RenderableType
 
 from slotq.cli.app import App, Failure
-from slotq.cli.names import Hints
-from slotq.cli.selecting import Selection
-from slotq.cli.tables import explanation
+from slotq.cli.name_arguments import Hints
+from slotq.cli.selection import Selection
 from slotq.client import QueueClient
 from slotq.errors import Refused
-from slotq.many import Many, Outcome
-from slotq_core.wire import JobView, queue_view
+from slotq.jobs.many import Many, Outcome
+from slotq.output.job_tables import explanation
+from slotq_core.wire.views import JobView, queue_view
 
 
 @contextmanager

@@ -13,11 +13,11 @@ from typing import Any
 from pydantic import BaseModel, RootModel
 from pydantic.json_schema import models_json_schema
 
-from slotq.cli.views import CheckupView, LogLine, SettingsView, VersionView
-from slotq.simulate.metrics import Metrics
-from slotq_core.wire import ErrorView, JobView, PoolsView, PoolView, QueueView
-from slotq_core.wire_configuration import ChangesView, LimitsView
-from slotq_core.wire_submission import SubmissionBody
+from slotq.output.json_views import CheckupView, LogLine, SettingsView, VersionView
+from slotq.simulate.run.metrics import Metrics
+from slotq_core.wire.configuration import ChangesView, LimitsView
+from slotq_core.wire.submission import SubmissionBody
+from slotq_core.wire.views import ErrorView, JobView, PoolsView, PoolView, QueueView
 
 
 class StateView(BaseModel):

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from slotq.cli.app import App
-from slotq_core.wire_submission import PRIORITY_LIMIT
+from slotq_core.wire.submission import PRIORITY_LIMIT
 
 PRIORITY = click.IntRange(-PRIORITY_LIMIT, PRIORITY_LIMIT)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

@@ -13,8 +13,8 @@ from slotq.client import QueueClient
 from slotq.demo.evidence import Evidence
 from slotq.demo.play import Player
 from slotq.demo.proof import checks
+from slotq.demo.screen import ConsoleScreen, heading, timeline, verdict
 from slotq.demo.sdk import quiet
-from slotq.demo.show import ConsoleScreen, heading, timeline, verdict
 from slotq.demo.story import EVICTED, INSTANCE_TYPE, POOL, SLOTS
 from slotq.demo.world import emulator
 

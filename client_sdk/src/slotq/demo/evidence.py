@@ -10,9 +10,9 @@ import tarfile
 import boto3
 from botocore.exceptions import ClientError
 
-from slotq.logs import LogTail
+from slotq.jobs.job_logs import LogTail
 from slotq_core.model.jobs import JobState
-from slotq_core.wire import JobView
+from slotq_core.wire.views import JobView
 
 
 class Evidence:

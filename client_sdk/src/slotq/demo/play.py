@@ -16,9 +16,9 @@ from slotq.client import QueueClient
 from slotq.demo.evidence import Evidence
 from slotq.demo.story import EVICTED, INSTANCE_TYPE, PARTS, Part
 from slotq.errors import SlotQError
-from slotq.session import QueueTrainingJobSession
+from slotq.session.installed_sdk import QueueTrainingJobSession
 from slotq_core.model.jobs import JobState
-from slotq_core.wire import JobView
+from slotq_core.wire.views import JobView
 
 ROLE = "arn:aws:iam::123456789012:role/demo"
 IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/demo:1"

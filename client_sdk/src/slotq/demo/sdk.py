@@ -13,7 +13,7 @@ except ImportError:  # The first versions have no telemetry.
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No telemetry. Its logs are silenced before it is imported (`slotq.cli.demo`).
+    """No telemetry. Its logs are silenced before it is imported (`slotq.cli.machine.demo_command`).
 
     The sender of telemetry is taken out, and not by the SDK's own opt-out: that is a configuration,
     and the SDK validates a configuration some seventy times in each fit, which takes five seconds.

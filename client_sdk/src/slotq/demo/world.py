@@ -15,8 +15,8 @@ from pathlib import Path
 from slotq.demo.environment import with_variables
 from slotq.errors import SlotQError
 from slotq.local import keys
+from slotq.local.container.host_process import sweep
 from slotq.local.endpoint import Endpoint
-from slotq.local.host_process import sweep
 
 START_SECONDS = 60.0
 STOP_SECONDS = 20.0

@@ -16,17 +16,18 @@ from botocore.exceptions import BotoCoreError, ClientError
 from moto.moto_server.werkzeug_app import MotoRequestHandler
 from werkzeug.serving import make_server
 
-from slotq.local import aws, function, keys
+from slotq.local import keys
 from slotq.local.endpoint import ACCOUNT, REGION, Endpoint
+from slotq.local.entry.guard import EVERYWHERE, Guard
 from slotq.local.front import Front
-from slotq.local.gateway import Gateway
-from slotq.local.guard import EVERYWHERE, Guard
-from slotq.local.invocations import FUNCTION, Handler, Invocations
 from slotq.local.kept import snapshot
 from slotq.local.kept.snapshot import Snapshot
-from slotq.local.knobs import Knobs
-from slotq.local.plane import Plane
-from slotq.local.process_runner import ProcessRunner
+from slotq.local.services import aws, function
+from slotq.local.services.gateway import Gateway
+from slotq.local.services.invocations import FUNCTION, Handler, Invocations
+from slotq.local.training.knobs import Knobs
+from slotq.local.training.plane import Plane
+from slotq.local.training.process_runner import ProcessRunner
 from slotq_core.adapters.settings import SystemClock
 from slotq_core.errors import SlotQError
 

@@ -24,16 +24,16 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from slotq.local import aws, moto_answers, sagemaker_http
-from slotq.local.authenticating import MAX_CALL, authenticate, kept_body
-from slotq.local.errors import NoAnswer
-from slotq.local.gateway import Answer, Environ, Gateway, is_ours, read_body
-from slotq.local.guard import Guard, Refused, without_grants
-from slotq.local.invocations import FUNCTION, Invocations
+from slotq.local.entry.authenticating import MAX_CALL, authenticate, kept_body
+from slotq.local.entry.error_answers import Said, refusal
+from slotq.local.entry.guard import Guard, Refused, without_grants
+from slotq.local.entry.signatures import FindCaller, NotSigned
 from slotq.local.keys import TOKEN_HEADER
-from slotq.local.plane import Plane
-from slotq.local.refusals import Said, refusal
-from slotq.local.signatures import FindCaller, NotSigned
+from slotq.local.services import aws, moto_answers, sagemaker_http
+from slotq.local.services.gateway import Answer, Environ, Gateway, is_ours, read_body
+from slotq.local.services.invocations import FUNCTION, Invocations
+from slotq.local.training.call_errors import NoAnswer
+from slotq.local.training.plane import Plane
 
 CONTROL = "/_slotq/"
 _MOTO_CONTROL = "/moto-api"

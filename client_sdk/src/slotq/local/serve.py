@@ -16,7 +16,7 @@ from typing import Any
 
 from slotq.local import state
 from slotq.local.emulator import CannotStart, Emulator, Options
-from slotq.local.knobs import Knobs
+from slotq.local.training.knobs import Knobs
 
 _START_SECONDS = 90.0
 

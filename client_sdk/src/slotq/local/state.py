@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from slotq.local import keys
+from slotq.local.container.host_process import sweep
 from slotq.local.endpoint import Endpoint
-from slotq.local.host_process import sweep
 from slotq.local.keys import TOKEN_HEADER, Keys
 from slotq_core.errors import SlotQError
 

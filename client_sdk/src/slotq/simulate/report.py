@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from slotq.simulate.record import Event, Record
-from slotq.simulate.scenario import Scenario
-from slotq.simulate.sections import Expectation
-from slotq_core.explaining import Status
-from slotq_core.outlook import Outlook
+from slotq.simulate.run.record import Event, Record
+from slotq.simulate.scenario.scenario import Scenario
+from slotq.simulate.scenario.sections import Expectation
+from slotq_core.model.outlook import Outlook
+from slotq_core.operations.status import Status
 
 _RUNNING = {"starting", "running"}
 

@@ -12,9 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from slotq_core import __version__, wire
-from slotq_core.amending import Amendment, Revision, Wish
-from slotq_core.bulk import NotReached, Outcome
+from slotq_core import __version__
 from slotq_core.errors import (
     ClassNotAllowed,
     Conflict,
@@ -39,15 +37,18 @@ from slotq_core.errors import (
     TooManyWaiting,
     Unavailable,
 )
-from slotq_core.explaining import MOST_LISTED, Status, Wanted
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState
-from slotq_core.moments import from_iso
+from slotq_core.operations.amend import Amendment, Revision, Wish
+from slotq_core.operations.bulk import NotReached, Outcome
+from slotq_core.operations.status import MOST_LISTED, Status, Wanted
 from slotq_core.ports import Finding, Request
 from slotq_core.routing import Response, Router
-from slotq_core.wire_amendment import AmendmentBody, parse_amendment, retagged
-from slotq_core.wire_bulk import OutcomesView, OutcomeView, parse_changes
-from slotq_core.wire_configuration import (
+from slotq_core.timestamps import from_iso
+from slotq_core.wire import views as wire
+from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
+from slotq_core.wire.bulk_changes import OutcomesView, OutcomeView, parse_changes
+from slotq_core.wire.configuration import (
     ChangesView,
     OwnLimitsView,
     change_view,
@@ -55,7 +56,7 @@ from slotq_core.wire_configuration import (
     parse_limits,
     parse_pool,
 )
-from slotq_core.wire_submission import parse_submission, read_submission
+from slotq_core.wire.submission import parse_submission, read_submission
 
 STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
     InvalidRequest: HTTPStatus.BAD_REQUEST,

@@ -9,20 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from slotq_core import explaining, missing_rights, names
-from slotq_core.admitting import Admitter
-from slotq_core.amending import (
-    Amendment,
-    Changed,
-    Wish,
-    alive,
-    settled,
-    with_hold,
-    without_attempt,
-)
-from slotq_core.bulk import Bulk
-from slotq_core.configuring import Configurator, ignored_settings
-from slotq_core.effects import Effects
+from slotq_core import names
+from slotq_core.admission.caller_limits import check_priority, counted_as, of_caller
+from slotq_core.admission.roles import ANY_ROLE, ExecutionRoles
+from slotq_core.admission.rules import NO_RIGHTS, admit
+from slotq_core.admission.training_plans import ANY_PLAN, TrainingPlans
 from slotq_core.errors import (
     Conflict,
     ExaminedLately,
@@ -33,19 +24,30 @@ from slotq_core.errors import (
     TooLate,
     Unavailable,
 )
-from slotq_core.explaining import ANY_JOB, LimitsStatus, PoolStatus, Status, Wanted
-from slotq_core.limiting import check_priority, counted_as, of_caller
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState, Submission
-from slotq_core.passes import PASS_BUDGET, Passes, PassResult
-from slotq_core.poison import Nowhere, Poisons
-from slotq_core.policy.admission import NO_RIGHTS, admit
-from slotq_core.policy.apply import cancelled
+from slotq_core.operations import rights_report as missing_rights
+from slotq_core.operations import status as explaining
+from slotq_core.operations.admit import Admitter
+from slotq_core.operations.amend import (
+    Amendment,
+    Changed,
+    Wish,
+    alive,
+    settled,
+    with_hold,
+    without_attempt,
+)
+from slotq_core.operations.bulk import Bulk
+from slotq_core.operations.configure import Configurator, ignored_settings
+from slotq_core.operations.effects import Effects
+from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult
+from slotq_core.operations.poison import Nowhere, Poisons
+from slotq_core.operations.reconcile import Reconciler
+from slotq_core.operations.status import ANY_JOB, LimitsStatus, PoolStatus, Status, Wanted
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.disclosure import Shown, shown
-from slotq_core.policy.plans import ANY_PLAN, TrainingPlans
-from slotq_core.policy.roles import ANY_ROLE, ExecutionRoles
-from slotq_core.policy.users import Rights
+from slotq_core.policy.lifecycle.apply import cancelled
+from slotq_core.policy.state.user_limits import Rights
 from slotq_core.ports import (
     Change,
     Clock,
@@ -57,7 +59,7 @@ from slotq_core.ports import (
     Store,
     TrainingService,
 )
-from slotq_core.reconcile import Reconciler
+from slotq_core.privacy.disclosure import Shown, shown
 
 DOCTOR_BUDGET = 15_000
 """How long a look at SageMaker may take while somebody waits for it (ms): API Gateway gives up

@@ -13,19 +13,28 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from slotq_core import (
-    __version__,
-    definitions,
-    names,
-    wire,
-    wire_amendment,
-    wire_bulk,
-    wire_configuration,
-    wire_submission,
-)
+from slotq_core import __version__, names
 from slotq_core.api import MOST_CHANGES, MOST_JOBS
 from slotq_core.model.jobs import JobState
-from slotq_core.training_request import ON_INSTANCES, PROGRAMS, Shape, known_shape
+from slotq_core.wire import (
+    amendment as wire_amendment,
+)
+from slotq_core.wire import (
+    bulk_changes as wire_bulk,
+)
+from slotq_core.wire import (
+    configuration as wire_configuration,
+)
+from slotq_core.wire import (
+    pool_definition as definitions,
+)
+from slotq_core.wire import (
+    submission as wire_submission,
+)
+from slotq_core.wire import (
+    views as wire,
+)
+from slotq_core.wire.training_request import ON_INSTANCES, PROGRAMS, Shape, known_shape
 
 _MODELS: tuple[type[BaseModel], ...] = (
     wire_submission.SubmissionBody,

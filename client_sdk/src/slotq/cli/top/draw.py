@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from slotq.cli.pool_tables import STATE_STYLES, standing
-from slotq.cli.submitters import last_part, short_names
-from slotq.cli.tables import COLORS, why
 from slotq.cli.top.scene import Mode, Scene
+from slotq.output.job_tables import COLORS, why
+from slotq.output.pool_tables import STATE_STYLES, standing
+from slotq.output.submitters import last_part, short_names
 from slotq_core.model.jobs import ACTIVE_STATES
 from slotq_core.model.pools import PoolState
-from slotq_core.moments import from_iso
-from slotq_core.wire import JobView, PoolView
+from slotq_core.timestamps import from_iso
+from slotq_core.wire.views import JobView, PoolView
 
 LEAST_WIDTH, LEAST_HEIGHT = 66, 15
 """Smaller screens only say so."""

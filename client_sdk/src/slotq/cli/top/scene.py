@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
-from slotq_core.wire import JobView, PoolView
-from slotq_core.wire_submission import PRIORITY_LIMIT
+from slotq_core.wire.submission import PRIORITY_LIMIT
+from slotq_core.wire.views import JobView, PoolView
 
 LIVING = tuple(state.value for state in JobState if state not in TERMINAL_STATES)
 """The states that are asked for."""

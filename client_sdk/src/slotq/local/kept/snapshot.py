@@ -13,12 +13,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from slotq.local.aws import TABLE
 from slotq.local.endpoint import Endpoint
-from slotq.local.kept import items, jobs, lines
+from slotq.local.kept import items, lines
+from slotq.local.kept import training_jobs as jobs
 from slotq.local.kept.objects import Objects
 from slotq.local.keys import write_private
-from slotq.local.plane import Plane
+from slotq.local.services.aws import TABLE
+from slotq.local.training.plane import Plane
 
 _VERSION = 1
 _FOLDER, _FILE = "kept", "state.json"

@@ -6,10 +6,10 @@ from collections import Counter
 
 import matplotlib as mpl
 
-from slotq.simulate.record import Record
-from slotq.simulate.scenario import Scenario
-from slotq.simulate.sections import JobSpec
-from slotq.simulate.timeline import holdings
+from slotq.simulate.run.record import Record
+from slotq.simulate.run.timeline import holdings
+from slotq.simulate.scenario.scenario import Scenario
+from slotq.simulate.scenario.sections import JobSpec
 
 _COLOURS = [mpl.colors.to_hex(mpl.colormaps["tab10"](n)) for n in (0, 1, 2, 3, 4, 5, 6, 8, 9)]
 """Without tab10's own grey."""

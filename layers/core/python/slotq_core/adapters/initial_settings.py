@@ -18,8 +18,8 @@ from slotq_core.adapters.snapshots import as_configured
 from slotq_core.errors import Conflict, Misconfigured, PoolInUse
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool
-from slotq_core.moments import iso
 from slotq_core.ports import Configuration, ConfigurationChange, Store
+from slotq_core.timestamps import iso
 
 _LOOKED_AT = 1000
 """Changes, the latest first, among which the last one of a setting is looked for."""

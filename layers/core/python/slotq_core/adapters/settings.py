@@ -15,7 +15,8 @@ eviction. `max_min_runtime`: the most that a job's own min_runtime counts.
 (left out: for ever). `count_foreign`: whether training jobs outside the queue count against the
 pool. `consolidate`: whether what runs there may move to another pool. `resources`: what the pool
 has besides slots (`resources=gpus:16+licences:2`, in JSON an object). `state`: active, paused
-(nothing starts) or drained (and it counts as gone). What each may be: `slotq_core.definitions`.
+(nothing starts) or drained (and it counts as gone). What each may be:
+`slotq_core.wire.pool_definition`.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from slotq_core.definitions import DURATIONS, NOT_LIVE_YET, SWITCHES, defined, settings_of
+from slotq_core.admission.roles import ExecutionRoles
+from slotq_core.admission.training_plans import TrainingPlans
 from slotq_core.errors import InvalidRequest, Misconfigured
-from slotq_core.limit_settings import limits_from
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolState
-from slotq_core.policy.plans import TrainingPlans
-from slotq_core.policy.roles import ExecutionRoles
+from slotq_core.wire.limits_definition import limits_from
+from slotq_core.wire.pool_definition import DURATIONS, NOT_LIVE_YET, SWITCHES, defined, settings_of
 
 POOLS_VARIABLE = "SLOTQ_POOLS"
 LIMITS_VARIABLE = "SLOTQ_LIMITS"

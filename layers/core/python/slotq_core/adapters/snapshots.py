@@ -9,7 +9,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import HEALTHY, Pool
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.retry import backed_off
+from slotq_core.policy.lifecycle.retry import backed_off
 
 MAX_DUE = 100
 """Back-offs that one load looks at."""

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from slotq_core.model.jobs import JobState
 
+LEFT_OUT = "left_out"
+"""The cause with which a member ends that found no room while its gang ran."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:

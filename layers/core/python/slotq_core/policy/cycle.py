@@ -1,68 +1,52 @@
-"""The whole policy on one screen: plan(snapshot, now) -> Plan. Pure; DESIGN section 5.
+"""The whole policy: plan(snapshot, now) -> Plan. Pure; DESIGN section 5 is the specification.
 
-    1 settle    back-offs whose time has come end; starts that got no instances in time are given
-                up; classes end; the rest is for the next plan          -> retry.py, demote.py
-    2 order     between projects the most deprived first, asked anew after each decision; within
-                one rank, then entry time, then name              -> turns.py, order.py, shares.py
-    3 walk      each job in that order, before the next one is looked at:
-                  a  starts on free slots, in the first of its pools that has room -> fit.py
-                  b  waits for slots that are coming free, and holds them          -> fit.py
-                  c  moves others to further pools of theirs, where allowed    -> consolidate.py
-                  d  reclaims from projects above their share, and claims          -> reclaim.py
-                  e  preempts strictly lower rank in its project, and claims       -> preempt.py
-                  f  takes its turn where time slices are over, and claims         -> slices.py
-                  g  after `reserve_after`, makes one of its pools drain           -> reserve.py
-                within its project's quota and limit, and its user's -> account.py, users.py
-                in the highest class with room, where it is AUTO        -> classes.py, demote.py
-                where only so many may run at once, it may have to wait untried  -> parallel.py
-                with scheduler settings, a blocked job is tried again later      -> attempts.py
-                a gang: all of its members, or none          -> gang.py, together.py
-                a job over several pools: all of its parts, or none                -> parts.py
-                a pool that backs off, is being probed, paused or drained takes part in none of it;
-                nor does it for a job of a role that backs off there              -> rights.py
-    4 net       what was given in this plan and is taken back in it was never given
-    5 explain   whoever was looked at and waits gets a typed reason; of the one job that somebody
-                asks about, what could be evicted and what is reserved   -> explain.py, outlook.py
+    1 settle    what the clock has decided: back-offs, classes       actions/settle.py
+    2 order     the most deprived project first                      turn/turn_order.py
+                within a project: rank, entry time, name             order.py
+    3 walk      each job in that order tries, least disruptive first, before the next one:
+                  free slots, then slots coming free                 state/pool_room.py
+                  move running jobs to another pool                  actions/consolidate.py
+                  take slots back from projects over their share     actions/reclaim.py
+                  evict a lower rank of its own project              actions/preempt.py
+                  take its turn when a time slice is over            actions/time_slice.py
+                  let a pool drain for it                            actions/reserve.py
+                it may take over claims of jobs it could evict       actions/entitlement.py
+    4 net       what a later turn takes back was never given         turn/revisit.py
+    5 explain   every job examined and left waiting gets a reason    explain/waiting.py
 
-One look at each line is enough: when its first job is blocked, so are those behind it (lines.py).
-One way down the order is enough, too: a decision gives those ahead nothing that they could not have
-had, but that somebody has come above its share, or has lost what this plan gave it: then whoever
-that may bring something is asked again (turns.py, again.py). The walk ends at a job whose user has
-yielded in this plan, for its place is further down now; and where a claim is given up, for what was
-decided before rests on it: that alone is the plan then, and the next one begins anew.
+A blocked job blocks the rest of its line, so one look at each line is enough (lines.py). A decision
+never helps an earlier job, except when it puts a project above its share or takes back what this
+plan gave: then the jobs that it may help are tried again. The plan ends early when a user yields,
+because that user's place moves, and when a claim is given up, because earlier decisions rest on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.again import Again
-from slotq_core.policy.blocked import blocked
-from slotq_core.policy.demote import demoted, demotes_at
-from slotq_core.policy.gang import settled
+from slotq_core.policy.actions.settle import settle
+from slotq_core.policy.explain.forecast import Question
+from slotq_core.policy.explain.timers import first_timer
 from slotq_core.policy.lines import by_user
-from slotq_core.policy.order import position
-from slotq_core.policy.outlook import Question
-from slotq_core.policy.parts import in_parts
-from slotq_core.policy.plan import Decision, Demote, EndBackoff, GiveUp, Plan
-from slotq_core.policy.prospects import has_prospects
-from slotq_core.policy.retry import backed_off, gives_up_at
-from slotq_core.policy.timers import first_timer
-from slotq_core.policy.together import Together
-from slotq_core.policy.turns import Turns
-from slotq_core.policy.walk import Walk
+from slotq_core.policy.plan import Plan
+from slotq_core.policy.state.job_parts import in_parts
+from slotq_core.policy.turn.blocked import blocked
+from slotq_core.policy.turn.gang_turn import Together
+from slotq_core.policy.turn.prospects import has_prospects
+from slotq_core.policy.turn.revisit import Again
+from slotq_core.policy.turn.turn_order import Turns
+from slotq_core.policy.turn.walk import Walk
 
 
 @in_parts
 def plan(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
-    """What to do now, and why the rest waits. The same snapshot always gives the same plan.
+    """Decide what to do now, and why the rest waits. The same snapshot gives the same plan.
 
-    `asked`: a job that waits, of which the plan is to say more than its reason.
+    `asked`: a waiting job for which the plan also gives the outlook.
     """
-    settled = tuple(_settle(snapshot, now))
+    settled = tuple(settle(snapshot, now))
     if settled:
         return Plan(decisions=settled, wake_at=now)
     if not snapshot.waiting:
@@ -80,23 +64,8 @@ def plan(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
     return replace(walk.plan(), outlook=question.answer())
 
 
-def _settle(snapshot: Snapshot, now: int) -> Iterator[Decision]:
-    """Step 1."""
-    for job in sorted(snapshot.due, key=position):
-        if backed_off(job, now):
-            yield EndBackoff(job=job)
-    yield from settled(snapshot)
-    given_up = [job for at, job in gives_up_at(snapshot) if at <= now]
-    for job in sorted(given_up, key=position):
-        yield GiveUp(job=job)
-    classes = {each.name: each for each in snapshot.classes}
-    had_its_time = [job for at, job in demotes_at(snapshot) if at <= now]
-    for job in sorted(had_its_time, key=position):
-        yield Demote(job=job, after=demoted(job, classes))
-
-
 def _visit(walk: Walk, job: Job) -> bool:
-    """Step 3, the turn of one job. False: it is blocked, and so is all of its line behind it."""
+    """Step 3, one turn. False: the job is blocked, and so is the rest of its line."""
     gang = walk.gangs.get(job.group)
     if walk.is_kept_back(job):
         return False
@@ -110,7 +79,7 @@ def _visit(walk: Walk, job: Job) -> bool:
     within = [room for room in able if walk.within_bounds(job, room)]
     if job.claim and job.claim.moved and walk.goes_where_it_moves(job, rooms, within):
         return True
-    may_evict = gang is None  # Its gang runs without it: nobody goes for one that joins.
+    may_evict = gang is None  # A member that joins a running gang evicts nobody.
     surely = [room for room in within if room.may_evict_for(job)]
     return (
         walk.start(job, within)

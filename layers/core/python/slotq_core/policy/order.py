@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from slotq_core.model.jobs import Job, Workload
 from slotq_core.model.users import AUTO, Yielded
-from slotq_core.moments import iso
+from slotq_core.timestamps import iso
 
 _TOP = 1_000_000
 """The highest priority there is: its jobs' keys begin with zeros."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Claim, Job
-from slotq_core.outlook import Outlook
-from slotq_core.reasons import Reason
+from slotq_core.model.outlook import Outlook
+from slotq_core.model.reasons import Reason
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

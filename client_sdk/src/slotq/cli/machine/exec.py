@@ -1,0 +1,75 @@
+"""`slotq exec`: a program whose SageMaker is the queue."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import click
+
+from slotq.cli.app import App
+from slotq.cli.words import PRIORITY
+from slotq.session.install import install
+from slotq.session.relay import Relay, clients, pointed_at, served
+
+NOT_FOUND = 127
+"""A shell's own exit code for a command that there is not."""
+
+
+@click.command("exec", context_settings={"ignore_unknown_options": True})
+@click.option("--priority", type=PRIORITY, metavar="N", help="Of jobs that carry no priority.")
+@click.option("--pools", metavar="NAMES", help="Of jobs that name none: by comma, best first.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
+@click.pass_obj
+def execute(app: App, priority: int | None, pools: str | None, command: tuple[str, ...]) -> None:
+    """Run COMMAND with its SageMaker training calls going through the queue.
+
+    For the AWS CLI and for SDKs in any language: it finds AWS_ENDPOINT_URL_SAGEMAKER set to an
+    address of this machine, where the queue answers for its jobs and AWS for all else. Without
+    COMMAND: your shell. The exit code is the command's own.
+    """
+    client = app.client()
+    install(
+        client.aws,
+        queue=client,
+        endpoint=client.config.endpoint,
+        priority=client.config.priority if priority is None else priority,
+        pools=pools,
+        say=lambda line: click.echo(line, err=True),
+    )
+    region = client.config.signing_region() or client.aws.region_name
+    with served(Relay(clients(client.aws, region))) as url:
+        raise click.exceptions.Exit(_run(command or (_shell(),), pointed_at(url)))
+
+
+def _shell() -> str:
+    return os.environ.get("SHELL") or "sh"
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Its exit code; as a shell has it, where a signal has ended it."""
+    if shutil.which(command[0], path=environment.get("PATH")) is None:
+        click.echo(f"slotq: there is no program {command[0]} on the PATH", err=True)
+        return NOT_FOUND
+    with _interrupts_left_to_it():
+        code = subprocess.run(  # noqa: S603 - the user's own command # nosec B603
+            command, env=environment, check=False
+        ).returncode
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def _interrupts_left_to_it() -> Iterator[None]:
+    """Ctrl-C reaches the command, which stands in the same terminal; here it does nothing. Handlers
+    end with exec, so the command does not inherit ours, as it would SIG_IGN."""
+    names = [each for each in ("SIGINT", "SIGQUIT") if hasattr(signal, each)]
+    kept = {n: signal.signal(n, lambda *_: None) for n in (getattr(signal, e) for e in names)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)

@@ -1,0 +1,194 @@
+"""`slotq local`: the whole system on this machine, without an AWS account."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from slotq.cli.extras import extra
+from slotq_core.wire.pool_definition import LONGEST
+
+if TYPE_CHECKING:
+    from slotq.local.emulator import Options
+    from slotq.local.state import Running
+    from slotq.local.training.knobs import Knobs
+
+
+@click.group
+def local() -> None:
+    """The emulator: the queue, a SageMaker that runs jobs as processes, and S3, on this machine.
+
+    Jobs, buckets and the queue are kept when it ends, and there again when it starts.
+    """
+
+
+@local.command
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=4777,
+    show_default=True,
+    help="0: any that is free.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAME[:PORT]",
+    help="Another name that clients call it by, e.g. host.docker.internal; several times for "
+    "several. Requests under any other name are refused.",
+)
+@click.option(
+    "--pool",
+    "pools",
+    multiple=True,
+    metavar="NAME=SLOTS[@TYPE]",
+    help="A pool; several times for several. ;reserve_after=SECONDS and ;min_runtime=SECONDS may "
+    "follow. TYPE is ml.m5.large where it is left out.  [default: main=2]",
+)
+@click.option("--detach", is_flag=True, help="Run in the background; return when it answers.")
+@click.option("--fresh", is_flag=True, help="Begin anew: forget jobs, buckets and the queue.")
+@click.option("--tick", default=60.0, show_default=True, metavar="SECONDS", help="Between ticks.")
+@click.option(
+    "--grace",
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="From a stop's SIGTERM to its SIGKILL.",
+)
+@click.option(
+    "--knob",
+    "knobs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Something out of the ordinary, e.g. refuse_creates=1, start_seconds=5, lose_events=2.",
+)
+@click.option(
+    "--isolation/--no-isolation",
+    default=None,
+    help="An own /opt/ml for each process (default: where this machine allows it).",
+)
+@click.option("--region", default="us-east-1", show_default=True)
+def start(
+    *,
+    port: int,
+    host: str,
+    names: tuple[str, ...],
+    pools: tuple[str, ...],
+    detach: bool,
+    fresh: bool,
+    tick: float,
+    grace: float,
+    knobs: tuple[str, ...],
+    isolation: bool | None,
+    region: str,
+) -> None:
+    """Start the emulator."""
+    with extra("local", of="slotq local start"):
+        from slotq.local import serve, state
+        from slotq.local.emulator import Options
+
+    options = Options(
+        pools=_pools(pools),
+        work=state.folder(),
+        port=port,
+        host=host,
+        names=names,
+        fresh=fresh,
+        region=_region(region),
+        tick_seconds=_positive("--tick", tick),
+        isolated=isolation,
+        knobs=_knobs([f"grace_seconds={grace}", *knobs]),
+    )
+    if detach:
+        _say_ready(serve.detach(options), log=str(state.log_file()))
+    else:
+        _serve(options)
+
+
+def _serve(options: Options) -> None:
+    from slotq.local.serve import serve
+    from slotq.local.state import GOES_ON
+
+    serve(options, ready=_say_ready)
+    click.echo(f"The emulator has ended. {GOES_ON}")
+
+
+def _pools(given: tuple[str, ...]) -> str:
+    from slotq.local.pool_options import read_pools
+    from slotq_core.errors import Misconfigured
+
+    try:
+        return read_pools(given)
+    except Misconfigured as error:
+        raise click.BadParameter(str(error), param_hint="--pool") from None
+
+
+def _knobs(given: Iterable[str]) -> Knobs:
+    from slotq.local.training.knobs import Knobs as Made
+
+    knobs = Made()
+    try:
+        for text in given:
+            name, equals, value = text.partition("=")
+            if not equals:
+                raise ValueError(f"'{text}' is not NAME=VALUE")
+            knobs.turn({name.strip(): value.strip()})
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--knob") from None
+    return knobs
+
+
+def _region(name: str) -> str:
+    import boto3
+
+    known = boto3.Session(region_name=name).get_available_regions("sagemaker")
+    if name not in known:
+        raise click.BadParameter(
+            f"there is no region '{name}'; there are {', '.join(known)}", param_hint="--region"
+        )
+    return name
+
+
+def _positive(option: str, seconds: float) -> float:
+    if not 0 < seconds <= LONGEST:  # NaN is not either.
+        raise click.BadParameter(
+            f"must be more than 0 and at most {LONGEST} seconds, not {seconds:g}", param_hint=option
+        )
+    return seconds
+
+
+def _say_ready(running: Running, log: str = "") -> None:
+    click.echo(f"The emulator answers at {running.url}; the queue at {running.endpoint.queue}.")
+    click.echo('To use it:  eval "$(slotq local env)"')
+    click.echo("Then:       slotq ls;  estimator.fit() through slotq's session;  slotq local stop")
+    if log:
+        click.echo(f"Its log:    {log}")
+
+
+@local.command
+def stop() -> None:
+    """End the emulator and every process of its jobs."""
+    from slotq.local import state
+
+    click.echo(state.stop())
+
+
+@local.command
+@click.option("--json", "as_json", is_flag=True, help="As a JSON object.")
+def env(*, as_json: bool) -> None:
+    """Print what makes SDKs and slotq talk to the emulator: eval "$(slotq local env)"."""
+    from slotq.local import state
+
+    variables = state.variables(state.running())
+    if as_json:
+        click.echo(json.dumps(variables, indent=2))
+        return
+    click.echo(f"unset {' '.join(state.UNSET)}")
+    for name, value in variables.items():
+        click.echo(f"export {name}={shlex.quote(value)}")

@@ -1,0 +1,249 @@
+"""`slotq simulate`: a scenario file on the virtual clock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from slotq.cli.app import App
+from slotq.cli.exits import Exit
+from slotq.cli.extras import extra
+from slotq.output.job_tables import explanation
+from slotq.simulate import Record, Scenario, load, simulate
+from slotq.simulate.report import Difference, differences, expectations, unequal
+from slotq.simulate.run.metrics import Metrics, metrics
+from slotq.simulate.scenario.sections import Expectation
+from slotq_core.wire.views import JobView, job_view
+
+PICTURES = (".html", ".png")
+
+SHOWN = 200
+"""Events that people are shown; programs get all of them."""
+
+_FILE = click.Path(path_type=Path)
+
+
+def _picture(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    """Told before a long run, not after it."""
+    if path is not None and path.suffix not in PICTURES:
+        raise click.BadParameter(f"a name that ends in {' or '.join(PICTURES)} is needed")
+    return path
+
+
+def _questions(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> list[Expectation]:
+    """`job2@30`, `job2@end` or `job2`: of whom it is asked, and when."""
+    found = []
+    for text in texts:
+        name, at = text.split("@", 1) if "@" in text else (text, "end")
+        try:
+            moment = float(at) if at != "end" else at
+            found.append(Expectation.model_validate({"at": moment, "why": [{"job": name}]}))
+        except ValueError:
+            raise click.BadParameter(f"a job and a second is needed: job2@30, not {text}") from None
+    return found
+
+
+_EXAMPLES = """\b
+slotq simulate scenario.yaml --check
+slotq simulate scenario.yaml --live --json
+slotq simulate scenario.yaml --why job2@30
+slotq simulate world.yaml --trace jobs.csv --plot run.png"""
+
+
+@click.command("simulate", epilog=_EXAMPLES)
+@click.argument("file", type=_FILE)
+@click.option("--trace", type=_FILE, help="Jobs as a table (CSV), for the file's world.")
+@click.option(
+    "--check", is_flag=True, help="Exit with 1 where the file's expectations do not hold."
+)
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Run through manager, store and training plane as well; the events must be equal.",
+)
+@click.option(
+    "--why",
+    "questions",
+    multiple=True,
+    metavar="JOB@T",
+    callback=_questions,
+    help="Say why that job waits at second T (or at the end).",
+)
+@click.option("--plot", type=_FILE, callback=_picture, help="Draw the run: a .html or .png file.")
+@click.option("--json", "as_json", is_flag=True, help="Print events, jobs and metrics as JSON.")
+@click.pass_context
+def simulate_command(
+    ctx: click.Context,
+    *,
+    file: Path,
+    trace: Path | None,
+    check: bool,
+    live: bool,
+    questions: Sequence[Expectation],
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Run the scenario FILE through the queue's policy, in no time."""
+    app = ctx.ensure_object(App)
+    scenario = _with_questions(load(file, trace), questions)
+    record = simulate(scenario)
+    wrong = differences(scenario, record) if check else []
+    wrong += _live(scenario, record) if live else []
+    figures = metrics(scenario, record)
+    if plot:
+        _draw(
+            plot,
+            scenario,
+            record,
+            title=f"{file.name}, jobs of {trace.name}" if trace else file.name,
+        )
+    if as_json or app.json:
+        click.echo(
+            json.dumps(_as_json(record, figures, wrong if check or live else None), indent=2)
+        )
+    else:
+        _show(app, scenario, record, figures)
+        _judge(file, scenario, wrong, check=check, live=live)
+    if wrong:
+        raise SystemExit(Exit.NO)
+
+
+def _with_questions(scenario: Scenario, questions: Sequence[Expectation]) -> Scenario:
+    names = {job.name for job in scenario.jobs}
+    for each in questions:
+        if each.why[0].job not in names:
+            raise click.BadParameter(f"there is no job {each.why[0].job}", param_hint="--why")
+    return scenario.model_copy(update={"expect": (*scenario.expect, *questions)})
+
+
+def _answers(record: Record) -> list[tuple[int, JobView]]:
+    """What was said of those that waited, in the order of the moments."""
+    return [
+        (at, job_view(it.job, place=it.place, reason=it.reason, outlook=it.outlook))
+        for (at, _), it in sorted(record.asked.items(), key=lambda item: item[0])
+    ]
+
+
+def _live(scenario: Scenario, record: Record) -> list[Difference]:
+    from slotq.simulate.run.live import live_record
+
+    return unequal(record, live_record(scenario))
+
+
+def _draw(path: Path, scenario: Scenario, record: Record, *, title: str) -> None:
+    with extra("plot", of="--plot"):
+        from slotq.simulate.plot import save
+    try:
+        save(path, scenario, record, title=title)
+    except OSError as error:
+        raise click.BadParameter(
+            f"{path}: {error.strerror or error}", param_hint="--plot"
+        ) from None
+
+
+def _as_json(
+    record: Record, figures: Metrics, wrong: Sequence[Difference] | None
+) -> dict[str, object]:
+    answer: dict[str, object] = {
+        "events": [event.as_json() for event in record.events],
+        "jobs": {
+            name: {
+                "state": states[-1][1],
+                "states": [{"t": t / 1000, "state": state} for t, state in states],
+                "started": [t / 1000 for t in record.started(name)],
+                "evictions": record.evictions(name),
+            }
+            for name, states in record.states.items()
+        },
+        "metrics": asdict(figures),
+    }
+    if record.asked:
+        answer["why"] = [
+            {"at": at / 1000, "job": job.name}
+            | job.model_dump(include={"state", "place", "reason", "outlook"})
+            for at, job in _answers(record)
+        ]
+    if wrong is not None:
+        answer["differences"] = [each.as_json() for each in wrong]
+    return answer
+
+
+def _show(app: App, scenario: Scenario, record: Record, figures: Metrics) -> None:
+    console = app.console()
+    events = Table("t (s)", "event", "job", "pool", "reason", box=None, pad_edge=False)
+    for event in record.events[:SHOWN]:
+        events.add_row(
+            f"{event.t / 1000:g}", event.event, event.job, event.pool or "", event.reason
+        )
+    console.print(events)
+    if len(record.events) > SHOWN:
+        click.echo(f"and {len(record.events) - SHOWN:,} more events; --json prints all of them")
+    click.echo(
+        f"\n{len(scenario.jobs):,} jobs, {record.end / 1000:g} s: "
+        f"utilisation {figures.utilisation:.1%}, waited {figures.wait_mean:g} s on average "
+        f"(95 % at most {figures.wait_p95:g} s), {figures.evictions} evictions, "
+        f"{figures.slot_seconds_lost:g} slot-seconds of work lost"
+    )
+    if scenario.projects:
+        console.print(_projects(figures))
+    for at, job in _answers(record):
+        click.echo(f"\nat {at / 1000:g} s\n{explanation(job)}")
+
+
+def _projects(figures: Metrics) -> Table:
+    table = Table(
+        "project", "jobs", "waited (s)", "95 % (s)", "evictions", "slot-hours",
+        box=None, pad_edge=False,
+    )  # fmt: skip
+    for name, each in figures.by_project.items():
+        table.add_row(
+            name, f"{each.jobs:,}", f"{each.wait_mean:g}", f"{each.wait_p95:g}",
+            str(each.evictions), f"{each.slot_seconds / 3600:,.1f}",
+        )  # fmt: skip
+    return table
+
+
+def _judge(
+    file: Path,
+    scenario: Scenario,
+    wrong: Sequence[Difference],
+    *,
+    check: bool,
+    live: bool,
+) -> None:
+    """What holds goes to people on stdout; what does not, on stderr."""
+    asked = expectations(scenario) if check else 0
+    failed = sum(each.what != "live" for each in wrong)
+    if check and not asked:
+        click.echo("the file expects nothing: there is nothing to check")
+    elif check and not failed:
+        click.echo(f"all {asked} expectations hold")
+    elif check:
+        click.echo(f"{file}: {failed} of {asked} expectations do not hold", err=True)
+    if live and failed == len(wrong):
+        click.echo("the queue itself does the same, event by event")
+    for each in wrong:
+        click.echo(_difference(each), err=True)
+
+
+def _difference(each: Difference) -> str:
+    """Two lines under each other, so that the eye finds what differs."""
+    what = "live run, first difference" if each.what == "live" else each.what
+    return (
+        f"at {each.at / 1000:g} s, {what} of {each.of}:\n"
+        f"  expected  {_said(each.expected)}\n"
+        f"  seen      {_said(each.seen)}"
+    )
+
+
+def _said(value: object) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, list):
+        return "[" + ", ".join(f"{each:g}" for each in value) + "]"
+    return json.dumps(value) if isinstance(value, dict) else str(value)

@@ -1,0 +1,84 @@
+"""`slotq backup`: the queue's table as a file, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from slotq.cli.app import App, json_option
+from slotq.errors import CannotReach, NotAllowed, NotConfigured
+from slotq_core.adapters.dynamodb.repair import backup as dynamodb_backup
+
+_TABLE = click.option("--table", required=True, metavar="NAME", help="The DynamoDB table.")
+_REGION = click.option("--region", metavar="NAME", help="Else as boto3 finds it.")
+_FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+
+
+@click.group
+def backup() -> None:
+    """The queue's table as a file, and back, with your own right to the table.
+
+    Stop the queue first: docs/backup.md says how.
+    """
+
+
+@backup.command()
+@_FILE
+@_TABLE
+@_REGION
+@json_option
+@click.pass_obj
+def save(app: App, *, file: Path, table: str, region: str | None) -> None:
+    """Write the whole table to the new FILE, which holds every request: keep it safe."""
+    with _client(region) as client:
+        count = dynamodb_backup.save(client, table, file)
+    _say(app, count, "saved from", table)
+
+
+@backup.command()
+@_FILE
+@_TABLE
+@_REGION
+@click.option("--replace", is_flag=True, help="Delete what the table holds before.")
+@json_option
+@click.pass_obj
+def load(app: App, *, file: Path, table: str, region: str | None, replace: bool) -> None:
+    """Put what FILE holds into the table, which must be empty."""
+    with _client(region) as client:
+        count = dynamodb_backup.load(client, table, file, replace=replace)
+    _say(app, count, "loaded into", table)
+
+
+def _say(app: App, count: int, what: str, table: str) -> None:
+    text = json.dumps({"items": count, "table": table}) if app.json else ""
+    click.echo(text or f"{count:,} items {what} {table}")
+
+
+@contextmanager
+def _client(region: str | None) -> Iterator[Any]:
+    """DynamoDB's client, whose errors become those that commands show."""
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
+
+    try:
+        yield boto3.client("dynamodb", region_name=region)
+    except (NoRegionError, NoCredentialsError) as error:
+        raise NotConfigured(str(error)) from None
+    except BotoCoreError as error:
+        raise CannotReach(f"DynamoDB: {error}") from None
+    except ClientError as error:
+        kind = _ERRORS.get(error.response["Error"]["Code"], CannotReach)
+        raise kind(f"DynamoDB: {error}") from None
+
+
+_ERRORS = {
+    "AccessDeniedException": NotAllowed,
+    "UnrecognizedClientException": NotAllowed,
+    "ExpiredTokenException": NotAllowed,
+    "ResourceNotFoundException": NotConfigured,
+}

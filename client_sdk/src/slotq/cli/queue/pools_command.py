@@ -1,0 +1,247 @@
+"""`slotq pools`: the capacity that jobs run on, and changing it on the record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from slotq.cli.app import App, json_option
+from slotq.errors import NoSuchPool
+from slotq.output.pool_tables import changes_table, pool_page, pools_table
+from slotq_core.model.pools import PoolState
+from slotq_core.wire.configuration import ChangesView
+from slotq_core.wire.pool_definition import NOT_LIVE_YET
+from slotq_core.wire.views import PoolsView, PoolView
+
+
+def seconds(text: str) -> int | None:
+    """A whole number of seconds, or `none`."""
+    if text == "none":
+        return None
+    if not text.isdecimal():
+        raise click.BadParameter(f"{text!r} is neither a whole number of seconds nor none")
+    return int(text)
+
+
+def no_time_slice(text: str) -> None:
+    """`none`: only an earlier version let a pool have one."""
+    if text != "none":
+        raise click.BadParameter(f"only none is taken: {NOT_LIVE_YET['time_slice']}")
+
+
+def resource(text: str) -> tuple[str, int]:
+    """`NAME=AMOUNT`"""
+    name, _, amount = text.partition("=")
+    if not name or not amount.isdecimal():
+        raise click.BadParameter(f"{text!r} is no NAME=AMOUNT, e.g. gpus=16")
+    return name, int(amount)
+
+
+@click.group(invoke_without_command=True)
+@json_option
+@click.pass_context
+def pools(ctx: click.Context) -> None:
+    """The pools: what they have, what is used, and changing them.
+
+    Without a further word it is `slotq pools list`. Every change is recorded (`slotq pools
+    history`). Changing takes a right that only operators should have (docs/security.md).
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_)
+
+
+@pools.command("list")
+@json_option
+@click.pass_obj
+def list_(app: App) -> None:
+    """What each pool has, what is used, and what SageMaker's refusals have taught."""
+    _tell(app, app.client().configuration())
+
+
+@pools.command
+@click.argument("name")
+@json_option
+@click.pass_obj
+def show(app: App, name: str) -> None:
+    """All about one pool: its use, its health and each of its settings."""
+    view = _pool(app.client().configuration(), name)
+    app.answer(view, pool_page(view))
+
+
+revision_option = click.option(
+    "--revision",
+    type=click.IntRange(0),
+    help="What the change was decided on (`--json` shows it): refused if there is another by now.",
+)
+
+
+@pools.command("set")
+@click.argument("name")
+@click.option("--slots", type=click.IntRange(0), help="Instances that it has.")
+@click.option("--instance-type", metavar="TYPE", help="SageMaker's, e.g. ml.p5.48xlarge.")
+@click.option(
+    "--reserve-after",
+    type=seconds,
+    metavar="SECONDS",
+    help="How long others may pass a job; none: ever.",
+)
+@click.option(
+    "--min-runtime",
+    type=seconds,
+    metavar="SECONDS",
+    help="How long an attempt is safe from eviction.",
+)
+@click.option(
+    "--max-min-runtime", type=seconds, metavar="SECONDS", help="The most that a job's own counts."
+)
+@click.option(
+    "--time-slice", type=no_time_slice, metavar="none", help="Take away an earlier version's."
+)
+@click.option(
+    "--pending-timeout",
+    type=seconds,
+    metavar="SECONDS",
+    help="How long SageMaker may look for instances.",
+)
+@click.option("--count-foreign/--no-count-foreign", default=None, help="Others' jobs count here.")
+@click.option("--consolidate/--no-consolidate", default=None, help="What runs here may move.")
+@click.option(
+    "--resource",
+    "resources",
+    type=resource,
+    metavar="NAME=AMOUNT",
+    multiple=True,
+    help="All that it has besides slots.",
+)
+@click.option("--no-resources", is_flag=True, help="It has slots only.")
+@click.option("--state", type=click.Choice([state.value for state in PoolState]))
+@revision_option
+@json_option
+@click.pass_context
+def set_(
+    ctx: click.Context,
+    /,
+    name: str,
+    revision: int | None,
+    resources: tuple[tuple[str, int], ...],
+    no_resources: bool,
+    **options: Any,
+) -> None:
+    """Change settings of the pool NAME, or make it (then with --slots and --instance-type).
+
+    What is not named stays. Durations are seconds; `none` takes one away.
+    """
+    given = {
+        key: value
+        for key, value in options.items()
+        if ctx.get_parameter_source(key) is click.core.ParameterSource.COMMANDLINE
+    }
+    if resources or no_resources:
+        given["resources"] = dict(resources)
+    if not given:
+        raise click.UsageError("say what shall change, e.g. --slots 4")
+    _change(ctx.obj, name, given, revision=revision)
+
+
+@pools.command(context_settings={"ignore_unknown_options": True})
+@click.argument("name")
+@click.argument("slots")
+@json_option
+@click.pass_obj
+def resize(app: App, name: str, slots: str) -> None:
+    """Give the pool NAME so many SLOTS, or more or less of them: 4, +2, -1.
+
+    Below what is in use nothing is stopped: nothing starts until use has fallen.
+    """
+    if not slots.lstrip("+-").isdecimal() or len(slots) - len(slots.lstrip("+-")) > 1:
+        raise click.UsageError(f"SLOTS is 4, +2 or -1, not '{slots}'")
+    if slots[0] not in "+-":
+        _change(app, name, {"slots": int(slots)})
+        return
+    present = app.client().configuration()
+    wanted = _pool(present, name).settings.slots + int(slots)
+    if wanted < 0:
+        raise click.UsageError(f"pool {name} has {wanted - int(slots)} slots only")
+    _change(app, name, {"slots": wanted}, revision=present.revision)
+
+
+@pools.command
+@click.argument("name")
+@json_option
+@click.pass_obj
+def drain(app: App, name: str) -> None:
+    """Let nothing start in the pool NAME any more; it counts as gone, in shares and for claims.
+
+    What runs there goes on to its end.
+    """
+    _change(app, name, {"state": PoolState.DRAINED.value})
+
+
+@pools.command
+@click.argument("name")
+@json_option
+@click.pass_obj
+def pause(app: App, name: str) -> None:
+    """Let nothing start in the pool NAME for now; it counts as it did.
+
+    What runs there goes on to its end.
+    """
+    _change(app, name, {"state": PoolState.PAUSED.value})
+
+
+@pools.command
+@click.argument("name")
+@json_option
+@click.pass_obj
+def resume(app: App, name: str) -> None:
+    """Let jobs start in the pool NAME again, after `pause` or `drain`."""
+    _change(app, name, {"state": PoolState.ACTIVE.value})
+
+
+@pools.command
+@click.argument("name")
+@revision_option
+@json_option
+@click.pass_obj
+def remove(app: App, name: str, revision: int | None) -> None:
+    """Remove the pool NAME. Refused while jobs run there, or wait for it alone."""
+    _tell(app, app.client().remove_pool(name, revision=revision))
+
+
+@pools.command
+@click.option("--limit", type=click.IntRange(1, 100), help="At most so many changes.")
+@json_option
+@click.pass_obj
+def history(app: App, limit: int | None) -> None:
+    """Every change of the pools, the latest first: who, when, before and after."""
+    changes = app.client().changes(limit=limit)
+    app.answer(ChangesView(changes=changes), changes_table(changes))
+
+
+def _change(
+    app: App, name: str, settings: Mapping[str, Any], *, revision: int | None = None
+) -> None:
+    view = app.client().set_pool(name, settings, revision=revision)
+    _tell(app, view)
+    pool = next((pool for pool in view.pools if pool.name == name), None)
+    if pool and not app.json and (over := pool.used["slots"] - pool.capacity["slots"]) > 0:
+        click.echo(
+            f"{over} more slots of {name} are in use than it has now: nothing is stopped, and "
+            "nothing starts until use has fallen",
+            err=True,
+        )
+
+
+def _tell(app: App, view: PoolsView) -> None:
+    app.answer(view, pools_table(view.pools))
+
+
+def _pool(view: PoolsView, name: str) -> PoolView:
+    """Raises NoSuchPool."""
+    found = next((pool for pool in view.pools if pool.name == name), None)
+    if found is None:
+        there = ", ".join(pool.name for pool in view.pools)
+        raise NoSuchPool(f"there is no pool '{name}'; there are {there}", field="name")
+    return found

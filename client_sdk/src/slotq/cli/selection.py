@@ -1,0 +1,175 @@
+"""Which jobs a verb is for: those named, or those that options select."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from functools import wraps
+from typing import Any
+
+import click
+
+from slotq.cli.app import App, interrupted
+from slotq.cli.exits import Exit
+from slotq.cli.name_arguments import PoolNames, some_names_argument
+from slotq.client import QueueClient
+from slotq.errors import NoSuchJob
+from slotq.output.columns import queue_table
+from slotq.output.plain_table import LIVING
+from slotq_core.model.jobs import JobState
+from slotq_core.wire.views import JobView, queue_view
+
+HANDFUL = 5
+"""So many selected jobs are changed without a question."""
+MOST_SHOWN = 1000
+"""As many jobs as the queue tells in one answer."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """What the command line says of the jobs it is for. Each option narrows the choice, and so do
+    names beside them."""
+
+    names: tuple[str, ...]
+    states: tuple[str, ...]
+    glob: str | None
+    mine: bool
+    submitter: str | None
+    project: str | None
+    pool: str | None
+    dry_run: bool
+    yes: bool
+    fit: Sequence[str]
+    """The states of the jobs that the verb is for, where none is named."""
+
+    @property
+    def by_options(self) -> bool:
+        wanted = (self.glob, self.submitter, self.project, self.pool)
+        return self.mine or bool(self.states) or any(each is not None for each in wanted)
+
+    @property
+    def one(self) -> bool:
+        """One job is named: what comes of it is shown as one job."""
+        return not self.by_options and len(set(self.names)) == 1
+
+    def resolved(self, app: App, client: QueueClient, verb: str) -> list[str]:
+        """The names, once the user has seen that it is these. Ends the command after a dry run.
+
+        Raises NoSuchJob where the options select none, and click's UsageError.
+        """
+        self._check()
+        if not self.by_options and not self.dry_run:
+            return list(self.names)
+        jobs = self._found(client) if self.by_options else [client.job(n) for n in self.names]
+        if self.dry_run:
+            app.answer(queue_view(jobs), queue_table(jobs))
+            raise click.exceptions.Exit(int(Exit.OK))
+        if len(jobs) > HANDFUL and not self.yes:
+            _ask(app, jobs, verb)
+        return [job.name for job in jobs]
+
+    def _check(self) -> None:
+        if not self.names and not self.by_options:
+            raise click.UsageError(
+                "say which jobs: by NAME, or by --mine, --state, --name, --project, --pool, "
+                "--submitter"
+            )
+        if self.mine and self.submitter is not None:
+            raise click.UsageError("--mine and --submitter exclude each other")
+        # To the queue an empty word is none: a variable that is not set would select all jobs.
+        for option in ("submitter", "project", "pool"):
+            if getattr(self, option) == "":
+                raise click.UsageError(f"--{option} is empty: say which, or leave it out")
+
+    def _found(self, client: QueueClient) -> list[JobView]:
+        submitter = client.about().caller if self.mine else self.submitter
+        seen = client.jobs(
+            self.states or self.fit, submitter=submitter, project=self.project, pool=self.pool
+        )
+        if len(seen) >= MOST_SHOWN:
+            click.echo(
+                f"slotq: the queue tells of {MOST_SHOWN:,} jobs at a time, and there may be more: "
+                "select fewer, or repeat this for the rest",
+                err=True,
+            )
+        found = [job for job in seen if self._has(job)]
+        if not found:
+            raise NoSuchJob(self._nothing(submitter))
+        return found
+
+    def _nothing(self, submitter: str | None) -> str:
+        glob = None if self.glob is None else f"'{self.glob}'"
+        among = {"named": glob, "of": submitter, "in project": self.project, "in": self.pool}
+        said = "".join(f" {word} {what}" for word, what in among.items() if what is not None)
+        beside = f" among {', '.join(self.names)}" if self.names else ""
+        states = self.states or self.fit
+        stands = "runs or waits" if states == LIVING else f"is {' or '.join(states)}"
+        return f"no job{said}{beside} {stands}"
+
+    def _has(self, job: JobView) -> bool:
+        named = not self.names or job.name in self.names
+        return named and (self.glob is None or fnmatchcase(job.name, self.glob))
+
+
+_SAID = tuple(field.name for field in fields(Selection) if field.name != "fit")
+"""What the command line says."""
+
+
+def selecting(
+    fit: Sequence[str] = LIVING,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command NAME... and the options that select, as one argument `chosen`.
+
+    `fit`: the states of the jobs that it is for.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(*args: Any, **given: Any) -> None:
+            said = {name: given.pop(name) for name in _SAID}
+            command(*args, chosen=Selection(**said, fit=fit), **given)
+
+        wrapped: Callable[..., None] = run
+        for option in reversed([some_names_argument(fit), *_options()]):
+            wrapped = option(wrapped)
+        return wrapped
+
+    return decorate
+
+
+def _options() -> list[Callable[..., Any]]:
+    return [
+        click.option("--mine", is_flag=True, help="Select the jobs that you have submitted."),
+        click.option(
+            "--state",
+            "states",
+            multiple=True,
+            type=click.Choice([state.value for state in JobState]),
+            help="Select jobs in this state; may be given several times.",
+        ),
+        click.option(
+            "--name", "glob", metavar="GLOB", help="Select jobs by name, as in 'ablation-*'."
+        ),
+        click.option("--project", help="Select jobs of this project."),
+        click.option("--submitter", help="Select jobs of this user: an ARN, or a name in it."),
+        click.option("--pool", type=PoolNames(), help="Select jobs that run or may run there."),
+        click.option("--dry-run", is_flag=True, help="Show which jobs it is, and change nothing."),
+        click.option("-y", "--yes", is_flag=True, help="Do not ask, however many are selected."),
+    ]
+
+
+def _ask(app: App, jobs: Sequence[JobView], verb: str) -> None:
+    """Let a person at a terminal look at it first. Nobody is asked elsewhere."""
+    if not app.asks():
+        return
+    app.console(stderr=True).print(queue_table(jobs[:HANDFUL]))
+    if len(jobs) > HANDFUL:
+        click.echo(f"… and {len(jobs) - HANDFUL:,} more (--dry-run shows all)", err=True)
+    try:
+        sure = click.confirm(f"{verb.capitalize()} {len(jobs):,} jobs?", err=True)
+    except click.Abort:
+        raise interrupted() from None
+    if not sure:
+        click.echo("slotq: nothing was changed", err=True)
+        raise click.exceptions.Exit(int(Exit.NO))

@@ -1,0 +1,21 @@
+"""`slotq priority`."""
+
+from __future__ import annotations
+
+import click
+
+from slotq.cli.app import App, json_option
+from slotq.cli.each import change_each
+from slotq.cli.selection import Selection, selecting
+from slotq.cli.words import PRIORITY
+
+
+# A negative number looks like an option that is not known, and is passed on to the arguments.
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("number", type=PRIORITY)
+@selecting()
+@json_option
+@click.pass_obj
+def priority(app: App, number: int, *, chosen: Selection) -> None:
+    """Give jobs another priority: high first. It may evict for them, or have them evicted."""
+    change_each(app, chosen, "change the priority of", lambda jobs: jobs.set_priority(number))

@@ -1,0 +1,271 @@
+"""`slotq submit`: a request from a file, or a command line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+import yaml
+from boto3.exceptions import Boto3Error
+from botocore.exceptions import BotoCoreError, ClientError
+
+from slotq.cli.app import App, json_option
+from slotq.cli.name_arguments import PoolNames
+from slotq.cli.views.watching import follow_job
+from slotq.cli.words import PRIORITY, Pair
+from slotq.client import QueueClient
+from slotq.configuration.settings import Config, checked
+from slotq.errors import CannotReach, NameTaken
+from slotq.jobs.request_check import check
+from slotq.jobs.resubmit import MOST_NAMES, next_names
+from slotq.jobs.submission import jsonable, settings_tags, with_tags
+from slotq.output.job_tables import explanation
+from slotq.packaging.archive import Pack, pack
+from slotq.packaging.command_job import CommandJob, code_uri, request_of, upload
+from slotq_core.model.reasons import units
+from slotq_core.wire.pool_definition import LONGEST
+from slotq_core.wire.submission import MAX_RETRIES
+from slotq_core.wire.views import JobView, PoolView
+
+_COMMAND = "slotq.command"
+_SETTINGS = ("priority", "pools", "preemptible", "min_runtime", "retries")
+"""Options that become tags."""
+_OF_COMMANDS = (
+    "instance_type", "image", "role", "output", "instance_count", "volume", "max_runtime",
+    "inputs", "environment", "source",
+)  # fmt: skip
+"""Options that make a request, and so have no place beside a file that is one."""
+
+
+class Submit(click.Command):
+    """Takes everything after `--` as the command line of the job."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            place = args.index("--")
+            ctx.meta[_COMMAND] = args[place + 1 :]
+            args = args[:place]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return ["[OPTIONS] FILE", "| [OPTIONS] -- COMMAND..."]
+
+
+def _setting(_: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    assert param.name is not None
+    return value if value is None else str(checked(param.name, value, "argument"))
+
+
+# What click is to leave as it is begins with a backspace, which a docstring cannot hold.
+_EXAMPLES = """\b
+slotq submit request.json --priority 20
+slotq submit --name first -- python train.py --epochs 3"""
+
+
+@click.command(cls=Submit, epilog=_EXAMPLES)
+@click.argument("file", required=False, type=click.File(encoding="utf-8"))
+@click.option("--name", help="The job's name; else the file's, or made of script and time.")
+@click.option("--priority", type=PRIORITY, help="High first.")
+@click.option(
+    "--pools",
+    type=PoolNames(),
+    help="Pools that it may run in, comma separated, the most welcome first.",
+)
+@click.option("--preemptible/--not-preemptible", default=None, help="Whether it may be evicted.")
+@click.option(
+    "--min-runtime",
+    type=click.IntRange(0, LONGEST),
+    metavar="SECONDS",
+    help="Safe so long after each start.",
+)
+@click.option(
+    "--retries",
+    type=click.IntRange(0, MAX_RETRIES),
+    help="Runs again so often if it fails by itself.",
+)
+@click.option("--again", is_flag=True, help="Where the name is taken, the next: NAME-r2 ….")
+@click.option("--wait", is_flag=True, help="Follow it to its end, as `slotq watch NAME` does.")
+@click.option("--dry-run", is_flag=True, help="Print the request; upload and submit nothing.")
+@click.option(
+    "--instance-type", callback=_setting, metavar="TYPE", help="-- Such as ml.p5.48xlarge."
+)
+@click.option("--instance-count", type=click.IntRange(1), metavar="N", help="-- Instances.  [1]")
+@click.option("--image", callback=_setting, metavar="URI", help="-- The training image.")
+@click.option("--role", callback=_setting, metavar="ARN", help="-- The execution role.")
+@click.option(
+    "--output", callback=_setting, metavar="S3URI", help="-- For code, models, checkpoints."
+)
+@click.option(
+    "--input", "inputs", type=Pair(), multiple=True, metavar="NAME=S3URI", help="-- A data channel."
+)
+@click.option(
+    "--env", "environment", type=Pair(), multiple=True, metavar="NAME=VALUE", help="-- A variable."
+)
+@click.option("--volume", type=click.IntRange(1), metavar="GB", help="-- Disk.  [30]")
+@click.option("--max-runtime", type=click.IntRange(1), metavar="SECONDS", help="-- [86400]")
+@click.option(
+    "--source",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="-- The folder to pack; .slotqignore (else .gitignore) says what is left out.  [.]",
+)
+@json_option
+@click.pass_context
+def submit(
+    ctx: click.Context,
+    /,
+    file: TextIO | None,
+    *,
+    wait: bool,
+    dry_run: bool,
+    again: bool,
+    **given: Any,
+) -> None:
+    """Put a job into the queue.
+
+    FILE is a CreateTrainingJob request (JSON or YAML, - for stdin). Or a command line: the folder
+    is packed and the command run in it, on the instance type, with the image, role and output of
+    the config or of the options marked --.
+    """
+    app = ctx.ensure_object(App)
+    command = ctx.meta.get(_COMMAND)
+    _check_usage(file, command, given)
+    client = app.client()
+    settings = {name: given.pop(name) for name in _SETTINGS}
+    if file is None and settings["pools"] is None:
+        settings["pools"] = client.config.pool
+    if file is not None:
+        request, upload_code = _from_file(file, given["name"]), None
+    else:
+        given |= {"command": command, "pools": settings["pools"]}
+        request, upload_code = _from_command(app, client, **given)
+    request = with_tags(request, settings_tags(**settings), override=True)
+    request = with_tags(request, settings_tags(priority=client.config.priority))
+    check(jsonable(request))
+    if dry_run:
+        click.echo(json.dumps(request, indent=2))
+        return
+    if upload_code is not None:
+        upload_code()
+    job = _submit(client, request, again=again)
+    if wait:
+        follow_job(app, client, job.name)
+    app.answer(job, explanation(job))
+
+
+def _check_usage(
+    file: TextIO | None, command: list[str] | None, options: Mapping[str, Any]
+) -> None:
+    if file is None and not command:
+        raise click.UsageError(
+            "give a file with a CreateTrainingJob request, or a command line after --:\n"
+            "  slotq submit request.json\n  slotq submit -- python train.py --epochs 3"
+        )
+    if file is None:
+        return
+    if command is not None:
+        raise click.UsageError("give a file or a command line after --, not both")
+    for name in _OF_COMMANDS:
+        if options.get(name):
+            option = {"inputs": "input", "environment": "env"}.get(name, name).replace("_", "-")
+            raise click.UsageError(
+                f"--{option} is for a command line after --; {_name_of(file)} says it"
+            )
+
+
+def _submit(client: QueueClient, request: dict[str, Any], *, again: bool) -> JobView:
+    try:
+        return client.submit(request)
+    except NameTaken:
+        if not again:
+            raise
+    for name in islice(next_names(request["TrainingJobName"]), MOST_NAMES):
+        try:
+            return client.submit({**request, "TrainingJobName": name})
+        except NameTaken:
+            continue
+    raise NameTaken(f"the names up to {name} are taken; choose one with --name")
+
+
+def _from_command(
+    app: App,
+    client: QueueClient,
+    *,
+    name: str | None,
+    command: list[str],
+    pools: str | None,
+    source: Path | None,
+    inputs: tuple[tuple[str, str], ...],
+    environment: tuple[tuple[str, str], ...],
+    **given: Any,
+) -> tuple[dict[str, Any], Callable[[], None]]:
+    """The request that runs the command, and what puts its code where the container looks."""
+    job = CommandJob(
+        command=command,
+        name=name,
+        inputs=dict(inputs),
+        environment=dict(environment),
+        **{key: value for key, value in given.items() if value is not None},
+    )
+    config: Config = client.config
+    packed = pack(source or Path())
+    code = code_uri(job, packed, config)
+    kinds = _pools(client, pools) if not (job.instance_type or config.instance_type) else []
+    request = request_of(job, config, code=code, pools=kinds, now=app.now())
+    return request, lambda: _upload(app, client, code, packed, command)
+
+
+def _upload(app: App, client: QueueClient, uri: str, packed: Pack, command: list[str]) -> None:
+    """Raises CannotReach."""
+    try:
+        upload(app.aws(client, "s3"), uri, packed, command)
+    except (Boto3Error, BotoCoreError, ClientError) as error:
+        raise CannotReach(
+            f"the code cannot be put into {uri}: {error}. Is the bucket there, and may you "
+            "s3:PutObject in it?"
+        ) from None
+    if not app.json:
+        size = f"{len(packed.content) / 1000:,.0f} kB"
+        click.echo(f"packed {units(packed.files, 'files')} ({size}) into {uri}", err=True)
+
+
+def _pools(client: QueueClient, names: str | None) -> list[PoolView]:
+    """The first pool that is asked for, whose instance type is the one to run on; else all."""
+    there = client.pools()
+    if names is None:
+        return there
+    first = names.split(",", maxsplit=1)[0].strip()
+    return [pool for pool in there if pool.name == first]
+
+
+def _from_file(file: TextIO, name: str | None) -> dict[str, Any]:
+    request = _read(file)
+    return request if name is None else {**request, "TrainingJobName": name}
+
+
+def _read(file: TextIO) -> dict[str, Any]:
+    text = file.read()
+    try:
+        request = yaml.safe_load(text) if _is_yaml(file) else json.loads(text)
+    except (ValueError, yaml.YAMLError) as error:
+        raise click.UsageError(
+            f"{_name_of(file)} cannot be read: {error}. It must hold a CreateTrainingJob request "
+            "as JSON (or as YAML in a file named .yaml or .yml)."
+        ) from None
+    if not isinstance(request, dict):
+        raise click.UsageError(
+            f"{_name_of(file)} must hold one object: a CreateTrainingJob request."
+        )
+    return request
+
+
+def _is_yaml(file: TextIO) -> bool:
+    return _name_of(file).endswith((".yaml", ".yml"))
+
+
+def _name_of(file: TextIO) -> str:
+    """Of standard input too, whatever wraps it."""
+    return getattr(file, "name", "-")

@@ -1,0 +1,28 @@
+"""`slotq history`."""
+
+from __future__ import annotations
+
+import click
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from slotq.cli.app import App, json_option
+from slotq.cli.each import on_each
+from slotq.cli.name_arguments import names_argument
+from slotq.output.job_tables import attempts_table, explanation
+from slotq_core.wire.views import JobView
+
+
+@click.command
+@names_argument(states=None)
+@json_option
+@click.pass_obj
+def history(app: App, names: tuple[str, ...]) -> None:
+    """The attempts of a job: where and when each ran, how it ended and for whom."""
+    client = app.client()
+    on_each(app, client, names, client.job, _page)
+
+
+def _page(job: JobView) -> RenderableType:
+    head = Text(explanation(job))
+    return Group(head, attempts_table(job.attempts)) if job.attempts else head

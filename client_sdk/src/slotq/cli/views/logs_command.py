@@ -1,0 +1,63 @@
+"""`slotq logs`."""
+
+from __future__ import annotations
+
+import click
+
+from slotq.cli.app import App, json_option
+from slotq.cli.each import named
+from slotq.cli.name_arguments import JobName
+from slotq.cli.views.watching import every_option, follow_job
+from slotq.errors import InvalidRequest, NotAllowed
+from slotq.jobs.job_logs import LogTail
+from slotq.output.job_tables import explanation
+from slotq.output.json_views import LogLine
+from slotq_core.wire.views import JobView
+
+_RIGHTS = "You need logs:DescribeLogStreams and logs:GetLogEvents on /aws/sagemaker/TrainingJobs."
+
+
+@click.command
+@click.argument("name", type=JobName(None))
+@click.option("-f", "--follow", "following", is_flag=True, help="Go on until the job has ended.")
+@click.option("--attempt", type=click.IntRange(1), help="Only those of this attempt.")
+@every_option
+@json_option
+@click.pass_obj
+def logs(app: App, name: str, *, following: bool, attempt: int | None, every: float) -> None:
+    """What the job has printed, attempt after attempt.
+
+    With -f it goes on, across evictions, and the exit code says whether the job completed. With
+    --json: a document for each line; where the job stands is then said on stderr.
+    """
+    client = app.client()
+    tail = LogTail(
+        app.aws(client, "logs"),
+        say=lambda line: click.echo(line, err=True),
+        line=lambda training_job, text: app.line(
+            LogLine(job=name, training_job=training_job, message=text), text
+        ),
+    )
+
+    def look(job: JobView) -> None:
+        tail.show(_only(job, attempt))
+
+    with named(app, client, name):
+        job = client.job(name)
+    if attempt is not None and attempt > job.attempts_begun:
+        begun = f"job {name} has begun {job.attempts_begun} attempts, and none of number {attempt}"
+        raise InvalidRequest(begun, field="attempt")
+    if following:
+        follow_job(app, client, name, every=every, logs=look)
+    look(job)
+    if tail.trouble is not None:
+        raise app.fail(NotAllowed(f"the logs of {name} cannot be read: {tail.trouble}"), _RIGHTS)
+    if not job.attempts:
+        click.echo(explanation(job), err=True)
+
+
+def _only(job: JobView, attempt: int | None) -> JobView:
+    if attempt is None:
+        return job
+    chosen = [each for each in job.attempts if each.number == attempt]
+    return job.model_copy(update={"attempts": chosen})

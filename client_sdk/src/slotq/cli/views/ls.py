@@ -1,0 +1,95 @@
+"""`slotq ls`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import click
+
+from slotq.cli.app import App, json_option
+from slotq.cli.name_arguments import PoolNames
+from slotq.cli.views.watching import every_option, show_changes
+from slotq.cli.words import Moment
+from slotq.client import QueueClient
+from slotq.output.columns import COLUMNS, in_order, queue_table
+from slotq.output.plain_table import LIVING
+from slotq_core.model.jobs import JobState
+from slotq_core.wire.views import JobView, queue_view
+
+
+def _columns(_: click.Context, __: click.Parameter, text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in COLUMNS:
+            raise click.BadParameter(f"there is no column '{name}'; there are {', '.join(COLUMNS)}")
+    return names
+
+
+@click.command
+@click.option(
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice([state.value for state in JobState]),
+    help="Only jobs in this state; may be given several times.",
+)
+@click.option("--all", "everything", is_flag=True, help="Those that have ended too.")
+@click.option("--project", help="Only jobs of this project.")
+@click.option("--submitter", help="Only jobs of this user: an ARN, or a name in it.")
+@click.option("--pool", type=PoolNames(), help="Only jobs that run or may run in this pool.")
+@click.option("--since", type=Moment(), metavar="MOMENT", help="Entered since (2h, 7d, a date).")
+@click.option("--until", type=Moment(), metavar="MOMENT", help="Entered before (2h, 7d, a date).")
+@click.option(
+    "--sort",
+    metavar="[-]COLUMN",
+    type=click.Choice([sign + name for name in COLUMNS for sign in ("", "-")]),
+    help="By a column, with - the other way round; else in the order of the queue.",
+)
+@click.option(
+    "--columns",
+    callback=_columns,
+    metavar="NAMES",
+    help=f"Comma separated, of {', '.join(COLUMNS)}.",
+)
+@click.option("--limit", type=click.IntRange(1, 1000), help="At most so many.")
+@click.option("--watch", is_flag=True, help="Show it as it changes, until Ctrl-C.")
+@every_option
+@json_option
+@click.pass_obj
+def ls(app: App, /, *, columns: list[str] | None, watch: bool, every: float, **wanted: Any) -> None:
+    """The jobs that have not ended, in the order of the queue: running, waiting by place."""
+    fetch = _fetcher(app.client(), **wanted)
+
+    def shown(jobs: list[JobView]) -> Any:
+        return queue_table(jobs, columns)
+
+    if watch:
+        show_changes(app, fetch, shown, every=every)
+    jobs = fetch()
+    app.answer(queue_view(jobs), shown(jobs))
+
+
+def _fetcher(
+    client: QueueClient,
+    *,
+    states: tuple[str, ...],
+    everything: bool,
+    sort: str | None,
+    limit: int | None,
+    since: datetime | None,
+    until: datetime | None,
+    **filters: str | None,
+) -> Callable[[], list[JobView]]:
+    """What is to be shown, asked for anew each time. A limit cuts what is sorted."""
+    chosen = states or (None if everything else LIVING)
+
+    def fetch() -> list[JobView]:
+        cut = None if sort else limit
+        jobs = client.jobs(chosen, limit=cut, since=since, until=until, **filters)
+        return in_order(jobs, sort)[:limit] if sort else jobs
+
+    return fetch

@@ -1,0 +1,19 @@
+"""`slotq why`."""
+
+from __future__ import annotations
+
+import click
+
+from slotq.cli.app import App, json_option
+from slotq.cli.each import on_each
+from slotq.cli.name_arguments import names_argument
+
+
+@click.command
+@names_argument(states=None)
+@json_option
+@click.pass_obj
+def why(app: App, names: tuple[str, ...]) -> None:
+    """Why a job waits, or where it stands: what could be evicted for it, what is reserved, when."""
+    client = app.client()
+    on_each(app, client, names, client.job)

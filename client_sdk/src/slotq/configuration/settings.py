@@ -1,0 +1,291 @@
+"""The user's settings: from arguments, else the environment, else the config file.
+
+    argument          environment          ~/.config/slotq/config.toml
+    endpoint=         SLOTQ_ENDPOINT       endpoint = "https://<id>.execute-api.<region>.amazonaws.com/prod"
+                      SLOTQ_QUEUE          queue = "slotq"         (found by transport/discovery.py)
+    api_id=           SLOTQ_API_ID         api_id = "a1b2c3d4e5"      (with a vpce-… endpoint)
+    region=           SLOTQ_REGION         region = "eu-west-1"       (default: the endpoint's)
+    profile=          SLOTQ_PROFILE        profile = "research"       (one of the file's profiles)
+    aws_profile=      SLOTQ_AWS_PROFILE    aws_profile = "research"   (AWS credentials profile)
+    priority=         SLOTQ_PRIORITY       priority = 10              (of jobs that name none)
+
+and for `slotq submit -- COMMAND` instance_type, image, role, pool, output (SLOTQ_INSTANCE_TYPE …).
+
+A profile is a table of the file; what it does not say is said above the tables, for all of them:
+
+    [profiles.research]
+    queue = "research-queue"
+
+SLOTQ_CONFIG names another file; XDG_CONFIG_HOME is honoured. Each value knows where it came from,
+so that a message about a wrong one can say so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from slotq.errors import NotConfigured
+from slotq_core.wire.submission import PRIORITY_LIMIT
+
+SETTINGS = (
+    "endpoint",
+    "api_id",
+    "queue",
+    "region",
+    "profile",
+    "aws_profile",
+    "priority",
+    "instance_type",
+    "image",
+    "role",
+    "pool",
+    "output",
+)
+PROFILES = "profiles"
+"""The file's table of profiles."""
+_PROFILE_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_REGION_OF_HOST = re.compile(r"\.execute-api\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.")
+_VPC_HOST = re.compile(r"^vpce-.*\.vpce\.amazonaws\.")
+_ROLE = re.compile(r"arn:[a-z-]+:iam::\d{12}:role/.+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Config:
+    """Settings as read; nothing is missing until someone asks for it."""
+
+    endpoint: str | None = None
+    """Base URL of the API, its stage included, without a final slash."""
+    queue: str | None = None
+    """The name of the queue's stack: by it the endpoint is found (`slotq.transport.discovery`)."""
+    api_id: str | None = None
+    """The API's id; needed where the endpoint is a VPC endpoint's own host name."""
+    region: str | None = None
+    """For the signature; None: look at the endpoint, then at AWS's own settings."""
+    profile: str | None = None
+    """The profile of the file that was taken."""
+    aws_profile: str | None = None
+    """The profile of AWS's own files that signs; None: as boto3 finds credentials."""
+    priority: int | None = None
+    """Of a job that carries no priority tag; None: the queue's default."""
+    instance_type: str | None = None
+    """Of a job that is made of a command (`slotq.packaging.command_job`); and so the next four."""
+    image: str | None = None
+    """The training image's URI."""
+    role: str | None = None
+    """The ARN of the execution role."""
+    pool: str | None = None
+    """Pools that it may run in, comma separated, the most welcome first."""
+    output: str | None = None
+    """The S3 URI below which code, models and checkpoints go."""
+    file: Path | None = None
+    """The config file that is, or would be, read."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """By setting: "argument", "SLOTQ_…" or the file's path, with the profile."""
+
+    def source(self, setting: str) -> str:
+        return self.sources.get(setting, "not set")
+
+    def required_endpoint(self) -> str:
+        """The endpoint. Raises NotConfigured with the ways to set it."""
+        if self.endpoint is None:
+            raise NotConfigured(
+                "no endpoint of the queue is configured. `slotq configure` asks for it; or set "
+                "SLOTQ_ENDPOINT to the API's URL with its stage "
+                "(https://<id>.execute-api.<region>.amazonaws.com/prod), or "
+                "SLOTQ_QUEUE to the name of its stack, or write "
+                f'endpoint = "…" into {self.file}, or pass endpoint=… (--endpoint). '
+                'On one machine: `slotq local start --detach`, then `eval "$(slotq local env)"`.'
+            )
+        return self.endpoint
+
+    def signing_region(self) -> str | None:
+        """The region of the signature as far as these settings know it."""
+        host = urlsplit(self.endpoint or "").hostname or ""
+        found = _REGION_OF_HOST.search(host)
+        return self.region or (found.group(1) if found else None)
+
+
+def load(
+    arguments: Mapping[str, object] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    document: Mapping[str, Any] | None = None,
+) -> Config:
+    """Settings from all three places. Raises NotConfigured for a malformed or unknown one.
+
+    An argument that is None, and a variable that is empty, count as not given. A profile that is an
+    argument stands above the environment. Where one place says which queue by its name, an endpoint
+    that a lesser place says is another queue's. `document`: what the config file is to hold, in
+    place of what it holds.
+    """
+    env = os.environ if environ is None else environ
+    path = config_path(env)
+    if document is None:
+        document = read(path, required=bool(env.get("SLOTQ_CONFIG")))
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for origin, found in _places(arguments or {}, env, path, document):
+        if "queue" in found and "endpoint" not in found:
+            values.pop("endpoint", None)
+            values.pop("api_id", None)
+        for setting, value in found.items():
+            where = _variable(setting) if origin == "environment" else origin
+            values[setting] = checked(setting, value, where)
+            sources[setting] = where
+    config = Config(**values, file=path, sources={name: sources[name] for name in values})
+    _vpc_form(config)
+    return config
+
+
+def _places(
+    arguments: Mapping[str, object],
+    env: Mapping[str, str],
+    path: Path,
+    document: Mapping[str, Any],
+) -> list[tuple[str, Mapping[str, object]]]:
+    """Where settings stand and what stands there, the least first."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    variables = {s: env[_variable(s)] for s in SETTINGS if env.get(_variable(s))}
+    shared, tables = _parts(path, document)
+    profile = given.get("profile") or variables.get("profile") or shared.get("profile")
+    own = _profile(path, str(profile), tables) if profile else ("", {})
+    last = ("argument", given)
+    if "profile" in given:
+        return [(str(path), shared), ("environment", variables), own, last]
+    return [(str(path), shared), own, ("environment", variables), last]
+
+
+def config_path(env: Mapping[str, str]) -> Path:
+    """Where the config file is, or would be."""
+    if env.get("SLOTQ_CONFIG"):
+        return Path(env["SLOTQ_CONFIG"]).expanduser()
+    home = env.get("XDG_CONFIG_HOME") or (env.get("HOME") or "~") + "/.config"
+    return Path(home).expanduser() / "slotq" / "config.toml"
+
+
+def read(path: Path, *, required: bool = False) -> dict[str, Any]:
+    """The whole file; nothing where there is none, unless it is required. Raises NotConfigured
+    where it is no TOML."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if required:
+            raise NotConfigured(f"SLOTQ_CONFIG names {path}, which is not there") from None
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise NotConfigured(f"{path} cannot be read as TOML: {error}") from None
+
+
+def profile_name(name: str) -> str:
+    """The name itself. Raises NotConfigured where no profile can be called so."""
+    if not _PROFILE_NAME.fullmatch(name):
+        raise NotConfigured(
+            f"'{name}' cannot be a profile's name: use letters, digits, hyphens and underscores"
+        )
+    return name
+
+
+def _variable(setting: str) -> str:
+    return f"SLOTQ_{setting.upper()}"
+
+
+def _parts(path: Path, document: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, Any]]:
+    """What the file says for everybody, and its profiles."""
+    shared = dict(document)
+    tables = shared.pop(PROFILES, {})
+    if not isinstance(tables, dict) or not all(isinstance(it, dict) for it in tables.values()):
+        raise NotConfigured(f"{path}: '{PROFILES}' must hold tables, such as [{PROFILES}.research]")
+    return _known(shared, str(path)), tables
+
+
+def _profile(path: Path, name: str, tables: Mapping[str, Any]) -> tuple[str, dict[str, object]]:
+    """Where the profile stands, and what it says."""
+    if name not in tables:
+        there = f"there are {', '.join(tables)}" if tables else "it has none"
+        raise NotConfigured(
+            f"there is no profile '{name}' in {path}; {there}. `slotq --profile {name} configure` "
+            "makes it (the AWS profile is another setting: aws_profile, SLOTQ_AWS_PROFILE)"
+        )
+    where = f"{path} [{PROFILES}.{name}]"
+    if "profile" in tables[name]:
+        raise NotConfigured(f"{where}: a profile cannot name a profile")
+    return where, _known(tables[name], where)
+
+
+def _known(found: dict[str, object], where: str) -> dict[str, object]:
+    unknown = sorted(set(found) - set(SETTINGS))
+    if unknown:
+        raise NotConfigured(
+            f"{where}: the setting '{unknown[0]}' is not known; there are {', '.join(SETTINGS)}"
+        )
+    return found
+
+
+def checked(setting: str, value: object, where: str) -> Any:
+    """The value as its setting takes it. Raises NotConfigured, which names where it came from."""
+    if setting == "priority":
+        return _priority(value, where)
+    if not isinstance(value, str) or not value.strip():
+        raise NotConfigured(f"{setting} (from {where}) must be a text, not {value!r}")
+    text = value.strip()
+    match setting:
+        case "endpoint":
+            return _url(text, where)
+        case "output" if not re.fullmatch(r"s3://[^/]+(/.*)?", text):
+            raise NotConfigured(f"output (from {where}) must be s3://bucket/folder, not {text!r}")
+        case "output":
+            return text.rstrip("/")
+        case "role" if not _ROLE.fullmatch(text):
+            raise NotConfigured(
+                f"role (from {where}) must be the ARN of an execution role "
+                f"(arn:aws:iam::<account>:role/<name>), not {text!r}"
+            )
+        case "instance_type" if not text.startswith("ml."):
+            raise NotConfigured(
+                f"instance_type (from {where}) must be SageMaker's, such as ml.p5.48xlarge, "
+                f"not {text!r}"
+            )
+    return text
+
+
+def _priority(value: object, where: str) -> int:
+    try:
+        number = int(value) if isinstance(value, str) else value
+    except ValueError:
+        number = None
+    if type(number) is not int or abs(number) > PRIORITY_LIMIT:
+        raise NotConfigured(
+            f"priority (from {where}) must be an integer from {-PRIORITY_LIMIT:,} to "
+            f"{PRIORITY_LIMIT:,}, not {value!r}"
+        )
+    return number
+
+
+def _url(value: str, where: str) -> str:
+    try:
+        parts = urlsplit(value)
+        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        good = False
+    if not good or parts.query or parts.fragment:
+        raise NotConfigured(
+            f"endpoint (from {where}) must be a URL such as "
+            f"https://<id>.execute-api.<region>.amazonaws.com/prod, not {value!r}"
+        )
+    return value.rstrip("/")
+
+
+def _vpc_form(config: Config) -> None:
+    host = urlsplit(config.endpoint or "").hostname or ""
+    if _VPC_HOST.match(host) and config.api_id is None:
+        raise NotConfigured(
+            f"the endpoint {host} (from {config.source('endpoint')}) is a VPC endpoint, which "
+            "serves every private API: set api_id (SLOTQ_API_ID) to the id of the queue's API"
+        )

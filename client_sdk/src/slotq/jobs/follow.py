@@ -1,0 +1,203 @@
+"""Following one job: what there is to say about each change, and waiting until it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slotq.errors import CannotReach, Unavailable
+from slotq.output.notices import Trouble
+from slotq_core.model.jobs import TERMINAL_STATES, JobState
+from slotq_core.wire.views import AttemptView, JobView
+
+HEARTBEAT = 60.0
+"""Seconds after which a job that waits is mentioned again though nothing has changed."""
+RUNNING_HEARTBEAT = 600.0
+"""The same for one that runs: then its logs are the news."""
+PATIENCE = 900.0
+"""Seconds for which a queue that does not answer is asked again: the job does not depend on us."""
+
+S = JobState
+
+_EVICTED = {"evicted": "evicted for", "yielded": "set aside for", "requeued": "given up by"}
+"""What was done to an attempt after which its job waits again, by the cause of its stop."""
+
+
+def follow(
+    fetch: Callable[[], JobView],
+    *,
+    say: Callable[[str], None],
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    poll: float = 5.0,
+    each: Callable[[JobView], None] = lambda _: None,
+    waiting: Callable[[JobView], bool] = lambda _: False,
+) -> JobView:
+    """Ask for the job every `poll` seconds until it has ended; returns it as it ended.
+
+    Says one line for each change and a heartbeat now and then; `each` sees every answer. A job that
+    does not run is shown by `waiting` instead, where that can (`screen`). Raises what `fetch`
+    raises, an absent queue only after PATIENCE.
+    """
+    before: JobView | None = None
+    said_at = clock()
+    while True:
+        job = patiently(fetch, say=say, clock=clock, sleep=sleep, poll=poll)
+        each(job)
+        line = news(before, job)
+        if _waits(job) and not _newly_evicted(before, job) and waiting(job):
+            line = None
+        elif line is None and clock() - said_at >= _heartbeat(job):
+            line = standing(job)
+        if line is not None:
+            told = f"{job.name}: {line}"
+            say(Trouble(told) if job.state == S.FAILED else told)
+            said_at = clock()
+        if ended(job):
+            return job
+        before = job
+        sleep(poll)
+
+
+def _waits(job: JobView) -> bool:
+    return job.state in {S.PENDING, S.PREEMPTED, S.BACKOFF, S.HELD}
+
+
+def _newly_evicted(before: JobView | None, now: JobView) -> bool:
+    return before is not None and now.evictions > before.evictions
+
+
+def ended(job: JobView) -> bool:
+    return job.state in TERMINAL_STATES
+
+
+def news(before: JobView | None, now: JobView) -> str | None:
+    """What is new since `before` (None: everything); None where nothing is."""
+    if before is not None and standing(before) == standing(now):
+        return None
+    return news_since(now.evictions if before is None else before.evictions, now)
+
+
+def news_since(evictions: int, now: JobView) -> str:
+    """Where the job stands, and that it was evicted, if so many evictions were known before."""
+    if now.evictions > evictions and now.state != S.STOPPING:
+        return f"was {ending(_last_evicted(now))}; now {standing(now)}"
+    return standing(now)
+
+
+def standing(job: JobView) -> str:
+    """Where a job stands, in one line for people, its name left out."""
+    match job.state:
+        case S.PENDING | S.PREEMPTED:
+            return f"waits, {_place(job)}{_why(job)}"
+        case S.HELD:
+            return f"held since {since(job)}: it does not start until it is released"
+        case S.BACKOFF:
+            return f"pauses before its next attempt{_bracketed(_earliest(job))}{_why(job)}"
+        case S.STARTING:
+            return f"starting in pool {job.pool} (attempt {job.attempts_begun})"
+        case S.RUNNING:
+            return f"running in pool {job.pool} (attempt {job.attempts_begun}: {job.training_job})"
+        case S.STOPPING:
+            return _stopping(job)
+        case _:
+            return _end(job)
+
+
+def _stopping(job: JobView) -> str:
+    last = job.attempts[-1] if job.attempts else None
+    if last is None or last.stop_cause not in _EVICTED:
+        return f"stopping: {job.message}" if job.message else "stopping"
+    return (
+        f"{ending(last)}: it stops, keeps its place in the line, and goes "
+        "on from its last checkpoint when it starts again"
+    )
+
+
+def _end(job: JobView) -> str:
+    runs = f"{job.attempts_begun} attempt{'' if job.attempts_begun == 1 else 's'}"
+    line = f"{job.state} after {runs}" if job.attempts_begun else job.state
+    if job.evictions:
+        line += f", evicted {job.evictions} time{'' if job.evictions == 1 else 's'}"
+    return f"{line}: {job.message}" if job.message else line
+
+
+def since(job: JobView) -> str:
+    """When it came into its state, to the minute."""
+    return f"{job.changed_at[:16].replace('T', ' ')} UTC"
+
+
+def earliest(job: JobView) -> str:
+    """The earliest time known at which things may change for it without anybody's doing, to the
+    minute, and without the date where that is the day on which it came into its state; empty:
+    it depends on what others do."""
+    moment = job.outlook.earliest if job.outlook else None
+    if moment is None:
+        return ""
+    day, time = moment[:10], moment[11:16]
+    return f"{time} UTC" if day == job.changed_at[:10] else f"{day} {time} UTC"
+
+
+def left(name: str, or_else: str) -> str:
+    """What is said to whoever stops watching a job. `or_else`: cancelling it in Python."""
+    return (
+        f"{name}: no longer watched, but still in the queue. To cancel it: `slotq cancel {name}` "
+        f"or {or_else}; to watch it again: `slotq watch {name}`"
+    )
+
+
+def _earliest(job: JobView) -> str:
+    moment = earliest(job)
+    return f"earliest time known {moment}" if moment else ""
+
+
+def _bracketed(text: str) -> str:
+    return f" ({text})" if text else ""
+
+
+def _place(job: JobView) -> str:
+    if job.place is None:
+        return f"in the line since {since(job)}{_bracketed(_earliest(job))}"
+    facts = (f"{job.place - 1} ahead", f"since {since(job)}", _earliest(job))
+    return f"place {job.place} in the line{_bracketed(', '.join(filter(None, facts)))}"
+
+
+def _why(job: JobView) -> str:
+    return f": {job.reason.text}" if job.reason else ""
+
+
+def ending(attempt: AttemptView | None) -> str:
+    """What was done to an attempt after which its job waits again, and for or by whom."""
+    if attempt is None or not attempt.stopped_for:
+        return "evicted"
+    return f"{_EVICTED.get(attempt.stop_cause or '', 'evicted for')} {attempt.stopped_for}"
+
+
+def _last_evicted(job: JobView) -> AttemptView | None:
+    return next((a for a in reversed(job.attempts) if a.outcome == "evicted"), None)
+
+
+def _heartbeat(job: JobView) -> float:
+    return RUNNING_HEARTBEAT if job.state == S.RUNNING else HEARTBEAT
+
+
+def patiently(
+    fetch: Callable[[], JobView],
+    *,
+    say: Callable[[str], object],
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    poll: float,
+) -> JobView:
+    """One answer, asking again while the queue does not answer: for PATIENCE at most."""
+    since: float | None = None
+    while True:
+        try:
+            return fetch()
+        except (CannotReach, Unavailable) as error:
+            if since is None:
+                since = clock()
+                said = f"the queue does not answer, asking again (the job goes on): {error}"
+                say(Trouble(said))
+            if clock() - since >= PATIENCE:
+                raise
+            sleep(poll)

@@ -1,0 +1,186 @@
+"""A job of the queue as an object: what it is, what can be done with it, how it ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, Self
+
+from slotq.configuration.bounds import SHORTEST_POLL, seconds
+from slotq.errors import NotCompleted
+from slotq.jobs import progress as screen
+from slotq.jobs.follow import ended, follow
+from slotq.output.notices import logged
+from slotq.output.rendering import JOB, AttemptList, Bundle, Column, Listed, bundle
+from slotq_core.model.jobs import JobState
+from slotq_core.wire.views import AttemptView, JobView
+
+
+def _of_view(column: Column) -> Column:
+    name, value = column
+    return name, lambda job: value(job.view)
+
+
+class Queue(Protocol):
+    """What of QueueClient is used here."""
+
+    def job(self, name: str) -> JobView: ...
+    def cancel(self, name: str) -> JobView: ...
+    def hold(self, name: str) -> JobView: ...
+    def release(self, name: str) -> JobView: ...
+    def requeue(self, name: str) -> JobView: ...
+    def set_priority(self, name: str, priority: int) -> JobView: ...
+    def move(self, name: str, pools: str | Iterable[str]) -> JobView: ...
+    def clone(self, name: str, new_name: str, *, priority: int | None = None) -> JobView: ...
+    def retry(
+        self, name: str, new_name: str | None = None, *, priority: int | None = None
+    ) -> JobView: ...
+
+
+class QueuedJob:
+    """A job as it was last seen; each method looks anew, and returns the job itself.
+
+    Every method may raise what QueueClient does, and NoSuchJob. A verb that finds the job changed
+    decides anew on the job as it is; where that makes it impossible it raises TooLate, which
+    says what the job is now, and nothing has changed.
+    """
+
+    def __init__(self, queue: Queue, view: JobView) -> None:
+        self._queue = queue
+        self.view = view
+        """Everything the queue shows of it: moments are ISO 8601 in UTC, durations seconds."""
+
+    def __repr__(self) -> str:
+        return f"<job {self.name}: {self.state}>"
+
+    def _repr_mimebundle_(self, **_: object) -> Bundle:
+        return bundle(JOB, [self.view])
+
+    @property
+    def name(self) -> str:
+        return self.view.name
+
+    @property
+    def state(self) -> JobState:
+        return JobState(self.view.state)
+
+    @property
+    def priority(self) -> int:
+        return self.view.priority
+
+    @property
+    def place(self) -> int | None:
+        """1 is next; None where it does not wait."""
+        return self.view.place
+
+    @property
+    def reason(self) -> str:
+        """Why it waits, in a sentence; empty where it does not."""
+        return self.view.reason.text if self.view.reason else ""
+
+    @property
+    def ended(self) -> bool:
+        return ended(self.view)
+
+    def refresh(self) -> Self:
+        self.view = self._queue.job(self.name)
+        return self
+
+    def history(self) -> list[AttemptView]:
+        """Its attempts, the first first: where and when each ran, how it ended and for whom, where
+        its model, checkpoints and logs are."""
+        return AttemptList(self.refresh().view.attempts)
+
+    def cancel(self) -> Self:
+        """Whether it waits or runs; a running attempt is stopped first. Raises TooLate (it has
+        ended otherwise)."""
+        self.view = self._queue.cancel(self.name)
+        return self
+
+    def hold(self) -> Self:
+        """It shall not start until it is released. Raises TooLate: it holds slots, or has ended."""
+        self.view = self._queue.hold(self.name)
+        return self
+
+    def release(self) -> Self:
+        """It waits again, at its old entry time. Raises TooLate (it has ended)."""
+        self.view = self._queue.release(self.name)
+        return self
+
+    def requeue(self) -> Self:
+        """It gives its running attempt up and waits again, at its old entry time and with its
+        checkpoints. Raises TooLate (it is being cancelled, or has ended)."""
+        self.view = self._queue.requeue(self.name)
+        return self
+
+    def set_priority(self, priority: int) -> Self:
+        """High first. Raises TooLate (it has ended), InvalidRequest."""
+        self.view = self._queue.set_priority(self.name, priority)
+        return self
+
+    def move(self, pools: str | Iterable[str]) -> Self:
+        """It accepts these pools from its next start on, the most welcome first. Raises TooLate (it
+        has ended), InvalidRequest, NeverFits."""
+        self.view = self._queue.move(self.name, pools)
+        return self
+
+    def clone(self, new_name: str, *, priority: int | None = None) -> QueuedJob:
+        """The same request once more, under another name. Raises what a submission does."""
+        return QueuedJob(self._queue, self._queue.clone(self.name, new_name, priority=priority))
+
+    def retry(self, new_name: str | None = None, *, priority: int | None = None) -> QueuedJob:
+        """The same request once more, where it ended without completing: as another job, `…-r2` or
+        the next free name where none is given. Raises InvalidRequest (it has not ended, or has
+        completed), and what a submission does."""
+        return QueuedJob(self._queue, self._queue.retry(self.name, new_name, priority=priority))
+
+    def wait(
+        self,
+        timeout: float | None = None,
+        *,
+        poll: float = 5.0,
+        say: Callable[[str], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> Self:
+        """Until it has ended, however. Shows where it stands; `say` takes the lines instead.
+
+        `timeout` and `poll` in seconds. Raises TimeoutError, after which it goes on as before, and
+        InvalidRequest for one that is no such number.
+        """
+        seconds("poll", poll, least=SHORTEST_POLL)
+        if timeout is not None:
+            seconds("timeout", timeout)
+        shown = screen.here() if say is None else screen.Plain(logged(say))
+        until = None if timeout is None else clock() + timeout
+
+        def rest(pause: float) -> None:
+            if until is not None and clock() >= until:
+                raise TimeoutError(f"job {self.name} has not ended within {timeout:g} s")
+            sleep(pause if until is None else min(pause, max(0.0, until - clock())))
+
+        self.view = follow(
+            lambda: self._queue.job(self.name),
+            say=shown.say,
+            clock=clock,
+            sleep=rest,
+            poll=poll,
+            waiting=shown.waiting,
+        )
+        return self
+
+    def result(self, timeout: float | None = None, **how: Any) -> str:
+        """The S3 URI of its model, once it has completed; further arguments are those of `wait`.
+
+        Raises TimeoutError; NotCompleted where it ended otherwise.
+        """
+        self.wait(timeout, **how)
+        if self.state is not JobState.COMPLETED:
+            raise NotCompleted(
+                f"job {self.name} is {self.state}: {self.view.message or 'no reason was given'}"
+            )
+        return self.history()[-1].artifact
+
+
+class QueuedJobList(Listed[QueuedJob]):
+    columns = tuple(_of_view(column) for column in JOB)

@@ -1,0 +1,104 @@
+"""The log lines of a job's training jobs, one attempt after the other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from slotq.output.notices import Output, Trouble
+from slotq_core.names import LOG_GROUP
+from slotq_core.wire.views import JobView
+
+LATE_READS = 3
+"""How often the logs are read after their attempt has ended: the last lines arrive late."""
+
+
+class LogTail:
+    """Prints each new log line once, across attempts.
+
+    `client` is boto3's for `logs`. Logs that cannot be read never disturb the waiting: it is said
+    once, and that is all.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        *,
+        say: Callable[[str], None],
+        line: Callable[[str, str], None] | None = None,
+    ) -> None:
+        """`line` takes the training job and what it has written; where None, `say` takes it."""
+        self._client = client
+        self._say = say
+        self._line = line or (lambda _, text: say(Output(text)))
+        self._tokens: dict[str, str] = {}
+        self._read_after_end: Counter[int] = Counter()
+        self.trouble: Exception | None = None
+        """Why nothing more is read: a right that is missing, a service that does not answer."""
+
+    def show(self, job: JobView) -> None:
+        """Print what is new of every attempt that has run and was not read to its end."""
+        for attempt in job.attempts:
+            if attempt.running_since is None or self._read_after_end[attempt.number] >= LATE_READS:
+                continue
+            self._print(attempt.training_job)
+            if attempt.ended_at is not None:
+                self._read_after_end[attempt.number] += 1
+
+    def _print(self, training_job: str) -> None:
+        if self.trouble is not None:
+            return
+        try:
+            for line in self.new_lines(training_job):
+                self._line(training_job, line)
+        except (ClientError, BotoCoreError) as error:
+            if not _not_there_yet(error):
+                self.trouble = error
+                self._say(Trouble(f"the logs cannot be read (the job goes on): {error}"))
+
+    def new_lines(self, training_job: str) -> Iterator[str]:
+        """What a training job has written since the last look; with several hosts, who wrote it.
+
+        Raises ClientError, BotoCoreError.
+        """
+        streams = list(self._streams(training_job))
+        for stream in streams:
+            label = f"[{_host(stream)}] " if len(streams) > 1 else ""
+            for message in self._events(stream):
+                yield label + message
+
+    def _streams(self, training_job: str) -> Iterator[str]:
+        pages = self._client.get_paginator("describe_log_streams").paginate(
+            logGroupName=LOG_GROUP, logStreamNamePrefix=f"{training_job}/"
+        )
+        for page in pages:
+            for stream in page["logStreams"]:
+                yield stream["logStreamName"]
+
+    def _events(self, stream: str) -> Iterator[str]:
+        while True:
+            where = {"nextToken": self._tokens[stream]} if stream in self._tokens else {}
+            page = self._client.get_log_events(
+                logGroupName=LOG_GROUP, logStreamName=stream, startFromHead=True, **where
+            )
+            for event in page["events"]:
+                yield event["message"].rstrip("\n")
+            done = page["nextForwardToken"] == self._tokens.get(stream)
+            self._tokens[stream] = page["nextForwardToken"]
+            if done or not page["events"]:
+                return
+
+
+def _host(stream: str) -> str:
+    """`algo-2` of `<training job>/algo-2-1700000000`."""
+    return "-".join(stream.rsplit("/", 1)[-1].split("-")[:2])
+
+
+def _not_there_yet(error: Exception) -> bool:
+    return (
+        isinstance(error, ClientError)
+        and error.response["Error"]["Code"] == "ResourceNotFoundException"
+    )

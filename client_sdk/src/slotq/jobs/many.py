@@ -1,0 +1,178 @@
+"""Verbs for many jobs at once: a request for each hundred, an outcome for each job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from slotq.errors import (
+    NotAllowed,
+    Refused,
+    SlotQError,
+    TooLate,
+    Unavailable,
+    UnexpectedAnswer,
+)
+from slotq.jobs.submission import settings_tags
+from slotq.transport.refusals import NOT_REACHED, of_one
+from slotq_core import names
+from slotq_core.model.jobs import ACTIVE_STATES
+from slotq_core.wire.bulk_changes import MOST_AT_ONCE, OutcomeView
+from slotq_core.wire.views import JobView
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """What became of one job: it as it then stood, or what kept it as it was."""
+
+    name: str
+    job: JobView | None = None
+    error: SlotQError | None = None
+
+
+class Queue(Protocol):
+    """What of QueueClient is used here."""
+
+    def jobs(self, states: Iterable[str] | None = None) -> list[JobView]: ...
+    def job(self, name: str) -> JobView: ...
+    def cancel(self, name: str) -> JobView: ...
+    def hold(self, name: str) -> JobView: ...
+    def release(self, name: str) -> JobView: ...
+    def requeue(self, name: str) -> JobView: ...
+    def set_priority(self, name: str, priority: int) -> JobView: ...
+    def move(self, name: str, pools: str | Iterable[str]) -> JobView: ...
+    def retry(
+        self, name: str, new_name: str | None = None, *, priority: int | None = None
+    ) -> JobView: ...
+    def change(self, changes: Sequence[Mapping[str, Any]]) -> list[OutcomeView]: ...
+
+
+Change = Mapping[str, Any]
+Verb = Callable[[str], JobView]
+
+
+class Many:
+    """Jobs by their names. Each verb gives an outcome for each of them, in their order.
+
+    One that is refused stops none of the others. A verb raises what QueueClient does where nothing
+    was done yet; afterwards that is the error of each job that was not reached.
+    """
+
+    def __init__(
+        self, queue: Queue, names: Iterable[str], *, states: Iterable[str] | None = None
+    ) -> None:
+        """`states`: only what is still in one of these is changed; the rest is TooLate. (`retry`
+        takes what has ended, and no other.)"""
+        self._queue = queue
+        self.names = list(dict.fromkeys(names))
+        self._states = None if states is None else sorted(states)
+
+    def cancel(self) -> list[Outcome]:
+        return self._change({"cancel": True}, self._queue.cancel)
+
+    def hold(self) -> list[Outcome]:
+        return self._change({"held": True}, self._queue.hold)
+
+    def release(self) -> list[Outcome]:
+        return self._change({"held": False}, self._queue.release)
+
+    def set_priority(self, priority: int) -> list[Outcome]:
+        tags = settings_tags(priority=priority)
+        return self._change({"tags": tags}, lambda name: self._queue.set_priority(name, priority))
+
+    def move(self, pools: str | Iterable[str]) -> list[Outcome]:
+        wanted = pools if isinstance(pools, str) else [*pools]
+        tags = settings_tags(pools=wanted)
+        return self._change({"tags": tags}, lambda name: self._queue.move(name, wanted))
+
+    def requeue(self) -> list[Outcome]:
+        """Whose attempt is to be given up is looked up first: repeated, the wish does not cost the
+        next attempt too."""
+        if len(self.names) == 1 and self._states is None:
+            return self._singly(self.names, self._queue.requeue)
+        begun = {job.name: job.attempts_begun for job in self._queue.jobs(sorted(ACTIVE_STATES))}
+        changes = [{"name": name, "give_up": begun[name]} for name in self.names if name in begun]
+        return self._together(changes, self._queue.requeue)
+
+    def retry(self, *, new_name: str | None = None, priority: int | None = None) -> list[Outcome]:
+        """Each under its next free name, or one job as `new_name`; one after the other. Whose
+        request is not shown whole to this caller is NotAllowed."""
+        return self._singly(
+            self.names,
+            lambda name: self._queue.retry(name, new_name, priority=priority),
+            refusals=(Refused, NotAllowed),
+        )
+
+    def _change(self, change: Mapping[str, Any], alone: Verb) -> list[Outcome]:
+        if len(self.names) == 1 and self._states is None:
+            return self._singly(self.names, alone)
+        legal = [name for name in self.names if names.is_legal(name)]
+        return self._together([{"name": name, **change} for name in legal], alone)
+
+    def _together(self, changes: Sequence[Change], alone: Verb) -> list[Outcome]:
+        """These by the hundred, the rest of the names one by one; and all of them so where the
+        caller may not, or the queue is of a release that cannot."""
+        done: dict[str, Outcome] = {}
+        only = {} if self._states is None else {"states": self._states}
+        left = [{**change, **only} for change in changes]
+        try:
+            while left:
+                done |= {it.name: it for it in self._answered(left[:MOST_AT_ONCE])}
+                left = [change for change in left if change["name"] not in done]
+        except (NotAllowed, UnexpectedAnswer):
+            pass
+        except SlotQError as error:
+            if not done:
+                raise
+            done |= {name: Outcome(name=name, error=error) for name in self._not_in(done)}
+        done |= {it.name: it for it in self._singly(self._not_in(done), self._if_still(alone))}
+        return [done[name] for name in self.names]
+
+    def _if_still(self, alone: Verb) -> Verb:
+        """The verb for one job, after a look at whether it is still in a wanted state."""
+        states = self._states
+        if states is None:
+            return alone
+
+        def verb(name: str) -> JobView:
+            job = self._queue.job(name)
+            if job.state not in states:
+                wanted = " or ".join(states)
+                raise TooLate(f"job {name} is {job.state} by now, not {wanted}", field="states")
+            return alone(name)
+
+        return verb
+
+    def _not_in(self, done: Mapping[str, Outcome]) -> list[str]:
+        return [name for name in self.names if name not in done]
+
+    def _answered(self, changes: Sequence[Change]) -> list[Outcome]:
+        """Without those that there was no time for. Raises Unavailable where there is no other."""
+        views = self._queue.change(changes)
+        reached = [it for it in views if it.error is None or it.error.code != NOT_REACHED]
+        if not reached:
+            raise Unavailable("the queue has no time to change anything now; try again in a while")
+        return [
+            Outcome(name=it.name, job=it.job, error=of_one(it.error) if it.error else None)
+            for it in reached
+        ]
+
+    def _singly(
+        self,
+        names: Sequence[str],
+        verb: Verb,
+        *,
+        refusals: tuple[type[SlotQError], ...] = (Refused,),
+    ) -> list[Outcome]:
+        done: list[Outcome] = []
+        for name in names:
+            try:
+                done.append(Outcome(name=name, job=verb(name)))
+            except refusals as error:
+                done.append(Outcome(name=name, error=error))
+            except SlotQError as error:
+                if not done:
+                    raise
+                return done + [Outcome(name=left, error=error) for left in names[len(done) :]]
+        return done

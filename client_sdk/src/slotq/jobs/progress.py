@@ -1,0 +1,114 @@
+"""Where waiting is shown: plain lines, one line of a terminal, or a small table in a notebook."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Protocol, TextIO
+
+from slotq.jobs.follow import standing
+from slotq.output.notices import log, print_line, shows
+from slotq.output.rendering import JOB, Bundle, bundle
+from slotq_core.wire.views import JobView
+
+
+class Screen(Protocol):
+    """Takes lines that stay, and the job that is waited for."""
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+
+    def waiting(self, job: JobView) -> bool:
+        """Show where it stands, in place of what was shown of it before. False: this screen cannot;
+        say it instead."""
+
+
+class Plain:
+    """Lines only: a file, a pipe, a log."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+
+    def waiting(self, job: JobView) -> bool:
+        return False
+
+
+class Terminal:
+    """One line at the bottom that is written anew; lines that stay go above it."""
+
+    def __init__(self, out: TextIO, width: Callable[[], int] | None = None) -> None:
+        self._out = out
+        self._width = width or (lambda: shutil.get_terminal_size().columns)
+        self._shown = self._said = ""
+
+    def say(self, line: str) -> None:
+        self._write(self._erased())
+        self._shown = ""
+        if not log(line):
+            self._write(f"{line}\n")
+
+    def waiting(self, job: JobView) -> bool:
+        if shows():
+            return False
+        line = f"{job.name}: {standing(job)}"
+        if line != self._said:
+            log(line)
+            self._said = line
+        line = line[: max(20, self._width() - 1)]
+        if line != self._shown:
+            self._write(f"{self._erased()}{line}")
+            self._shown = line
+        return True
+
+    def _erased(self) -> str:
+        return "\r\x1b[K" if self._shown else ""
+
+    def _write(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()
+
+
+class Notebook:
+    """A table of one row below the cell, while the job waits."""
+
+    def __init__(self, say: Callable[[str], None], display: Callable[[str, Bundle], Any]) -> None:
+        """`display` shows a table under an id, in place of what it showed under that id."""
+        self.say, self._display = say, display
+        self._said = ""
+
+    def waiting(self, job: JobView) -> bool:
+        line = f"{job.name}: {standing(job)}"
+        if line != self._said:
+            log(line)
+            self._said = line
+        self._display(f"slotq-{job.name}", bundle(JOB, [job]))
+        return True
+
+
+def here() -> Screen:
+    """The screen of this process: a notebook's, the terminal's, else lines."""
+    display = _notebook_display()
+    if display is not None:
+        return Notebook(print_line, display)
+    return Terminal(sys.stdout) if sys.stdout.isatty() else Plain(print_line)
+
+
+def _notebook_display() -> Callable[[str, Bundle], Any] | None:
+    """None outside a notebook's kernel. IPython is never imported for the question alone."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    if shell is None or not hasattr(shell, "kernel"):
+        return None
+    cell: Any = import_module("IPython.display")
+
+    shown: set[str] = set()
+
+    def show(key: str, both: Bundle) -> None:
+        # Both forms: a console of the same kernel can show no HTML.
+        show_in = cell.update_display if key in shown else cell.display
+        show_in(both, raw=True, display_id=key)
+        shown.add(key)
+
+    return show

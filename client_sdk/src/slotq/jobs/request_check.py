@@ -1,0 +1,40 @@
+"""Whether SageMaker would take a request, by the botocore of this machine, before the queue has it.
+
+A queue may hold a job for hours, and SageMaker looks at its request only then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import botocore
+
+from slotq.errors import InvalidRequest
+from slotq.jobs.sagemaker_model import training_request
+from slotq_core import names
+from slotq_core.wire.training_request import Fault, faults_by, refusal
+
+
+def check(request: Mapping[str, Any]) -> None:
+    """Raises InvalidRequest with every fault of a CreateTrainingJob request, each with its path:
+    what is missing, of the wrong type, unknown or beyond its bounds.
+
+    `request`: as JSON has it.
+    """
+    faults = faults_by(training_request(), _as_it_is_sent(request))
+    if faults:
+        raise _refused(faults)
+
+
+def _as_it_is_sent(request: Mapping[str, Any]) -> Mapping[str, Any]:
+    tags = request.get("Tags")
+    return {**request, "Tags": names.sagemaker_tags(tags)} if isinstance(tags, list) else request
+
+
+def _refused(faults: list[Fault]) -> InvalidRequest:
+    refused = refusal(faults)
+    if not any(fault.dated for fault in faults):
+        return refused
+    hint = f"botocore {botocore.__version__} says so; a newer one may know of more"
+    return InvalidRequest(f"{refused.message}\n({hint})", field=refused.field)

@@ -1,0 +1,76 @@
+"""A job that has ended without completing, submitted once more.
+
+A name is used once: its job's history stays, and what ended has ended. So a retry is another job,
+with the same request under the next name: `train` is tried again as `train-r2`, that as `train-r3`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import count, islice
+from typing import Protocol
+
+from slotq.errors import InvalidRequest, NameTaken
+from slotq.jobs.follow import ended
+from slotq_core.model.jobs import JobState
+from slotq_core.wire.views import JobView
+
+LONGEST_NAME = 63
+"""SageMaker's limit for TrainingJobName."""
+MOST_NAMES = 20
+"""After so many names that are taken somebody should choose one."""
+
+_NUMBERED = re.compile(r"(?P<base>.+)-r(?P<number>[2-9]|[1-9][0-9]+)")
+
+
+class Queue(Protocol):
+    """What of QueueClient is used here."""
+
+    def job(self, name: str) -> JobView: ...
+    def clone(self, name: str, new_name: str, *, priority: int | None = None) -> JobView: ...
+
+
+def retry(
+    queue: Queue, name: str, new_name: str | None = None, *, priority: int | None = None
+) -> JobView:
+    """Raises NoSuchJob, InvalidRequest (it has not ended, or has completed), NameTaken and what a
+    submission raises.
+
+    Two who retry at once get the same job: the same request under a name, while its job lives.
+    """
+    _refuse(queue.job(name))
+    if new_name is not None:
+        return queue.clone(name, new_name, priority=priority)
+    for candidate in islice(next_names(name), MOST_NAMES):
+        try:
+            return queue.clone(name, candidate, priority=priority)
+        except NameTaken:
+            continue
+    raise NameTaken(
+        f"{name} was tried again many times: the names up to {candidate} are taken; choose one",
+        field="TrainingJobName",
+    )
+
+
+def next_names(name: str) -> Iterator[str]:
+    """The names that come after this one."""
+    found = _NUMBERED.fullmatch(name)
+    base, number = (found["base"], int(found["number"])) if found else (name, 1)
+    for following in count(number + 1):
+        mark = f"-r{following}"
+        yield base[: LONGEST_NAME - len(mark)].rstrip("-") + mark
+
+
+def _refuse(job: JobView) -> None:
+    if not ended(job):
+        raise InvalidRequest(
+            f"job {job.name} is {job.state}: only what has ended is tried again "
+            f"(`slotq requeue {job.name}` gives up its attempt, and it waits again)",
+            field="name",
+        )
+    if job.state == JobState.COMPLETED:
+        raise InvalidRequest(
+            f"job {job.name} has completed; `slotq clone {job.name} NEW_NAME` runs it once more",
+            field="name",
+        )

@@ -1,0 +1,97 @@
+"""What is sent: a CreateTrainingJob request as plain JSON, the queue's settings as its tags."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime
+from typing import Any
+
+from slotq.configuration.bounds import whole
+from slotq.errors import InvalidRequest
+from slotq_core import names
+from slotq_core.wire.pool_definition import LONGEST
+from slotq_core.wire.submission import MAX_RETRIES, PRIORITY_LIMIT
+
+
+def settings_tags(
+    *,
+    priority: int | None = None,
+    pools: str | Iterable[str] | None = None,
+    preemptible: bool | None = None,
+    min_runtime: int | None = None,
+    retries: int | None = None,
+) -> dict[str, str]:
+    """The tags that carry these settings; what is None is left to the queue.
+
+    `pools` in order of preference; `min_runtime` in seconds. Raises InvalidRequest, which names the
+    setting, for a number out of its range.
+    """
+    for name, number, (low, high) in (
+        ("priority", priority, (-PRIORITY_LIMIT, PRIORITY_LIMIT)),
+        ("min_runtime", min_runtime, (0, LONGEST)),
+        ("retries", retries, (0, MAX_RETRIES)),
+    ):
+        if number is not None:
+            whole(name, number, low, high)
+    if pools is not None and not isinstance(pools, str):
+        pools = ",".join(pools)
+    given = {
+        "priority": priority,
+        names.POOLS_TAG: pools,
+        "slotq:preemptible": None if preemptible is None else str(preemptible).lower(),
+        "slotq:min-runtime": min_runtime,
+        "slotq:retries": retries,
+    }
+    return {key: str(value) for key, value in given.items() if value is not None}
+
+
+def with_tags(
+    request: Mapping[str, Any], tags: Mapping[str, str], *, override: bool = False
+) -> dict[str, Any]:
+    """The request with these tags added. Where it has one of them already, its own stays, unless
+    `override`."""
+    own = list(request.get("Tags") or [])
+    if override:
+        own = [tag for tag in own if _key(tag) not in tags]
+    there = {_key(tag) for tag in own}
+    added = [{"Key": key, "Value": value} for key, value in tags.items() if key not in there]
+    return {**request, "Tags": own + added} if own or added else dict(request)
+
+
+def jsonable(value: Any, path: str = "") -> Any:
+    """The same as JSON has it: without keys that are None, moments as ISO 8601 in UTC.
+
+    Raises InvalidRequest with the path of what has no place in JSON.
+    """
+    if isinstance(value, Mapping):
+        return {
+            str(key): jsonable(item, f"{path}.{key}" if path else str(key))
+            for key, item in value.items()
+            if item is not None
+        }
+    if isinstance(value, list | tuple):
+        return [jsonable(item, f"{path}.{n}") for n, item in enumerate(value)]
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.astimezone()).astimezone(UTC).isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    if value is None or isinstance(value, str | int) or _finite(value):
+        return value
+    raise InvalidRequest(
+        f"{path}: a training request cannot carry {_shown(value)}; give a plain value "
+        "(a pipeline variable has none yet)",
+        field=path,
+    )
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, float) and math.isfinite(value)
+
+
+def _shown(value: object) -> str:
+    return repr(value) if isinstance(value, float) else f"a {type(value).__name__}"
+
+
+def _key(tag: Any) -> Any:
+    return tag.get("Key") if isinstance(tag, Mapping) else None

@@ -1,0 +1,115 @@
+"""The /opt/ml of each host of a training job: where it lies, and the files SageMaker puts there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slotq.local.container.paths import below, is_own_file
+
+OPT_ML = "/opt/ml"
+NETWORK_INTERFACE = "lo"
+"""All hosts are this machine."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """One instance of a training job."""
+
+    name: str
+    """`algo-1` …"""
+    root: Path
+    """What the job sees as /opt/ml, as the emulator sees it."""
+    isolated: bool
+    """The job's processes have `root` mounted at /opt/ml."""
+
+    @property
+    def seen(self) -> str:
+        """`root` as the job sees it."""
+        return OPT_ML if self.isolated else str(self.root)
+
+    def path(self, seen: str) -> Path:
+        """Where a path under /opt/ml really is. Raises ValueError for any other path."""
+        return below(self.root, Path(seen).relative_to(OPT_ML).as_posix())
+
+    def text(self, text: str) -> str:
+        """A text with /opt/ml as the job sees it."""
+        return text if self.isolated else text.replace(OPT_ML, str(self.root))
+
+    @property
+    def failure(self) -> str:
+        """What the job wrote to /opt/ml/output/failure."""
+        file = self.root / "output/failure"
+        own = is_own_file(file, self.root)
+        return file.read_text(errors="replace").strip() if own else ""
+
+
+def hosts_of(request: Mapping[str, Any], work: Path, *, isolated: bool) -> list[Host]:
+    """The hosts of a job, below its own work folder."""
+    names = [name for _, group in groups_of(request) for name in group]
+    return [Host(name=name, root=work / name / "ml", isolated=isolated) for name in names]
+
+
+def groups_of(request: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[str]]]:
+    """Each instance group with the names of its hosts; one group where none is given."""
+    resources = request["ResourceConfig"]
+    groups = resources.get("InstanceGroups") or [
+        {"InstanceGroupName": "homogeneousCluster", **resources}
+    ]
+    placed, first = [], 1
+    for group in groups:
+        count = int(group.get("InstanceCount", 1))
+        placed.append((group, [f"algo-{n}" for n in range(first, first + count)]))
+        first += count
+    return placed
+
+
+def lay_out(host: Host, request: Mapping[str, Any]) -> None:
+    """Make the folders and input/config/*.json."""
+    for folder in ("input/config", "input/data", "model", "output/data", "code", "checkpoints"):
+        (host.root / folder).mkdir(parents=True, exist_ok=True)
+    channels = request.get("InputDataConfig") or ()
+    _write(host, "hyperparameters", dict(request.get("HyperParameters") or {}))
+    _write(host, "resourceconfig", resource_config(host, request))
+    _write(host, "inputdataconfig", {one["ChannelName"]: _channel(one) for one in channels})
+
+
+def resource_config(host: Host, request: Mapping[str, Any]) -> dict[str, Any]:
+    groups = groups_of(request)
+    own = next(group for group, names in groups if host.name in names)
+    return {
+        "current_host": host.name,
+        "current_instance_type": own.get("InstanceType", ""),
+        "current_group_name": own.get("InstanceGroupName", ""),
+        "hosts": [name for _, names in groups for name in names],
+        "instance_groups": [
+            {
+                "instance_group_name": group.get("InstanceGroupName", ""),
+                "instance_type": group.get("InstanceType", ""),
+                "hosts": names,
+            }
+            for group, names in groups
+        ],
+        "network_interface_name": NETWORK_INTERFACE,
+    }
+
+
+def _channel(channel: Mapping[str, Any]) -> dict[str, str]:
+    source = channel.get("DataSource", {}).get("S3DataSource", {})
+    return {
+        "TrainingInputMode": channel.get("InputMode", "File"),
+        "S3DistributionType": source.get("S3DataDistributionType", "FullyReplicated"),
+        "RecordWrapperType": channel.get("RecordWrapperType", "None"),
+    }
+
+
+def etc_hosts(names: Sequence[str]) -> str:
+    """Every host of the job is this machine."""
+    return f"127.0.0.1 localhost {' '.join(names)}\n::1 localhost\n"
+
+
+def _write(host: Host, name: str, value: Any) -> None:
+    (host.root / f"input/config/{name}.json").write_text(json.dumps(value))

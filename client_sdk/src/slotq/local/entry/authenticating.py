@@ -1,0 +1,120 @@
+"""Who calls one of the AWS services: the signature of a whole request, its body included.
+
+S3 signs the hash that its header names, so a large body is read only once its sender is known. The
+other services sign the body itself, which is then read first, up to a limit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tempfile
+from datetime import datetime
+from typing import Any
+
+from slotq.local.entry import presigned
+from slotq.local.entry.signatures import (
+    Caller,
+    FindCaller,
+    NotSigned,
+    SignedRequest,
+    claim_of,
+    payload_of,
+    signer,
+)
+from slotq.local.services.gateway import Environ, read_body
+
+MAX_CALL = 20_000_000
+"""Bytes of a request to any service but S3."""
+_IN_MEMORY, _BLOCK = 16_000_000, 1 << 20
+_HASH = 64
+_ADVICE = """ (the emulator's own keys: eval "$(slotq local env)")"""
+
+
+def authenticate(environ: Environ, find: FindCaller, now: datetime) -> Caller:
+    """Whose request it is; its body can be read afterwards. Raises NotSigned and Answer."""
+    try:
+        return _authenticate(environ, find, now)
+    except NotSigned as refused:
+        unknown = {"MissingAuthenticationTokenException", "UnrecognizedClientException"}
+        advice = _ADVICE if refused.kind in unknown else ""
+        raise NotSigned(refused.kind, refused.message + advice) from None
+
+
+def _authenticate(environ: Environ, find: FindCaller, now: datetime) -> Caller:
+    header = environ.get("HTTP_AUTHORIZATION", "")
+    if not header and presigned.is_presigned(environ.get("QUERY_STRING", "")):
+        return presigned.verify(_request(environ), find=find, now=now)
+    claim = claim_of(header)
+    if claim.service != "s3":
+        request = _request(environ, kept_body(environ, MAX_CALL))
+        return signer(request, claim, find=find, now=now, payload=payload_of(request))
+    request = _request(environ)
+    payload = request.headers.get("x-amz-content-sha256", "")
+    if not payload or "x-amz-content-sha256" not in claim.signed_headers:
+        raise NotSigned(
+            "IncompleteSignatureException", "x-amz-content-sha256 must be there, and signed."
+        )
+    caller = signer(request, claim, find=find, now=now, payload=payload)
+    if len(payload) == _HASH:
+        _check_body(environ, payload)
+    return caller
+
+
+def kept_body(environ: Environ, limit: int) -> bytes:
+    """The body, which whoever comes next can read again. Raises Answer over the limit, in bytes."""
+    body = read_body(environ, limit)
+    _put_back(environ, io.BytesIO(body), len(body))
+    return body
+
+
+def _request(environ: Environ, body: bytes = b"") -> SignedRequest:
+    return SignedRequest(
+        method=environ["REQUEST_METHOD"],
+        uri=environ.get("REQUEST_URI") or environ["PATH_INFO"],
+        headers=_Headers(environ),
+        body=body,
+    )
+
+
+class _Headers(dict[str, str]):
+    """A request's headers by their lower-case names, those with an underscore too."""
+
+    def __init__(self, environ: Environ) -> None:
+        names = {key: key[5:] for key in environ if key.startswith("HTTP_")}
+        names |= {key: key for key in ("CONTENT_TYPE", "CONTENT_LENGTH") if environ.get(key)}
+        super().__init__(
+            {name.replace("_", "-").lower(): _text(environ[key]) for key, name in names.items()}
+        )
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(name.replace("_", "-"), default)
+
+
+def _text(value: str) -> str:
+    """WSGI hands bytes on as Latin 1; what is signed is UTF-8."""
+    return value.encode("latin-1", "replace").decode("utf-8", "replace")
+
+
+def _check_body(environ: Environ, digest: str) -> None:
+    """Raises NotSigned where the body is another one."""
+    length = environ.get("CONTENT_LENGTH") or ""
+    left = int(length) if length.isdigit() else None
+    if left is None and not environ.get("wsgi.input_terminated"):
+        left = 0
+    body: Any = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - moto reads it
+    found = hashlib.sha256()
+    while block := environ["wsgi.input"].read(_BLOCK if left is None else min(_BLOCK, left)):
+        found.update(block)
+        body.write(block)
+        left = None if left is None else left - len(block)
+    if found.hexdigest() != digest:
+        raise NotSigned("XAmzContentSHA256Mismatch", "x-amz-content-sha256 is not the body's hash.")
+    size = body.tell()
+    body.seek(0)
+    _put_back(environ, body, size)
+
+
+def _put_back(environ: Environ, body: Any, size: int) -> None:
+    environ["wsgi.input"] = body
+    environ["CONTENT_LENGTH"] = str(size)

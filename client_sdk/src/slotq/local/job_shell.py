@@ -1,0 +1,91 @@
+"""A shell beside a process of the emulator's: its working folder, its environment, its /opt/ml."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from slotq.local import state
+from slotq.local.container.host_process import MARK
+from slotq_core.errors import SlotQError
+
+_SHELLS = ("bash", "sh")
+
+
+class NotThere(SlotQError):
+    """There is no such process; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """A process of a training job, as a shell needs to know it."""
+
+    pid: int
+    environment: dict[str, str]
+
+    @property
+    def isolated(self) -> bool:
+        """It has a mount namespace of its own."""
+        return _namespace(self.pid, "mnt") != _namespace(os.getpid(), "mnt")
+
+
+def open_shell(url: str, training_job: str, *, host: int) -> int:
+    """A shell in instance `host` of a training job of the emulator at this address; returns its
+    exit code. It ends with the job, as a session in SageMaker does. Raises NotThere."""
+    emulator = state.health_at(url, _token())
+    if emulator is None:
+        raise NotThere(
+            f"what answers at {url} is no emulator of this machine, or not yours: "
+            'eval "$(slotq local env)" leads to your own'
+        )
+    beside = find(str(emulator["run"]), training_job, host)
+    command = [next(path for path in map(shutil.which, _SHELLS) if path)]
+    if beside.isolated:
+        command = [*_entering(beside.pid), *command]
+    environment = {**beside.environment, "TERM": os.environ.get("TERM", "dumb")}
+    folder = None if beside.isolated else f"/proc/{beside.pid}/cwd"
+    # The shell that was asked for, of this machine.
+    ended = subprocess.run(command, check=False, env=environment, cwd=folder)  # nosec B603
+    return ended.returncode
+
+
+def _token() -> str:
+    saved = state.read()
+    return os.environ.get("SLOTQ_LOCAL_TOKEN") or (saved.keys.token if saved else "")
+
+
+def find(run: str, training_job: str, host: int) -> Beside:
+    """The process that began as the job's command there. Raises NotThere."""
+    wanted = f"{run}/{training_job}/algo-{host}/"
+    if not Path("/proc/self/environ").exists():
+        raise NotThere("a shell in a job of the emulator needs Linux's /proc")
+    for folder in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
+        try:
+            pid, said = int(folder.name), (folder / "environ").read_bytes()
+            leads = os.getsid(pid) == pid
+        except OSError:
+            continue  # Gone, or somebody else's.
+        pairs = (entry.partition(b"=") for entry in said.split(b"\0") if b"=" in entry)
+        environment = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+        if leads and environment.get(MARK) == wanted:
+            return Beside(pid=pid, environment=environment)
+    raise NotThere(
+        f"training job {training_job} has no process algo-{host} now: it is being prepared or has "
+        "ended, or it has fewer instances"
+    )
+
+
+def _entering(pid: int) -> list[str]:
+    """Into its namespaces, and its folder as it is seen there. Raises NotThere."""
+    if shutil.which("nsenter") is None:
+        raise NotThere("nsenter (util-linux) is needed to enter the job's own /opt/ml")
+    user = _namespace(pid, "user") != _namespace(os.getpid(), "user")
+    own = ["--user", "--preserve-credentials"] if user else []
+    return ["nsenter", "--target", str(pid), "--mount", *own, "--wd"]
+
+
+def _namespace(pid: int, kind: str) -> str:
+    return str(Path(f"/proc/{pid}/ns/{kind}").readlink())

@@ -1,0 +1,83 @@
+"""The Lambda's handler, from the very file that is deployed.
+
+Looked for, in this order: the file that SLOTQ_FUNCTION names; `functions/queue_manager/app.py` of
+the checkout that this package is run from; the same from the current folder upwards; the copy that
+an installed package brings (`slotq/local/queue_manager/app.py`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from slotq.local.endpoint import Endpoint
+from slotq.local.services.aws import TABLE
+from slotq.local.services.invocations import FUNCTION, Handler
+from slotq.local.services.lambda_log import LambdaLog
+from slotq_core.errors import Misconfigured
+
+_FILE = Path("functions/queue_manager/app.py")
+
+
+def find() -> Path:
+    """Raises Misconfigured with the places looked at."""
+    tried = list(_places())
+    found = next((place for place in tried if place.is_file()), None)
+    if found is None:
+        raise Misconfigured(
+            f"the queue's Lambda ({_FILE}) is not in this checkout nor above the current folder: "
+            "go into the checkout, or name the file in SLOTQ_FUNCTION"
+        )
+    return found
+
+
+def _places() -> Iterator[Path]:
+    if named := os.environ.get("SLOTQ_FUNCTION"):
+        yield Path(named).expanduser()
+        return
+    here, current = Path(__file__).resolve().parent, Path.cwd()
+    yield from (folder / _FILE for folder in (*here.parents, current, *current.parents))
+    yield here / "queue_manager/app.py"
+
+
+def environment(endpoint: Endpoint, pools: str) -> Mapping[str, str]:
+    """What the template gives the function, and the way to the emulator."""
+    return {
+        **endpoint.variables(),
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_LAMBDA_FUNCTION_NAME": FUNCTION,
+        "NO_PROXY": "127.0.0.1,localhost",
+        "POWERTOOLS_LOG_LEVEL": os.environ.get("POWERTOOLS_LOG_LEVEL", "INFO"),
+        "POWERTOOLS_TRACE_DISABLED": "true",
+        "SLOTQ_TABLE": TABLE,
+        "SLOTQ_POOLS": pools,
+    }
+
+
+def load(endpoint: Endpoint, pools: str, log_file: Path) -> Handler:
+    """The handler, wired to the emulator; what it prints goes to the log file.
+
+    Changes this process's environment, for good: the function reads it, and no call of it may reach
+    the real AWS.
+    """
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "SLOTQ_INLINE_PASS"):
+        os.environ.pop(name, None)
+    for name in [name for name in os.environ if name.startswith("AWS_ENDPOINT_URL_")]:
+        os.environ.pop(name)
+    os.environ.update(environment(endpoint, pools))
+    log = LambdaLog.install(log_file)
+    spec = importlib.util.spec_from_file_location("slotq_local_function", find())
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with log.inside():
+        spec.loader.exec_module(module)
+
+    def handler(event: dict[str, Any], context: Any) -> Any:
+        with log.inside():
+            return module.handler(event, context)
+
+    return handler

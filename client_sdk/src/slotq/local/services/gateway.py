@@ -1,0 +1,224 @@
+"""API Gateway in front of the queue: a WSGI request as the event of a REST proxy integration.
+
+Requests are signed (`signatures`), at most 10 MB, and answered within 29 seconds or not at all.
+The API is reached by its path (`/prod/…`), by its host name (`<id>.execute-api.…`), and as through
+a VPC endpoint: by the header `x-apigw-api-id`, or by the Host header alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from slotq.local.endpoint import API_ID, STAGE, Endpoint
+from slotq.local.entry.signatures import Caller, FindCaller, NotSigned, SignedRequest, verify
+
+MAX_BODY = 10_000_000
+TIMEOUT = 29.0
+Environ = dict[str, Any]
+Event = dict[str, Any]
+
+_HOST = re.compile(r"(?P<api>[a-z0-9]+)(-vpce-[a-z0-9]+)?\.execute-api\.")
+_VPC_HOST = re.compile(r"vpce-[a-z0-9-]+\.execute-api\.")
+
+
+class Answer(Exception):
+    """An answer that API Gateway gives by itself."""
+
+    def __init__(self, status: str, message: str, kind: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = json.dumps({"message": message}).encode()
+        self.headers = [("Content-Type", "application/json")]
+        if kind:
+            self.headers.append(("x-amzn-ErrorType", kind))
+
+
+def is_ours(environ: Environ) -> bool:
+    """Whether a request is for the queue's API and not for S3 or another service."""
+    host = environ.get("HTTP_HOST", "")
+    if "HTTP_X_APIGW_API_ID" in environ or _HOST.match(host) or _VPC_HOST.match(host):
+        return True
+    path = environ.get("PATH_INFO", "")
+    signed = environ.get("HTTP_AUTHORIZATION", "")
+    # A bucket could be called like the stage: then the request is signed for S3.
+    scoped = "Credential=" not in signed or "/execute-api/" in signed
+    return scoped and (path == f"/{STAGE}" or path.startswith(f"/{STAGE}/"))
+
+
+class Gateway:
+    """`call` runs the Lambda with an event and returns its answer, or raises TimeoutError."""
+
+    def __init__(
+        self,
+        *,
+        endpoint: Endpoint,
+        find_caller: FindCaller,
+        call: Callable[[Event, float], Any],
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._endpoint, self._find, self._call, self._now = endpoint, find_caller, call, now
+
+    def answer(self, environ: Environ) -> tuple[str, list[tuple[str, str]], bytes]:
+        """Status, headers, body."""
+        request_id = str(uuid.uuid4())
+        try:
+            status, headers, body = self._through(environ, request_id)
+        except Answer as own:
+            status, headers, body = own.status, own.headers, own.body
+        return status, [*headers, ("x-amzn-RequestId", request_id)], body
+
+    def _through(
+        self, environ: Environ, request_id: str
+    ) -> tuple[str, list[tuple[str, str]], bytes]:
+        _check_api(environ)
+        body = read_body(environ, MAX_BODY)
+        headers = headers_of(environ)
+        signed = SignedRequest(
+            method=environ["REQUEST_METHOD"],
+            uri=environ.get("REQUEST_URI") or environ.get("RAW_URI") or environ["PATH_INFO"],
+            headers={name.lower(): ",".join(values) for name, values in headers.items()},
+            body=body,
+        )
+        region, now = self._endpoint.region, self._now()
+        try:
+            caller = verify(signed, find=self._find, region=region, now=now)
+        except NotSigned as refused:
+            raise Answer("403 Forbidden", refused.message, refused.kind) from None
+        event = self._event(signed, headers, caller, request_id, environ.get("REMOTE_ADDR", ""))
+        try:
+            answer = self._call(event, TIMEOUT)
+        except TimeoutError:
+            raise Answer("504 Gateway Timeout", "Endpoint request timed out") from None
+        except Exception:  # noqa: BLE001 - whatever the function raises, API Gateway says the same
+            raise _broken() from None
+        return _as_http(answer)
+
+    def _event(
+        self,
+        request: SignedRequest,
+        headers: Mapping[str, list[str]],
+        caller: Caller,
+        request_id: str,
+        address: str,
+    ) -> Event:
+        parts = urlsplit(request.uri)
+        path = unquote(parts.path).removeprefix(f"/{STAGE}") or "/"
+        query = parse_qs(parts.query, keep_blank_values=True)
+        return {
+            "resource": "/{proxy+}",
+            "path": path,
+            "httpMethod": request.method,
+            "headers": {name: values[-1] for name, values in headers.items()},
+            "multiValueHeaders": dict(headers),
+            "queryStringParameters": {key: values[-1] for key, values in query.items()} or None,
+            "multiValueQueryStringParameters": query or None,
+            "pathParameters": {"proxy": path.strip("/")},
+            "stageVariables": None,
+            "requestContext": self._context(request, path, caller, request_id, address),
+            "body": request.body.decode(errors="replace") if request.body else None,
+            "isBase64Encoded": False,
+        }
+
+    def _context(
+        self, request: SignedRequest, path: str, caller: Caller, request_id: str, address: str
+    ) -> dict[str, Any]:
+        now = self._now()
+        host = request.headers.get("host", "")
+        return {
+            "resourceId": "local",
+            "resourcePath": "/{proxy+}",
+            "httpMethod": request.method,
+            "extendedRequestId": request_id,
+            "requestTime": now.strftime("%d/%b/%Y:%H:%M:%S +0000"),
+            "requestTimeEpoch": int(now.timestamp() * 1000),
+            "path": f"/{STAGE}{path}",
+            "accountId": self._endpoint.account,
+            "protocol": "HTTP/1.1",
+            "stage": STAGE,
+            "domainPrefix": host.split(".", maxsplit=1)[0],
+            "domainName": host,
+            "requestId": request_id,
+            "apiId": API_ID,
+            "identity": {
+                "cognitoIdentityPoolId": None,
+                "cognitoIdentityId": None,
+                "apiKey": None,
+                "principalOrgId": None,
+                "cognitoAuthenticationType": None,
+                "cognitoAuthenticationProvider": None,
+                "accountId": self._endpoint.account,
+                "caller": caller.user_id,
+                "user": caller.user_id,
+                "userArn": caller.arn,
+                "userAgent": request.headers.get("user-agent"),
+                "accessKey": caller.access_key,
+                "sourceIp": address,
+            },
+        }
+
+
+def _check_api(environ: Environ) -> None:
+    """The API's id, where the request names one. Raises Answer."""
+    host = _HOST.match(environ.get("HTTP_HOST", ""))
+    named = environ.get("HTTP_X_APIGW_API_ID") or (host and host["api"])
+    if named is None and _VPC_HOST.match(environ.get("HTTP_HOST", "")):
+        named = ""
+    path = environ.get("PATH_INFO", "")
+    if named not in {None, API_ID} or not f"{path}/".startswith(f"/{STAGE}/"):
+        raise Answer("403 Forbidden", "Forbidden", "ForbiddenException")
+
+
+def read_body(environ: Environ, limit: int) -> bytes:
+    """The body. Raises Answer where it is larger than the limit."""
+    length = environ.get("CONTENT_LENGTH") or ""
+    if length.isdigit() and int(length) > limit:
+        raise Answer("413 Request Entity Too Large", "Request Too Long", "RequestTooLargeException")
+    if not length and not environ.get("wsgi.input_terminated"):
+        return b""
+    body: bytes = environ["wsgi.input"].read(int(length) if length else limit + 1)
+    if len(body) > limit:
+        raise Answer("413 Request Entity Too Large", "Request Too Long", "RequestTooLargeException")
+    return body
+
+
+def headers_of(environ: Environ) -> dict[str, list[str]]:
+    """The request's headers, as API Gateway spells them: `X-Amz-Date`."""
+    found = {
+        key[5:]: value
+        for key, value in environ.items()
+        if key.startswith("HTTP_") and isinstance(value, str)
+    }
+    for key in ("CONTENT_TYPE", "CONTENT_LENGTH"):
+        if environ.get(key):
+            found[key] = environ[key]
+    return {name.replace("_", "-").title(): [value] for name, value in found.items()}
+
+
+def _as_http(answer: Any) -> tuple[str, list[tuple[str, str]], bytes]:
+    """What the function answered. Raises Answer where it is not in the proxy's format."""
+    if not isinstance(answer, Mapping) or not isinstance(answer.get("statusCode"), int):
+        raise _broken()
+    multiple: Mapping[str, Iterable[Any]] = answer.get("multiValueHeaders") or {}
+    headers = [(name, str(one)) for name, values in multiple.items() for one in values]
+    taken = {name.lower() for name, _ in headers}
+    single = (answer.get("headers") or {}).items()
+    headers += [(name, str(value)) for name, value in single if name.lower() not in taken]
+    body = str(answer.get("body") or "")
+    decoded = base64.b64decode(body) if answer.get("isBase64Encoded") else body.encode()
+    return f"{answer['statusCode']} {_words(answer['statusCode'])}", headers, decoded
+
+
+def _broken() -> Answer:
+    return Answer("502 Bad Gateway", "Internal server error", "InternalServerErrorException")
+
+
+def _words(status: int) -> str:
+    return HTTPStatus(status).phrase if status in set(HTTPStatus) else "Unknown"

@@ -1,0 +1,55 @@
+"""SageMaker's JSON protocol over the plane."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from slotq.local.training.call_errors import PlaneError
+from slotq.local.training.plane import Plane
+from slotq.local.training.request_check import OPERATIONS
+
+_TARGET = "SageMaker."
+_CONTENT = ("Content-Type", "application/x-amz-json-1.1")
+
+
+def operation_of(environ: dict[str, Any], body: bytes) -> str | None:
+    """The plane's operation that a request calls; None for one that is not the plane's.
+
+    Tags of anything but training jobs are somebody else's.
+    """
+    operation = str(environ.get("HTTP_X_AMZ_TARGET", "")).removeprefix(_TARGET)
+    if operation not in OPERATIONS:
+        return None
+    return None if operation.endswith("Tags") and b":training-job/" not in body else operation
+
+
+def is_sagemaker(environ: dict[str, Any]) -> bool:
+    return str(environ.get("HTTP_X_AMZ_TARGET", "")).startswith(_TARGET)
+
+
+def answer(plane: Plane, operation: str, body: bytes) -> tuple[str, list[tuple[str, str]], bytes]:
+    """Status, headers, body. Raises NoAnswer."""
+    try:
+        request = json.loads(body or b"{}")
+        if not isinstance(request, dict):
+            raise PlaneError("SerializationException", "the request is not a JSON object")
+        said = plane.handle(operation, request)
+    except ValueError:
+        return _error(PlaneError("SerializationException", "the request is not JSON"))
+    except PlaneError as error:
+        return _error(error)
+    return "200 OK", [_CONTENT], json.dumps(said, default=_timestamp).encode()
+
+
+def _error(error: PlaneError) -> tuple[str, list[tuple[str, str]], bytes]:
+    body = {"__type": error.code, "message": error.message}
+    return "400 Bad Request", [_CONTENT], json.dumps(body).encode()
+
+
+def _timestamp(value: Any) -> float:
+    """Seconds since the epoch, as the protocol has them."""
+    if isinstance(value, datetime):
+        return round(value.timestamp(), 3)
+    raise TypeError(f"{type(value).__name__} has no place in an answer")

@@ -1,0 +1,87 @@
+"""ListTrainingJobs: sorting, filters and pages as SageMaker has them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.utils import parse_to_aware_datetime
+
+from slotq.local.training.call_errors import PlaneError
+from slotq.local.training.training_job import TrainingJob, moment
+
+_DEFAULT_PAGE = 10
+
+
+def page_of(jobs: Iterable[TrainingJob], request: Mapping[str, Any]) -> dict[str, Any]:
+    """One page. `StatusEquals` filters after the page is cut, so a page can be empty and still have
+    a next one."""
+    order = _ORDERS[request.get("SortBy", "CreationTime")]
+    chosen = sorted(
+        (job for job in jobs if _in_range(job, request)),
+        key=lambda job: (*order(job), job.name),
+        reverse=request.get("SortOrder") == "Descending",
+    )
+    if token := request.get("NextToken"):
+        chosen = _after(chosen, _decode(token))
+    size = request.get("MaxResults", _DEFAULT_PAGE)
+    cut, rest = chosen[:size], chosen[size:]
+    status = request.get("StatusEquals")
+    answer: dict[str, Any] = {
+        "TrainingJobSummaries": [
+            job.summary() for job in cut if status is None or job.status == status
+        ]
+    }
+    if rest:
+        answer["NextToken"] = base64.urlsafe_b64encode(cut[-1].name.encode()).decode()
+    return answer
+
+
+def _by_creation(job: TrainingJob) -> tuple[int, int]:
+    return job.created_at, job.serial
+
+
+def _by_name(job: TrainingJob) -> tuple[str, int]:
+    return job.name, job.serial
+
+
+def _by_status(job: TrainingJob) -> tuple[str, int]:
+    return job.status, job.serial
+
+
+_ORDERS: Mapping[str, Any] = {
+    "CreationTime": _by_creation,
+    "Name": _by_name,
+    "Status": _by_status,
+}
+
+
+def _in_range(job: TrainingJob, request: Mapping[str, Any]) -> bool:
+    if request.get("NameContains", "").lower() not in job.name.lower():
+        return False
+    for key, when in (("CreationTime", job.created_at), ("LastModifiedTime", job.modified_at)):
+        at = moment(when)
+        if at < _time(request.get(f"{key}After"), datetime.min.replace(tzinfo=UTC)):
+            return False
+        if at > _time(request.get(f"{key}Before"), datetime.max.replace(tzinfo=UTC)):
+            return False
+    return True
+
+
+def _time(value: Any, absent: datetime) -> datetime:
+    return absent if value is None else parse_to_aware_datetime(value)
+
+
+def _decode(token: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(token.encode()).decode()
+    except ValueError:
+        raise PlaneError("ValidationException", "Invalid NextToken") from None
+
+
+def _after(chosen: list[TrainingJob], name: str) -> list[TrainingJob]:
+    """What comes after the last one of the page before."""
+    names = [job.name for job in chosen]
+    return chosen[names.index(name) + 1 :] if name in names else []

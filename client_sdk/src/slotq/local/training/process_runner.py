@@ -1,0 +1,101 @@
+"""Training jobs as real processes of this machine (`runner.Runner`)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from slotq.local.container import isolation
+from slotq.local.container.host_process import sweep
+from slotq.local.container.transfer import Storage
+from slotq.local.endpoint import Endpoint
+from slotq.local.training.runner import Report, Step
+from slotq.local.training.training_run import Services, TrainingRun
+
+
+class ProcessRunner:
+    """Each training job has a thread that sees it through, from download to upload.
+
+    `wake` is called, from any thread, when there is something to report. `mark` marks all processes
+    of this emulator, so that none survives it.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint: Endpoint,
+        work: Path,
+        mark: str,
+        wake: Callable[[], None],
+        isolated: bool | None = None,
+        sync_seconds: float = 0.5,
+    ) -> None:
+        """`isolated=None`: wherever the machine allows it."""
+        self.isolated = isolation.available() if isolated is None else isolated
+        self._endpoint, self._work, self._mark, self._wake = endpoint, work, mark, wake
+        self._sync_seconds = sync_seconds
+        self._services: Services | None = None
+        self._runs: dict[str, TrainingRun] = {}
+        self._reports: list[Report] = []
+        self._lock = threading.Lock()
+
+    def start(self, training_job: str, request: Mapping[str, Any]) -> None:
+        run = TrainingRun(
+            request=request,
+            work=self._work / training_job,
+            mark=f"{self._mark}/{training_job}/",
+            services=self._made_services(),
+            report=self._report,
+        )
+        with self._lock:
+            self._runs[training_job] = run
+        run.start()
+
+    def _made_services(self) -> Services:
+        if self._services is None:
+            self._services = Services(
+                storage=Storage(self._endpoint.client("s3")),
+                logs=self._endpoint.client("logs"),
+                aws=self._endpoint.variables(),
+                arn_prefix=f"arn:aws:sagemaker:{self._endpoint.region}:{self._endpoint.account}:"
+                "training-job/",
+                isolated=self.isolated,
+                sync_seconds=self._sync_seconds,
+            )
+        return self._services
+
+    def terminate(self, training_job: str) -> None:
+        if run := self._runs.get(training_job):
+            run.terminate()
+
+    def kill(self, training_job: str) -> None:
+        if run := self._runs.get(training_job):
+            run.kill()
+
+    def next_due(self) -> int | None:
+        return None
+
+    def reports(self) -> Sequence[Report]:
+        with self._lock:
+            reports, self._reports = self._reports, []
+        return reports
+
+    def close(self, *, patience: float = 0.0) -> None:
+        """Kill everything that runs, at once; wait so many seconds for what it leaves in S3."""
+        runs = list(self._runs.values())
+        for run in runs:
+            run.kill()
+        until = time.monotonic() + patience
+        for run in runs:
+            run.join(max(0.0, until - time.monotonic()))
+        sweep(f"{self._mark}/")
+
+    def _report(self, report: Report) -> None:
+        with self._lock:
+            self._reports.append(report)
+            if report.step is Step.FINISHED:
+                self._runs.pop(report.training_job, None)
+        self._wake()

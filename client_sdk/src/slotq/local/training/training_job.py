@@ -1,0 +1,221 @@
+"""One training job on the plane: what SageMaker keeps of it, and how it shows it."""
+
+from __future__ import annotations
+
+import copy
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from slotq.local.training.runner import Exit
+
+ENDED = frozenset({"Completed", "Failed", "Stopped"})
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY = 86400
+_MESSAGES = {
+    "Starting": "Preparing the instances for training",
+    "Pending": "Waiting for instances",
+    "Downloading": "Downloading the training image and the input data",
+    "Training": "Training image download completed. Training in progress.",
+    "Uploading": "Uploading generated training model",
+    "Stopping": "Stopping the training job",
+    "Stopped": "Training job stopped",
+    "MaxRuntimeExceeded": "Training job runtime exceeded MaxRuntimeInSeconds provided",
+    "Completed": "Training job completed",
+}
+_ECHOED = (
+    "AlgorithmSpecification",
+    "CheckpointConfig",
+    "DebugHookConfig",
+    "DebugRuleConfigurations",
+    "Environment",
+    "ExperimentConfig",
+    "InfraCheckConfig",
+    "InputDataConfig",
+    "ProfilerConfig",
+    "ProfilerRuleConfigurations",
+    "RemoteDebugConfig",
+    "ResourceConfig",
+    "RetryStrategy",
+    "RoleArn",
+    "TensorBoardOutputConfig",
+    "VpcConfig",
+)
+
+
+def moment(milliseconds: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+@dataclass(kw_only=True)
+class Transition:
+    status: str
+    start: int
+    end: int | None = None
+    message: str = ""
+
+
+@dataclass(kw_only=True)
+class TrainingJob:
+    """A record that the plane changes. Times in milliseconds."""
+
+    request: dict[str, Any]
+    arn: str
+    serial: int
+    created_at: int
+    tags: dict[str, str]
+    status: str = "InProgress"
+    secondary: str = ""
+    transitions: list[Transition] = field(default_factory=list)
+    modified_at: int = 0
+    started_at: int | None = None
+    ended_at: int | None = None
+    failure_reason: str = ""
+    due: int | None = None
+    """When time alone changes something: provisioning, the maximum runtime or the grace is over."""
+    stopped_as: str = "Stopped"
+    """The secondary status in which a stop ends: Stopped or MaxRuntimeExceeded."""
+    exit: Exit | None = None
+    """What the work ended with; None until it has."""
+
+    @property
+    def name(self) -> str:
+        return str(self.request["TrainingJobName"])
+
+    @property
+    def ended(self) -> bool:
+        return self.status in ENDED
+
+    @property
+    def instances(self) -> dict[str, int]:
+        """How many of which instance type."""
+        resources = self.request["ResourceConfig"]
+        groups = resources.get("InstanceGroups") or [resources]
+        count: dict[str, int] = {}
+        for group in groups:
+            kind = group.get("InstanceType", "")
+            count[kind] = count.get(kind, 0) + int(group.get("InstanceCount", 1))
+        return count
+
+    @property
+    def max_runtime(self) -> int:
+        """Milliseconds."""
+        condition = self.request.get("StoppingCondition") or {}
+        return 1000 * int(condition.get("MaxRuntimeInSeconds", _DAY))
+
+    @property
+    def pending_until(self) -> int | None:
+        """When it has waited for instances for too long."""
+        condition = self.request.get("StoppingCondition") or {}
+        longest = condition.get("MaxPendingTimeInSeconds")
+        return None if longest is None else self.created_at + 1000 * int(longest)
+
+    @property
+    def artifact(self) -> str:
+        base = self.request["OutputDataConfig"]["S3OutputPath"].rstrip("/")
+        packed = self.request["OutputDataConfig"].get("CompressionType") != "NONE"
+        return f"{base}/{self.name}/output/model{'.tar.gz' if packed else '/'}"
+
+    def enter(self, status: str, secondary: str, now: int, message: str = "") -> None:
+        if self.transitions:
+            self.transitions[-1].end = now
+        self.status, self.secondary, self.modified_at = status, secondary, now
+        said = message or _MESSAGES.get(secondary, "")
+        last = Transition(status=secondary, start=now, message=said)
+        if status in ENDED:
+            last.end = self.ended_at = now
+        self.transitions.append(last)
+
+    def description(self) -> dict[str, Any]:
+        """A DescribeTrainingJob answer, with everything that both SDKs read."""
+        request = self.request
+        shown: dict[str, Any] = {
+            "TrainingJobName": self.name,
+            "TrainingJobArn": self.arn,
+            "ModelArtifacts": {"S3ModelArtifacts": self.artifact},
+            "TrainingJobStatus": self.status,
+            "SecondaryStatus": self.secondary,
+            "HyperParameters": dict(request.get("HyperParameters") or {}),
+            "OutputDataConfig": {"KmsKeyId": "", **request["OutputDataConfig"]},
+            "StoppingCondition": {
+                "MaxRuntimeInSeconds": _DAY,
+                **(request.get("StoppingCondition") or {}),
+            },
+            "CreationTime": moment(self.created_at),
+            "LastModifiedTime": moment(self.modified_at),
+            "SecondaryStatusTransitions": [_transition(one) for one in self.transitions],
+            "EnableNetworkIsolation": bool(request.get("EnableNetworkIsolation")),
+            "EnableInterContainerTrafficEncryption": bool(
+                request.get("EnableInterContainerTrafficEncryption")
+            ),
+            "EnableManagedSpotTraining": bool(request.get("EnableManagedSpotTraining")),
+            "ProfilingStatus": "Disabled",
+            **{key: copy.deepcopy(request[key]) for key in _ECHOED if request.get(key)},
+        }
+        return shown | self._times() | self._failure()
+
+    def _times(self) -> dict[str, Any]:
+        shown: dict[str, Any] = {}
+        if self.started_at is not None:
+            shown["TrainingStartTime"] = moment(self.started_at)
+        if self.ended_at is not None:
+            shown["TrainingEndTime"] = moment(self.ended_at)
+            ran = self.ended_at - (self.ended_at if self.started_at is None else self.started_at)
+            shown["TrainingTimeInSeconds"] = shown["BillableTimeInSeconds"] = max(1, ran // 1000)
+        return shown
+
+    def _failure(self) -> dict[str, str]:
+        return {"FailureReason": self.failure_reason[:1024]} if self.failure_reason else {}
+
+    def summary(self) -> dict[str, Any]:
+        """One line of ListTrainingJobs: neither tags nor instances."""
+        shown = {
+            "TrainingJobName": self.name,
+            "TrainingJobArn": self.arn,
+            "CreationTime": moment(self.created_at),
+            "LastModifiedTime": moment(self.modified_at),
+            "TrainingJobStatus": self.status,
+            "SecondaryStatus": self.secondary,
+        }
+        if self.ended_at is not None:
+            shown["TrainingEndTime"] = moment(self.ended_at)
+        return shown
+
+    def event(self, *, account: str, region: str) -> dict[str, Any]:
+        """What EventBridge delivers of this moment: `SageMaker Training Job State Change`."""
+        serial = len(self.transitions)
+        return {
+            "version": "0",
+            "id": str(uuid.uuid5(uuid.NAMESPACE_URL, f"{self.arn}/{self.created_at}/{serial}")),
+            "detail-type": "SageMaker Training Job State Change",
+            "source": "aws.sagemaker",
+            "account": account,
+            "time": moment(self.modified_at).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "region": region,
+            "resources": [self.arn],
+            "detail": _as_event(self.description()) | {"Tags": dict(self.tags)},
+        }
+
+
+def _transition(one: Transition) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "Status": one.status,
+        "StartTime": moment(one.start),
+        "StatusMessage": one.message,
+    }
+    if one.end is not None:
+        shown["EndTime"] = moment(one.end)
+    return shown
+
+
+def _as_event(value: Any) -> Any:
+    """Datetimes as an event carries them: epoch milliseconds."""
+    if isinstance(value, datetime):
+        return (value - _EPOCH) // timedelta(milliseconds=1)
+    if isinstance(value, Mapping):
+        return {key: _as_event(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_as_event(member) for member in value]
+    return value

@@ -1,0 +1,256 @@
+"""One training job from download to upload, in a thread of its own."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from slotq.local.container import isolation, script, transfer
+from slotq.local.container.host_process import HostProcess
+from slotq.local.container.job_output import LogStream
+from slotq.local.container.transfer import Checkpoints, Fault, Storage
+from slotq.local.container.workdir import Host, etc_hosts, hosts_of, lay_out
+from slotq.local.training.runner import Exit, Report, Step
+
+_REST_SECONDS = 10.0
+"""How long the other processes have to end by themselves after one has failed."""
+_SIGTERM, _SIGKILL = int(signal.SIGTERM), int(signal.SIGKILL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """What every job uses."""
+
+    storage: Storage
+    logs: Any
+    aws: Mapping[str, str]
+    """Environment variables by which a job reaches the emulator."""
+    arn_prefix: str
+    isolated: bool
+    sync_seconds: float
+
+
+class TrainingRun:
+    def __init__(
+        self,
+        *,
+        request: Mapping[str, Any],
+        work: Path,
+        mark: str,
+        services: Services,
+        report: Callable[[Report], None],
+    ) -> None:
+        self._request = request
+        self._name = str(request["TrainingJobName"])
+        self._work = work
+        self._mark = mark
+        self._services = services
+        self._tell = report
+        self._hosts = hosts_of(request, work, isolated=services.isolated)
+        self._logs = {
+            host.name: LogStream(services.logs, self._name, host.name) for host in self._hosts
+        }
+        self._checkpoints: list[Checkpoints] = []
+        self._processes: dict[str, HostProcess] = {}
+        self._ended: queue.Queue[tuple[str, int]] = queue.Queue()
+        self._stopping = False
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name=f"job {self._name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self, seconds: float) -> None:
+        """Until all is uploaded, or the time is over."""
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+
+    def terminate(self) -> None:
+        self._signal(_SIGTERM)
+
+    def kill(self) -> None:
+        self._signal(_SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        with self._lock:
+            self._stopping = True
+            for process in self._processes.values():
+                process.signal(number)
+
+    def _run(self) -> None:
+        try:
+            ended = self._see_through()
+        except Fault as fault:
+            ended = Exit(code=1, client_error=str(fault))
+        except Exception as error:  # noqa: BLE001 - a bug here must not leave a job that never ends
+            traceback.print_exc()
+            ended = Exit(code=1, client_error=f"the emulator failed: {error!r}")
+        finally:
+            self._to_rest(_SIGKILL)
+            shutil.rmtree(self._work, ignore_errors=True)
+        self._report(Step.FINISHED, ended)
+
+    def _see_through(self) -> Exit:
+        self._prepare()
+        with self._lock:
+            if self._stopping:
+                return Exit(code=-_SIGTERM)
+        self._report(Step.TRAINING)
+        done = threading.Event()
+        keeping = threading.Thread(target=self._keep, args=(done,), daemon=True)
+        keeping.start()
+        try:
+            self._launch()
+            ended = self._wait()
+        finally:
+            done.set()
+            keeping.join()
+        self._report(Step.EXITED, ended)
+        return self._upload(ended)
+
+    def _prepare(self) -> None:
+        """Everything that is there before the script begins."""
+        shutil.rmtree(self._work, ignore_errors=True)
+        source = script.source_of(self._request)
+        config = self._request.get("CheckpointConfig")
+        names = [host.name for host in self._hosts]
+        for place, host in enumerate(self._hosts):
+            lay_out(host, self._request)
+            (host.root.parent / "hosts").write_text(etc_hosts(names))
+            transfer.fetch_channels(self._services.storage, self._request, host, place)
+            if source is not None:
+                transfer.fetch_code(self._services.storage, source, host)
+            if not host.isolated:
+                _replace_in_drivers(host)
+            if config:
+                kept = Checkpoints(self._services.storage, config, host)
+                kept.restore()
+                self._checkpoints.append(kept)
+
+    def _launch(self) -> None:
+        prepared = [(host, *script.command_of(self._request, host)) for host in self._hosts]
+        for log in self._logs.values():
+            try:
+                log.open()
+            except (BotoCoreError, ClientError) as error:
+                raise Fault(f"the logs service does not answer: {error}") from error
+        for host, command, folder in prepared:
+            with self._lock:
+                if self._stopping:
+                    self._ended.put((host.name, -_SIGTERM))
+                    continue
+                self._processes[host.name] = self._start(host, command, folder)
+            threading.Thread(target=self._await, args=(host.name,), daemon=True).start()
+
+    def _start(self, host: Host, command: list[str], folder: str) -> HostProcess:
+        environment = script.environment_of(
+            self._request,
+            host,
+            arn=self._services.arn_prefix + self._name,
+            aws=self._services.aws,
+        )
+        try:
+            return HostProcess(
+                isolation.inside(host, command, folder),
+                folder=host.root if host.isolated else Path(folder),
+                environment=environment,
+                mark=f"{self._mark}{host.name}/",
+                line=self._logs[host.name].line,
+            )
+        except OSError as error:
+            raise Fault(f"cannot run {command[0]}: {error.strerror}") from error
+
+    def _await(self, name: str) -> None:
+        self._ended.put((name, self._processes[name].wait()))
+
+    def _wait(self) -> Exit:
+        """Until all have ended. One failing fails the job and stops the rest."""
+        codes: dict[str, int] = {}
+        blame: str | None = None
+        patience: float | None = None
+        while len(codes) < len(self._hosts):
+            try:
+                name, code = self._ended.get(timeout=patience)
+            except queue.Empty:
+                self._to_rest(_SIGKILL)
+                patience = None
+                continue
+            codes[name] = code
+            if code != 0 and blame is None and not self._stopping:
+                blame, patience = name, _REST_SECONDS
+                self._to_rest(_SIGTERM)
+        name = blame or _telling(codes)
+        return Exit(code=codes[name], failure=self._failure(name, codes[name]))
+
+    def _to_rest(self, number: int) -> None:
+        for process in self._processes.values():
+            process.signal(number)
+
+    def _failure(self, name: str, code: int) -> str:
+        """The text of /opt/ml/output/failure; for a script without one, what SageMaker's training
+        toolkit writes there."""
+        host = next(host for host in self._hosts if host.name == name)
+        if code == 0 or host.failure or script.source_of(self._request) is None:
+            return host.failure
+        process = self._processes.get(name)
+        said = "\n".join(process.last_lines) if process else ""
+        command, _ = script.command_of(self._request, host)
+        shown = " ".join(command)
+        return f'ExecuteUserScriptError:\nExitCode {code}\nErrorMessage "{said}"\nCommand "{shown}"'
+
+    def _keep(self, done: threading.Event) -> None:
+        """Log lines and checkpoints on their way, while it runs and once more after its end."""
+        while not done.wait(self._services.sync_seconds):
+            self._keep_once()
+        self._keep_once(last=True)
+
+    def _keep_once(self, *, last: bool = False) -> None:
+        for log in self._logs.values():
+            log.flush()
+        for kept in self._checkpoints:
+            try:
+                kept.sync(last=last)
+            except (Fault, OSError) as error:
+                print(f"checkpoints of {self._name}: {error}", flush=True)
+
+    def _upload(self, ended: Exit) -> Exit:
+        """Model and output of a job that completed or was stopped."""
+        if ended.code != 0 and not (self._stopping and ended.killed):
+            return ended
+        try:
+            transfer.upload_artifacts(self._services.storage, self._request, self._hosts)
+        except Fault as fault:
+            return Exit(code=1, client_error=str(fault))
+        return ended
+
+    def _report(self, step: Step, ended: Exit | None = None) -> None:
+        self._tell(Report(training_job=self._name, step=step, exit=ended))
+
+
+def _telling(codes: Mapping[str, int]) -> str:
+    """The host whose exit is the job's: one that failed, else one that was killed, else any."""
+
+    def weight(name: str) -> int:
+        code = codes[name]
+        return 0 if code == 0 else 1 if Exit(code=code).killed else 2
+
+    return max(sorted(codes), key=weight)
+
+
+def _replace_in_drivers(host: Host) -> None:
+    """Without an own /opt/ml: the SDK's driver scripts name the real folder instead."""
+    for file in _texts(host.root.glob("input/data/sm_drivers/**/*")):
+        file.write_text(host.text(file.read_text()))
+
+
+def _texts(files: Iterable[Path]) -> Iterable[Path]:
+    return (file for file in files if file.suffix in {".sh", ".py", ".json"} and file.is_file())

@@ -1,0 +1,135 @@
+"""Training on a virtual clock: work is an amount of time, and nothing really runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from slotq.local.training.runner import Exit, Report, Step
+from slotq_core.adapters.sagemaker.service import JOB_TAG
+from slotq_core.ports import Clock
+
+
+class VirtualClock:
+    """Stands still until it is set (`ports.Clock`)."""
+
+    def __init__(self, now: int = 0) -> None:
+        self._now = now
+
+    def now(self) -> int:
+        return self._now
+
+    def set(self, now: int) -> None:
+        if now < self._now:
+            raise ValueError(f"time goes forward only: {now} < {self._now}")
+        self._now = now
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a job has to do, over all its attempts. Times in milliseconds."""
+
+    runtime: int | None = None
+    """None: it runs until it is stopped."""
+    stop: int = 0
+    """How long it takes to stop. Work goes on meanwhile, and may be completed."""
+    checkpoint: bool = True
+    """Whether what is done is kept over a stop."""
+    exit_code: int = 0
+    """What it ends with when all is done."""
+    fails_after: int | None = None
+    """How long this attempt runs before it fails, if its work is not done by then; None: it does
+    not fail."""
+    failure: Exit = field(default_factory=lambda: Exit(code=1))
+    """How it fails."""
+
+
+@dataclass(kw_only=True)
+class _Run:
+    job: str
+    work: Work
+    began: int
+    ends: int | None
+    stops: int | None = None
+
+    @property
+    def fails(self) -> int | None:
+        return None if self.work.fails_after is None else self.began + self.work.fails_after
+
+    @property
+    def due(self) -> int | None:
+        dues = [due for due in (self.ends, self.stops, self.fails) if due is not None]
+        return min(dues) if dues else None
+
+
+class VirtualRunner:
+    """A `Runner` whose attempts end when their work is done.
+
+    `work_of(job, request)` says what a job has to do: `job` is the queue's job (its ownership tag),
+    or the training job's own name where it did not come through the queue. `done` is how much of it
+    each job has behind it, in milliseconds; it may be filled beforehand.
+
+    A stop takes `Work.stop`, whatever the plane's grace: SIGKILL changes nothing.
+    """
+
+    def __init__(self, *, clock: Clock, work_of: Callable[[str, Mapping[str, Any]], Work]) -> None:
+        self.done: dict[str, int] = {}
+        self._clock = clock
+        self._work_of = work_of
+        self._runs: dict[str, _Run] = {}
+        self._begun: list[Report] = []
+
+    def start(self, training_job: str, request: Mapping[str, Any]) -> None:
+        tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()}
+        job = tags.get(JOB_TAG, training_job)
+        work, now = self._work_of(job, request), self._clock.now()
+        left = None if work.runtime is None else max(0, work.runtime - self.done.get(job, 0))
+        self._runs[training_job] = _Run(
+            job=job, work=work, began=now, ends=None if left is None else now + left
+        )
+        self._begun.append(Report(training_job=training_job, step=Step.TRAINING))
+
+    def terminate(self, training_job: str) -> None:
+        if (run := self._runs.get(training_job)) and run.stops is None:
+            run.stops = self._clock.now() + run.work.stop
+
+    def kill(self, training_job: str) -> None:
+        pass
+
+    def next_due(self) -> int | None:
+        if self._begun:
+            return self._clock.now()
+        return min((run.due for run in self._runs.values() if run.due is not None), default=None)
+
+    def reports(self) -> Sequence[Report]:
+        """Begun ones first, then ends by their time; ties in the order of the starts."""
+        now, begun = self._clock.now(), self._begun
+        self._begun = []
+        over = [
+            (run.due, name)
+            for name, run in self._runs.items()
+            if run.due is not None and run.due <= now
+        ]
+        ended = [report for _, name in sorted(over, key=_by_due) for report in self._end(name)]
+        return [*begun, *ended]
+
+    def _end(self, training_job: str) -> Sequence[Report]:
+        run = self._runs.pop(training_job)
+        due = run.due or 0
+        # Work that is done at the very moment of the stop is done; and what fails then, fails.
+        completed = run.ends is not None and run.ends <= due
+        failed = run.fails is not None and run.fails <= due
+        if run.work.checkpoint:
+            self.done[run.job] = self.done.get(run.job, 0) + due - run.began
+        ended = Exit(code=run.work.exit_code if completed else -15)
+        if failed and not completed:
+            ended = run.work.failure
+        return [
+            Report(training_job=training_job, step=Step.EXITED, exit=ended),
+            Report(training_job=training_job, step=Step.FINISHED),
+        ]
+
+
+def _by_due(pair: tuple[int, str]) -> int:
+    return pair[0]

@@ -1,0 +1,91 @@
+"""The columns of `slotq ls`: what each shows of a job, and how it sorts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from slotq.output import job_tables as tables
+from slotq.output.job_tables import moment, state_text, why
+from slotq.output.submitters import last_part, short_names
+from slotq_core.wire.views import JobView
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Column:
+    head: str
+    """With `>` before it: to the right."""
+    cell: Callable[[JobView], str | Text]
+    key: Callable[[JobView], Any] | None = None
+    """What it sorts by; None: by what it shows."""
+
+
+def _number(of: Callable[[JobView], int | None], head: str) -> Column:
+    """Numbers sort as numbers, and what has none comes last."""
+    return Column(
+        head=f">{head}",
+        cell=lambda job: "" if of(job) is None else str(of(job)),
+        key=lambda job: (of(job) is None, of(job)),
+    )
+
+
+COLUMNS: dict[str, Column] = {
+    "name": Column(head="JOB", cell=lambda job: job.name),
+    "state": Column(
+        head="STATE", cell=lambda job: state_text(job.state), key=lambda job: job.state
+    ),
+    "priority": _number(lambda job: job.priority, "PRIORITY"),
+    "place": _number(lambda job: job.place, "PLACE"),
+    "pool": Column(head="POOL", cell=lambda job: job.pool or ",".join(job.pools)),
+    "slots": _number(lambda job: job.demand.get("slots", 0), "SLOTS"),
+    "entered": Column(
+        head="ENTERED (UTC)",
+        cell=lambda job: moment(job.entry_time),
+        key=lambda job: job.entry_time,
+    ),
+    "changed": Column(
+        head="CHANGED (UTC)",
+        cell=lambda job: moment(job.changed_at),
+        key=lambda job: job.changed_at,
+    ),
+    "project": Column(head="PROJECT", cell=lambda job: job.project),
+    "user": Column(head="USER", cell=lambda job: last_part(job.submitter)),
+    "submitter": Column(head="SUBMITTER", cell=lambda job: job.submitter),
+    "attempts": _number(lambda job: job.attempts_begun, "ATTEMPTS"),
+    "evictions": _number(lambda job: job.evictions, "EVICTIONS"),
+    "training_job": Column(head="TRAINING JOB", cell=lambda job: job.training_job or ""),
+    "why": Column(head="WHY", cell=why),
+}
+"""By the name that --columns and --sort take."""
+DEFAULT = ("name", "state", "priority", "place", "pool", "slots", "entered", "why")
+OF_SEVERAL = ("name", "user", *DEFAULT[1:])
+"""The default where jobs of several submitters are shown."""
+
+
+def queue_table(jobs: Collection[JobView], columns: Sequence[str] | None = None) -> RenderableType:
+    """The queue, a line for each job, in the order given. Without `columns` it says whose each job
+    is where that is not the same for all."""
+    users = short_names(job.submitter for job in jobs)
+    named = columns or (OF_SEVERAL if len(users) > 1 else DEFAULT)
+    user = replace(COLUMNS["user"], cell=lambda job: users[job.submitter])
+    chosen = [user if name == "user" else COLUMNS[name] for name in named]
+    shown = tables.columns(*(column.head for column in chosen))
+    for job in jobs:
+        shown.add_row(*(column.cell(job) for column in chosen))
+    return shown if shown.row_count else Text("no jobs")
+
+
+def in_order(jobs: Sequence[JobView], by: str) -> list[JobView]:
+    """Sorted by a column; with `-` before its name the other way round. Equal ones stay in the
+    order of the queue."""
+    column = COLUMNS[by.removeprefix("-")]
+    key = column.key or (lambda job: str(column.cell(job)))
+    if not by.startswith("-"):
+        return sorted(jobs, key=key)
+    last = [job for job in jobs if isinstance(key(job), tuple) and key(job)[0]]
+    first = [job for job in jobs if job not in last]
+    return [*sorted(first, key=key, reverse=True), *last]

@@ -1,0 +1,146 @@
+"""Jobs as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from slotq.jobs.follow import standing
+from slotq_core.model.reasons import units
+from slotq_core.wire.views import AttemptView, FindingView, JobView
+
+COLORS = {
+    "running": "green",
+    "starting": "green",
+    "stopping": "yellow",
+    "preempted": "yellow",
+    "backoff": "yellow",
+    "completed": "blue",
+    "failed": "red",
+    "cancelled": "dim",
+    "stopped": "dim",
+}
+
+
+def job_page(job: JobView) -> RenderableType:
+    """All there is to know of one job."""
+    facts = Table.grid(padding=(0, 2))
+    last = job.attempts[-1] if job.attempts else None
+    for name, value in (
+        ("job", job.name),
+        ("state", state_text(job.state)),
+        ("place", "" if job.place is None else str(job.place)),
+        ("why", why(job)),
+        ("priority", str(job.priority)),
+        ("needs", ", ".join(units(n, what) for what, n in job.demand.items())),
+        ("pools", ", ".join(job.pools)),
+        ("runs in", job.pool or ""),
+        ("preemptible", "yes" if job.preemptible else "no"),
+        ("min. runtime", f"{job.min_runtime:g} s" if job.min_runtime else ""),
+        ("retries", str(job.retries) if job.retries else ""),
+        ("entered", moment(job.entry_time)),
+        ("changed", moment(job.changed_at)),
+        ("project", job.project),
+        ("submitter", job.submitter),
+        ("evictions", str(job.evictions)),
+        ("cause", job.cause),
+        ("model", last.artifact if last else ""),
+        ("checkpoints", last.checkpoints if last else ""),
+        ("logs", last.logs if last else ""),
+    ):
+        if value:
+            facts.add_row(Text(name, style="bold"), value)
+    return Group(facts, Text(""), attempts_table(job.attempts)) if job.attempts else facts
+
+
+def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
+    """The history of a job, a line for each attempt."""
+    table = columns(">#", "TRAINING JOB", "POOL", "RAN FROM (UTC)", "TO", "OUTCOME", "MESSAGE")
+    for attempt in attempts:
+        table.add_row(
+            str(attempt.number),
+            attempt.training_job,
+            attempt.pool,
+            moment(attempt.running_since),
+            moment(attempt.ended_at),
+            outcome(attempt),
+            one_line(attempt.message),
+        )
+    return table
+
+
+def findings_table(findings: Iterable[FindingView]) -> RenderableType:
+    """What the doctor has found, a line for each."""
+    table = columns("FOUND", "SUBJECT", "MENDED", "WHAT")
+    for finding in findings:
+        table.add_row(
+            finding.kind,
+            finding.subject,
+            "yes" if finding.mended else "no",
+            one_line(finding.text),
+        )
+    return table if table.row_count else Text("nothing found")
+
+
+def outcome(attempt: AttemptView) -> str:
+    """How an attempt ended, and for whom if for someone."""
+    how = attempt.outcome or ("stopping" if attempt.stop_cause else "")
+    if attempt.stop_cause == "evicted" and how in {"evicted", "stopping"}:
+        return f"{how} for {attempt.stopped_for}"
+    if attempt.stop_cause == "requeued" and how in {"evicted", "stopping"}:
+        return f"{how}, given up by {attempt.stopped_for}"
+    if attempt.stop_cause == "cancelled" and how in {"cancelled", "stopping"}:
+        return f"{how}, cancelled by {attempt.stopped_for}"
+    return how
+
+
+def why(job: JobView) -> str:
+    """Why it waits, or what is to be said of the state that it is in."""
+    return one_line(job.reason.text if job.reason else job.message)
+
+
+def one_line(text: str) -> str:
+    """A message from elsewhere as part of a line: without line breaks and what moves a terminal."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def explanation(job: JobView) -> str:
+    """One sentence on where the job stands and why; then, where it waits, what there is of room,
+    what could be evicted and why not, what is reserved, and the times known, a line for each."""
+    lines = [one_line(f"{job.name}: {standing(job)}")]
+    if job.outlook:
+        for what, entries in (
+            ("room", job.outlook.rooms),
+            ("not evicted", job.outlook.evictions),
+            ("reserved", job.outlook.reserved),
+            ("times", job.outlook.times),
+        ):
+            lines += [f"  {what:<13}{each.text}" for each in entries]
+        if not job.outlook.times:
+            lines.append(f"  {'times':<13}none is known: it depends on what others do")
+    return "\n".join(lines)
+
+
+def columns(*titles: str) -> Table:
+    """An empty table with these columns; `>` before a title sets it to the right."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in titles:
+        right = column.startswith(">")
+        wraps = column in {"WHY", "MESSAGE", "HEALTH", "WHAT", "CHANGED"}
+        table.add_column(
+            column.removeprefix(">"), justify="right" if right else "left", no_wrap=not wraps
+        )
+    return table
+
+
+def state_text(state: str) -> Text:
+    """A state in its colour."""
+    return Text(state, style=COLORS.get(state, ""))
+
+
+def moment(text: str | None) -> str:
+    """`11-20 10:30:00` of `2026-11-20T10:30:00.000Z`."""
+    return f"{text[5:10]} {text[11:19]}" if text else ""

@@ -1,0 +1,157 @@
+"""Pools and their changes as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from slotq.output.job_tables import columns, moment, one_line
+from slotq_core.model.pools import PoolState
+from slotq_core.model.reasons import units
+from slotq_core.wire.configuration import ChangeView, LimitsChangeView, PoolChangeView
+from slotq_core.wire.views import MissingRightView, PoolSettingsView, PoolView
+
+STATE_STYLES = {PoolState.ACTIVE: "green", PoolState.PAUSED: "yellow", PoolState.DRAINED: "red"}
+
+
+def pools_table(pools: Iterable[PoolView]) -> RenderableType:
+    """The pools in slots, a line for each, and how SageMaker has treated it lately."""
+    table = columns(
+        "POOL", "INSTANCE TYPE", "STATE", ">SLOTS", ">USABLE", ">USED", ">FOREIGN", "HEALTH"
+    )
+    for pool in pools:
+        table.add_row(
+            pool.name,
+            pool.instance_type,
+            Text(standing(pool), style=STATE_STYLES.get(PoolState(pool.settings.state), "")),
+            str(pool.capacity["slots"]),
+            str(pool.size["slots"]),
+            str(pool.used["slots"]),
+            str(pool.foreign["slots"]),
+            health(pool),
+        )
+    return table if table.row_count else Text("no pools")
+
+
+def standing(pool: PoolView) -> str:
+    """Its state; `draining` while something still runs in a drained pool."""
+    draining = pool.settings.state == PoolState.DRAINED and pool.used["slots"]
+    return "draining" if draining else pool.settings.state
+
+
+def pool_page(pool: PoolView) -> RenderableType:
+    """All there is to know of one pool: what is used of it, and each of its settings."""
+    facts = Table.grid(padding=(0, 2))
+    for name, value in (
+        ("pool", pool.name),
+        ("state", standing(pool)),
+        ("used", _of(pool.used, pool.size)),
+        ("foreign", _amounts(pool.foreign) if pool.settings.count_foreign else "not counted"),
+        ("health", health(pool)),
+        *((key, setting(value)) for key, value in pool.settings.model_dump().items()),
+    ):
+        facts.add_row(Text(name, style="bold"), value)
+    return facts
+
+
+def health(pool: PoolView) -> str:
+    """`ok`, or what keeps the pool from being used in full, and until when."""
+    said, health = [], pool.health
+    drained = pool.settings.state == PoolState.DRAINED
+    if not drained and pool.size["slots"] + pool.foreign["slots"] < pool.capacity["slots"]:
+        until = f" until {moment(health.learned_until)}" if health.learned_until else ""
+        said.append(f"the account allows {health.learned}{until}")
+    if health.errors:
+        times = "1 capacity error" if health.errors == 1 else f"{health.errors} capacity errors"
+        until = f", tried again at {moment(health.not_before)}" if health.not_before else ""
+        said.append(times + until + (f": {one_line(health.message)}" if health.message else ""))
+    elif said and health.message:
+        said.append(one_line(health.message))
+    said += [_missing(each) for each in health.missing_rights]
+    return "; ".join(said) or "ok"
+
+
+def _missing(right: MissingRightView) -> str:
+    """`the queue lacks iam:PassRole for role …, tried again at …: …`"""
+    whose = f" for role {right.role}" if right.role else ""
+    until = moment(right.not_before)
+    said = f"the queue lacks {right.action}{whose}, tried again at {until}"
+    return f"{said}: {one_line(right.message)}"
+
+
+def changes_table(changes: Iterable[ChangeView]) -> RenderableType:
+    """What was changed, a line for each pool, the latest first."""
+    table = columns(">REVISION", "AT (UTC)", "WHO", "POOL", "CHANGED")
+    for change in changes:
+        if change.limits is not None:
+            what = limits_changed(change.limits)
+            table.add_row(str(change.revision), moment(change.at), who(change.who), "limits", what)
+            continue
+        for pool in change.pools or [PoolChangeView(name="", before=None, after=None)]:
+            what = changed(pool) if change.pools else "order: " + ", ".join(change.order)
+            table.add_row(str(change.revision), moment(change.at), who(change.who), pool.name, what)
+    return table if table.row_count else Text("nothing was ever changed")
+
+
+def _size(settings: PoolSettingsView) -> str:
+    return f"{units(settings.slots, 'slots')} of {settings.instance_type}"
+
+
+def changed(pool: PoolChangeView) -> str:
+    """`slots 2 → 4, state active → paused`"""
+    if pool.after is None:
+        return f"removed; it had {_size(pool.before)}" if pool.before else ""
+    if pool.before is None:
+        return f"new: {_size(pool.after)}"
+    before, after = _settings(pool.before), _settings(pool.after)
+    return ", ".join(
+        f"{key} {setting(before[key])} → {setting(after[key])}"
+        for key in after
+        if before[key] != after[key]
+    )
+
+
+def limits_changed(change: LimitsChangeView) -> str:
+    """`waiting 1000 → 500`"""
+    before, after = change.before.model_dump(), change.after.model_dump()
+    return ", ".join(
+        f"{key} {_limit(before[key])} → {_limit(after[key])}"
+        for key in after
+        if before[key] != after[key]
+    )
+
+
+def _limit(value: int | list[object]) -> str:
+    return units(len(value), "rules") if isinstance(value, list) else str(value or "none")
+
+
+def who(arn: str) -> str:
+    """`assumed-role/Operator/ada` of an ARN; whatever else it is, whole."""
+    return arn.split(":", 5)[5] if arn.startswith("arn:") and arn.count(":") >= 5 else arn
+
+
+def setting(value: object) -> str:
+    """One setting's value as people read it."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case dict():
+            return _amounts(value) or "none"
+    return str(value)
+
+
+def _settings(view: PoolSettingsView | None) -> dict[str, object]:
+    return view.model_dump() if view else {}
+
+
+def _amounts(amounts: dict[str, int]) -> str:
+    return ", ".join(f"{amount} {name}" for name, amount in amounts.items())
+
+
+def _of(used: dict[str, int], size: dict[str, int]) -> str:
+    return ", ".join(f"{used.get(name, 0)} of {size[name]} {name}" for name in size)

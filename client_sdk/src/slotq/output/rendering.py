@@ -1,0 +1,109 @@
+"""Jobs, attempts and pools as small tables, in HTML for a notebook and in plain text for the rest.
+
+A frontend gets both and shows what it can. Names, messages and reasons come from others: they are
+escaped in HTML, and characters that steer a terminal become visible ones.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Generic, SupportsIndex, TypeVar, overload
+
+from slotq.jobs.follow import earliest, since
+from slotq_core.wire.views import AttemptView, JobView, PoolView
+
+T = TypeVar("T")
+Column = tuple[str, Callable[[Any], object]]
+Bundle = dict[str, str]
+"""By MIME type."""
+
+JOB: tuple[Column, ...] = (
+    ("Job", lambda job: job.name),
+    ("State", lambda job: job.state),
+    ("Priority", lambda job: job.priority),
+    ("Place", lambda job: job.place),
+    ("Since", since),
+    ("Earliest", earliest),
+    ("Why", lambda job: job.reason.text if job.reason else job.message),
+)
+_ATTEMPT: tuple[Column, ...] = (
+    ("Attempt", lambda attempt: attempt.number),
+    ("Pool", lambda attempt: attempt.pool),
+    ("Running since", lambda attempt: attempt.running_since),
+    ("Ended", lambda attempt: attempt.ended_at),
+    ("Outcome", lambda attempt: attempt.outcome),
+    ("Stopped for", lambda attempt: attempt.stopped_for),
+)
+_POOL: tuple[Column, ...] = (
+    ("Pool", lambda pool: pool.name),
+    ("Instance type", lambda pool: pool.instance_type),
+    ("State", lambda pool: pool.settings.state),
+    ("Slots", lambda pool: pool.capacity["slots"]),
+    ("Used", lambda pool: pool.used["slots"]),
+    ("Foreign", lambda pool: pool.foreign["slots"]),
+)
+
+
+def bundle(columns: tuple[Column, ...], items: Iterable[Any]) -> Bundle:
+    """The table in both forms."""
+    head = [name for name, _ in columns]
+    rows = [[_clean(value(item)) for _, value in columns] for item in items]
+    return {"text/plain": text_table([head, *rows]), "text/html": _html(head, rows)}
+
+
+def text_table(rows: list[list[str]]) -> str:
+    """Its head is the first row."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def _html(head: list[str], rows: list[list[str]]) -> str:
+    cells = [_row("th", head), *(_row("td", row) for row in rows)]
+    return f"<table>{''.join(cells)}</table>"
+
+
+def _row(tag: str, cells: list[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def _clean(value: object) -> str:
+    """One line, of characters that only show."""
+    text = "" if value is None else " ".join(str(value).split())
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+class Listed(list[T], Generic[T]):
+    """A list that a notebook shows as a table."""
+
+    columns: ClassVar[tuple[Column, ...]]
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> T: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[T]: ...
+    def __getitem__(self, place: SupportsIndex | slice) -> T | list[T]:
+        found = super().__getitem__(place)
+        return type(self)(found) if isinstance(place, slice) else found  # type: ignore[arg-type]
+
+    def _repr_mimebundle_(self, **_: object) -> Bundle:
+        return bundle(self.columns, self)
+
+    def _repr_pretty_(self, printer: Any, cycle: object) -> None:
+        """IPython has its own plain text for every list that does not say this."""
+        printer.text(bundle(self.columns, self)["text/plain"])
+
+
+class JobList(Listed[JobView]):
+    columns = JOB
+
+
+class AttemptList(Listed[AttemptView]):
+    columns = _ATTEMPT
+
+
+class PoolList(Listed[PoolView]):
+    columns = _POOL

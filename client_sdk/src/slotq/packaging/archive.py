@@ -1,0 +1,106 @@
+"""The working folder as an archive: the same files give the same bytes, wherever they lie."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from slotq.errors import NotConfigured
+from slotq.packaging.ignore_file import Ignored
+
+IGNORE_FILES = (".slotqignore", ".gitignore")
+"""The first that is there counts."""
+MOST_BYTES = 200_000_000
+"""More than this is data, which belongs into S3 and comes through a channel."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pack:
+    content: bytes
+    """A tar file, compressed with gzip."""
+    files: int
+    digest: str
+    """Of the content: 16 hex digits."""
+
+
+def pack(folder: Path) -> Pack:
+    """Everything in the folder that is not ignored. Raises NotConfigured where it is no folder, too
+    large, or has a link that leads out of it."""
+    if not folder.is_dir():
+        raise NotConfigured(f"{folder} is no folder: --source names the one with the code")
+    files = list(packed_files(folder))
+    _check_size(folder, files)
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name in files:
+            _add(archive, folder / name, name)
+    # The moment of packing would make every archive another one.
+    content = gzip.compress(tar.getvalue(), mtime=0)
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    return Pack(content=content, files=len(files), digest=digest)
+
+
+def packed_files(folder: Path) -> Iterator[str]:
+    """Their paths below the folder, with slashes, in order. Raises NotConfigured at a link out of
+    the folder: whoever cloned it may not know what would be packed."""
+    ignored = Ignored(_patterns(folder))
+    for where, folders, names in os.walk(folder):
+        below = Path(where).relative_to(folder)
+        kept = []
+        for name in sorted(folders):
+            path = (below / name).as_posix()
+            if not ignored.ignores(path, folder=True):
+                _check_link(folder, path)
+                kept.append(name)
+        folders[:] = kept
+        for name in sorted(names):
+            path = (below / name).as_posix()
+            if not ignored.ignores(path, folder=False) and (folder / path).is_file():
+                _check_link(folder, path)
+                yield path
+
+
+def _check_link(folder: Path, path: str) -> None:
+    place = folder / path
+    if place.is_symlink() and not (leads := place.resolve()).is_relative_to(folder.resolve()):
+        raise NotConfigured(
+            f"{place} is a link to {leads}, outside of the folder that is packed: put a copy in "
+            "its place, name it in .slotqignore if the job does not need it, or give data as "
+            "--input NAME=s3://…"
+        )
+
+
+def _patterns(folder: Path) -> list[str]:
+    for name in IGNORE_FILES:
+        file = folder / name
+        if file.is_file():
+            return file.read_text(encoding="utf-8").splitlines()
+    return []
+
+
+def _check_size(folder: Path, files: list[str]) -> None:
+    sizes = {name: (folder / name).stat().st_size for name in files}
+    total = sum(sizes.values())
+    if total > MOST_BYTES:
+        largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
+        shown = ", ".join(f"{name} ({sizes[name] / 1e6:,.0f} MB)" for name in largest)
+        raise NotConfigured(
+            f"{folder} has {total / 1e6:,.0f} MB of files, and at most {MOST_BYTES / 1e6:,.0f} MB "
+            f"are packed; the largest are {shown}. Name what is no code in .slotqignore, and give "
+            "data as --input NAME=s3://…"
+        )
+
+
+def _add(archive: tarfile.TarFile, file: Path, name: str) -> None:
+    """A link goes as what it leads to; owner and time stay at home."""
+    entry = tarfile.TarInfo(name)
+    content = file.read_bytes()
+    entry.size = len(content)
+    entry.mode = 0o755 if os.access(file, os.X_OK) else 0o644
+    archive.addfile(entry, io.BytesIO(content))

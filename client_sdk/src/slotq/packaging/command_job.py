@@ -1,0 +1,177 @@
+"""A command line as a CreateTrainingJob request: the folder goes to S3, and the container runs it.
+
+The code comes through an input channel and not, as in script mode, through hyperparameters that the
+image's own toolkit reads: so any image with `sh` and `tar` will do, also one without a network, and
+the command gets SageMaker's SIGTERM, which the toolkit keeps to itself. What script mode gives
+scripts as SM_MODEL_DIR, SM_OUTPUT_DATA_DIR and SM_CHANNEL_… is there too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from slotq.configuration.settings import Config
+from slotq.errors import NotConfigured
+from slotq.packaging.archive import Pack
+from slotq_core.wire.views import PoolView
+
+CHANNEL = "slotq"
+"""The input channel that brings the code; its name is not free for others."""
+ARCHIVE, DRIVER = "sourcedir.tar.gz", "run.sh"
+_LONGEST_STEM = 40
+_RUNNERS = re.compile(r"(python|sh|bash|zsh|torchrun|accelerate|deepspeed)[0-9.]*")
+
+_DRIVER = """#!/bin/sh
+# Made by `slotq submit`: unpacks the folder and becomes the command.
+set -e
+here=$(cd "$(dirname "$0")" && pwd)
+ml=$(cd "$here/../../.." && pwd)
+export PYTHONUNBUFFERED="${{PYTHONUNBUFFERED:-1}}"
+export SM_MODEL_DIR="${{SM_MODEL_DIR:-$ml/model}}"
+export SM_OUTPUT_DATA_DIR="${{SM_OUTPUT_DATA_DIR:-$ml/output/data}}"
+for channel in "$ml"/input/data/*/; do
+  name=$(basename "$channel" | tr 'a-z-' 'A-Z_')
+  export "SM_CHANNEL_$name=${{channel%/}}"
+done
+mkdir -p "$ml/code"
+cd "$ml/code"
+tar -xzf "$here/{archive}"
+exec {command}
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CommandJob:
+    """What somebody wants to run. What is None comes from the config."""
+
+    command: Sequence[str]
+    name: str | None = None
+    instance_type: str | None = None
+    image: str | None = None
+    role: str | None = None
+    output: str | None = None
+    instance_count: int = 1
+    volume: int = 30
+    """GB."""
+    max_runtime: int = 86400
+    """Seconds."""
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    """S3 URIs by channel."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def driver(command: Sequence[str]) -> bytes:
+    """The script that the container runs."""
+    return _DRIVER.format(archive=ARCHIVE, command=shlex.join(command)).encode()
+
+
+def code_uri(job: CommandJob, pack: Pack, config: Config) -> str:
+    """The S3 folder of its code and driver. It is named after what is in it, so that a job which
+    waits finds what it was submitted with, whatever was submitted since."""
+    output = _needed("output", job.output or config.output, "--output s3://bucket/folder")
+    return f"{output.rstrip('/')}/code/{pack.digest}-{_digest_of(driver(job.command))}"
+
+
+def request_of(
+    job: CommandJob, config: Config, *, code: str, pools: Sequence[PoolView], now: datetime
+) -> dict[str, Any]:
+    """The request. `pools`: those that it may run in, for its instance type where none is given.
+
+    Raises NotConfigured with the setting that is missing and where to put it.
+    """
+    name = job.name or job_name(job.command, now)
+    output = _needed("output", job.output or config.output, "--output s3://bucket/folder")
+    if CHANNEL in job.inputs:
+        raise NotConfigured(f"the channel '{CHANNEL}' brings the code; call the input otherwise")
+    channels = {CHANNEL: f"{code}/", **job.inputs}
+    request: dict[str, Any] = {
+        "TrainingJobName": name,
+        "AlgorithmSpecification": {
+            "TrainingImage": _needed("image", job.image or config.image, "--image URI"),
+            "TrainingInputMode": "File",
+            "ContainerEntrypoint": ["/bin/sh", f"/opt/ml/input/data/{CHANNEL}/{DRIVER}"],
+        },
+        "RoleArn": _needed("role", job.role or config.role, "--role ARN"),
+        "InputDataConfig": [_channel(name, uri) for name, uri in channels.items()],
+        "OutputDataConfig": {"S3OutputPath": output},
+        "CheckpointConfig": {"S3Uri": f"{output.rstrip('/')}/{name}/checkpoints"},
+        "ResourceConfig": {
+            "InstanceType": _instance_type(job, config, pools),
+            "InstanceCount": job.instance_count,
+            "VolumeSizeInGB": job.volume,
+        },
+        "StoppingCondition": {"MaxRuntimeInSeconds": job.max_runtime},
+    }
+    if job.environment:
+        request["Environment"] = dict(job.environment)
+    return request
+
+
+def upload(s3: Any, uri: str, pack: Pack, command: Sequence[str]) -> None:
+    """Put code and driver there. boto3's errors are raised."""
+    bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+    for name, content in ((ARCHIVE, pack.content), (DRIVER, driver(command))):
+        s3.put_object(Bucket=bucket, Key=f"{prefix}/{name}", Body=content)
+
+
+def job_name(command: Sequence[str], now: datetime) -> str:
+    """`train-1120-103000-123`: after the script, and the moment to a thousandth."""
+    stem = _legal(PurePosixPath(_script(command)).stem) or "job"
+    moment = now.astimezone(UTC)
+    return (
+        f"{stem[:_LONGEST_STEM].rstrip('-')}-{moment:%m%d-%H%M%S}-{moment.microsecond // 1000:03d}"
+    )
+
+
+def _script(command: Sequence[str]) -> str:
+    """The first word that is neither an option nor what only runs others."""
+    for word in command:
+        if not word.startswith("-") and not _RUNNERS.fullmatch(Path(word).name):
+            return word
+    return command[0]
+
+
+def _legal(text: str) -> str:
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9]+", "-", plain).strip("-")
+
+
+def _channel(name: str, uri: str) -> dict[str, Any]:
+    source = {
+        "S3DataType": "S3Prefix",
+        "S3Uri": uri,
+        "S3DataDistributionType": "FullyReplicated",
+    }
+    return {"ChannelName": name, "DataSource": {"S3DataSource": source}}
+
+
+def _instance_type(job: CommandJob, config: Config, pools: Sequence[PoolView]) -> str:
+    """What is asked for, else what the first of its pools has, else what all pools have."""
+    asked = job.instance_type or config.instance_type
+    if asked:
+        return asked
+    kinds = list(dict.fromkeys(pool.instance_type for pool in pools))
+    if len(kinds) == 1:
+        return kinds[0]
+    return _needed("instance_type", None, f"--instance-type, of {', '.join(kinds) or 'no pool'}")
+
+
+def _needed(setting: str, value: str | None, option: str) -> str:
+    if value is None:
+        raise NotConfigured(
+            f"{setting} is not set: give {option}, or SLOTQ_{setting.upper()}, or keep it with "
+            f"`slotq configure --{setting.replace('_', '-')} …`"
+        )
+    return value
+
+
+def _digest_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:8]

@@ -1,0 +1,117 @@
+"""A job of the queue as SageMaker would show it: DescribeTrainingJob, ListTrainingJobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from slotq_core.model.jobs import ACTIVE_STATES, TERMINAL_STATES, JobState
+from slotq_core.timestamps import from_iso
+from slotq_core.wire.views import JobView
+
+_ENDED = {
+    JobState.COMPLETED: "Completed",
+    JobState.FAILED: "Failed",
+    JobState.CANCELLED: "Stopped",
+    JobState.STOPPED: "Stopped",
+}
+_ENDINGS = frozenset(_ENDED.values())
+
+
+def has_training_job(job: JobView) -> bool:
+    """Whether SageMaker's own answer about the latest attempt is the answer about the job.
+
+    Not while the job waits (its last training job shows Stopped, but the job has not ended), and
+    not for an attempt that never ran (there may be no training job).
+    """
+    last = job.attempts[-1] if job.attempts else None
+    ran = last is not None and last.running_since is not None
+    return ran and job.state in (ACTIVE_STATES | TERMINAL_STATES)
+
+
+def arn_of(job: JobView, region: str) -> str:
+    """The ARN that the job's first training job has or will have."""
+    account = job.submitter.split(":")[4] if job.submitter.count(":") >= 5 else ""
+    partition = job.submitter.split(":")[1] if account else "aws"
+    return f"arn:{partition}:sagemaker:{region}:{account}:training-job/{job.name}"
+
+
+def description(job: JobView, request: Mapping[str, Any], *, region: str = "") -> dict[str, Any]:
+    """The answer of DescribeTrainingJob, from the queue's knowledge and the request.
+
+    A waiting job is InProgress, Pending: SageMaker's words for a training job without instances.
+    """
+    status = status_of(job)
+    return {
+        "HyperParameters": {},
+        "EnableNetworkIsolation": False,
+        "EnableInterContainerTrafficEncryption": False,
+        "EnableManagedSpotTraining": False,
+        **{key: value for key, value in request.items() if key != "Tags"},
+        "TrainingJobName": job.name,
+        "TrainingJobArn": arn_of(job, region),
+        "TrainingJobStatus": status,
+        "SecondaryStatus": _secondary(job, status),
+        "SecondaryStatusTransitions": [],
+        "ModelArtifacts": {"S3ModelArtifacts": ""},
+        "OutputDataConfig": {"KmsKeyId": "", **request.get("OutputDataConfig", {})},
+        "CreationTime": _moment(job.entry_time),
+        "LastModifiedTime": _moment(job.changed_at),
+        **({"FailureReason": job.message} if status == "Failed" else {}),
+    }
+
+
+def as_the_job(job: JobView, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """What of SageMaker's description of the latest attempt reads otherwise for the job.
+
+    The job keeps its own name through all attempts, so that whoever remembers a name from an answer
+    goes on following the job. And it has ended when the queue says so: an attempt that was stopped
+    for another job has, but its job has not. The ARN stays the attempt's.
+    """
+    status = str(shown["TrainingJobStatus"])
+    return {"TrainingJobName": job.name} | _statuses(job, status)
+
+
+def _statuses(job: JobView, status: str) -> dict[str, str]:
+    if job.state in TERMINAL_STATES:
+        word = status_of(job)
+        own = {} if word == status else {"TrainingJobStatus": word, "SecondaryStatus": word}
+        failed = word == "Failed" != status
+        return own | ({"FailureReason": job.message} if failed else {})
+    cause = job.attempts[-1].stop_cause if job.attempts else None
+    if cause == "cancelled" and status in _ENDINGS:
+        return {"TrainingJobStatus": "Stopping", "SecondaryStatus": "Stopping"}
+    if cause not in {None, "cancelled"} or status in {"Failed", "Stopped"}:
+        return {"TrainingJobStatus": "InProgress", "SecondaryStatus": "Interrupted"}
+    if status == "Completed":
+        return {"TrainingJobStatus": "InProgress", "SecondaryStatus": "Uploading"}
+    return {}
+
+
+def summary(job: JobView, *, region: str) -> dict[str, Any]:
+    """One line of ListTrainingJobs."""
+    status = status_of(job)
+    return {
+        "TrainingJobName": job.name,
+        "TrainingJobArn": arn_of(job, region),
+        "CreationTime": _moment(job.entry_time),
+        "LastModifiedTime": _moment(job.changed_at),
+        "TrainingJobStatus": status,
+        "SecondaryStatus": _secondary(job, status),
+    }
+
+
+def status_of(job: JobView) -> str:
+    """TrainingJobStatus, as far as the queue knows it."""
+    return _ENDED.get(JobState(job.state), "InProgress")
+
+
+def _secondary(job: JobView, status: str) -> str:
+    if job.state in TERMINAL_STATES:
+        return status
+    return "Starting" if job.state == JobState.STARTING else "Pending"
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromtimestamp(from_iso(text) / 1000, UTC)

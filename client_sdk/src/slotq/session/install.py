@@ -1,0 +1,131 @@
+"""`slotq.install`: plain boto3, and whatever is built on it, through the queue.
+
+    aws = boto3.Session()
+    slotq.install(aws, priority=5)
+    aws.client("sagemaker").create_training_job(TrainingJobName="job1", ...)
+
+Clients that the session made before are as they were.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import boto3
+
+from slotq.client import QueueClient
+from slotq.configuration.settings import load
+from slotq.output.notices import log, logged
+from slotq.session.deletion import Deletion
+from slotq.session.hooks import TakenCall, honour_sts_endpoint, take_over
+from slotq.session.training_calls import TrainingCalls
+from slotq.session.virtual_log_stream import VirtualLogs
+from slotq.transport import aws_session, discovery
+from slotq.transport.signed_http import Transport
+
+
+def install(
+    session: boto3.Session | None = None,
+    *,
+    endpoint: str | None = None,
+    api_id: str | None = None,
+    priority: int | None = None,
+    pools: str | Iterable[str] | None = None,
+    preemptible: bool | None = None,
+    min_runtime: int | None = None,
+    retries: int | None = None,
+    queue: QueueClient | None = None,
+    say: Callable[[str], None] | None = None,
+) -> QueueClient:
+    """Send the training jobs of a boto3 session through the queue; returns the queue's client.
+
+    What that client submits has the same settings.
+
+    `session`: boto3's default session where None. The settings become tags of each job; a tag that
+    a request carries itself wins. `min_runtime` in seconds. `queue`: a client that is there
+    already. `say` is told of each submission, and so is the logger `slotq`. Installing again for
+    the same queue replaces the settings.
+
+    A refusal of the queue is a ClientError of CreateTrainingJob, as SageMaker's own would be. Where
+    the queue cannot be reached, `slotq.errors` are raised: the job then is not submitted.
+    Raises NotConfigured when no endpoint is set.
+    """
+    queue, training = connect(
+        session,
+        queue=queue,
+        say=log if say is None else logged(say),
+        endpoint=endpoint,
+        api_id=api_id,
+        priority=priority,
+        pools=pools,
+        preemptible=preemptible,
+        min_runtime=min_runtime,
+        retries=retries,
+    )
+    aws = session or _default_session()
+    honour_sts_endpoint(aws.events)
+    Installation(aws, queue, training).on(aws.events)
+    return queue
+
+
+def connect(
+    aws: boto3.Session | None,
+    *,
+    queue: QueueClient | None,
+    say: Callable[[str], object],
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+    endpoint: str | None = None,
+    api_id: str | None = None,
+    priority: int | None = None,
+    **settings: Any,
+) -> tuple[QueueClient, TrainingCalls]:
+    """The queue that is configured, with these settings, and SageMaker's calls over it.
+
+    `aws`: the session that signs; the configured one where None. A priority that is not given is
+    that of the queue's own settings, else the configured one. Raises NotConfigured.
+    """
+    config = load({"endpoint": endpoint, "api_id": api_id, "priority": priority})
+    if queue is None:
+        config = discovery.complete(config, aws=aws)
+        queue = QueueClient(config=config, transport=Transport(config, aws=aws, sleep=sleep))
+    elif priority is None and "priority" not in queue.tags:
+        priority = config.priority
+    queue = queue.with_settings(priority=priority, **settings)
+    return queue, TrainingCalls(queue, say=say, clock=clock, sleep=sleep)
+
+
+class Installation:
+    """What is hooked for one queue: into a session's events, or into those of single clients."""
+
+    def __init__(
+        self,
+        session: boto3.Session,
+        queue: QueueClient,
+        training: TrainingCalls,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._owner = queue.config.required_endpoint()
+        logs = VirtualLogs(queue, cache(lambda: session.client("logs")), clock=clock)
+        deletion = Deletion(
+            training,
+            client=cache(lambda region: session.client("sagemaker", region_name=region or None)),
+        )
+        self.training = training
+        self.calls: Mapping[str, TakenCall] = {
+            call.operation: call for each in (training, logs, deletion) for call in each.calls()
+        }
+
+    def on(self, events: Any) -> None:
+        take_over(events, tuple(self.calls.values()), owner=self._owner)
+
+
+def _default_session() -> boto3.Session:
+    if boto3.DEFAULT_SESSION is None:
+        boto3.DEFAULT_SESSION = aws_session.made()
+    assert boto3.DEFAULT_SESSION is not None
+    return boto3.DEFAULT_SESSION

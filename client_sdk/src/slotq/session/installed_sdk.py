@@ -1,0 +1,42 @@
+"""QueueTrainingJobSession for the SageMaker SDK that is installed: version 2 or 3.
+
+Both are one distribution, so there is one of them at most. Neither is imported before this is.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["QueueTrainingJobSession", "sdk_version"]
+
+if TYPE_CHECKING:
+    from slotq.session.sdk2 import QueueTrainingJobSession
+
+_MISSING = (
+    "QueueTrainingJobSession needs the SageMaker Python SDK: pip install 'slotq[sagemaker2]' for "
+    "its version 2 (estimators), 'slotq[sagemaker3]' for its version 3 (ModelTrainer). "
+    "Without it there is slotq.install(boto_session). "
+)
+
+
+def sdk_version() -> int:
+    """The major version of the SDK that is here: 2 or 3. Raises ImportError where none is."""
+    for version, module in ((3, "sagemaker.core.helper.session_helper"), (2, "sagemaker.session")):
+        try:
+            if find_spec(module) is not None:
+                return version
+        except ImportError:
+            continue
+    raise ImportError(_MISSING)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "QueueTrainingJobSession":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    version = sdk_version()
+    try:
+        return import_module(f"slotq.session.sdk{version}").QueueTrainingJobSession
+    except ImportError as error:
+        raise ImportError(f"{_MISSING}The import of version {version} said: {error}") from error

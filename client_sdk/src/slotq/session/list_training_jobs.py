@@ -1,0 +1,115 @@
+"""ListTrainingJobs with the jobs of the queue that SageMaker cannot list.
+
+They come first, in pages of their own; then SageMaker's pages, in which a job's first training job
+shows the job's own status: it may have been stopped while the job waits to go on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from botocore.utils import parse_to_aware_datetime
+
+from slotq.session.describe import status_of, summary
+from slotq.session.hooks import Answer, Context, Params
+from slotq_core.model.jobs import TERMINAL_STATES, WAITING_STATES, JobState
+from slotq_core.wire.views import JobView
+
+_TOKEN = "slotq:"  # noqa: S105 - marks our own page tokens # nosec B105
+_OURS = re.compile(rf"{_TOKEN}[0-9]{{1,6}}")
+_PAGE = 10
+"""SageMaker's own default."""
+_STATUS = "slotq_status"
+LIVING = tuple(state for state in JobState if state not in TERMINAL_STATES)
+_KEYS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "CreationTime": lambda row: row["CreationTime"],
+    "Name": lambda row: row["TrainingJobName"],
+    "Status": lambda row: row["TrainingJobStatus"],
+}
+
+
+class Jobs(Protocol):
+    """What of QueueClient is used here."""
+
+    def jobs(
+        self, states: Iterable[str] | None = None, *, limit: int | None = None
+    ) -> list[JobView]: ...
+
+
+class Listing:
+    """The answers to ListTrainingJobs."""
+
+    def __init__(self, queue: Jobs) -> None:
+        self._queue = queue
+
+    def page(self, params: Params, context: Context) -> Callable[[], Answer] | None:
+        """A page of the queue's, while there are rows left to show; then SageMaker's."""
+        token = str(params.get("NextToken") or "")
+        context[_STATUS] = params.get("StatusEquals")
+        if token and not _OURS.fullmatch(token):
+            return None
+        start = int(token.removeprefix(_TOKEN) or 0)
+        region = str(context.get("client_region") or "")
+        rows = self._rows(params, region)[start:]
+        if not rows:
+            params.pop("NextToken", None)
+            return None
+        size = int(params.get("MaxResults") or _PAGE)
+        answer = {
+            "TrainingJobSummaries": rows[:size],
+            "NextToken": f"{_TOKEN}{start + len(rows[:size])}",
+        }
+        context[_STATUS] = None
+        return lambda: answer
+
+    def amend(self, parsed: Answer, context: Context) -> None:
+        """Give the living jobs among SageMaker's rows the status that they have as jobs."""
+        rows = parsed.get("TrainingJobSummaries") or []
+        if not rows or str(parsed.get("NextToken", "")).startswith(_TOKEN):
+            return
+        living = {job.name: job for job in self._queue.jobs(LIVING)}
+        wanted = context.get(_STATUS)
+        for row in rows:
+            job = living.get(row["TrainingJobName"])
+            if job is not None and job.state in WAITING_STATES:
+                row["TrainingJobStatus"], row["SecondaryStatus"] = status_of(job), "Pending"
+        parsed["TrainingJobSummaries"] = [
+            row for row in rows if wanted in {None, row["TrainingJobStatus"]}
+        ]
+
+    def _rows(self, params: Mapping[str, Any], region: str) -> list[dict[str, Any]]:
+        """The jobs that SageMaker does not list, by the same filters and in the same order."""
+        rows = [
+            summary(job, region=region)
+            for job in self._queue.jobs(LIVING)
+            if job.attempts_begun == 0 or _is_hidden(job, params.get("StatusEquals"))
+        ]
+        rows = [row for row in rows if _wanted(row, params)]
+        by = _KEYS.get(str(params.get("SortBy", "CreationTime")), _KEYS["CreationTime"])
+        return sorted(rows, key=by, reverse=params.get("SortOrder") == "Descending")
+
+
+def _is_hidden(job: JobView, status: Any) -> bool:
+    """SageMaker has its first training job as Stopped, and lists it under no other status."""
+    return status is not None and job.attempts_begun > 0 and job.state in WAITING_STATES
+
+
+def _wanted(row: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
+    status = params.get("StatusEquals")
+    if status is not None and row["TrainingJobStatus"] != status:
+        return False
+    if str(params.get("NameContains", "")).lower() not in row["TrainingJobName"].lower():
+        return False
+    for moment in ("CreationTime", "LastModifiedTime"):
+        after = _moment(params.get(f"{moment}After"), datetime.min.replace(tzinfo=UTC))
+        before = _moment(params.get(f"{moment}Before"), datetime.max.replace(tzinfo=UTC))
+        if not after <= row[moment] <= before:
+            return False
+    return True
+
+
+def _moment(value: Any, absent: datetime) -> datetime:
+    return absent if value is None else parse_to_aware_datetime(value)

@@ -1,0 +1,169 @@
+"""QueueTrainingJobSession for SageMaker SDK v2: `estimator.fit()` unchanged, the queue in between.
+
+    session = QueueTrainingJobSession(priority=10)
+    PyTorch(..., sagemaker_session=session).fit()
+
+`fit(wait=False)` returns when the queue has taken the job. `fit()` shows the place in the line and
+why, then the logs, across evictions, and returns when the job has completed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sagemaker.exceptions import UnexpectedStatusException
+from sagemaker.session import Session
+
+from slotq.client import QueueClient
+from slotq.configuration.bounds import SHORTEST_POLL, seconds
+from slotq.errors import InvalidRequest, NoSuchJob
+from slotq.jobs import progress as screen
+from slotq.jobs.follow import follow, left
+from slotq.jobs.job_logs import LogTail
+from slotq.output.notices import logged
+from slotq.session.hooks import honour_sts_endpoint
+from slotq.session.install import Installation, connect
+from slotq_core.model.jobs import JobState
+from slotq_core.wire.views import JobView
+
+LAST_LOGS = 2.0
+"""Seconds after a job's end for its last log lines to arrive."""
+
+
+class QueueTrainingJobSession(Session):  # type: ignore[misc]
+    """A SageMaker session whose training jobs go through the queue. All else is the parent's.
+
+    The settings below become tags of each job; a tag that an estimator carries itself wins.
+    `priority`: high first, default from the config, else the queue's. `pools`: in order of
+    preference. `min_runtime`: seconds. Other arguments are those of `sagemaker.session.Session`.
+    """
+
+    def __init__(
+        self,
+        boto_session: Any = None,
+        *args: Any,
+        endpoint: str | None = None,
+        api_id: str | None = None,
+        priority: int | None = None,
+        pools: str | Iterable[str] | None = None,
+        preemptible: bool | None = None,
+        min_runtime: int | None = None,
+        retries: int | None = None,
+        queue: QueueClient | None = None,
+        poll: float = 5.0,
+        say: Callable[[str], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        **kwargs: Any,
+    ) -> None:
+        """`poll`: seconds between two looks at the queue while waiting; `say` takes the lines that
+        are else printed; either way they go to the logger `slotq`. Raises at once, before anything
+        is uploaded: NotConfigured when no endpoint is set, InvalidRequest for a setting out of its
+        range.
+        """
+        poll = seconds("poll", poll, least=SHORTEST_POLL)
+        shown = screen.here() if say is None else screen.Plain(logged(say))
+        self._say, self._waiting = shown.say, shown.waiting
+        self.queue, self._training = connect(
+            boto_session,
+            queue=queue,
+            say=self._say,
+            clock=clock,
+            sleep=sleep,
+            endpoint=endpoint,
+            api_id=api_id,
+            priority=priority,
+            pools=pools,
+            preemptible=preemptible,
+            min_runtime=min_runtime,
+            retries=retries,
+        )
+        self._poll, self._clock, self._sleep = poll, clock, sleep
+        super().__init__(boto_session, *args, **kwargs)
+
+    def _initialize(self, boto_session: Any, *args: Any, **kwargs: Any) -> None:
+        """The parent's, and our hooks on the SageMaker client it has made: the boto session's other
+        clients are its owner's."""
+        super()._initialize(boto_session, *args, **kwargs)
+        honour_sts_endpoint(self.boto_session.events)
+        hooks = Installation(self.boto_session, self.queue, self._training)
+        hooks.on(self.sagemaker_client.meta.events)
+
+    def _intercept_create_request(
+        self, request: dict[str, Any], create: Any, func_name: str | None = None
+    ) -> Any:
+        """Submit a training job to the queue; hand everything else to the parent."""
+        if func_name != self.train.__name__:
+            return super()._intercept_create_request(request, create, func_name)
+        self._training.submit(request)
+        return None
+
+    def wait_for_job(self, job: str, poll: float | None = None) -> Any:
+        """Wait until the job has ended, across evictions; returns DescribeTrainingJob's answer.
+
+        Raises UnexpectedStatusException unless it completed.
+        """
+        if self._in_queue(job) is None:
+            return super().wait_for_job(job, 5 if poll is None else poll)
+        self._follow(job, logs=False)
+        return self.describe_training_job(job)
+
+    def logs_for_job(
+        self,
+        job_name: str,
+        wait: bool = False,  # noqa: FBT001, FBT002 - the parent's signature
+        poll: float = 10,
+        log_type: str = "All",
+        timeout: float | None = None,
+    ) -> None:
+        """Show the job's logs; with `wait` follow it to its end, as `wait_for_job` does."""
+        job = self._in_queue(job_name)
+        if job is None:
+            super().logs_for_job(job_name, wait, poll, log_type, timeout)
+        elif wait:
+            self._follow(job_name, logs=log_type in {"All", "Training"})
+        else:
+            self._tail().show(job)
+
+    def _follow(self, name: str, *, logs: bool) -> None:
+        tail = self._tail()
+        try:
+            job = follow(
+                lambda: self.queue.job(name),
+                say=self._say,
+                clock=self._clock,
+                sleep=self._sleep,
+                poll=self._poll,
+                each=tail.show if logs else lambda _: None,
+                waiting=self._waiting,
+            )
+        except KeyboardInterrupt:
+            self._say(left(name, "estimator.latest_training_job.stop()"))
+            raise
+        if logs and job.attempts:
+            self._sleep(min(LAST_LOGS, self._poll))
+            tail.show(job)
+        _check(job)
+
+    def _tail(self) -> LogTail:
+        return LogTail(self.boto_session.client("logs"), say=self._say)
+
+    def _in_queue(self, name: str) -> JobView | None:
+        try:
+            return self.queue.job(name)
+        except (NoSuchJob, InvalidRequest):
+            return None
+
+
+def _check(job: JobView) -> None:
+    """Raise as the SDK does for a job that did not complete."""
+    if job.state == JobState.COMPLETED:
+        return
+    raise UnexpectedStatusException(
+        message=f"Error for Training job {job.name}: {job.state}. Reason: "
+        f"{job.message or '(No reason provided)'}",
+        allowed_statuses=["Completed"],
+        actual_status={"failed": "Failed"}.get(job.state, "Stopped"),
+    )

@@ -1,0 +1,146 @@
+"""QueueTrainingJobSession for SageMaker SDK v3: `ModelTrainer.train()` unchanged.
+
+    session = QueueTrainingJobSession(priority=10)
+    ModelTrainer(..., sagemaker_session=session).train()
+
+`train(wait=False)` returns when the queue has taken the job. `train()` shows the place in the line
+and why, then the logs, across evictions, and returns when the job has ended.
+
+This SDK makes its clients itself, out of the boto session. So each session of ours has a boto
+session of its own, a copy, whose clients have the hooks; what was handed in stays as it was. The
+clients that the SDK keeps for the whole process belong to no session (`shared_clients`). Waiting is
+the SDK's own; where it is interrupted, what to do next is said.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import wraps
+from inspect import unwrap
+from typing import Any
+
+from botocore.exceptions import NoRegionError
+from sagemaker.core.helper.session_helper import Session
+from sagemaker.core.resources import TrainingJob
+from sagemaker.core.utils.logs import CloudWatchLogsClient
+from sagemaker.core.utils.utils import SageMakerClient
+
+from slotq.client import QueueClient
+from slotq.output.notices import logged, print_line
+from slotq.session.hooks import honour_sts_endpoint
+from slotq.session.install import Installation, connect
+from slotq.session.shared_clients import given, mark, shared
+from slotq.session.training_calls import last_to_answer
+from slotq.transport import aws_session
+
+_OURS = "slotq_wrapped"
+
+
+class QueueTrainingJobSession(Session):  # type: ignore[misc]
+    """A SageMaker session whose training jobs go through the queue. All else is the parent's.
+
+    The settings below become tags of each job; a tag that a trainer carries itself wins.
+    `priority`: high first, default from the config, else the queue's. `pools`: in order of
+    preference. `min_runtime`: seconds. Other arguments are those of the SDK's `Session`.
+
+    `boto_session`: a new one where None. The session's own `boto_session` is a copy with the same
+    credentials, whose SageMaker clients send their training jobs through the queue.
+    """
+
+    def __init__(
+        self,
+        boto_session: Any = None,
+        *args: Any,
+        endpoint: str | None = None,
+        api_id: str | None = None,
+        priority: int | None = None,
+        pools: str | Iterable[str] | None = None,
+        preemptible: bool | None = None,
+        min_runtime: int | None = None,
+        retries: int | None = None,
+        queue: QueueClient | None = None,
+        say: Callable[[str], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        **kwargs: Any,
+    ) -> None:
+        """Raises NotConfigured at once when no endpoint is set, before anything is uploaded."""
+        self.queue, training = connect(
+            boto_session,
+            queue=queue,
+            say=print_line if say is None else logged(say),
+            clock=clock,
+            sleep=sleep,
+            endpoint=endpoint,
+            api_id=api_id,
+            priority=priority,
+            pools=pools,
+            preemptible=preemptible,
+            min_runtime=min_runtime,
+            retries=retries,
+        )
+        aws = boto_session or aws_session.made()
+        hooks = Installation(aws, self.queue, training)
+        super().__init__(_hooked(aws, hooks), *args, **kwargs)
+        hooks.on(self.sagemaker_client.meta.events)  # It may have been handed in.
+        shared.add(self, hooks)
+        for client in _of_nobody(aws):
+            shared.on(client.meta.events, hooks)
+        _wrap_training_job()
+
+
+def _hooked(boto_session: Any, hooks: Installation) -> Any:
+    """A copy, whose clients for SageMaker and for logs have the hooks."""
+    own = copy.copy(boto_session)
+    make = unwrap(boto_session.client)  # It may be the copy that another session has.
+    taken = {"sagemaker": hooks.on, "logs": hooks.on, "sts": honour_sts_endpoint}
+
+    @wraps(make)
+    def client(service_name: str, *args: Any, **kwargs: Any) -> Any:
+        made = make(service_name, *args, **kwargs)
+        if service_name in taken:
+            taken[service_name](made.meta.events)
+        return made
+
+    own.client = client
+    mark(own, hooks)
+    return own
+
+
+def _of_nobody(boto_session: Any) -> Iterator[Any]:
+    """The clients that the SDK keeps for calls that name no session, and for logs."""
+    if SageMakerClient not in getattr(type(SageMakerClient), "_instances", ()):
+        # The first client in the process is kept for them: it must not be a session's own.
+        SageMakerClient(session=copy.copy(boto_session))
+    yield SageMakerClient().sagemaker_client
+    with suppress(NoRegionError):  # The SDK asks the environment alone; without it it has no logs.
+        yield CloudWatchLogsClient().client
+
+
+def _wrap_training_job() -> None:
+    """From now on TrainingJob.create lets the clients of nobody know its session, and Ctrl-C in
+    TrainingJob.wait, and so in ModelTrainer.train, leaves a word."""
+    create, wait = TrainingJob.create, TrainingJob.wait
+    if hasattr(wait, _OURS):
+        return
+
+    @wraps(create)
+    def create_for(_: type[TrainingJob], *args: Any, **kwargs: Any) -> Any:
+        with given(kwargs.get("session")):
+            return create(*args, **kwargs)
+
+    @wraps(wait)
+    def wait_and_tell(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return wait(self, *args, **kwargs)
+        except KeyboardInterrupt:
+            if queue := last_to_answer.get(self.training_job_name):
+                queue.say_left(self.training_job_name)
+            raise
+
+    setattr(wait_and_tell, _OURS, True)
+    TrainingJob.create = classmethod(create_for)
+    TrainingJob.wait = wait_and_tell

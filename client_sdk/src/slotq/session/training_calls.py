@@ -1,0 +1,188 @@
+"""SageMaker's training calls, answered for jobs of the queue.
+
+A job in the queue may have had several training jobs, or none yet. So that whatever a program does
+with a job's name works (describe, stop, attach, list its tags, find its model),
+
+- CreateTrainingJob submits to the queue;
+- DescribeTrainingJob asks about the training job of the latest attempt, or is answered here while
+  there is none to ask about;
+- StopTrainingJob cancels in the queue;
+- DeleteTrainingJob deletes what SageMaker has of a job that has ended (`deletion`);
+- ListTags and AddTags read and write the tags of a job that waits;
+- ListTrainingJobs also shows the jobs that have no training job now (`listing`).
+
+Names that the queue does not know go to SageMaker untouched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+from slotq.errors import InvalidRequest, NoSuchJob
+from slotq.jobs.follow import left, patiently
+from slotq.jobs.submission import jsonable
+from slotq.session.describe import arn_of, as_the_job, description, has_training_job
+from slotq.session.hooks import Answer, Context, Params, TakenCall
+from slotq.session.list_training_jobs import Listing
+from slotq_core.wire.views import JobView
+
+_JOB = "slotq_job"
+KIND = ":training-job/"
+"""What an ARN has before a training job's name."""
+PAUSE = 5.0
+"""Seconds between two tries, while the queue does not answer."""
+last_to_answer: WeakValueDictionary[str, TrainingCalls] = WeakValueDictionary()
+"""By the name of a job: who of this process knew it last. SDK v3 keeps clients for all sessions,
+and its jobs do not know theirs (`shared_clients`)."""
+
+
+class Queue(Protocol):
+    """What of QueueClient is used here."""
+
+    def submit(self, request: Mapping[str, Any]) -> JobView: ...
+    def job(self, name: str) -> JobView: ...
+    def jobs(
+        self, states: Iterable[str] | None = None, *, limit: int | None = None
+    ) -> list[JobView]: ...
+    def request(self, name: str) -> dict[str, Any]: ...
+    def cancel(self, name: str) -> JobView: ...
+    def add_tags(self, name: str, tags: Mapping[str, str]) -> dict[str, str]: ...
+
+
+class TrainingCalls:
+    """`say` is told of each submission, and of a queue that does not answer for a while."""
+
+    def __init__(
+        self,
+        queue: Queue,
+        *,
+        say: Callable[[str], object],
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._queue = queue
+        self._say, self._clock, self._sleep = say, clock, sleep
+        self._requests: dict[str, Mapping[str, Any]] = {}
+        self._forgotten: set[str] = set()
+
+    def calls(self) -> tuple[TakenCall, ...]:
+        listing = Listing(self._queue)
+        return (
+            TakenCall(operation="sagemaker.CreateTrainingJob", before=self._create),
+            TakenCall(
+                operation="sagemaker.DescribeTrainingJob",
+                before=self._describe,
+                after=_show_the_job,
+            ),
+            TakenCall(operation="sagemaker.StopTrainingJob", before=self._stop),
+            TakenCall(operation="sagemaker.ListTags", before=self._list_tags),
+            TakenCall(operation="sagemaker.AddTags", before=self._add_tags),
+            TakenCall(
+                operation="sagemaker.ListTrainingJobs", before=listing.page, after=listing.amend
+            ),
+        )
+
+    def forget(self, name: str) -> None:
+        """From now on the name is SageMaker's alone, until it is submitted again."""
+        self._forgotten.add(name)
+
+    def say_left(self, name: str) -> None:
+        """Say of a job that is no longer watched how to go on with it."""
+        self._say(left(name, f'session.queue.cancel("{name}")'))
+
+    def submit(self, request: Mapping[str, Any]) -> JobView:
+        """Put a CreateTrainingJob request into the queue."""
+        sent = jsonable(request)
+        job = self._queue.submit(sent)
+        self._requests[job.name] = sent
+        self._forgotten.discard(job.name)
+        last_to_answer[job.name] = self
+        self._say(f"{job.name}: in the queue with priority {job.priority}")
+        return job
+
+    def _create(self, params: Params, context: Context) -> Callable[[], Answer] | None:
+        if params.get("ServerlessJobConfig") and not params.get("ResourceConfig"):
+            return None  # It runs on no instances of anybody's pool.
+        request, region = dict(params), _region(context)
+        return lambda: {"TrainingJobArn": arn_of(self.submit(request), region)}
+
+    def _describe(self, params: Params, context: Context) -> Callable[[], Answer] | None:
+        job = self._job(params.get("TrainingJobName"))
+        if job is None:
+            return None
+        if has_training_job(job):
+            params["TrainingJobName"] = job.training_job
+            context[_JOB] = job
+            return None
+        return lambda: description(job, self._request(job.name), region=_region(context))
+
+    def _stop(self, params: Params, _: Context) -> Callable[[], Answer] | None:
+        job = self._job(params.get("TrainingJobName"))
+        return None if job is None else partial(self._cancel, job.name)
+
+    def _cancel(self, name: str) -> Answer:
+        self._queue.cancel(name)
+        return {}
+
+    def _list_tags(self, params: Params, _: Context) -> Callable[[], Answer] | None:
+        job = self._waiting(params.get("ResourceArn"))
+        if job is None:
+            return None
+        return lambda: {"Tags": list(self._queue.request(job.name).get("Tags") or ())}
+
+    def _add_tags(self, params: Params, _: Context) -> Callable[[], Answer] | None:
+        job = self._waiting(params.get("ResourceArn"))
+        if job is None:
+            return None
+        given = list(params.get("Tags") or ())
+        return lambda: self._tag(job.name, {tag["Key"]: tag["Value"] for tag in given})
+
+    def _tag(self, name: str, tags: Mapping[str, str]) -> Answer:
+        now = self._queue.add_tags(name, tags)
+        return {"Tags": [{"Key": key, "Value": value} for key, value in now.items()]}
+
+    def _waiting(self, arn: Any) -> JobView | None:
+        """The job that this is the ARN of, where SageMaker has no training job to ask about."""
+        kind, _, name = str(arn or "").partition(KIND)
+        job = self._job(name) if kind.startswith("arn:") and name else None
+        return None if job is None or has_training_job(job) else job
+
+    def _job(self, name: Any) -> JobView | None:
+        job = self.known(name)
+        if job is not None:
+            last_to_answer[job.name] = self
+        return job
+
+    def known(self, name: Any) -> JobView | None:
+        """The queue's job of that name. One that was submitted here is asked for with patience:
+        whoever waits for it would else give up whenever the queue is away for a moment."""
+        if name in self._forgotten:
+            return None
+        fetch = partial(self._queue.job, str(name or ""))
+        try:
+            if name in self._requests:
+                return patiently(
+                    fetch, say=self._say, clock=self._clock, sleep=self._sleep, poll=PAUSE
+                )
+            return fetch()
+        except (NoSuchJob, InvalidRequest):
+            return None
+
+    def _request(self, name: str) -> Mapping[str, Any]:
+        """All but its tags, which alone may change."""
+        if name not in self._requests:
+            self._requests[name] = self._queue.request(name)
+        return self._requests[name]
+
+
+def _show_the_job(parsed: Answer, context: Context) -> None:
+    if _JOB in context:
+        parsed.update(as_the_job(context[_JOB], parsed))
+
+
+def _region(context: Context) -> str:
+    return str(context.get("client_region") or "")

@@ -1,0 +1,186 @@
+"""The logs of a job over all its attempts, as CloudWatch's own calls read them.
+
+Each attempt has log streams of its own, named after its training job. Whoever asks for the streams
+of a job of the queue is shown virtual ones, one for each host: `<job>/algo-1-slotq`. Reading such
+a stream gives the lines of the first attempt, then of the next, and in the first host's stream,
+between them, where the job stands: its place in the line and why, by what it was evicted, how it
+ended.
+
+Nothing is kept here: how far a reader is, is in the token that each page carries.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+from botocore.exceptions import ClientError
+
+from slotq.errors import InvalidRequest, NoSuchJob
+from slotq.jobs.follow import ending, news_since, standing
+from slotq.session.hooks import Answer, Context, Params, TakenCall, untouched
+from slotq_core.names import LOG_GROUP
+from slotq_core.timestamps import from_iso
+from slotq_core.wire.views import AttemptView, JobView
+
+_FIRST = "algo-1"
+"""The host in whose stream is said where the job stands."""
+_STREAM = re.compile(r"(?P<job>[^/]+)/(?P<host>algo-[0-9]+)-slotq")
+
+
+class Jobs(Protocol):
+    """What of QueueClient is used here."""
+
+    def job(self, name: str) -> JobView: ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Position:
+    """How far a virtual stream has been read."""
+
+    attempt: int = 1
+    """Whose lines are read now."""
+    token: str = ""
+    """CloudWatch's own, in that attempt's stream."""
+    said: int = 0
+    """A checksum of where the job was last said to stand."""
+    evictions: int = 0
+    """How many were known then."""
+
+    def written(self) -> str:
+        return base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode()
+
+    @classmethod
+    def read(cls, token: str) -> Position:
+        """Raises InvalidRequest."""
+        try:
+            return cls(**json.loads(base64.urlsafe_b64decode(token.encode())))
+        except (ValueError, TypeError):
+            raise InvalidRequest("The specified nextToken is invalid.", field="nextToken") from None
+
+
+class VirtualLogs:
+    """`client` gives boto3's for `logs`, when it is first needed."""
+
+    def __init__(
+        self,
+        queue: Jobs,
+        client: Callable[[], Any],
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._queue, self._client, self._clock = queue, client, clock
+        self._streams: dict[tuple[str, str], str] = {}
+
+    def calls(self) -> tuple[TakenCall, ...]:
+        return (
+            TakenCall(operation="logs.DescribeLogStreams", before=self._list),
+            TakenCall(operation="logs.GetLogEvents", before=self._read),
+        )
+
+    def _list(self, params: Params, _: Context) -> Callable[[], Answer] | None:
+        prefix = str(params.get("logStreamNamePrefix") or "")
+        if params.get("logGroupName") != LOG_GROUP or "/" not in prefix:
+            return None
+        try:
+            job = self._queue.job(prefix.partition("/")[0])
+        except (NoSuchJob, InvalidRequest):
+            return None
+        created = from_iso(job.entry_time)
+        streams = [f"{job.name}/algo-{n}-slotq" for n in range(1, job.demand["slots"] + 1)]
+        answer = {
+            "logStreams": [
+                {"logStreamName": name, "creationTime": created}
+                for name in streams
+                if name.startswith(prefix)
+            ]
+        }
+        return lambda: answer
+
+    def _read(self, params: Params, _: Context) -> Callable[[], Answer] | None:
+        stream = _STREAM.fullmatch(str(params.get("logStreamName") or ""))
+        if stream is None or params.get("logGroupName") != LOG_GROUP:
+            return None
+        token = str(params.get("nextToken") or "")
+        return partial(self._page, stream["job"], stream["host"], token)
+
+    def _page(self, name: str, host: str, token: str) -> Answer:
+        """What is new. Where a job stands is said after the lines that were written before it."""
+        at = Position.read(token) if token else Position()
+        job = self._queue.job(name)
+        events, at = self._lines(job, host, at)
+        if not events and host == _FIRST:
+            events, at = self._standing(job, at)
+        written = at.written()
+        return {"events": events, "nextForwardToken": written, "nextBackwardToken": written}
+
+    def _lines(
+        self, job: JobView, host: str, at: Position
+    ) -> tuple[list[Mapping[str, Any]], Position]:
+        """The next lines, of this attempt or, where it has no more, of the one after it."""
+        attempts = {attempt.number: attempt for attempt in job.attempts}
+        while (attempt := attempts.get(at.attempt)) is not None:
+            page = self._real_page(attempt, host, at.token)
+            read_on = page["nextForwardToken"] != at.token
+            at = replace(at, token=page["nextForwardToken"])
+            if page["events"]:
+                return page["events"], at
+            if read_on:
+                continue
+            if at.attempt + 1 not in attempts:
+                break
+            at = replace(at, attempt=at.attempt + 1, token="")  # a page's # nosec B106
+            told = sum(each.outcome == "evicted" for each in job.attempts[: at.attempt - 1])
+            if host == _FIRST and told > at.evictions:
+                line = f"attempt {attempt.number} was {ending(attempt)}"
+                return [self._event(job, line)], replace(at, evictions=told)
+        return [], at
+
+    def _real_page(self, attempt: AttemptView, host: str, token: str) -> Mapping[str, Any]:
+        nothing = {"events": [], "nextForwardToken": token}
+        if attempt.running_since is None:
+            return nothing
+        with untouched():
+            try:
+                stream = self._real_stream(attempt.training_job, host)
+                if stream is None:
+                    return nothing
+                where = {"nextToken": token} if token else {}
+                page: Mapping[str, Any] = self._client().get_log_events(
+                    logGroupName=LOG_GROUP, logStreamName=stream, startFromHead=True, **where
+                )
+            except ClientError as error:
+                if error.response["Error"]["Code"] == "ResourceNotFoundException":
+                    return nothing
+                raise
+        return page
+
+    def _real_stream(self, training_job: str, host: str) -> str | None:
+        key = training_job, host
+        if key not in self._streams:
+            found = self._client().describe_log_streams(
+                logGroupName=LOG_GROUP, logStreamNamePrefix=f"{training_job}/{host}-"
+            )["logStreams"]
+            if not found:
+                return None
+            self._streams[key] = found[0]["logStreamName"]
+        return self._streams[key]
+
+    def _standing(self, job: JobView, at: Position) -> tuple[list[Mapping[str, Any]], Position]:
+        now = zlib.crc32(standing(job).encode())
+        if now == at.said:
+            return [], at
+        event = self._event(job, news_since(at.evictions, job))
+        return [event], replace(at, said=now, evictions=job.evictions)
+
+    def _event(self, job: JobView, line: str) -> Mapping[str, Any]:
+        moment = int(1000 * self._clock())
+        message = f"slotq: {job.name}: {line}"
+        return {"timestamp": moment, "ingestionTime": moment, "message": message}

@@ -1,0 +1,122 @@
+"""The jobs over time: a row each where they are few, else how many wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from slotq.simulate.plot.curves import grid, levels
+from slotq.simulate.plot.palette import Palette
+from slotq.simulate.plot.times import means_over
+from slotq.simulate.run.record import REFUSED, Record, Run
+from slotq.simulate.scenario.sections import JobSpec
+
+MOST_ROWS = 80
+"""More rows than this cannot be read."""
+
+_LEGIBLE = 0.007
+"""The part of the time axis that a letter needs."""
+
+WAITS = "#b8b8b8"
+WAITS_AGAIN = "#505050"
+_WAITING = {"pending": WAITS, "backoff": WAITS, "preempted": WAITS_AGAIN}
+
+
+def draw_rows(
+    axes: Axes, jobs: Sequence[JobSpec], record: Record, palette: Palette, end: int
+) -> None:
+    """One row a job, the first submitted on top; a bar for each attempt."""
+    runs: dict[str, list[Run]] = {}
+    for run in record.runs:
+        runs.setdefault(run.job, []).append(run)
+    several = len({run.pool for run in record.runs}) > 1 or any(job.parts for job in jobs)
+    for row, job in enumerate(jobs):
+        for state, since, until in _intervals(record, job.name, end):
+            if colour := _WAITING.get(state):
+                axes.broken_barh(
+                    [(since / 1000, (until - since) / 1000)], (row - 0.1, 0.2), color=colour, lw=0
+                )
+        for run in runs.get(job.name, ()):
+            _attempt(axes, row, run, palette.colour(palette.group(job)), end)
+            if several:
+                _name(axes, row, run, "+".join(job.held_in(run.pool)), end)
+        evicted = [t / 1000 for t in record.evicted(job.name)]
+        axes.plot(evicted, [row] * len(evicted), marker="x", color="black", ms=5, mew=1.3, lw=0)
+        if record.states[job.name][-1:] and record.states[job.name][-1][1] == REFUSED:
+            at = max(0, record.states[job.name][-1][0])
+            axes.text(at / 1000, row, " refused", va="center", fontsize=7, color="#b03030")
+    axes.set_yticks(range(len(jobs)), [job.name for job in jobs], fontsize=7)
+    axes.set_ylim(len(jobs) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.set_title("jobs: a bar for each attempt", loc="left", fontsize=10)
+
+
+def draw_waiting(
+    axes: Axes, jobs: Sequence[JobSpec], record: Record, palette: Palette, end: int
+) -> None:
+    """How many jobs wait, stacked by colour; a tick below for each eviction."""
+    by_group: dict[str, list[tuple[int, int]]] = {group: [] for group in palette.groups}
+    for job in jobs:
+        steps = by_group[palette.group(job)]
+        for state, since, until in _intervals(record, job.name, end):
+            if state in _WAITING:
+                steps += [(since, 1), (until, -1)]
+    edges, means = grid(end, list(by_group.values()))
+    below = np.zeros(len(edges) - 1)
+    for group, steps in by_group.items():
+        above = below + levels(steps, edges)
+        axes.stairs(
+            above, edges / 1000, baseline=below, fill=True, color=palette.colour(group), lw=0
+        )
+        below = above
+    top = max(1.0, 1.08 * below.max(initial=1))
+    evicted = sorted({t for job in jobs for t in record.evicted(job.name)})
+    if evicted:
+        axes.vlines(np.array(evicted) / 1000, -0.08 * top, -0.02 * top, color="black", lw=0.5)
+    axes.set_ylim(-0.1 * top if evicted else 0, top)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+    axes.set_ylabel("jobs")
+    axes.set_title(
+        f"how many of {len(jobs):,} jobs wait{means_over(means)}; a row each is drawn for up to "
+        f"{MOST_ROWS} jobs{'; ticks: evictions' if evicted else ''}",
+        loc="left",
+        fontsize=10,
+    )
+
+
+def _attempt(axes: Axes, row: int, run: Run, colour: str, end: int) -> None:
+    since, until = _within(run, end)
+    stopping = until if run.stopping is None else min(run.stopping, until)
+    axes.broken_barh(
+        [(since / 1000, (stopping - since) / 1000)], (row - 0.35, 0.7), color=colour, lw=0
+    )
+    axes.broken_barh(
+        [(stopping / 1000, (until - stopping) / 1000)],
+        (row - 0.35, 0.7),
+        color=colour,
+        alpha=0.4,
+        lw=0,
+    )
+
+
+def _name(axes: Axes, row: int, run: Run, pools: str, end: int) -> None:
+    """Where it runs, in the bar, if there is room for it."""
+    since, until = _within(run, end)
+    if until - since > _LEGIBLE * len(pools) * end:
+        axes.text(since / 1000, row, f" {pools}", va="center", fontsize=6, color="white")
+
+
+def _within(run: Run, end: int) -> tuple[int, int]:
+    """The part of it that the picture shows."""
+    return max(0, run.since), end if run.until is None else min(run.until, end)
+
+
+def _intervals(record: Record, name: str, end: int) -> Iterator[tuple[str, int, int]]:
+    """Its states, each with the time that it lasted."""
+    for (since, state), (until, _) in pairwise([*record.states.get(name, ()), (end, "")]):
+        if min(until, end) > since:
+            yield state, since, min(until, end)

@@ -1,0 +1,95 @@
+"""What a scenario begins with: what runs already, who comes after whom, and the gangs that are
+refused at the door.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario
+from slotq.simulate.scenario.sections import JobSpec
+from slotq_core.admission.rules import check_gang, classed
+from slotq_core.errors import Refused
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.policy.lifecycle.demotion import admitted_in
+from slotq_core.policy.state.user_limits import UserBooks
+
+
+def followers_of(scenario: Scenario) -> dict[str, list[str]]:
+    """By job: those that come after it."""
+    found: dict[str, list[str]] = {}
+    for spec in scenario.jobs:
+        for name in spec.after:
+            found.setdefault(name, []).append(spec.name)
+    return found
+
+
+def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
+    """Those that even empty pools could not hold, whose jobs are all refused at the door."""
+    found: dict[str, Refused] = {}
+    configuration = scenario.configuration()
+    for group in (each for each in configuration.groups if each.max_parallel is None):
+        members: dict[str, list[Submission]] = {}
+        for job in scenario.jobs:
+            if job.group == group.name:
+                members.setdefault(job.user, []).append(scenario.submission(job))
+        try:
+            check_gang(group, members, configuration.pools, scenario.rights)
+        except Refused as error:
+            found[group.name] = error
+    return found
+
+
+def running_jobs(scenario: Scenario) -> list[Job]:
+    """What runs already when the scenario begins, in the file's order; what is AUTO, in the class
+    in which its user then had room (else in the lowest)."""
+    books = UserBooks(scenario.configuration())
+    found = []
+    for spec in scenario.jobs:
+        if spec.running_since is None or spec.at is None:
+            continue
+        job = classed(_running(spec, scenario), books)
+        if job.auto:
+            waiting = replace(job, attempt=None)
+            its = books.admits_in(waiting, spec.at) or list(books.classes)[-1]
+            job = admitted_in(job, books.classes[its], books.classes)
+        books.take(job, spec.at)
+        found.append(job)
+    return found
+
+
+def _running(spec: JobSpec, scenario: Scenario) -> Job:
+    assert spec.running_since is not None and spec.at is not None
+    attempt = Attempt(
+        number=1,
+        training_job=spec.name,
+        token="",  # an attempt's, and there is none # nosec B106
+        pool=spec.at,
+        instance_type=INSTANCE_TYPE,
+        admitted_at=spec.running_since,
+        created=True,
+        running_since=spec.running_since,
+    )
+    entry = spec.entry_at if spec.entry_at is not None else spec.running_since
+    return Job(
+        name=spec.name,
+        state=JobState.RUNNING,
+        priority=scenario.priority_of(spec),
+        priority_class=scenario.class_of(spec),
+        checkpoints=spec.checkpoint,
+        entry_time=entry,
+        changed_at=spec.running_since,
+        demand=spec.needed,
+        pools=tuple(spec.parts) or spec.pools or scenario.pool_names,
+        parts=tuple(spec.parts.items()),
+        preemptible=spec.preemptible,
+        min_runtime=spec.min_runtime,
+        workload=spec.workload,
+        project=spec.project or "",
+        group=spec.group or "",
+        submitter=spec.user,
+        role=spec.role,
+        attempts=1,
+        attempt=attempt,
+    )

@@ -1,0 +1,346 @@
+"""The policy on a virtual clock: `plan` over jobs that do nothing but take their time."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from enum import IntEnum
+
+from slotq.simulate.run.beginning import followers_of, refused_gangs, running_jobs
+from slotq.simulate.run.failing_attempts import Fate, fate_of
+from slotq.simulate.run.record import REFUSED, Record
+from slotq.simulate.run.standing import Standing
+from slotq.simulate.scenario.scenario import Scenario
+from slotq.simulate.scenario.sections import JobSpec
+from slotq_core.admission.dependencies import consequences
+from slotq_core.admission.rules import admit
+from slotq_core.errors import Refused
+from slotq_core.lifecycle import move
+from slotq_core.model.attempts import AttemptOutcome
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import Yielded
+from slotq_core.operations.status import looked_into, places
+from slotq_core.policy.actions.time_slice import after_yield
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.lifecycle.apply import cancelled, steps
+from slotq_core.policy.lifecycle.missing_rights import ASSUME_ROLE, after_acceptance, after_refusal
+from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
+from slotq_core.policy.lifecycle.retry import Ending, after_end
+from slotq_core.policy.lifecycle.suspend import grace
+from slotq_core.policy.plan import Plan
+
+USER_CANCEL = "its user"
+
+
+class Due(IntEnum):
+    """What may be due at a moment, in the order in which it is taken in there."""
+
+    END = 0
+    """Work that ends at the moment it is stopped has ended: completed always wins."""
+    STOPPED = 1
+    CHANGE = 2
+    """Of a pool: whoever comes at that moment finds it as it is from then on."""
+    SUBMIT = 3
+    CANCEL = 4
+    PASS = 5
+
+
+Watcher = Callable[[Snapshot, Plan, int], None]
+
+
+def simulate(scenario: Scenario, watch: Watcher | None = None) -> Record:
+    """Run the scenario to its end and say what happened.
+
+    `watch` is shown every snapshot with its plan and the moment (ms), before the plan takes effect.
+    """
+    return _World(scenario, watch).run()
+
+
+class _World:
+    def __init__(self, scenario: Scenario, watch: Watcher | None) -> None:
+        self._scenario = scenario
+        self._watch = watch
+        self._configuration = scenario.configuration()
+        self._rights = scenario.rights
+        self._pools = {pool.name: pool for pool in self._configuration.pools}
+        self._changes = list(scenario.changes())
+        self._stop_time = {spec.name: spec.stop_seconds for spec in scenario.pools}
+        self._specs = {spec.name: spec for spec in scenario.jobs}
+        self._left = {spec.name: spec.runtime for spec in scenario.jobs}
+        self._jobs = Standing(self._configuration)
+        """Every job that has been accepted and has not ended."""
+        self._groups = {group.name: group for group in self._configuration.groups}
+        self._refused = refused_gangs(scenario)
+        self._yields: tuple[Yielded, ...] = ()
+        self._followers = followers_of(scenario)
+        self._states = {spec.name: JobState.PENDING for spec in scenario.jobs}
+        """Of every job of the file, submitted yet or not, until it is refused."""
+        self._due: list[tuple[int, Due, str, int]] = []
+        self._asks = scenario.asks()
+        self.record = Record()
+
+    def run(self) -> Record:
+        for job in running_jobs(self._scenario):
+            self._jobs.put(job)
+        for number, (t, pool, _) in enumerate(self._changes):
+            self._push(t, Due.CHANGE, pool, number)
+        for at in self._asks:
+            if isinstance(at, int):
+                self._push(at, Due.PASS, "")
+        for spec in self._scenario.jobs:
+            self._announce(spec)
+        self._push(0, Due.PASS, "")
+        while self._due:
+            now = self._due[0][0]
+            if self._scenario.until is not None and now > self._scenario.until:
+                break
+            while self._due and self._due[0][0] == now:
+                self._take_in(*heapq.heappop(self._due))
+            self._pass(now)
+            self._answer(now, now)
+            self.record.end = max(self.record.end, now)
+        self._answer("end", self.record.end)
+        return self.record
+
+    def _answer(self, at: int | str, now: int) -> None:
+        """Say of those that somebody asks about then why they wait."""
+        for name in self._asks.get(at, ()):
+            job = self._jobs.get(name)
+            if job is not None and not job.active:
+                everything = self._jobs.everything(self._world())
+                place = places(everything.waiting, everything.yields).get(name)
+                heads = self._jobs.heads(self._world())
+                self.record.asked[now, name] = looked_into(job, heads, place, now)
+
+    def _announce(self, spec: JobSpec) -> None:
+        if spec.running_since is not None:
+            job = self._jobs[spec.name]
+            self.record.begin(job)
+            self._push_end(job)
+        elif spec.submit_at is not None:
+            self._push(spec.submit_at, Due.SUBMIT, spec.name)
+        if spec.cancel_at is not None:
+            self._push(max(0, spec.cancel_at), Due.CANCEL, spec.name)
+
+    def _take_in(self, now: int, due: Due, name: str, number: int) -> None:
+        match due:
+            case Due.CHANGE:
+                self._pools[name] = self._changes[number][2].applied(self._pools[name])
+            case Due.END | Due.STOPPED:
+                self._attempt_over(self._jobs.get(name), due, number, now)
+            case Due.SUBMIT:
+                self._submit(self._specs[name], now)
+            case Due.CANCEL if name in self._jobs:
+                self._cancel(self._jobs[name], now)
+
+    def _submit(self, spec: JobSpec, now: int) -> None:
+        submission = self._scenario.submission(spec)
+        try:
+            if submission.group in self._refused:
+                raise self._refused[submission.group]
+            job = admit(
+                submission,
+                list(self._pools.values()),
+                submitter=spec.user,
+                now=now,
+                states=self._states,
+                rights=self._rights,
+            )
+        except Refused as error:
+            self.record.refuse(spec.name, max(0, now), error.message)
+            del self._states[spec.name]
+            self._groups.update(
+                with_ended(self._groups, submission.group, spec.name, JobState.CANCELLED)
+            )
+            self._tell_followers(spec.name, REFUSED, now)
+        else:
+            self._put(None, job, now)
+
+    def _cancel(self, job: Job, now: int) -> None:
+        after = cancelled(job, USER_CANCEL, now)
+        stop = job.attempt.stop if job.attempt else None
+        only_asked = stop is not None and now < stop.at + grace(job, self._pools)
+        if after.attempt and (stop is None or only_asked):
+            self._push_stop(after, now)
+        self._put(job, after, now)
+
+    def _attempt_over(self, job: Job | None, due: Due, attempt: int, now: int) -> None:
+        if job is None or job.attempt is None or job.attempt.number != attempt:
+            return
+        ending, message = Ending.STOPPED, ""
+        if due is Due.END:
+            fate = self._fate_in_time(job)
+            ending, message = (fate.ending, fate.message) if fate else (Ending.COMPLETED, "")
+        self._left[job.name] = self._work_left(job, now)
+        self._put(job, after_end(job, ending, at=now, now=now, message=message).job, now)
+
+    def _fate_in_time(self, job: Job) -> Fate | None:
+        """How it fails before its work is done."""
+        fate, left = self._fate(job), self._left[job.name]
+        if fate is None or fate.after is None:
+            return None
+        return fate if left is None or fate.after < left else None
+
+    def _work_left(self, job: Job, now: int) -> int | None:
+        spec, left = self._specs[job.name], self._left[job.name]
+        since = job.attempt.running_since if job.attempt else None
+        if left is None or since is None:
+            return left
+        return left - (now - since) if spec.checkpoint else spec.runtime
+
+    def _pass(self, now: int) -> None:
+        if now < 0:
+            return  # Before the scenario begins jobs enter, but nobody decides.
+        while True:
+            planned = plan(self._jobs.heads(self._world()), now)
+            if self._watch:
+                self._watch(self._jobs.everything(self._world()), planned, now)
+            for decision in planned.decisions:
+                for before, after in steps(decision, self._pools, now):
+                    self._put(self._jobs[before.name], _answered(after), now)
+                    if after.state is JobState.STOPPING:
+                        self._push_stop(after, now)
+            if not planned.decisions and not self._happens(now):
+                break
+        if planned.wake_at is not None:
+            self._push(planned.wake_at, Due.PASS, "")
+
+    def _happens(self, now: int) -> bool:
+        """What comes at once of what has been decided, when the pass has nothing more to decide:
+        only then does the queue hear of it. Whether anything."""
+        happened = False
+        while self._take_in_ends(now) or self._take_in_starts(now):
+            happened = True
+        return happened
+
+    def _take_in_ends(self, now: int) -> bool:
+        """What was stopped at this moment and has stopped at once. Whether any has."""
+        ended = False
+        while self._due and self._due[0][0] == now and self._due[0][1] <= Due.STOPPED:
+            self._take_in(*heapq.heappop(self._due))
+            ended = True
+        return ended
+
+    def _take_in_starts(self, now: int) -> bool:
+        """Training begins at once here, or fails, one after the other as they were started. Whether
+        any did."""
+        starting = self._jobs.starting()
+        for job in starting:
+            fate = self._fate(job)
+            self._be_accepted(job)
+            if fate and fate.after is None:
+                self._fail_to_start(job, fate, now)
+            else:
+                self._begin_to_run(job, now)
+        return bool(starting)
+
+    def _be_accepted(self, job: Job) -> None:
+        assert job.attempt is not None
+        if job.attempt.probes:
+            pool = self._pools[job.attempt.pool]
+            health = after_acceptance(pool.health, job.role)
+            self._pools[pool.name] = replace(pool, health=health)
+
+    def _begin_to_run(self, job: Job, now: int) -> None:
+        assert job.attempt is not None
+        pool = self._pools[job.attempt.pool]
+        if pool.health.errors:
+            self._pools[pool.name] = replace(pool, health=after_a_start(pool))
+        attempt = replace(job.attempt, created=True, running_since=now)
+        running = move(job, JobState.RUNNING, at=now, attempt=attempt, faults=0)
+        self._put(job, running, now)
+        self._push_end(running)
+
+    def _fail_to_start(self, job: Job, fate: Fate, now: int) -> None:
+        ended = after_end(job, fate.ending, at=now, now=now, message=fate.message)
+        self._put(job, ended.job, now)
+        if ended.attempt.outcome is AttemptOutcome.NO_CAPACITY:
+            pool = self._pools[ended.attempt.pool]
+            health = after_capacity_error(pool, now=now, message=fate.message)
+            self._pools[pool.name] = replace(pool, health=health)
+        if ended.attempt.outcome is AttemptOutcome.NO_RIGHTS and job.role:
+            pool = self._pools[ended.attempt.pool]
+            health = after_refusal(
+                pool.health, role=job.role, action=ASSUME_ROLE, message=fate.message, now=now
+            )
+            self._pools[pool.name] = replace(pool, health=health)
+
+    def _fate(self, job: Job) -> Fate | None:
+        """How the job's live attempt fails; None where it does not by itself."""
+        assert job.attempt is not None
+        return fate_of(self._specs[job.name].fails, job.attempt.number)
+
+    def _world(self) -> Snapshot:
+        """All but the jobs."""
+        return replace(
+            self._configuration,
+            pools=tuple(self._pools.values()),
+            groups=tuple(self._groups.values()),
+            yields=self._yields,
+        )
+
+    def _put(self, before: Job | None, after: Job, now: int) -> None:
+        self._keep(before, after, now)
+        if after.terminal:
+            self._tell_followers(after.name, after.state, now)
+
+    def _keep(self, before: Job | None, after: Job, now: int) -> None:
+        self.record.change(before, after, now)
+        self._yields = after_yield(self._yields, before, after, now)
+        self._states[after.name] = after.state
+        self._jobs.put(after)
+        if after.terminal:
+            self._groups.update(with_ended(self._groups, after.group, after.name, after.state))
+
+    def _tell_followers(self, name: str, end: str, now: int) -> None:
+        """Those that come after a job which has ended: freed, or cancelled."""
+
+        def waiting(name: str) -> list[Job]:
+            names = self._followers.get(name, ())
+            return [self._jobs[each] for each in names if each in self._jobs]
+
+        for before, after in consequences(name, end, waiting, now):
+            self._keep(before, after, now)
+
+    def _push_end(self, job: Job) -> None:
+        fate = self._fate_in_time(job)
+        left = fate.after if fate else self._left[job.name]
+        if left is not None and job.attempt and job.attempt.running_since is not None:
+            end = max(0, job.attempt.running_since + left)
+            self._push(end, Due.END, job.name, job.attempt.number)
+
+    def _push_stop(self, job: Job, now: int) -> None:
+        assert job.attempt is not None
+        spec = self._specs[job.name]
+        asked = grace(job, self._pools)
+        takes = max(self._stop_time[pool] for pool in spec.held_in(job.attempt.pool))
+        if job.attempt.running_since is None:
+            takes = 0  # There is nothing to stop but the start.
+        if spec.release_seconds is not None and spec.release_seconds <= asked:
+            asked, takes = spec.release_seconds, 0
+        self._push(now + asked + takes, Due.STOPPED, job.name, job.attempt.number)
+
+    def _push(self, t: int, due: Due, name: str, number: int = 0) -> None:
+        """`number`: of the attempt, or of the change."""
+        heapq.heappush(self._due, (t, due, name, number))
+
+
+def _answered(job: Job) -> Job:
+    """SageMaker answers each create at once: from then on the start may be stopped."""
+    if job.state is not JobState.STARTING or job.attempt is None:
+        return job
+    return replace(job, attempt=replace(job.attempt, created=True))
+
+
+def with_ended(
+    groups: Mapping[str, Group], member_of: str, job: str, state: JobState
+) -> dict[str, Group]:
+    """The group of a job that has ended, which keeps that; empty where it is of none. A member that
+    was refused counts as one that was cancelled: its gang never had it."""
+    if member_of not in groups:
+        return {}
+    group = groups[member_of]
+    return {group.name: replace(group, ended={**group.ended, job: state})}

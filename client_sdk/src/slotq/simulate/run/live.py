@@ -1,0 +1,310 @@
+"""A scenario through the real manager, store and training plane, on a virtual clock.
+
+Nothing here decides: what the policy did and what the queue did are then two records to compare.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from slotq.local.services.plane_client import PlaneClient
+from slotq.local.training.knobs import Knobs
+from slotq.local.training.plane import Event, Plane
+from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
+from slotq.simulate.run.beginning import refused_gangs, running_jobs
+from slotq.simulate.run.engine import USER_CANCEL, Due, with_ended
+from slotq.simulate.run.failing_attempts import SCRIPT, fate_of
+from slotq.simulate.run.record import Record
+from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario, ScenarioError
+from slotq.simulate.scenario.sections import JobSpec
+from slotq_core.adapters.memory.store import MemoryStore
+from slotq_core.adapters.sagemaker.observations import observation_of
+from slotq_core.adapters.sagemaker.service import SageMakerTraining
+from slotq_core.errors import NoSuchJob, Refused, TooLate
+from slotq_core.lifecycle import move
+from slotq_core.manager import QueueManager
+from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import Yielded
+from slotq_core.policy.actions.time_slice import after_yield
+from slotq_core.policy.lifecycle.retry import Ending
+from slotq_core.policy.lines import by_user
+from slotq_core.ports import Change, Notifier, Request, Store, World
+
+
+def not_carried(scenario: Scenario) -> str:
+    """What of the scenario the manager and the store do not carry yet; empty: nothing."""
+    if any(spec.after for spec in scenario.jobs):
+        return "jobs that come after others: at a job's end the manager frees none"
+    if any(spec.parts for spec in scenario.jobs):
+        return "jobs over several pools at once: a store counts a job in one pool's ledger"
+    if any(pool.suspend_grace for pool in scenario.pools):
+        return "jobs that are asked before they are stopped: nobody asks a script yet"
+    return ""
+
+
+def live_record(scenario: Scenario, store: Store | None = None) -> Record:
+    """Run the scenario to its end through the queue itself. `store`: a fresh one, by default in
+    memory. Raises ScenarioError where `not_carried` says something."""
+    if missing := not_carried(scenario):
+        raise ScenarioError(f"--live does not run this yet: {missing}")
+    return _Live(scenario, store or MemoryStore()).run()
+
+
+class _Silent(Notifier):
+    """The driver runs a pass at every moment anyway."""
+
+    def wake(self) -> None:
+        pass
+
+
+class _Recording:
+    """A store whose accepted changes go into a record."""
+
+    def __init__(
+        self, store: Store, record: Record, clock: VirtualClock, scenario: Scenario
+    ) -> None:
+        self._store, self._record, self._clock = store, record, clock
+        self._configuration = scenario.configuration()
+        self._slices = {pool.name: pool.time_slice for pool in self._configuration.pools}
+        self._yields: tuple[Yielded, ...] = ()
+        self._groups = {group.name: group for group in self._configuration.groups}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def load(self, now: int) -> World:
+        """With the scenario's projects, classes, users, groups and time slices, which no queue has
+        yet: so all that waits, not only heads that were chosen without them."""
+        bare = self._configuration == Snapshot(pools=self._configuration.pools)
+        if bare and not by_user(self._configuration):
+            return self._store.load(now)
+        world = self._store.load_all(now)
+        seen = world.snapshot
+        snapshot = replace(
+            self._configuration,
+            pools=tuple(
+                replace(pool, time_slice=self._slices.get(pool.name)) for pool in seen.pools
+            ),
+            active=seen.active,
+            waiting=seen.waiting,
+            due=seen.due,
+            groups=tuple(self._groups.values()),
+            yields=self._yields,
+        )
+        return replace(world, snapshot=snapshot)
+
+    def refused(self, submission: Submission) -> None:
+        ended = with_ended(self._groups, submission.group, submission.name, JobState.CANCELLED)
+        self._groups.update(ended)
+
+    def submit(self, job: Job, request: Request, *, opens_line: bool = True) -> Job:
+        kept = self._store.submit(job, request, opens_line=opens_line)
+        self._record.change(None, kept, self._clock.now())
+        return kept
+
+    def commit(
+        self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
+    ) -> tuple[Job, ...]:
+        jobs, now = self._store.commit(changes, seen=seen), self._clock.now()
+        for change, job in zip(changes, jobs, strict=True):
+            self._record.change(change.before, job, now)
+            self._yields = after_yield(self._yields, change.before, job, now)
+            if job.terminal:
+                self._groups.update(with_ended(self._groups, job.group, job.name, job.state))
+        return jobs
+
+
+class _Fates(Knobs):
+    """Knobs that the scenario turns: an attempt that is to fail at its start does."""
+
+    _ENDINGS: ClassVar = {
+        "fail_provisioning": Ending.NO_CAPACITY,
+        "fail_internally": Ending.FAULT,
+        "fail_assuming": Ending.NO_RIGHTS,
+    }
+
+    def __init__(self, fails: Callable[[str], Ending | None]) -> None:
+        super().__init__()
+        self._fails = fails
+
+    def take(self, knob: str, training_job: str = "") -> bool:
+        wanted = self._ENDINGS.get(knob)
+        return wanted is not None and self._fails(training_job) is wanted
+
+
+class _Live:
+    def __init__(self, scenario: Scenario, store: Store) -> None:
+        self._scenario = scenario
+        self._specs = {spec.name: spec for spec in scenario.jobs}
+        self._refused = refused_gangs(scenario)
+        self._running = {job.name: job for job in running_jobs(scenario)}
+        self._due: list[tuple[int, Due, str, int]] = []
+        moments = [spec.running_since or spec.submit_at or 0 for spec in scenario.jobs]
+        self._clock = VirtualClock(min([0, *moments]))
+        self._events: list[Event] = []
+        self._plane = Plane(
+            clock=self._clock,
+            runner=VirtualRunner(clock=self._clock, work_of=self._work),
+            emit=self._events.append,
+            knobs=_Fates(self._fails_to_start),
+            max_runtime_counts=False,
+        )
+        self._asks = scenario.asks()
+        self.record = Record()
+        self._store = store
+        self._pools = {pool.name: pool for pool in scenario.configuration().pools}
+        self._changes = list(scenario.changes())
+        self._configure()
+        self._training = SageMakerTraining(
+            queue="simulation", clock=self._clock, make_client=lambda: PlaneClient(self._plane)
+        )
+        self._recording = _Recording(store, self.record, self._clock, scenario)
+        self._manager = QueueManager(
+            store=self._recording,
+            training=self._training,
+            clock=self._clock,
+            notifier=_Silent(),
+            rights=scenario.rights,
+        )
+
+    def run(self) -> Record:
+        for number, (t, pool, _) in enumerate(self._changes):
+            self._push(t, Due.CHANGE, pool, number)
+        for at in self._asks:
+            self._push(at if isinstance(at, int) else None, Due.PASS, "")
+        for spec in self._scenario.jobs:
+            self._push(spec.submit_at, Due.SUBMIT, spec.name)
+            self._push(spec.running_since, Due.SUBMIT, spec.name)
+            self._push(spec.cancel_at and max(0, spec.cancel_at), Due.CANCEL, spec.name)
+        self._push(0, Due.PASS, "")
+        until = self._scenario.until
+        while (now := self._next()) is not None and (until is None or now <= until):
+            self._clock.set(now)
+            self._take_in(now)
+            self._answer(now, now)
+            self.record.end = max(self.record.end, now)
+        self._answer("end", self.record.end)
+        return self.record
+
+    def _answer(self, at: int | str, now: int) -> None:
+        """Ask the queue itself why these wait."""
+        for name in self._asks.get(at, ()):
+            with suppress(NoSuchJob):  # It was refused, or is yet to be submitted.
+                status = self._manager.status(name)
+                if not (status.job.active or status.job.terminal):
+                    self.record.asked[now, name] = status
+
+    def _configure(self) -> None:
+        self._store.configure([*self._pools.values()], who="scenario", now=self._clock.now())
+        for pool in self._pools.values():
+            self._store.set_foreign(pool.name, pool.foreign)
+
+    def _next(self) -> int | None:
+        moments = [self._due[0][0]] if self._due else []
+        plane = self._plane.next_due()
+        return min([*moments, *([plane] if plane is not None else [])], default=None)
+
+    def _take_in(self, now: int) -> None:
+        """All that is due at one moment, then its pass, until nothing more comes of that."""
+        self._observe()
+        while self._due and self._due[0][0] == now:
+            _, due, name, number = heapq.heappop(self._due)
+            if due is Due.CHANGE:
+                self._pools[name] = self._changes[number][2].applied(self._pools[name])
+                self._configure()
+            elif due is Due.SUBMIT:
+                self._enter(self._specs[name], now)
+            elif due is Due.CANCEL:
+                self._cancel(name)
+        self._observe()  # A job that stops at once has stopped before the pass.
+        if now < 0:
+            return
+        while True:
+            self._push(self._manager.run_pass().wake_at, Due.PASS, "")
+            if not self._observe():
+                return
+
+    def _observe(self) -> bool:
+        self._plane.advance()
+        events, self._events[:] = list(self._events), []
+        for event in events:
+            self._manager.observe(observation_of(event["detail"], at=self._clock.now()))
+        return bool(events)
+
+    def _enter(self, spec: JobSpec, now: int) -> None:
+        if spec.running_since is not None:
+            self._begin_running(spec)
+            return
+        submission = self._scenario.submission(spec)
+        try:
+            if submission.group in self._refused:
+                raise self._refused[submission.group]
+            self._manager.submit(submission, _request(spec), submitter=spec.user)
+        except Refused as error:
+            self.record.refuse(spec.name, max(0, now), error.message)
+            self._recording.refused(submission)
+
+    def _begin_running(self, spec: JobSpec) -> None:
+        """Put a running job into the store and the plane, past the queue and the record."""
+        running = self._running[spec.name]
+        attempt = replace(running.attempt, running_since=None) if running.attempt else None
+        bare = replace(running, state=JobState.PENDING, attempt=None, attempts=0)
+        pending = self._store.submit(bare, _request(spec))
+        starting = move(
+            pending, JobState.STARTING, at=running.changed_at, attempts=1, attempt=attempt
+        )
+        (job,) = self._store.commit([Change(before=pending, after=starting)])
+        assert job.attempt is not None
+        self._training.create(_request(spec), job, job.attempt)
+        self.record.begin(running)
+
+    def _cancel(self, name: str) -> None:
+        with suppress(NoSuchJob, TooLate):  # It was refused, or has ended.
+            self._manager.cancel(name, by=USER_CANCEL)
+
+    def _work(self, job: str, _request: Mapping[str, Any]) -> Work:
+        kept = self._store.job(job)
+        assert kept is not None and kept.attempt is not None
+        (stop,) = (p.stop_seconds for p in self._scenario.pools if p.name == kept.attempt.pool)
+        spec = self._specs[job]
+        fate = fate_of(spec.fails, kept.attempt.number)
+        return Work(
+            runtime=spec.runtime,
+            stop=stop,
+            checkpoint=spec.checkpoint,
+            fails_after=fate.after if fate else None,
+            failure=SCRIPT,
+        )
+
+    def _fails_to_start(self, training_job: str) -> Ending | None:
+        """What keeps a training job from ever running."""
+        job = self._store.job(self._store.job_of(training_job) or "")
+        if job is None or job.attempt is None:
+            return None
+        fate = fate_of(self._specs[job.name].fails, job.attempt.number)
+        return fate.ending if fate and fate.after is None else None
+
+    def _push(self, t: int | None, due: Due, name: str, number: int = 0) -> None:
+        if t is not None:
+            heapq.heappush(self._due, (t, due, name, number))
+
+
+def _request(spec: JobSpec) -> Request:
+    """The least that SageMaker takes."""
+    return {
+        "TrainingJobName": spec.name,
+        "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
+        "RoleArn": "arn:aws:iam::123456789012:role/scenario",
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket/out"},
+        "ResourceConfig": {
+            "InstanceType": INSTANCE_TYPE,
+            "InstanceCount": spec.needed.slots,
+            "VolumeSizeInGB": 1,
+        },
+        "StoppingCondition": {"MaxRuntimeInSeconds": 86400},
+    }

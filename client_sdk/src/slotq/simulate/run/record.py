@@ -1,0 +1,168 @@
+"""What happened: events, states over time and figures, taken from the changes of jobs.
+
+Both ways to run a scenario, on the policy alone and live, record by the same function, so that
+their records can be compared.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+
+from slotq_core.model.attempts import StopCause
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.operations.status import Status
+
+REFUSED = "refused"
+
+_STOPS: dict[StopCause | None, str] = {StopCause.EVICTED: "evict", StopCause.YIELDED: "yield"}
+"""The events that are evictions, by what was decided."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """One thing that happened. `t` in milliseconds of the scenario."""
+
+    t: int
+    event: str
+    """submit, refuse, start, evict, yield, stopped, complete, fail, cancel, demote."""
+    job: str
+    pool: str | None = None
+    reason: str = ""
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "t": self.t / 1000,
+            "event": self.event,
+            "job": self.job,
+            "pool": self.pool,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """One attempt, for as long as it held its slots. Times in milliseconds of the scenario."""
+
+    job: str
+    pool: str
+    since: int
+    """Before 0 where it ran at the start already."""
+    stopping: int | None = None
+    """When its stop was decided."""
+    until: int | None = None
+    """None: it held them at the end of the run."""
+    outcome: str = ""
+    """What the job was after it; `preempted`: an eviction ended it."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Record:
+    """The history of one run."""
+
+    events: list[Event] = field(default_factory=list)
+    states: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
+    """By job: its states and since when, in order."""
+    runs: list[Run] = field(default_factory=list)
+    """In the order of their starts."""
+    asked: dict[tuple[int, str], Status] = field(default_factory=dict)
+    """What was said of a job that waited, by the moment and its name."""
+    end: int = 0
+    """The last moment at which anything was due."""
+    _starts: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _evictions: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _live: dict[str, int] = field(default_factory=dict)
+    """By job: the place of its live attempt among the runs."""
+
+    def begin(self, job: Job) -> None:
+        """The job runs already when the scenario begins."""
+        self.states[job.name].append((0, job.state.value))
+        if job.attempt and job.attempt.running_since is not None:
+            self._hold(job.name, job.attempt.pool, job.attempt.running_since)
+
+    def refuse(self, name: str, t: int, reason: str) -> None:
+        self.states[name].append((t, REFUSED))
+        self.events.append(Event(t=t, event="refuse", job=name, reason=reason))
+
+    def change(self, before: Job | None, after: Job, t: int) -> None:
+        """Take in one change of one job."""
+        t = max(0, t)
+        if before is None or before.state is not after.state:
+            self.states[after.name].append((t, after.state.value))
+        for event, reason in _events(before, after):
+            holder = after if after.attempt else before
+            pool = holder.attempt.pool if holder and holder.attempt else None
+            self.events.append(Event(t=t, event=event, job=after.name, pool=pool, reason=reason))
+            if event == "start":
+                self._starts[after.name].append(t)
+            elif event in _STOPS.values():
+                self._evictions[after.name].append(t)
+        self._follow(after, t)
+
+    def _follow(self, after: Job, t: int) -> None:
+        """Keep the runs up to date."""
+        if after.attempt and after.name not in self._live:
+            self._hold(after.name, after.attempt.pool, t)
+        if after.name not in self._live:
+            return
+        place = self._live[after.name]
+        run = self.runs[place]
+        if after.attempt is None:
+            del self._live[after.name]
+            self.runs[place] = replace(run, until=t, outcome=after.state.value)
+        elif after.attempt.stop and run.stopping is None:
+            self.runs[place] = replace(run, stopping=t)
+
+    def _hold(self, name: str, pool: str, since: int) -> None:
+        self._live[name] = len(self.runs)
+        self.runs.append(Run(job=name, pool=pool, since=since))
+
+    def state_at(self, name: str, t: int) -> str:
+        """The job's state after everything due at `t`; 'not submitted' before it was."""
+        state = "not submitted"
+        for since, then in self.states[name]:
+            if since <= t:
+                state = then
+        return state
+
+    def started(self, name: str) -> list[int]:
+        """When it started, in order."""
+        return list(self._starts.get(name, ()))
+
+    def evicted(self, name: str) -> list[int]:
+        """When its evictions were decided, in order."""
+        return list(self._evictions.get(name, ()))
+
+    def evictions(self, name: str) -> int:
+        return len(self._evictions.get(name, ()))
+
+    @property
+    def last(self) -> int:
+        """The moment of the last event."""
+        return self.events[-1].t if self.events else 0
+
+
+def _events(before: Job | None, after: Job) -> list[tuple[str, str]]:
+    """The events that a change means, with their reasons."""
+    if before is None:
+        return [("submit", "")]
+    if _stop_cause(after) is not _stop_cause(before) and _stop_cause(after):
+        return [(_STOPS.get(_stop_cause(after), "cancel"), after.message)]
+    if before.state is after.state:
+        demoted = after.priority_class != before.priority_class
+        return [("demote", f"now {after.priority_class}")] if demoted else []
+    ended = before.active and not after.active
+    match after.state:
+        case JobState.STARTING:
+            return [("start", "")]
+        case JobState.COMPLETED:
+            return [("complete", "")]
+        case JobState.FAILED:
+            return [("fail", after.message)]
+        case JobState.CANCELLED if not ended:
+            return [("cancel", after.message)]
+    return [("stopped", after.message)] if ended else []
+
+
+def _stop_cause(job: Job) -> StopCause | None:
+    return job.attempt.stop.cause if job.attempt and job.attempt.stop else None

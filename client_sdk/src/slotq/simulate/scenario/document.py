@@ -1,0 +1,107 @@
+"""A YAML file with the line of everything in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from slotq.errors import ScenarioError
+from slotq.simulate.scenario.faults import Loc
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml reads a file of 10,000 jobs in a second; without it that takes ten."""
+
+
+_KEYS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}
+
+
+class Document:
+    """A file that has been read. Raises ScenarioError where it is not there, or is no YAML."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        loader = _Loader(read_text(path))
+        try:
+            self._root: yaml.Node | None = loader.get_single_node()
+            if self._root is not None:
+                self._check_keys(self._root)
+            self.data: Any = None if self._root is None else loader.construct_document(self._root)
+        except yaml.YAMLError as error:
+            raise ScenarioError(self._not_yaml(error)) from None
+        except ValueError as error:
+            raise ScenarioError(f"{path}: a value cannot be read: {error}") from None
+        except RecursionError:
+            raise ScenarioError(f"{path}: nested too deeply") from None
+        finally:
+            loader.dispose()
+
+    def line(self, loc: Loc) -> int:
+        """The line of the innermost part of the way there that the file has."""
+        node, line = self._root, 1
+        for part in loc:
+            found = _step(node, part)
+            if found is None:
+                break
+            line, node = found
+        return line
+
+    def _check_keys(self, root: yaml.Node) -> None:
+        """YAML readers keep the last of two equal keys and say nothing, and read `on` as true: here
+        both are faults."""
+        for mapping in _mappings(root, set()):
+            lines: dict[str, int] = {}
+            for key, _ in mapping.value:
+                line = key.start_mark.line + 1
+                where = f"{self.path}:{line}: "
+                if key.tag not in _KEYS:
+                    what = f"{key.value}: " if isinstance(key, yaml.ScalarNode) else ""
+                    raise ScenarioError(f"{where}{what}keys are text: put it in quotes")
+                if key.value in lines:
+                    before = f"it is in line {lines[key.value]} already"
+                    raise ScenarioError(f"{where}{key.value}: this key is there twice; {before}")
+                lines[key.value] = line
+
+    def _not_yaml(self, error: yaml.YAMLError) -> str:
+        mark = getattr(error, "problem_mark", None)
+        if mark is None:
+            return f"{self.path}: not YAML: {error}"
+        problem = getattr(error, "problem", None) or "it ends too early"
+        return f"{self.path}:{mark.line + 1}: not YAML: {problem} (column {mark.column + 1})"
+
+
+def read_text(path: Path) -> str:
+    """The file as text. Raises ScenarioError."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ScenarioError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{path}: not UTF-8: {error}") from None
+
+
+def _step(node: yaml.Node | None, part: int | str) -> tuple[int, yaml.Node] | None:
+    """The line and the value of one key, or of one place in a list."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == str(part):
+                return key.start_mark.line + 1, value
+    elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+        return node.value[part].start_mark.line + 1, node.value[part]
+    return None
+
+
+def _mappings(node: yaml.Node, seen: set[int]) -> Iterator[yaml.MappingNode]:
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        yield node
+        for key, value in node.value:
+            yield from _mappings(key, seen)
+            yield from _mappings(value, seen)
+    elif isinstance(node, yaml.SequenceNode):
+        for each in node.value:
+            yield from _mappings(each, seen)

@@ -1,0 +1,294 @@
+"""The scenario file: a world, what is submitted to it and what is expected of it (DESIGN 6.2).
+
+The file counts in seconds; everything behind it in milliseconds. What its sections take stands in
+`sections`, what they ask of each other in `checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import ValidationError, model_validator
+
+from slotq.errors import ScenarioError
+from slotq.simulate.scenario.checks import CHECKS
+from slotq.simulate.scenario.document import Document
+from slotq.simulate.scenario.faults import Keys, Loc, Place, faults_of, refuse, spelled, told
+from slotq.simulate.scenario.fields import Duration
+from slotq.simulate.scenario.sections import (
+    ChangeSpec,
+    ClassSpec,
+    DepartmentSpec,
+    Expectation,
+    GroupSpec,
+    JobSpec,
+    PoolSpec,
+    ProjectSpec,
+    SchedulerSpec,
+    Section,
+    UserGroupSpec,
+    UserSpec,
+    WhySpec,
+)
+from slotq.simulate.scenario.trace import Trace
+from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Submission
+from slotq_core.model.pools import Pool
+from slotq_core.model.projects import EVERYWHERE, Amounts, Department, Project
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import AUTO, AUTO_VALUE
+from slotq_core.policy.state.priority_classes import Classes, classes_of
+from slotq_core.policy.state.user_limits import Rights
+
+__all__ = [
+    "DEFAULT_PROJECT",
+    "INSTANCE_TYPE",
+    "ClassSpec",
+    "DepartmentSpec",
+    "Expectation",
+    "GroupSpec",
+    "JobSpec",
+    "PoolSpec",
+    "ProjectSpec",
+    "Scenario",
+    "ScenarioError",
+    "SchedulerSpec",
+    "load",
+]
+
+INSTANCE_TYPE = "ml.m5.large"
+"""Scenarios tell pools apart by name alone: all are of one type."""
+
+DEFAULT_PROJECT = "default"
+"""Where projects exist, a job that names none is of this one: quota 0, weight 0."""
+
+SECTIONS: dict[str, type[Section]] = {
+    "pools": PoolSpec,
+    "projects": ProjectSpec,
+    "departments": DepartmentSpec,
+    "classes": ClassSpec,
+    "users": UserSpec,
+    "user_groups": UserGroupSpec,
+    "scheduler": SchedulerSpec,
+    "groups": GroupSpec,
+    "jobs": JobSpec,
+    "expect": Expectation,
+}
+
+
+class Scenario(Section):
+    pools: tuple[PoolSpec, ...]
+    projects: tuple[ProjectSpec, ...] = ()
+    departments: tuple[DepartmentSpec, ...] = ()
+    classes: tuple[ClassSpec, ...] = ()
+    users: tuple[UserSpec, ...] = ()
+    user_groups: tuple[UserGroupSpec, ...] = ()
+    scheduler: SchedulerSpec = SchedulerSpec()
+    groups: tuple[GroupSpec, ...] = ()
+    jobs: tuple[JobSpec, ...] = ()
+    until: Duration | None = None
+    expect: tuple[Expectation, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_project(cls, data: Any) -> Any:
+        """Put the jobs that name no project into the default one, where there are projects."""
+        if not isinstance(data, dict) or not data.get("projects"):
+            return data
+        if not isinstance(data["projects"], list) or not isinstance(data.get("jobs"), list):
+            return data
+        jobs = [
+            {"project": DEFAULT_PROJECT, **job} if isinstance(job, dict) else job
+            for job in data["jobs"]
+        ]
+        projects = list(data["projects"])
+        names = [each.get("name") for each in projects if isinstance(each, dict)]
+        if DEFAULT_PROJECT not in names and any(
+            isinstance(job, dict) and job.get("project") == DEFAULT_PROJECT for job in jobs
+        ):
+            projects.append({"name": DEFAULT_PROJECT, "quota": 0, "weight": 0})
+        return {**data, "projects": projects, "jobs": jobs}
+
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        faults = [fault for check in CHECKS for fault in check(self)]
+        if faults:
+            refuse(*faults)
+        return self
+
+    @property
+    def pool_names(self) -> tuple[str, ...]:
+        return tuple(pool.name for pool in self.pools)
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """What the pools have: `slots` first."""
+        return tuple({"slots": 0, **{name: 0 for pool in self.pools for name in pool.capacity}})
+
+    @cached_property
+    def known_classes(self) -> Classes:
+        """Those configured, else HFAI's; without AUTO."""
+        return classes_of(each.priority_class() for each in self.classes)
+
+    @property
+    def rights(self) -> Rights:
+        """What a submission is held against."""
+        world = self.configuration()
+        return Rights(world.classes, world.users, world.user_groups)
+
+    def class_of(self, job: JobSpec) -> str:
+        """The class that the job names, or has where it names none; empty: a number."""
+        if job.priority is None:
+            return AUTO if self.classes else ""
+        return job.priority if isinstance(job.priority, str) else ""
+
+    def priority_of(self, job: JobSpec) -> int:
+        """The number that the job's priority stands for."""
+        its = self.class_of(job)
+        if not its:
+            return job.priority if isinstance(job.priority, int) else 0
+        return AUTO_VALUE if its == AUTO else self.known_classes[its].value
+
+    def configuration(self) -> Snapshot:
+        """The world before any job is in it."""
+        return Snapshot(
+            pools=tuple(_pool(spec) for spec in self.pools),
+            projects=tuple(self._project(spec) for spec in self.projects),
+            departments=tuple(self._department(spec) for spec in self.departments),
+            classes=tuple(spec.priority_class() for spec in self.classes),
+            users=tuple(spec.user() for spec in self.users),
+            user_groups=tuple(spec.group() for spec in self.user_groups),
+            scheduler=self.scheduler.settings(),
+            groups=tuple(self._group(spec) for spec in self.groups),
+        )
+
+    def changes(self) -> Iterator[tuple[int, str, ChangeSpec]]:
+        """What becomes of pools: when, of which, what; in the order of the moments."""
+        every = ((each.at, pool.name, each) for pool in self.pools for each in pool.changes)
+        yield from sorted(every, key=lambda change: change[0])
+
+    def asks(self) -> dict[int | str, set[str]]:
+        """By moment: the jobs of which it is then asked why they wait."""
+        found: dict[int | str, set[str]] = {}
+        for each in self.expect:
+            found.setdefault(each.at, set()).update(why.job for why in each.why)
+        return {at: names for at, names in found.items() if names}
+
+    def submission(self, job: JobSpec) -> Submission:
+        return Submission(
+            name=job.name,
+            instance_type="",
+            demand=job.needed,
+            pools=tuple(job.parts) or job.pools or self.pool_names,
+            parts=tuple(job.parts.items()),
+            priority=self.priority_of(job),
+            priority_class=self.class_of(job),
+            preemptible=job.preemptible,
+            min_runtime=job.min_runtime,
+            retries=job.retries,
+            workload=job.workload,
+            project=job.project or "",
+            group=job.group or "",
+            checkpoints=job.checkpoint,
+            after=job.after,
+            role=job.role,
+        )
+
+    def _group(self, spec: GroupSpec) -> Group:
+        return Group(
+            name=spec.name,
+            members=tuple(job.name for job in self.jobs if job.group == spec.name),
+            min_members=spec.min_members,
+            mandatory=spec.mandatory,
+            same_pool=spec.same_pool,
+            max_parallel=spec.max_parallel,
+        )
+
+    def _project(self, spec: ProjectSpec) -> Project:
+        return Project(
+            name=spec.name,
+            department=spec.department,
+            quota=self._amounts(spec.quota),
+            weight=spec.weight,
+            limit=self._scopes(spec.limit),
+            priority=spec.priority,
+            over_quota=spec.over_quota,
+            min_runtime=spec.min_runtime,
+        )
+
+    def _department(self, spec: DepartmentSpec) -> Department:
+        return Department(
+            name=spec.name,
+            quota=None if spec.quota is None else self._amounts(spec.quota),
+            weight=spec.weight,
+            limit=self._scopes(spec.limit),
+            priority=spec.priority,
+            over_quota=spec.over_quota,
+            fairness=spec.fairness,
+        )
+
+    def _amounts(self, quota: int | dict[str, Any] | None) -> Amounts:
+        return {scope: Demand(amounts) for scope, amounts in self._scopes(quota).items()}
+
+    def _scopes(self, quota: int | dict[str, Any] | None) -> dict[str, dict[str, int]]:
+        """By scope, over all pools together or pool by pool; then by resource."""
+        if quota is None or quota == {}:
+            return {}
+        if isinstance(quota, int):
+            return {EVERYWHERE: {"slots": quota}}
+        if set(quota) <= set(self.resources):
+            return {EVERYWHERE: dict(quota)}
+        return {
+            pool: dict(amount) if isinstance(amount, dict) else {"slots": amount}
+            for pool, amount in quota.items()
+        }
+
+
+def load(path: Path, trace: Path | None = None) -> Scenario:
+    """Read a scenario file, and the jobs of a trace into it. Raises ScenarioError."""
+    document = Document(path)
+    data, own, rows = document.data, 0, None
+    if trace is not None and isinstance(data, dict):
+        jobs = data.get("jobs") or []
+        rows = Trace(trace, projects=bool(data.get("projects")))
+        if isinstance(jobs, list):
+            own, data = len(jobs), {**data, "jobs": [*jobs, *rows.jobs]}
+
+    def where(loc: Loc) -> Place:
+        place = loc[1] if loc[:1] == ("jobs",) and len(loc) > 1 else None
+        if rows is not None and isinstance(place, int) and place >= own:
+            return rows.place(place - own, loc[2:])
+        return path, document.line(loc), spelled(loc)
+
+    try:
+        return Scenario.model_validate(data)
+    except ValidationError as error:
+        raise ScenarioError(told(faults_of(error, _keys()), where)) from None
+
+
+def _keys() -> Keys:
+    deeper: dict[str, type[Section]] = {"pools.changes": ChangeSpec, "expect.why": WhySpec}
+    sections: dict[str, type[Section]] = {"": Scenario, **deeper, **SECTIONS}
+    return {name: each.keys() for name, each in sections.items()}
+
+
+def _pool(spec: PoolSpec) -> Pool:
+    return Pool(
+        name=spec.name,
+        instance_type=INSTANCE_TYPE,
+        capacity=spec.capacity,
+        foreign=spec.foreign,
+        count_foreign=True,
+        state=spec.state,
+        reserve_after=spec.reserve_after,
+        min_runtime=spec.min_runtime,
+        max_min_runtime=spec.max_min_runtime,
+        suspend_grace=spec.suspend_grace,
+        open=spec.open,
+        time_slice=spec.time_slice,
+        consolidate=spec.consolidate,
+    )

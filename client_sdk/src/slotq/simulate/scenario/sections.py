@@ -1,0 +1,315 @@
+"""The sections of a scenario file: one model each, and its fields are the keys that it takes.
+
+A key that is not here is refused: nothing in a file is ever ignored. What a rule asks of several
+sections at once stands in `checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from slotq.simulate.scenario.faults import Fault, refuse
+from slotq.simulate.scenario.fields import (
+    Amounts,
+    Capacity,
+    Count,
+    Duration,
+    Failure,
+    Flag,
+    Limits,
+    MaybeName,
+    Moment,
+    Name,
+    Parts,
+    Period,
+    Positive,
+    Priority,
+    Quota,
+    Seconds,
+    Use,
+    Value,
+    Vector,
+)
+from slotq_core import names
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Workload
+from slotq_core.model.pools import Pool, PoolState
+from slotq_core.model.projects import Fairness
+from slotq_core.model.snapshot import SchedulerSettings
+from slotq_core.model.users import PriorityClass, User, UserGroup
+
+
+class Section(BaseModel):
+    """One entry of a section."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """As the file spells them."""
+        return tuple(field.alias or name for name, field in cls.model_fields.items())
+
+
+class ChangeSpec(Section):
+    """What becomes of a pool at a moment. What is not named stays."""
+
+    at: Duration
+    capacity: Amounts | None = None
+    """Of the resources that it names; a bare number is one of slots."""
+    foreign: Use | None = None
+    state: PoolState | None = None
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if self.capacity is None and self.foreign is None and self.state is None:
+            raise ValueError("a change needs capacity, foreign or state")
+        return self
+
+    def applied(self, pool: Pool) -> Pool:
+        """The pool after it."""
+        return replace(
+            pool,
+            capacity=Demand({**pool.capacity, **(self.capacity or {})}),
+            foreign=pool.foreign if self.foreign is None else self.foreign,
+            state=self.state or pool.state,
+        )
+
+
+class PoolSpec(Section):
+    name: Annotated[Name, Field(max_length=40)]
+    capacity: Capacity
+    foreign: Use = Demand()
+    """What training jobs outside the queue occupy of it."""
+    state: PoolState = PoolState.ACTIVE
+    changes: tuple[ChangeSpec, ...] = ()
+    stop_seconds: Duration = 0
+    reserve_after: Duration | None = None
+    min_runtime: Duration = 0
+    max_min_runtime: Duration = 0
+    suspend_grace: Duration = 0
+    open: Flag = True
+    time_slice: Period | None = None
+    consolidate: Flag = False
+
+
+class DepartmentSpec(Section):
+    name: Name
+    quota: Quota | None = None
+    weight: Count | None = None
+    limit: Quota | None = None
+    priority: Value = 0
+    over_quota: Flag = True
+    fairness: Fairness = Fairness.PROTECT_QUOTA
+
+
+class ProjectSpec(Section):
+    name: Name
+    department: MaybeName = ""
+    quota: Quota = 0
+    weight: Count | None = None
+    limit: Quota | None = None
+    priority: Value = 0
+    over_quota: Flag = True
+    min_runtime: Duration = 0
+
+
+class ClassSpec(Section):
+    name: Name
+    value: Value
+    demote_to: MaybeName = ""
+    demote_after: Duration = 0
+
+    def priority_class(self) -> PriorityClass:
+        return PriorityClass(**self.model_dump())
+
+
+class UserGroupSpec(Section):
+    """Users who may each hold as much."""
+
+    name: Name
+    limits: Limits = {}
+
+    def group(self) -> UserGroup:
+        return UserGroup(name=self.name, limits=self.limits)
+
+
+class UserSpec(Section):
+    name: Name
+    limits: Limits = {}
+    groups: tuple[Name, ...] = ()
+    """The user groups that it is in."""
+
+    def user(self) -> User:
+        return User(name=self.name, limits=self.limits, groups=self.groups)
+
+
+class SchedulerSpec(Section):
+    """Nothing in it: no settings."""
+
+    max_jobs: Positive | None = None
+    max_schedule_count: Positive = 10
+    min_schedule_interval: Period = 10_000
+    max_schedule_interval: Period = 600_000
+
+    @model_validator(mode="after")
+    def _intervals_agree(self) -> Self:
+        if self.max_schedule_interval < self.min_schedule_interval:
+            shortest = self.min_schedule_interval / 1000
+            message = f"at least the min_schedule_interval of {shortest:g} seconds is needed"
+            refuse(Fault(("max_schedule_interval",), message))
+        return self
+
+    def settings(self) -> SchedulerSettings | None:
+        given = self.model_fields_set
+        return SchedulerSettings(**self.model_dump()) if given else None
+
+
+class GroupSpec(Section):
+    """A gang, or with `max_parallel` a sweep: its members are the jobs that name it."""
+
+    name: Name
+    min_members: Positive | None = None
+    mandatory: tuple[Name, ...] = ()
+    same_pool: Flag = False
+    max_parallel: Positive | None = None
+
+    @model_validator(mode="after")
+    def _gang_or_sweep(self) -> Self:
+        mixed = {"min_members", "mandatory", "same_pool"} & self.model_fields_set
+        if self.max_parallel is not None and mixed:
+            message = "with max_parallel its jobs are independent: this belongs to a gang"
+            refuse(*(Fault((key,), message) for key in sorted(mixed)))
+        return self
+
+
+class JobSpec(Section):
+    name: Name
+    project: Name | None = None
+    group: Name | None = None
+    after: tuple[Name, ...] = ()
+    """Jobs that have to complete before it."""
+    workload: Annotated[Workload, Field(alias="class")] = Workload.TRAINING
+    priority: Priority | None = None
+    """None: AUTO where there are classes, else 0."""
+    slots: Positive = 1
+    demand: Vector | None = None
+    pools: tuple[Name, ...] = ()
+    parts: Parts = {}
+    """Over several pools at once: what it needs in each of them."""
+    runtime: Duration | None = None
+    """Work. None: it runs for ever."""
+    checkpoint: Flag = True
+    retries: Count = 0
+    fails: tuple[Failure, ...] = ()
+    """How the first attempts fail, one entry for each."""
+    preemptible: Flag = True
+    min_runtime: Duration = 0
+    user: MaybeName = ""
+    role: MaybeName = ""
+    """Its execution role; a role that cannot be assumed backs off in its pool."""
+    submit_at: Seconds | None = None
+    cancel_at: Seconds | None = None
+    release_seconds: Duration | None = None
+    """How long it takes to release once it is asked to stop (`suspend_grace`); None: it does not.
+    """
+    running_since: Seconds | None = None
+    entry_at: Seconds | None = None
+    pool: Name | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        faults = list(_job_faults(self))
+        if faults:
+            refuse(*faults)
+        return self
+
+    @property
+    def needed(self) -> Demand:
+        if self.parts:
+            return sum(self.parts.values(), Demand())
+        return self.demand if self.demand is not None else _slots(self.slots)
+
+    def held_in(self, pool: str) -> dict[str, Demand]:
+        """What it holds while it runs, by pool, where it was admitted to that one."""
+        return self.parts or {pool: self.needed}
+
+    @property
+    def at(self) -> str | None:
+        """The pool that it runs in at the start: the first of its parts', where it has some."""
+        if self.running_since is None:
+            return None
+        return next(iter(self.parts), self.pool)
+
+
+@cache
+def _slots(amount: int) -> Demand:
+    """One for all jobs alike: each plan compares them, and the same thing is equal at once."""
+    return Demand(slots=amount)
+
+
+def _job_faults(job: JobSpec) -> Iterator[Fault]:
+    """What is wrong between the keys of one job."""
+    if not names.is_legal(job.name):
+        yield Fault(
+            ("name",),
+            f"'{job.name}' is no name that SageMaker takes: 1 to 63 letters, digits and hyphens",
+        )
+    if job.demand is not None and "slots" in job.model_fields_set:
+        yield Fault(("slots",), "slots is short for demand: {slots: n}; give one of the two")
+    for key in ("slots", "demand", "pools", "pool", "group") if job.parts else ():
+        if key in job.model_fields_set and getattr(job, key) is not None:
+            yield Fault((key,), "parts say where and how much; a job in parts is of no group")
+    if (job.submit_at is None) == (job.running_since is None):
+        yield Fault((), f"job '{job.name}' needs either submit_at or running_since")
+        return
+    if job.running_since is None:
+        for key in ("pool", "entry_at"):
+            if getattr(job, key) is not None:
+                yield Fault((key,), f"{key} belongs to running_since")
+    else:
+        yield from _running_faults(job, job.running_since)
+
+
+def _running_faults(job: JobSpec, since: int) -> Iterator[Fault]:
+    """Of one that runs at the start already."""
+    if job.after:
+        yield Fault(("after",), "it runs at the start already: it comes after no job")
+    first = next(iter(job.fails), None)
+    if first is not None and not (isinstance(first, int) and first > -since):
+        yield Fault(("fails", 0), "it runs at the start already: it fails later than that, or not")
+    if since > 0:
+        yield Fault(("running_since",), "it runs at the start already: at most 0 is needed")
+    if job.at is None:
+        yield Fault((), f"job '{job.name}' runs already (running_since): its pool is needed")
+    elif job.pools and job.pool not in job.pools:
+        yield Fault(("pool",), f"it runs in pool '{job.pool}', which is not among its pools")
+
+
+class WhySpec(Section):
+    """What is to be said of a job that waits. Only what is given is compared."""
+
+    job: Name
+    reason: Name | None = None
+    """The reason's code."""
+    place: Positive | None = None
+    evictions: dict[str, Count] = {}
+    """Slots in its pools by why they are not taken from their holders."""
+    reserved: dict[str, Count] = {}
+    """Slots by the job that they are kept for."""
+    earliest: Seconds | None = None
+    """The earliest time known; null: none is."""
+
+
+class Expectation(Section):
+    at: Moment
+    states: dict[str, str] = {}
+    started: dict[str, list[Seconds]] = {}
+    evictions: dict[str, Count] = {}
+    running_slots: dict[str, Count] = {}
+    """By project."""
+    why: tuple[WhySpec, ...] = ()

@@ -1,0 +1,63 @@
+"""Where a queue is, by its name: what its stack has written into the SSM parameter store.
+
+    SLOTQ_QUEUE=slotq    the parameter /slotq/slotq: {"endpoint": "https://…/prod", "api_id": "…"}
+
+Asked only where no endpoint is configured. The caller needs ssm:GetParameter on that parameter.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import boto3
+from botocore.config import Config as ClientConfig
+from botocore.exceptions import BotoCoreError, ClientError
+
+from slotq.configuration.settings import Config, checked
+from slotq.errors import NotConfigured
+from slotq.transport import aws_session
+
+_TIMEOUTS = ClientConfig(connect_timeout=2, read_timeout=2, retries={"total_max_attempts": 1})
+"""Without a way to SSM (a private network that lacks its endpoint) nobody waits for minutes."""
+
+
+def parameter_of(queue: str) -> str:
+    return f"/slotq/{queue}"
+
+
+def complete(config: Config, *, aws: boto3.Session | None = None) -> Config:
+    """The settings with the endpoint, where they name a queue and no endpoint. Raises NotConfigured
+    with what is missing."""
+    if config.endpoint is not None or config.queue is None:
+        return config
+    name = parameter_of(config.queue)
+    session = aws or aws_session.signing(config)
+    try:
+        ssm = session.client("ssm", region_name=config.region, config=_TIMEOUTS)
+        answer = ssm.get_parameter(Name=name)
+        found = read_where(answer["Parameter"]["Value"])
+    except (BotoCoreError, ClientError, ValueError) as error:
+        raise NotConfigured(
+            f"the queue '{config.queue}' (from {config.source('queue')}) cannot be looked up in "
+            f"the SSM parameter {name}: {error}. Is it the name of the stack, is the region right "
+            f"({config.region or 'from your AWS settings'}), is there a way to SSM from "
+            "here, and may you ssm:GetParameter there? SLOTQ_ENDPOINT names the API without a "
+            "look-up."
+        ) from None
+    endpoint = checked("endpoint", found["endpoint"], name)
+    return replace(
+        config,
+        endpoint=str(endpoint),
+        api_id=config.api_id or str(found["api_id"]),
+        sources={**config.sources, "endpoint": f"SSM parameter {name}"},
+    )
+
+
+def read_where(value: str) -> dict[str, Any]:
+    """The parameter's value. Raises ValueError where it is not what a stack writes."""
+    found = json.loads(value)
+    if not isinstance(found, dict) or not {"endpoint", "api_id"} <= set(found):
+        raise ValueError("it does not say endpoint and api_id")
+    return found

@@ -1,0 +1,148 @@
+"""The queue's and API Gateway's error answers as exceptions that say what to do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from slotq.configuration.settings import Config
+from slotq.errors import (
+    ClassNotAllowed,
+    ExaminedLately,
+    InvalidRequest,
+    LimitReached,
+    NameTaken,
+    NeverFits,
+    NoSuchJob,
+    NoSuchPool,
+    NotAllowed,
+    Outdated,
+    PlanNotAllowed,
+    PoolInUse,
+    PriorityTooHigh,
+    QueueFull,
+    Refused,
+    RoleNotAllowed,
+    SlotQError,
+    TooLate,
+    TooManyLines,
+    TooManySubmissions,
+    TooManyWaiting,
+    Unavailable,
+    UnexpectedAnswer,
+)
+from slotq.transport.signed_http import TRIES, Answer
+from slotq_core.wire.views import ErrorView
+
+BY_CODE: dict[str, type[Refused]] = {
+    kind.code: kind
+    for kind in (
+        InvalidRequest,
+        NeverFits,
+        ClassNotAllowed,
+        RoleNotAllowed,
+        PlanNotAllowed,
+        NameTaken,
+        TooLate,
+        PoolInUse,
+        Outdated,
+        PriorityTooHigh,
+        TooManySubmissions,
+        TooManyWaiting,
+        QueueFull,
+        TooManyLines,
+        ExaminedLately,
+        NoSuchPool,
+        NoSuchJob,
+    )
+}
+"""The tree of refusals, by the stable code that an answer carries."""
+
+NOT_REACHED = "unavailable"
+"""The code of an error that the same request again may mend."""
+
+_HINTS = {
+    "missing authentication token": (
+        "the path is not one of the API's: the endpoint must end with the stage (…/prod)"
+    ),
+    "is not authorized to perform": (
+        "your IAM role needs execute-api:Invoke on the queue's API, and the API's resource policy "
+        "must admit your VPC endpoint"
+    ),
+    "expired": "your AWS credentials have expired: log in again",
+    "signature": (
+        "the signature does not match: check the secret key, the region (SLOTQ_REGION) and this "
+        "machine's clock"
+    ),
+    "security token": (
+        "the AWS credentials are not known: check the AWS profile (SLOTQ_AWS_PROFILE) and the "
+        "account"
+    ),
+    "forbidden": (
+        "API Gateway found no API for this host: through a VPC endpoint set api_id (SLOTQ_API_ID) "
+        "to the queue's API, and check that the API's resource policy admits the endpoint"
+    ),
+}
+"""What to check, by a mark in API Gateway's message; the first that is there counts."""
+
+
+def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:
+    """The exception for an answer that is no success."""
+    status, said = answer.status_code, _object(answer.content)
+    kind = BY_CODE.get(str(said.get("code", "")))
+    message = str(said.get("message") or said.get("Message") or "")
+    if kind is not None:
+        return _refusal(kind, message, str(said.get("field") or ""), answer)
+    if status in {401, 403}:
+        return NotAllowed(_not_allowed(status, message, config, signed=signed))
+    if status == 429 or status >= 500:
+        return Unavailable(
+            f"the queue at {config.endpoint} answered {status} {TRIES} times"
+            f"{_quoted(message)}; try again in a while"
+        )
+    if status == 413:
+        return InvalidRequest(f"the request is larger than the API takes{_quoted(message)}")
+    if "code" in said and status not in {404, 405}:
+        return Refused(message, field=str(said.get("field") or ""))
+    return UnexpectedAnswer(
+        f"{config.endpoint} answered {status}{_quoted(message)}: check that the endpoint (from "
+        f"{config.source('endpoint')}) is the queue's API and ends with its stage (…/prod)"
+    )
+
+
+def of_one(view: ErrorView) -> SlotQError:
+    """What kept one job of several as it was."""
+    if view.code in {NOT_REACHED, "internal_error"}:
+        return Unavailable(view.message)
+    return BY_CODE.get(view.code, Refused)(view.message, field=view.field)
+
+
+def _refusal(kind: type[Refused], message: str, field: str, answer: Answer) -> Refused:
+    again = answer.headers.get("Retry-After", "")
+    if issubclass(kind, LimitReached) and again.isdecimal():
+        return kind(message, field=field, retry_after=int(again))
+    return kind(message, field=field)
+
+
+def _not_allowed(status: int, message: str, config: Config, *, signed: bool) -> str:
+    lead = f"the queue at {config.endpoint} did not let you in ({status}{_quoted(message)}): "
+    if not signed:
+        return (
+            lead + "no AWS credentials were found to sign the request with; set SLOTQ_AWS_PROFILE, "
+            "AWS_PROFILE or AWS_ACCESS_KEY_ID"
+        )
+    lowered = message.lower()
+    hint = next((hint for mark, hint in _HINTS.items() if mark in lowered), None)
+    return lead + (hint or "check that your IAM role has execute-api:Invoke on the queue's API")
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(content)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _quoted(message: str) -> str:
+    return f' "{message}"' if message else ""

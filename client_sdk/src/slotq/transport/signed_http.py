@@ -1,0 +1,236 @@
+"""One HTTP call to the queue: signed, and repeated while repeating can help.
+
+Every call may be repeated: the same submission again is the same job, and so with a cancel. So a
+lost answer costs nothing but time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, Self
+from urllib.parse import urlencode, urlsplit
+
+import boto3
+import botocore.session
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.exceptions import (
+    BotoCoreError,
+    HTTPClientError,
+    NoCredentialsError,
+    ProfileNotFound,
+    ProxyConnectionError,
+    SSLError,
+)
+from botocore.exceptions import (
+    ConnectionError as BotoConnectionError,
+)
+from botocore.httpsession import URLLib3Session
+from botocore.utils import get_environ_proxies
+
+from slotq.configuration.settings import Config
+from slotq.errors import CannotReach, NotConfigured
+from slotq.transport import aws_session
+from slotq.version import __version__
+
+TRIES = 5
+FIRST_PAUSE = 0.25
+"""Seconds before the second try; doubles with each."""
+LONGEST_PAUSE = 8.0
+CONNECT_TIMEOUT = 5
+READ_TIMEOUT = 35
+"""Seconds. API Gateway itself gives up after 29."""
+
+_NO_ANSWER = (HTTPClientError, BotoConnectionError)
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+class Answer(Protocol):
+    """What a call gives back; botocore's AWSResponse is one."""
+
+    @property
+    def status_code(self) -> int: ...
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+    @property
+    def content(self) -> bytes: ...
+
+
+class Http(Protocol):
+    """Sends one prepared request; botocore's URLLib3Session is one. Raises one of _NO_ANSWER."""
+
+    def send(self, request: Any) -> Answer: ...
+
+
+class Transport:
+    """Calls of the queue's API at the configured endpoint."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        aws: boto3.Session | None = None,
+        http: Http | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        jitter: Callable[[], float] = random.random,
+        tries: int = TRIES,
+        timeout: tuple[float, float] = (CONNECT_TIMEOUT, READ_TIMEOUT),
+    ) -> None:
+        """`timeout`: seconds to connect, and to be answered."""
+        self.endpoint = config.required_endpoint()
+        self._config = config
+        self.aws = aws or aws_session.signing(config)
+        self._http = http or _http(self.endpoint, self.aws, timeout)
+        self._tries, self._timeout = tries, timeout
+        self.sleep = sleep
+        self._jitter = jitter
+
+    def __copy__(self) -> Self:
+        """Itself: nothing of it changes."""
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Settings and where credentials are found; never credentials, connections or clocks.
+        Raises PicklingError where the credentials are found nowhere else."""
+        identity = aws_session.identity(self.aws)
+        return _again, (self._config, identity, self._tries, self._timeout)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, object] | None = None,
+        body: bytes | None = None,
+    ) -> Answer:
+        """The last answer, whatever its status. Where it was throttled, or 5xx, it is tried again,
+        with pauses.
+
+        Raises CannotReach when the last of the tries got no answer at all.
+        """
+        failure: BotoCoreError | None = None
+        answer: Answer | None = None
+        for left in reversed(range(self._tries)):
+            failure = answer = None
+            try:
+                answer = self._http.send(self._signed(method, path, query, body))
+            except _NO_ANSWER as error:
+                failure = error
+            if not left or not _worth_repeating(answer, failure):
+                break
+            self.sleep(self._pause(self._tries - left, answer))
+        if answer is None:
+            raise self._unreachable(failure) from failure
+        return answer
+
+    def _signed(
+        self, method: str, path: str, query: Mapping[str, object] | None, body: bytes | None
+    ) -> Any:
+        url = self.endpoint + path
+        if query:
+            url += "?" + urlencode(query, doseq=True)
+        headers = {"Accept": "application/json", "User-Agent": f"slotq/{__version__}"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if self._config.api_id:
+            headers["x-apigw-api-id"] = self._config.api_id
+        request = AWSRequest(method=method, url=url, data=body or b"", headers=headers)
+        credentials = self.credentials()
+        if credentials is not None:
+            SigV4Auth(credentials, "execute-api", self._region()).add_auth(request)
+        return request.prepare()
+
+    def credentials(self) -> Any | None:
+        """The caller's AWS credentials of this moment, None where there are none to find."""
+        try:
+            found = self.aws.get_credentials()
+            return found.get_frozen_credentials() if found else None
+        except NoCredentialsError:
+            return None
+        except BotoCoreError as error:
+            raise NotConfigured(f"the AWS credentials cannot be loaded: {error}") from error
+
+    def _region(self) -> str:
+        region = self._config.signing_region() or self.aws.region_name
+        if region:
+            return region
+        if urlsplit(self.endpoint).hostname in _LOOPBACK:
+            return "us-east-1"
+        raise NotConfigured(
+            "the region for the request's signature is not known: set SLOTQ_REGION (or AWS_REGION)"
+        )
+
+    def _pause(self, tries: int, answer: Answer | None) -> float:
+        """Seconds: doubling, half of it by chance, and never less than the answer asks for."""
+        asked = answer.headers.get("Retry-After", "") if answer is not None else ""
+        least = min(float(asked), LONGEST_PAUSE) if asked.isdecimal() else 0.0
+        longest = min(FIRST_PAUSE * 2.0 ** (tries - 1), LONGEST_PAUSE)
+        return max(least, longest * (0.5 + self._jitter() / 2))
+
+    def _unreachable(self, failure: BotoCoreError | None) -> CannotReach:
+        return CannotReach(
+            f"cannot reach the queue at {self.endpoint} "
+            f"(from {self._config.source('endpoint')}): {failure}. {self._what_to_check(failure)}"
+        )
+
+    def _what_to_check(self, failure: BotoCoreError | None) -> str:
+        host = urlsplit(self.endpoint).hostname or ""
+        if host in _LOOPBACK:
+            return "Is the emulator running? `slotq local start --detach` starts it."
+        if isinstance(failure, SSLError):
+            return "Check the host name, and AWS_CA_BUNDLE if a proxy re-signs TLS."
+        if isinstance(failure, ProxyConnectionError):
+            return "Check HTTPS_PROXY, and put the host into NO_PROXY if it is reached directly."
+        return (
+            "The API is private: call it from inside its VPC (or through a VPN), through an "
+            "execute-api VPC endpoint whose security group admits you on port 443; check the URL."
+        )
+
+
+def _worth_repeating(answer: Answer | None, failure: BotoCoreError | None) -> bool:
+    if answer is None:
+        return not isinstance(failure, SSLError)
+    return answer.status_code >= 500 or (answer.status_code == 429 and _is_throttled(answer))
+
+
+def _is_throttled(answer: Answer) -> bool:
+    """Whether API Gateway has held the call back. A limit of the queue's own says when again: a
+    pause of seconds would not help, and each try costs the queue something."""
+    try:
+        said = json.loads(answer.content)
+    except ValueError:
+        return True
+    return not isinstance(said, dict) or said.get("code", "throttled") == "throttled"
+
+
+def _http(endpoint: str, aws: Any, timeout: tuple[float, float]) -> Http:
+    local = urlsplit(endpoint).hostname in _LOOPBACK
+    http: Http = URLLib3Session(
+        verify=_ca_bundle(aws) or True,
+        proxies={} if local else get_environ_proxies(endpoint),
+        timeout=timeout,
+    )
+    return http
+
+
+def _ca_bundle(aws: Any) -> str | None:
+    """Of the environment, else of the session's profile."""
+    settings = botocore.session.Session(profile=aws.profile_name)
+    try:
+        return settings.get_config_variable("ca_bundle")  # type: ignore[no-any-return]
+    except ProfileNotFound:  # boto3 says "default" where no profile is named, and none need be.
+        return os.environ.get("AWS_CA_BUNDLE")
+
+
+def _again(
+    config: Config, identity: aws_session.Identity, tries: int, timeout: tuple[float, float]
+) -> Transport:
+    """The same transport in another process, signing with what that finds."""
+    return Transport(config, aws=identity.session(), tries=tries, timeout=timeout)

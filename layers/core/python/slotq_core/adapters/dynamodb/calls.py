@@ -1,0 +1,95 @@
+"""The calls to one table: paging, consistency, errors; so that the store speaks of items only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from slotq_core.adapters.dynamodb.dynamodb_errors import translated
+from slotq_core.adapters.dynamodb.layout.expressions import Expression
+from slotq_core.adapters.dynamodb.layout.items import Item, keyed
+from slotq_core.adapters.dynamodb.layout.table import Key
+from slotq_core.adapters.dynamodb.transactions import Action
+
+
+class TableCalls:
+    """One table. Every method may raise what `dynamodb_errors` names."""
+
+    def __init__(self, client: Any, table: str) -> None:
+        self._client = client
+        self.table = table
+
+    def item(self, key: Key) -> Item | None:
+        """Strongly consistent."""
+        with translated():
+            answer: dict[str, Item] = self._client.get_item(
+                TableName=self.table, Key=keyed(key), ConsistentRead=True
+            )
+        return answer.get("Item")
+
+    def query(
+        self, expression: Expression, *, limit: int | None = None, consistent: bool = True
+    ) -> Iterator[Item]:
+        """The items, page by page as they are asked for, at most `limit`."""
+        for answer in self._pages(expression, limit, consistent=consistent):
+            yield from answer["Items"]
+
+    def scan(self, expression: Expression) -> Iterator[Item]:
+        """Everything that the expression lets through, strongly consistent. For people."""
+        request = {**expression, "TableName": self.table, "ConsistentRead": True}
+        while True:
+            with translated():
+                answer = self._client.scan(**request)
+            yield from answer["Items"]
+            if "LastEvaluatedKey" not in answer:
+                return
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
+    def count(self, expression: Expression) -> int:
+        """How many items; not strongly consistent."""
+        pages = self._pages({**expression, "Select": "COUNT"}, None, consistent=False)
+        return sum(answer["Count"] for answer in pages)
+
+    def _pages(
+        self, expression: Expression, limit: int | None, *, consistent: bool
+    ) -> Iterator[dict[str, Any]]:
+        request = {**expression, "TableName": self.table, "ConsistentRead": consistent}
+        while limit is None or limit > 0:
+            if limit is not None:
+                request["Limit"] = limit
+            with translated():
+                answer = self._client.query(**request)
+            yield answer
+            if "LastEvaluatedKey" not in answer:
+                return
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+            limit = None if limit is None else limit - answer["Count"]
+
+    def update(self, key: Key, expression: Expression) -> None:
+        with translated():
+            self._client.update_item(TableName=self.table, Key=keyed(key), **expression)
+
+    def updated(self, key: Key, expression: Expression) -> Item:
+        """The item as the update left it."""
+        with translated():
+            answer: dict[str, Item] = self._client.update_item(
+                TableName=self.table, Key=keyed(key), ReturnValues="ALL_NEW", **expression
+            )
+        return answer["Attributes"]
+
+    def put(self, key: Key, item: Item, condition: Expression | None = None) -> None:
+        with translated():
+            self._client.put_item(TableName=self.table, Item=keyed(key, item), **(condition or {}))
+
+    def delete(self, key: Key, condition: Expression | None = None) -> None:
+        with translated():
+            self._client.delete_item(TableName=self.table, Key=keyed(key), **(condition or {}))
+
+    def transact(self, actions: Sequence[Action]) -> None:
+        """All of the actions or none.
+
+        botocore gives each call its own ClientRequestToken and keeps it over its retries, so that a
+        retry of a transaction that took effect is answered as the first try was.
+        """
+        with translated():
+            self._client.transact_write_items(TransactItems=list(actions))

@@ -1,0 +1,227 @@
+"""What is configured, the pools and the limits: read, and changed on the record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TypeVar
+
+from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.counters import queue_use_of
+from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
+from slotq_core.adapters.dynamodb.layout.items import (
+    Item,
+    Value,
+    foreign_of,
+    free_of,
+    ledger_of,
+    pool_of,
+    write,
+)
+from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, definition_of
+from slotq_core.adapters.dynamodb.transactions import MAX_ACTIONS, Action, delete, put, update
+from slotq_core.adapters.snapshots import as_configured
+from slotq_core.errors import Conflict, InvalidRequest, Misconfigured, PoolInUse, Unavailable
+from slotq_core.model.demand import Demand
+from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits
+from slotq_core.model.pools import Pool
+from slotq_core.ports import Configuration as Stand
+from slotq_core.ports import ConfigurationChange, Ledger
+from slotq_core.timestamps import from_iso, iso
+from slotq_core.wire.limits_definition import limits_from, settings_of
+
+T = TypeVar("T")
+_Planned = Callable[[Stand], tuple[Stand, list[Action]]]
+"""From what stands to what shall, and what makes it so."""
+
+_TRIES = 5
+_CHANGES_A_PAGE = 25
+
+
+class Configuration:
+    def __init__(self, calls: TableCalls) -> None:
+        self._calls = calls
+
+    def pools(self) -> tuple[Pool, ...]:
+        """Those that can be understood."""
+        return self.pools_through(Sieve())
+
+    def pools_through(self, sieve: Sieve) -> tuple[Pool, ...]:
+        """The same, keeping what cannot be understood in the sieve."""
+        return _in_order(
+            self._calls.query(expressions.partition_from(table.CONFIG, table.POOL_PREFIX)), sieve
+        )
+
+    def pool(self, name: str) -> Pool | None:
+        return next((pool for pool in self.pools() if pool.name == name), None)
+
+    def read(self) -> Stand:
+        """All of it, and the revision that it stands at."""
+        first, last = table.limits_key()[1], table.revision_key()[1]
+        items = list(self._calls.query(expressions.partition_between(table.CONFIG, first, last)))
+        by_key = {item["sk"]["S"]: item for item in items}
+        pools = (item for key, item in by_key.items() if key.startswith(table.POOL_PREFIX))
+        return Stand(
+            pools=_in_order(pools, Sieve()),
+            revision=_one(by_key.get(last), lambda item: int(item["revision"]["N"]), 0),
+            limits=_one(by_key.get(first), limits_of, NO_LIMITS),
+            use=_one(by_key.get(table.use_key()[1]), queue_use_of, NOTHING_USED),
+        )
+
+    def change(self, pools: Sequence[Pool], *, who: str, now: int, seen: int | None) -> None:
+        check_names(pools)
+        pools = as_configured(pools)
+
+        def planned(stand: Stand) -> tuple[Stand, list[Action]]:
+            return replace(stand, pools=pools), [*self._pool_actions(stand.pools, pools)]
+
+        self._change(planned, who=who, now=now, seen=seen)
+
+    def set_limits(self, limits: Limits, *, who: str, now: int, seen: int | None) -> None:
+        item: Item = {"settings": {"S": _json(limits)}}
+
+        def planned(stand: Stand) -> tuple[Stand, list[Action]]:
+            written = put(self._calls.table, table.limits_key(), item)
+            return replace(stand, limits=limits), [written]
+
+        self._change(planned, who=who, now=now, seen=seen)
+
+    def _change(self, planned: _Planned, *, who: str, now: int, seen: int | None) -> None:
+        for _ in range(_TRIES):
+            before = self.read()
+            if seen not in {None, before.revision}:
+                raise Conflict(f"the configuration is at revision {before.revision}, not {seen}")
+            after, actions = planned(before)
+            if before == after:
+                return None
+            actions += self._record(before, after, who, now)
+            if len(actions) > MAX_ACTIONS:
+                raise Misconfigured(f"too many pools change at once: {len(actions)} actions")
+            try:
+                return self._calls.transact(actions)
+            except Conflict:
+                continue
+        raise Unavailable("others change the configuration at this moment")
+
+    def changes(self, *, limit: int, who: str | None) -> tuple[ConfigurationChange, ...]:
+        """Those that can be understood, the latest first."""
+        records = expressions.partition_from(table.CONFIG, table.CHANGE_PREFIX)
+        page = {"ScanIndexForward": False, "Limit": min(limit, _CHANGES_A_PAGE)}
+        latest_first = self._calls.query({**records, **page})
+        found = (Sieve().read([record], _change_of) for record in latest_first)
+        wanted = (each for read in found for each in read if who in {None, each.who})
+        return tuple(islice(wanted, limit))
+
+    def _pool_actions(self, before: Sequence[Pool], after: Sequence[Pool]) -> Iterator[Action]:
+        old = {pool.name: (position, pool) for position, pool in enumerate(before)}
+        for position, pool in enumerate(after):
+            was = old.pop(pool.name, None)
+            if was == (position, pool):
+                continue
+            definition = {**write(pool), "position": {"N": str(position)}}
+            yield put(self._calls.table, table.pool_key(pool.name), definition)
+            if was is None:
+                yield self._ledger(pool, self._open(pool))
+            elif (pool.capacity, pool.state) != (was[1].capacity, was[1].state):
+                gained = pool.capacity - was[1].capacity
+                yield self._ledger(pool, ledger_expressions.resize_pool(gained))
+        for _, pool in old.values():
+            yield delete(self._calls.table, table.pool_key(pool.name))
+            yield self._ledger(pool, self._close(pool))
+
+    def _ledger(self, pool: Pool, expression: expressions.Expression) -> Action:
+        return update(self._calls.table, table.ledger_key(pool.name), expression)
+
+    def _open(self, pool: Pool) -> expressions.Expression:
+        """Where a definition was lost, its ledger still counts what is used."""
+        read, foreign, free = self._ledger_of(pool)
+        if free is None:
+            return ledger_expressions.open_pool(pool.capacity)
+        room = pool.capacity - read.used - foreign
+        return ledger_expressions.reopen_pool(room, {"slots", *pool.capacity}, read.version)
+
+    def _close(self, pool: Pool) -> expressions.Expression:
+        read, foreign, _ = self._ledger_of(pool)
+        if read.used:
+            raise in_use(pool, read.used)
+        return ledger_expressions.close_pool(pool.capacity, read.used, foreign)
+
+    def _ledger_of(self, pool: Pool) -> tuple[Ledger, Demand, Demand | None]:
+        """With what others occupy, and what is free, if it is open."""
+        item = self._calls.item(table.ledger_key(pool.name)) or {}
+        try:
+            return ledger_of(item), foreign_of(item), free_of(item)
+        except UNREADABLE:
+            raise Unavailable(f"pool {pool.name}: its ledger is to be mended first") from None
+
+    def _record(self, before: Stand, after: Stand, who: str, now: int) -> Iterator[Action]:
+        """Raises the revision, and keeps who changed what, when."""
+        name, revision = self._calls.table, before.revision
+        yield update(name, table.revision_key(), expressions.next_revision(revision))
+        record: Item = {
+            "who": {"S": who},
+            "at": {"S": iso(now)},
+            "before": {"L": [{"M": write(pool)} for pool in before.pools]},
+            "after": {"L": [{"M": write(pool)} for pool in after.pools]},
+            "limitsBefore": {"S": _json(before.limits)},
+            "limitsAfter": {"S": _json(after.limits)},
+        }
+        yield put(name, table.change_key(now, revision + 1), record)
+
+
+def check_names(pools: Sequence[Pool]) -> None:
+    """Raises Misconfigured where two pools have one name."""
+    names = [pool.name for pool in pools]
+    if len(set(names)) < len(names):
+        raise Misconfigured(f"two pools have one name among {', '.join(names)}")
+
+
+def in_use(pool: Pool, used: Demand) -> PoolInUse:
+    return PoolInUse(
+        f"pool {pool.name} cannot be removed with {used.slots} of its slots in use: "
+        "drain it, and remove it once it is empty",
+        field="name",
+    )
+
+
+def _change_of(record: Item) -> ConfigurationChange:
+    return ConfigurationChange(
+        revision=int(record["sk"]["S"].rpartition("#")[2]),
+        who=record["who"]["S"],
+        at=from_iso(record["at"]["S"]),
+        before=tuple(pool_of(each["M"]) for each in record["before"]["L"]),
+        after=tuple(pool_of(each["M"]) for each in record["after"]["L"]),
+        limits_before=_limits(record.get("limitsBefore")),
+        limits_after=_limits(record.get("limitsAfter")),
+    )
+
+
+def limits_of(item: Item) -> Limits:
+    """Raises one of UNREADABLE."""
+    return _limits(item["settings"])
+
+
+def _limits(value: Value | None) -> Limits:
+    """None: it was written before there were any."""
+    if value is None:
+        return NO_LIMITS
+    try:
+        return limits_from(json.loads(value["S"]))
+    except InvalidRequest as error:
+        raise ValueError(error.message) from None
+
+
+def _json(limits: Limits) -> str:
+    return json.dumps(settings_of(limits))
+
+
+def _one(item: Item | None, reader: Callable[[Item], T], otherwise: T) -> T:
+    """What the reader makes of an item; else what counts where it cannot be read."""
+    return next(iter(Sieve().read([item] if item else [], reader)), otherwise)
+
+
+def _in_order(items: Iterable[Item], sieve: Sieve) -> tuple[Pool, ...]:
+    placed = sieve.read(items, definition_of)
+    return tuple(pool for _, pool in sorted(placed, key=lambda each: each[0]))

@@ -1,0 +1,124 @@
+"""What callers have used of their limits (`ports.Counters`): one item each, changed by one
+conditional update.
+
+Each minute's submissions are an attribute named for it, `m<minute>`: so that a new minute begins at
+nothing without anybody having to reset it, and what an audit has not removed yet is never misread.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Mapping
+from contextlib import suppress
+
+from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.dynamodb_errors import WrongType
+from slotq_core.adapters.dynamodb.layout import expressions, table
+from slotq_core.adapters.dynamodb.layout.items import Item
+from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
+from slotq_core.errors import Conflict
+from slotq_core.model.jobs import QUEUED_STATES
+from slotq_core.model.limits import CallerLimits, CallerUse, QueueUse
+from slotq_core.ports import Census, Counter
+
+_MINUTE = "m"
+_OLD = 20
+"""Minutes that one correction forgets at most; the next goes on."""
+
+
+class DynamoCounters:
+    def __init__(self, calls: TableCalls) -> None:
+        self._calls = calls
+
+    def take(self, caller: str, *, minute: int, limits: CallerLimits) -> bool:
+        """Where the item is not what it must be it is begun anew: nobody stays locked out."""
+        expression = expressions.count_submission(
+            _attribute(minute), waiting=limits.waiting, submissions=limits.submissions
+        )
+        for _ in range(2):
+            try:
+                self._calls.update(table.caller_key(caller), expression)
+            except WrongType:
+                self._calls.delete(table.caller_key(caller))
+            except Conflict:
+                return False
+            else:
+                return True
+        return True  # Another process spoils it again and again: it must not cost anybody a job.
+
+    def give_back(self, caller: str, *, minute: int) -> None:
+        with suppress(Conflict, WrongType):
+            expression = expressions.uncount_submission(_attribute(minute))
+            self._calls.update(table.caller_key(caller), expression)
+
+    def use(self, caller: str, *, minute: int) -> CallerUse:
+        item = self._calls.item(table.caller_key(caller)) or {}
+        with suppress(*UNREADABLE):
+            return CallerUse(
+                waiting=_whole(item, "waiting"), submissions=_whole(item, _attribute(minute))
+            )
+        return CallerUse()
+
+    def all(self) -> Mapping[str, Counter]:
+        items = self._calls.query(expressions.partition(table.CALLERS))
+        return {item["sk"]["S"]: _counter_of(item) for item in items}
+
+    def census(self) -> Census:
+        waiting = Tally[str]()
+        for state in sorted(QUEUED_STATES):
+            jobs = {**expressions.submitters_in_state(state), "IndexName": table.BY_STATE}
+            for item in self._calls.query(jobs, consistent=False):
+                waiting[item.get("submitter", {}).get("S", "")] += 1
+        return Census(waiting=waiting, lines=self._calls.count(expressions.partition(table.LINES)))
+
+    def correct(self, caller: str, seen: Counter, *, waiting: int, minute: int) -> None:
+        old = sorted(each for each in seen.minutes if each < minute - 1)[:_OLD]
+        change, key = waiting - seen.waiting, table.caller_key(caller)
+        if not change and not old and (waiting or seen.minutes):
+            return
+        with suppress(Conflict):
+            if not seen.readable:
+                self._calls.delete(key)
+            elif not waiting and len(old) == len(seen.minutes):
+                self._forget(caller, seen)
+            else:
+                minutes = [_attribute(each) for each in old]
+                expression = expressions.correct_count(change, seen.audits, forget=minutes)
+                self._calls.update(key, expression)
+
+    def _forget(self, caller: str, seen: Counter) -> None:
+        """Unless it has changed since it was read; then the next audit looks at it again."""
+        item = self._calls.item(table.caller_key(caller))
+        if item and _counter_of(item) == seen:
+            self._calls.delete(table.caller_key(caller), expressions.unchanged(item))
+
+    def set_queue_use(self, use: QueueUse) -> None:
+        item: Item = {"waiting": {"N": str(use.waiting)}, "lines": {"N": str(use.lines)}}
+        self._calls.put(table.use_key(), item)
+
+
+def queue_use_of(item: Item) -> QueueUse:
+    """Raises one of UNREADABLE."""
+    return QueueUse(waiting=_whole(item, "waiting"), lines=_whole(item, "lines"))
+
+
+def _counter_of(item: Item) -> Counter:
+    try:
+        minutes = frozenset(
+            int(name.removeprefix(_MINUTE))
+            for name in item
+            if name.startswith(_MINUTE) and name[1:].isdigit()
+        )
+        return Counter(
+            waiting=_whole(item, "waiting"), audits=_whole(item, "audits"), minutes=minutes
+        )
+    except UNREADABLE:
+        return Counter(readable=False)
+
+
+def _attribute(minute: int) -> str:
+    return f"{_MINUTE}{minute}"
+
+
+def _whole(item: Item, attribute: str) -> int:
+    return int(item.get(attribute, {"N": "0"})["N"])

@@ -1,0 +1,129 @@
+"""Who holds and claims slots of a pool: one partition, read as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slotq_core.adapters.dynamodb.layout import table
+from slotq_core.adapters.dynamodb.layout.items import (
+    Item,
+    demand_of,
+    foreign_of,
+    free_of,
+    health_of,
+    ledger_of,
+    mark,
+    marks_in,
+)
+from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, copy_of, key_in
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
+from slotq_core.ports import Ledger, Poison
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Holders:
+    ledger: Ledger
+    foreign: Demand
+    free: Demand | None
+    """As the ledger says; None where it admits nothing."""
+    marks: int
+    """The sum of marks, as the ledger says."""
+    health: PoolHealth
+    active: tuple[Job, ...]
+    claimants: tuple[Job, ...]
+    kept: Demand
+    """What is held for jobs that cannot be understood."""
+    kept_marks: int
+    poison: tuple[Poison, ...]
+    whole: bool
+    """The ledger could be understood."""
+
+    @property
+    def held(self) -> Demand:
+        return sum((job.demand for job in self.active), self.kept)
+
+    @property
+    def held_marks(self) -> int:
+        return self.kept_marks + sum(mark(job) for job in (*self.active, *self.claimants))
+
+    @property
+    def unexplained(self) -> Demand:
+        """What the ledger says is used, less what is seen to be held."""
+        return self.ledger.used - self.held
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the items were read as one transaction left them."""
+        return self.whole and not self.unexplained and self.held_marks == self.marks
+
+    @property
+    def copies_poisoned(self) -> bool:
+        """Somebody is there who cannot be understood."""
+        return any(key_in(each)[1] != table.HEALTH for each in self.poison)
+
+    def offers(self, capacity: Demand) -> bool:
+        """Whether the ledger gives away what the pool has, no more and no less."""
+        if not self.whole or self.free is None:
+            return False
+        room = capacity - self.foreign - self.ledger.used
+        return all(self.free[name] == room[name] for name in {"slots", *capacity})
+
+
+def occupied(read: Holders, pool: Pool) -> tuple[Demand, tuple[Poison, ...]]:
+    """What jobs that a plan can see may not have, in a pool whose items stand still, and what is
+    wrong with them. Where nobody knows what is free, nothing is."""
+    explained = read.adds_up or (
+        read.copies_poisoned and min(read.unexplained.values(), default=0) >= 0
+    )
+    if explained and read.offers(pool.capacity):
+        return read.foreign + read.kept + read.unexplained, read.poison
+    wrong = Sieve()
+    wrong.note(table.ledger_key(pool.name), disagreement(read, pool.capacity))
+    return pool.capacity, (*read.poison, *wrong.poison)
+
+
+def disagreement(read: Holders, capacity: Demand | None) -> str:
+    """In words, what of the ledger does not agree; empty where all does. `capacity`: None where
+    the pool is not configured."""
+    if not read.whole:
+        return "the ledger cannot be read"
+    if read.unexplained:
+        return f"the ledger says {read.ledger.used} is used; held is {read.held}"
+    if read.marks != read.held_marks:
+        return f"the ledger's holders add up to {read.marks}; those there to {read.held_marks}"
+    if capacity is None:
+        return "" if read.free is None else f"{read.free} is free in no configured pool"
+    if not read.offers(capacity):
+        room = capacity - read.foreign - read.ledger.used
+        return f"the ledger says {read.free} is free; {room} is"
+    return ""
+
+
+def read_holders(items: Sequence[Item]) -> Holders:
+    """Kinds of items that are not known are passed over: a newer release may have brought them."""
+    sieve = Sieve()
+    kinds: dict[str, list[Item]] = {}
+    for item in items:
+        kinds.setdefault(item["sk"]["S"].partition("#")[0], []).append(item)
+    kept = sieve.read(kinds.get(table.HELD_PREFIX[:-1], ()), lambda i: (demand_of(i), marks_in(i)))
+    ledger, whole = (kinds.get(table.LEDGER) or [Item()])[0], True
+    try:
+        numbers = ledger_of(ledger), foreign_of(ledger), free_of(ledger), marks_in(ledger)
+    except UNREADABLE:
+        numbers, whole = (Ledger(), Demand(), None, 0), False
+    return Holders(
+        ledger=numbers[0],
+        foreign=numbers[1],
+        free=numbers[2],
+        marks=numbers[3],
+        health=next(iter(sieve.read(kinds.get(table.HEALTH, ()), health_of)), HEALTHY),
+        active=tuple(sieve.read(kinds.get(table.ACTIVE_PREFIX[:-1], ()), copy_of)),
+        claimants=tuple(sieve.read(kinds.get(table.CLAIM_PREFIX[:-1], ()), copy_of)),
+        kept=sum((demand for demand, _ in kept), Demand()),
+        kept_marks=sum(marks for _, marks in kept),
+        poison=sieve.poison,
+        whole=whole,
+    )

@@ -1,0 +1,383 @@
+"""Items <-> model. A job's items are a function of the job alone.
+
+Fields that have their default are left out of an item, and come back as the default: a field that
+is new in a release needs no migration.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from slotq_core.adapters.dynamodb.layout import table
+from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Claim, Job, JobState, Workload
+from slotq_core.model.pools import MissingRight, Pool, PoolHealth, PoolState
+from slotq_core.ports import Change, Ledger, Sighting
+from slotq_core.timestamps import from_iso, iso
+from slotq_core.wire.pool_definition import may_have
+
+Value = Mapping[str, Any]
+"""One attribute in DynamoDB's own form, e.g. `{"S": "text"}`."""
+Item = dict[str, Value]
+Items = dict[table.Key, Item]
+Record = Job | Attempt | StopOrder | Claim | Pool | PoolHealth | MissingRight | Sighting
+
+_USED, _FREE, _FOREIGN = "used_", "free_", "foreign_"
+
+
+def items_of(job: Job) -> Items:
+    """Every item that the job is kept in, but for its request and its history."""
+    attributes = write(job)
+    items = {table.job_key(job.name): attributes}
+    for key in copies_of(job):
+        items[key] = {"job": {"M": attributes}}
+    return items
+
+
+def copies_of(job: Job) -> list[table.Key]:
+    """Where a pass looks for a job in this state."""
+    if job.attempt:
+        return [table.active_key(job.attempt.pool, job.name)]
+    if job.not_before is not None:
+        return [table.due_key(job.not_before, job.name)]
+    if not job.waits:
+        return []
+    claim = [table.claim_key(job.claim.pool, job.name)] if job.claim else []
+    return [table.waiting_key(job), *claim]
+
+
+def history_of(change: Change) -> Items:
+    """What a change adds to a job's history: the attempt that begins, the one that ends.
+
+    The entry time on each says whose it is: a name may be borne again once its job is forgotten.
+    """
+    whose = {"entryTime": {"S": iso(change.after.entry_time)}}
+    name, began, items = change.after.name, change.after.attempt, Items()
+    last = change.before.attempt
+    if began and (last is None or last.number != began.number):
+        items[table.attempt_key(name, began.number)] = {**write(began), **whose}
+        items[table.name_key(began.training_job)] = {"jobName": {"S": name}, **whose}
+    if change.ended:
+        items[table.attempt_key(name, change.ended.number)] = {**write(change.ended), **whose}
+    return items
+
+
+def whose(record: Mapping[str, Value]) -> str | None:
+    """The entry time of the job that a record of its history belongs to. None: it was written
+    before records said so; then names were not given again, so it is of the only job of its name.
+    """
+    entered = record.get("entryTime")
+    return entered.get("S") if entered else None
+
+
+def farewell(job: Job, expires_at: int) -> Items:
+    """What an ended job's JOB item is marked with, and the note that the rest is to be marked."""
+    mark: Value = {"N": str(expires_at)}
+    note: Item = {
+        "jobName": {"S": job.name},
+        "entryTime": {"S": iso(job.entry_time)},
+        "goesAt": mark,
+    }
+    return {
+        table.job_key(job.name): {table.EXPIRES_AT: mark},
+        table.history_key(job.changed_at, job.name): note,
+    }
+
+
+def marks_of(job: Job) -> dict[str, int]:
+    """By pool, what the job adds to the `holders` of the pool's ledger: its marks."""
+    if job.attempt:
+        return {job.attempt.pool: mark(job)}
+    if job.waits and job.claim:
+        return {job.claim.pool: mark(job)}
+    return {}
+
+
+def mark(job: Job) -> int:
+    """Stands for who holds or claims slots, and how: 32 bits of a hash, small enough that sums of
+    many stay exact everywhere. Part of the table's format: never change it.
+    """
+    kind = "claim" if job.waits else "stopping" if job.state is JobState.STOPPING else "active"
+    return int.from_bytes(hashlib.sha256(f"{kind}#{job.name}".encode()).digest()[:4])
+
+
+def job_of(item: Mapping[str, Value]) -> Job:
+    """The job in its own item or in any copy of it."""
+    return Job(**read(Job, item["job"]["M"] if "job" in item else item))
+
+
+def attempt_of(item: Mapping[str, Value]) -> Attempt:
+    return Attempt(**read(Attempt, item))
+
+
+def pool_of(item: Mapping[str, Value]) -> Pool:
+    return Pool(**read(Pool, item))
+
+
+def health_of(item: Mapping[str, Value]) -> PoolHealth:
+    return PoolHealth(**read(PoolHealth, item))
+
+
+def sighting_of(item: Mapping[str, Value]) -> Sighting:
+    return Sighting(**read(Sighting, item))
+
+
+def ledger_of(item: Mapping[str, Value]) -> Ledger:
+    used = _amounts(item, _USED)
+    return Ledger(version=_whole(item.get("version", {"N": "0"})), used=used)
+
+
+def demand_of(item: Mapping[str, Value]) -> Demand:
+    """What a HELD item keeps."""
+    return _demand(item["demand"])
+
+
+def write_held(demand: Demand, marks: int) -> Item:
+    """Slots kept for a job that cannot be understood, and its part of the ledger's `holders`."""
+    return {"demand": _value("demand", demand), "holders": {"N": str(marks)}}
+
+
+def marks_in(item: Mapping[str, Value]) -> int:
+    """The `holders` of a LEDGER or HELD item."""
+    return _whole(item.get("holders", {"N": "0"}))
+
+
+def free_of(ledger: Mapping[str, Value]) -> Demand | None:
+    """None where the pool is not open: it admits nothing."""
+    return _amounts(ledger, _FREE) if free_attribute("slots") in ledger else None
+
+
+def foreign_of(ledger: Mapping[str, Value]) -> Demand:
+    return _amounts(ledger, _FOREIGN)
+
+
+def _amounts(ledger: Mapping[str, Value], prefix: str) -> Demand:
+    return Demand(
+        {
+            name.removeprefix(prefix): _whole(value)
+            for name, value in ledger.items()
+            if name.startswith(prefix)
+        }
+    )
+
+
+def used_attribute(resource: str) -> str:
+    return f"{_USED}{resource}"
+
+
+def free_attribute(resource: str) -> str:
+    return f"{_FREE}{resource}"
+
+
+def foreign_attribute(resource: str) -> str:
+    return f"{_FOREIGN}{resource}"
+
+
+def keyed(key: table.Key, item: Mapping[str, Value] | None = None) -> dict[str, Value]:
+    """An item with its key, or the key alone."""
+    return {"pk": {"S": key[0]}, "sk": {"S": key[1]}, **(item or {})}
+
+
+def write(record: Record) -> Item:
+    """A record's fields that differ from their defaults, as attributes."""
+    return {
+        _attribute(type(record).__name__, field.name): _value(field.name, value)
+        for field in fields(record)
+        if not _is_default(value := getattr(record, field.name), field)
+    }
+
+
+def _is_default(value: object, field: Any) -> bool:
+    if field.default_factory is not MISSING:
+        return bool(value == field.default_factory())
+    return field.default is not MISSING and bool(value == field.default)
+
+
+def read(kind: type[Record], item: Mapping[str, Value]) -> dict[str, Any]:
+    """The fields of a record; attributes that are not known are passed over."""
+    found = {}
+    for field in fields(kind):
+        value = item.get(_attribute(kind.__name__, field.name))
+        if value is not None:
+            found[field.name] = _READERS[kind][field.name](value)
+    return found
+
+
+@cache
+def _attribute(kind: str, field: str) -> str:
+    """camelCase, as DynamoDB people write it; and DESIGN's names `jobName` and `jobState`. `kind`:
+    the record's name."""
+    if field in {"name", "state"} and kind == Job.__name__:
+        return f"job{field.capitalize()}"
+    first, *rest = field.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _value(field: str, value: object) -> Value:
+    if field == "entry_time" and isinstance(value, int):
+        return {"S": iso(value)}
+    match value:
+        case bool():
+            return {"BOOL": value}
+        case int():
+            return {"N": str(value)}
+        case StrEnum():
+            return {"S": value.value}
+        case str():
+            return {"S": value}
+        case tuple():
+            return {"L": [_value(field, each) for each in value]}
+        case Demand():
+            return {"M": {name: {"N": str(amount)} for name, amount in value.items()}}
+        case Attempt() | StopOrder() | Claim() | MissingRight():
+            return {"M": write(value)}
+    raise TypeError(f"{field}: {type(value).__name__} has no form in the table")
+
+
+def _text(value: Value) -> str:
+    return str(value["S"])
+
+
+def _whole(value: Value) -> int:
+    return int(value["N"])
+
+
+def _flag(value: Value) -> bool:
+    return bool(value["BOOL"])
+
+
+def _texts(value: Value) -> tuple[str, ...]:
+    return tuple(_text(each) for each in value["L"])
+
+
+def _demand(value: Value) -> Demand:
+    return Demand({name: _whole(amount) for name, amount in value["M"].items()})
+
+
+def _capacity(value: Value) -> Demand:
+    """Raises ValueError where nobody could have configured it: a slip of a hand must not open a
+    pool to more jobs than there are instances."""
+    capacity = _demand(value)
+    if not may_have(capacity):
+        raise ValueError(f"no pool may have {dict(capacity)}")
+    return capacity
+
+
+Reader = Callable[[Value], Any]
+
+_READERS: Mapping[type[Record], Mapping[str, Reader]] = {
+    Job: {
+        "name": _text,
+        "state": lambda value: JobState(_text(value)),
+        "priority": _whole,
+        "entry_time": lambda value: from_iso(_text(value)),
+        "demand": _demand,
+        "pools": _texts,
+        "preemptible": _flag,
+        "min_runtime": _whole,
+        "retries": _whole,
+        "project": _text,
+        "group": _text,
+        "after": _texts,
+        "workload": lambda value: Workload(_text(value)),
+        "priority_class": _text,
+        "ran_before_class": _whole,
+        "admitted_class": _text,
+        "auto": _flag,
+        "checkpoints": _flag,
+        "submitter": _text,
+        "role": _text,
+        "attempts": _whole,
+        "evictions": _whole,
+        "schedule_attempts": _whole,
+        "faults": _whole,
+        "ran": _whole,
+        "attempt": lambda value: attempt_of(value["M"]),
+        "claim": lambda value: Claim(**read(Claim, value["M"])),
+        "not_before": _whole,
+        "changed_at": _whole,
+        "cause": _text,
+        "message": _text,
+        "digest": _text,
+        "version": _whole,
+    },
+    Attempt: {
+        "number": _whole,
+        "training_job": _text,
+        "token": _text,
+        "pool": _text,
+        "instance_type": _text,
+        "admitted_at": _whole,
+        "created": _flag,
+        "probes": _flag,
+        "pending_since": _whole,
+        "running_since": _whole,
+        "checkpoint_at": _whole,
+        "stop": lambda value: StopOrder(**read(StopOrder, value["M"])),
+        "ended_at": _whole,
+        "outcome": lambda value: AttemptOutcome(_text(value)),
+        "message": _text,
+        "artifact": _text,
+        "checkpoints": _text,
+    },
+    StopOrder: {
+        "cause": lambda value: StopCause(_text(value)),
+        "by": _text,
+        "at": _whole,
+        "sent": _flag,
+    },
+    Claim: {
+        "pool": _text,
+        "amount": _demand,
+        "since": _whole,
+        "priority_class": _text,
+        "moved": _flag,
+    },
+    Pool: {
+        "name": _text,
+        "instance_type": _text,
+        "capacity": _capacity,
+        "reserve_after": _whole,
+        "min_runtime": _whole,
+        "max_min_runtime": _whole,
+        "pending_timeout": _whole,
+        "consolidate": _flag,
+        "count_foreign": _flag,
+        "open": _flag,
+        "suspend_grace": _whole,
+        "time_slice": _whole,
+        "state": lambda value: PoolState(_text(value)),
+    },
+    PoolHealth: {
+        "errors": _whole,
+        "not_before": _whole,
+        "learned": _whole,
+        "learned_until": _whole,
+        "message": _text,
+        "missing_rights": lambda value: tuple(
+            MissingRight(**read(MissingRight, each["M"])) for each in value["L"]
+        ),
+    },
+    MissingRight: {
+        "role": _text,
+        "action": _text,
+        "since": _whole,
+        "refusals": _whole,
+        "not_before": _whole,
+        "message": _text,
+    },
+    Sighting: {
+        "training_job": _text,
+        "ours": _flag,
+        "instance_type": _text,
+        "instances": _whole,
+        "first_seen": _whole,
+        "stopped": _flag,
+    },
+}

@@ -1,0 +1,164 @@
+"""Every condition and update of a pool's ledger, named and explained; nowhere else.
+
+The promise "never over capacity" rests on these lines alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from slotq_core.adapters.dynamodb.layout.expressions import Expression
+from slotq_core.adapters.dynamodb.layout.items import (
+    foreign_attribute,
+    free_attribute,
+    used_attribute,
+)
+from slotq_core.model.demand import Demand
+
+
+def change_use(
+    *,
+    gained: Demand,
+    admitted: frozenset[str],
+    seen: int | None,
+    decides: bool,
+    holders: int,
+) -> Expression:
+    """Move a pool's ledger by what a transaction takes there in all (`gained`; negative: gives).
+
+    free_<resource> >= :gain    for each resource of which some job newly holds any: what was free
+                                covers it. False too where the pool offers no such resource or is
+                                not configured any more (the attribute is not there).
+    version = :seen             only where the decision rests on what was read: nobody else has
+                                decided about this pool since.
+    ADD …                       moves use and free by the same amount, in opposite directions;
+                                counts the version up for a decision; keeps the sum of marks.
+    """
+    build = _Builder()
+    for resource in sorted(admitted):
+        build.require(f"{build.name(free_attribute(resource))} >= {build.value(gained[resource])}")
+    if seen is not None:
+        build.require(f"version = {build.value(seen)}")
+    for resource, amount in gained.items():
+        build.add(used_attribute(resource), amount)
+        build.add(free_attribute(resource), -amount)
+    build.add("version", 1 if decides else 0)
+    build.add("holders", holders)
+    return build.expression()
+
+
+def open_pool(room: Demand) -> Expression:
+    """A pool that is new, or was once removed: it is empty, so all of its room is free.
+
+    Condition: it is not open already. ADD keeps the version rising over a removal and a return.
+    """
+    build = _Builder()
+    build.require("attribute_not_exists(free_slots)")
+    for resource, amount in {"slots": 0, **room}.items():
+        build.set(free_attribute(resource), amount)
+    build.add("version", 1)
+    return build.expression()
+
+
+def reopen_pool(room: Demand, resources: Iterable[str], seen: int) -> Expression:
+    """A pool whose definition was lost, but not its ledger: so much is free of each resource.
+
+    Condition: nobody has changed the ledger since it was read.
+    """
+    build = _Builder()
+    build.require(f"version = {build.value(seen)}")
+    for resource in sorted(resources):
+        build.set(free_attribute(resource), room[resource])
+    build.add("version", 1)
+    return build.expression()
+
+
+def resize_pool(gained: Demand) -> Expression:
+    """More or less room: free moves by the difference, below 0 where use is above the new capacity.
+
+    The caller's condition on the configuration's revision holds the old capacity still.
+    """
+    build = _Builder()
+    for resource, amount in gained.items():
+        build.add(free_attribute(resource), amount)
+    build.add("version", 1)
+    return build.expression()
+
+
+def close_pool(room: Demand, used: Demand, foreign: Demand) -> Expression:
+    """A pool goes: nothing may run there, and without `free_*` nothing will be admitted.
+
+    `used` and `foreign` name the resources that the ledger has counted so far; each that is used
+    must be down to 0.
+    """
+    build = _Builder()
+    for resource in sorted({"slots", *room, *used, *foreign}):
+        counted = build.name(used_attribute(resource))
+        build.require(f"(attribute_not_exists({counted}) OR {counted} = {build.value(0)})")
+        build.remove(free_attribute(resource))
+        build.remove(foreign_attribute(resource))
+    build.add("version", 1)
+    return build.expression()
+
+
+def count_foreign(amount: Demand, before: Demand, seen: int) -> Expression:
+    """What others occupy is that much now, and so much less is free.
+
+    Conditions: nobody has changed the ledger since it was read, and the pool is configured.
+    """
+    build = _Builder()
+    build.require(f"version = {build.value(seen)}")
+    build.require("attribute_exists(free_slots)")
+    for resource, more in (amount - before).items():
+        build.add(foreign_attribute(resource), more)
+        build.add(free_attribute(resource), -more)
+    build.add("version", 1)
+    return build.expression()
+
+
+class _Builder:
+    """Collects the parts of one expression; attributes get placeholders: they may have any name."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+        self._values: dict[str, Mapping[str, str]] = {}
+        self._conditions: list[str] = []
+        self._clauses: dict[str, list[str]] = {}
+
+    def name(self, attribute: str) -> str:
+        plain = attribute.isascii() and attribute.isidentifier()
+        placeholder = f"#{attribute}" if plain else f"#n{len(self._names)}"
+        self._names[placeholder] = attribute
+        return placeholder
+
+    def value(self, amount: int) -> str:
+        placeholder = f":v{len(self._values)}"
+        self._values[placeholder] = {"N": str(amount)}
+        return placeholder
+
+    def require(self, condition: str) -> None:
+        self._conditions.append(condition)
+
+    def set(self, attribute: str, amount: int) -> None:
+        self._clause("SET", f"{self.name(attribute)} = {self.value(amount)}")
+
+    def add(self, attribute: str, amount: int) -> None:
+        if amount:
+            self._clause("ADD", f"{self.name(attribute)} {self.value(amount)}")
+
+    def remove(self, attribute: str) -> None:
+        self._clause("REMOVE", self.name(attribute))
+
+    def _clause(self, verb: str, part: str) -> None:
+        self._clauses.setdefault(verb, []).append(part)
+
+    def expression(self) -> Expression:
+        clauses = [f"{verb} {', '.join(parts)}" for verb, parts in self._clauses.items()]
+        built: Expression = {"UpdateExpression": " ".join(clauses)}
+        if self._conditions:
+            built["ConditionExpression"] = " AND ".join(self._conditions)
+        if self._names:
+            built["ExpressionAttributeNames"] = self._names
+        if self._values:
+            built["ExpressionAttributeValues"] = self._values
+        return built

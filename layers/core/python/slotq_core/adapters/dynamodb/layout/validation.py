@@ -1,0 +1,140 @@
+"""Whether an item can be understood: what cannot is named and passed over, and stops nothing else.
+
+An item may have been written by a newer release, by hand, or by a bug. A copy of a job is sound
+only where its job says that it stands: so a copy left behind is as good as unreadable.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import TypeVar
+
+from slotq_core.adapters.dynamodb.layout import table
+from slotq_core.adapters.dynamodb.layout.items import Item, Value, copies_of, job_of, pool_of
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool
+from slotq_core.policy.lines import Line
+from slotq_core.ports import Poison
+
+T = TypeVar("T")
+
+UNREADABLE = (KeyError, ValueError, TypeError, AttributeError, IndexError, ArithmeticError)
+"""What the readers raise for what they do not know."""
+
+
+def key_of(item: Mapping[str, Value]) -> table.Key:
+    return str(item["pk"]["S"]), str(item["sk"]["S"])
+
+
+def poison_of(key: table.Key, reason: object) -> Poison:
+    text = f"{type(reason).__name__}: {reason}" if isinstance(reason, Exception) else str(reason)
+    return Poison(key=json.dumps(key), reason=text)
+
+
+def key_in(poison: Poison) -> table.Key:
+    """Raises ValueError where it is none of this store's."""
+    pk, sk = json.loads(poison.key)
+    return str(pk), str(sk)
+
+
+def bearer(key: table.Key) -> str:
+    """The name of the job that a copy with this key is of."""
+    return key[1].rpartition("#")[2]
+
+
+def whole_job(item: Mapping[str, Value] | None) -> Job | None:
+    """The job in its own item; None where it is not there or cannot be understood."""
+    with suppress(*UNREADABLE):
+        job = _judged(job_of(item)) if item else None
+        return job if item and job and key_of(item) == table.job_key(job.name) else None
+    return None
+
+
+def job_in(item: Item) -> Job:
+    """The job that a copy holds, wherever it stands. Raises one of UNREADABLE."""
+    return _judged(job_of(item))
+
+
+def copy_of(item: Item) -> Job:
+    """The job that a copy holds, which belongs there. Raises one of UNREADABLE."""
+    job, key = job_in(item), key_of(item)
+    if key not in copies_of(job):
+        raise ValueError(f"a copy of a job that is {job.state} does not belong there")
+    return job
+
+
+def whole_copy(item: Item | None, name: str) -> Job | None:
+    """The job of that name in a copy; None where that is not what the item is."""
+    with suppress(*UNREADABLE):
+        copy = copy_of(item) if item else None
+        return copy if copy and copy.name == name else None
+    return None
+
+
+def whole_pool(item: Item | None) -> tuple[int, Pool] | None:
+    """A pool's position and definition; None where it is not there or cannot be understood."""
+    with suppress(*UNREADABLE):
+        return definition_of(item) if item else None
+    return None
+
+
+def definition_of(item: Item) -> tuple[int, Pool]:
+    """The same. Raises one of UNREADABLE."""
+    pool = pool_of(item)
+    if table.pool_key(pool.name) != key_of(item):
+        raise ValueError(f"it defines the pool {pool.name}")
+    return int(item["position"]["N"]), pool
+
+
+def is_own(line: str) -> bool:
+    """Whether this version calls a line so."""
+    with suppress(*UNREADABLE):
+        return Line.parse(line).key == line
+    return False
+
+
+def is_line(line: str) -> bool:
+    """Whether some version may call a line so: each has written a list."""
+    with suppress(ValueError):
+        return isinstance(json.loads(line), list)
+    return False
+
+
+def _judged(job: Job) -> Job:
+    if job.active != (job.attempt is not None):
+        has = "has no" if job.active else "has an"
+        raise ValueError(f"a job that is {job.state} {has} attempt")
+    if (job.state == "backoff") != (job.not_before is not None):
+        raise ValueError(f"a job that is {job.state} waits until {job.not_before}")
+    if job.version < 1:
+        raise ValueError("what is stored of a job has a version")
+    return job
+
+
+class Sieve:
+    """Reads items, keeping what it could not understand."""
+
+    def __init__(self) -> None:
+        self._poison: dict[table.Key, Poison] = {}
+
+    @property
+    def poison(self) -> tuple[Poison, ...]:
+        return tuple(self._poison.values())
+
+    def add(self, poison: Iterable[Poison]) -> None:
+        self._poison.update({key_in(each): each for each in poison})
+
+    def note(self, key: table.Key, reason: object) -> None:
+        self._poison[key] = poison_of(key, reason)
+
+    def read(self, items: Iterable[Item], reader: Callable[[Item], T]) -> list[T]:
+        """What the reader makes of those that it understands."""
+        found = []
+        for item in items:
+            try:
+                found.append(reader(item))
+            except UNREADABLE as error:
+                self.note(key_of(item), error)
+        return found

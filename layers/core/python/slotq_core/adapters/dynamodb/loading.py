@@ -1,0 +1,189 @@
+"""Reading what a pass needs: pools, then who holds them, then the heads of the lines.
+
+Whatever changes between two of these reads is caught by the commit: it is conditioned on the
+ledgers, which are read first, and on the version of each job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.configured_pools import Configuration
+from slotq_core.adapters.dynamodb.held_slots import Holders, occupied, read_holders
+from slotq_core.adapters.dynamodb.layout import expressions, table
+from slotq_core.adapters.dynamodb.layout.items import Item
+from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of, is_line, is_own, job_in
+from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
+from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
+from slotq_core.errors import Conflict, Unavailable
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool
+from slotq_core.policy.lines import heads_needed
+from slotq_core.ports import Poison, World
+
+LINE_KEPT = 3_600_000
+"""How long (ms) an empty line is kept after it was last touched: far longer than any submission
+takes from touching it to its commit."""
+
+_PAUSES = (0.0, 0.0, 0.02, 0.05, 0.1, 0.2)
+"""Before each look at a pool that does not add up (s): in all far longer than DynamoDB takes to
+make a committed transaction seen whole."""
+
+
+class WorldLoader:
+    def __init__(
+        self, calls: TableCalls, configuration: Configuration, pause: Callable[[float], None]
+    ) -> None:
+        """`pause`: waits that long (s)."""
+        self._calls = calls
+        self._configuration = configuration
+        self._others = OtherLines(calls)
+        self._pause = pause
+
+    def load(self, now: int) -> World:
+        sieve = Sieve()
+        pools, holders = self._pools(sieve)
+        active, claimants = _active(holders), _claimants(holders)
+        heads: list[Job] = []
+        lines = self._own_lines(sieve, now)
+        needed = heads_needed(lines, pools, active, claimants)
+        for line, touched in lines.items():
+            found, empty = self._waiting(line, needed[line], sieve)
+            heads += found
+            if empty:
+                self._remove(line, touched, now)
+        due = due_part(self._due(MAX_DUE, sieve), now)
+        return _world(pools, holders, [*claimants, *heads], due, sieve)
+
+    def load_all(self, now: int) -> World:
+        sieve = Sieve()
+        pools, holders = self._pools(sieve)
+        lines = [line for line, _ in self._lines(sieve)]
+        waiting = [job for line in lines for job in self._all_waiting(line, sieve)]
+        due = self._due(None, sieve)
+        return _world(pools, holders, [*_claimants(holders), *waiting], due, sieve)
+
+    def lines(self) -> list[str]:
+        """Every line of this version that may have jobs."""
+        return [line for line, _ in self._lines(Sieve()) if is_own(line)]
+
+    def _own_lines(self, sieve: Sieve, now: int) -> dict[str, int | None]:
+        """This version's lines, with whoever waited in another's."""
+        lines = self._lines(sieve)
+        others = [each for each in lines if not is_own(each[0])]
+        if others:
+            self._others.put_back(now=now)
+        for line, touched in others:
+            if not self._others.bring_over(line, sieve, now=now):
+                self._remove(line, touched, now)
+        if others:
+            lines = self._lines(sieve)
+        return {line: touched for line, touched in lines if is_own(line)}
+
+    def _lines(self, sieve: Sieve) -> list[tuple[str, int | None]]:
+        """With the moment when each was last touched; None where that cannot be told: it is kept,
+        for what waits in it is there all the same."""
+        items = self._calls.query(expressions.partition(table.LINES))
+        lines = sieve.read(items, _line)
+        for line, touched in lines:
+            if touched is None:
+                sieve.note(table.line_key(line), "when it was last touched cannot be read")
+        return lines
+
+    def _pools(self, sieve: Sieve) -> tuple[tuple[Pool, ...], dict[str, Holders]]:
+        configured, holders = self._configuration.pools_through(sieve), {}
+        pools = []
+        for pool in configured:
+            read, foreign, poison = self._holders(pool)
+            sieve.add(poison)
+            holders[pool.name] = read
+            pools.append(replace(pool, foreign=foreign, health=read.health))
+        return tuple(pools), holders
+
+    def _holders(self, pool: Pool) -> tuple[Holders, Demand, tuple[Poison, ...]]:
+        """What does not add up may be a transaction of which half is seen so far: it is looked at
+        again, a little later each time, and believed when it has stood still all the while."""
+        seen: list[list[Item]] = []
+        partition = expressions.partition(table.pool_partition(pool.name))
+        for pause in _PAUSES:
+            if pause:
+                self._pause(pause)
+            seen.append([*self._calls.query(partition)])
+            read = read_holders(seen[-1])
+            if read.adds_up and read.offers(pool.capacity) and not read.poison:
+                return read, read.foreign + read.kept, ()
+            if read.poison and seen[-1] in seen[:-1]:
+                return self._settled(read, pool)
+        if all(each == seen[0] for each in seen):
+            return self._settled(read, pool)
+        raise Unavailable(f"pool {pool.name}: its ledger and its active jobs do not agree")
+
+    def _settled(self, read: Holders, pool: Pool) -> tuple[Holders, Demand, tuple[Poison, ...]]:
+        if read.adds_up and not read.offers(pool.capacity):
+            now = self._configuration.pool(pool.name)
+            if now is None or now.capacity != pool.capacity:  # It was changed after we read it.
+                return read, read.foreign + read.kept, read.poison
+        return read, *occupied(read, pool)
+
+    def _waiting(self, line: str, limit: int | None, sieve: Sieve) -> tuple[list[Job], bool]:
+        """The first so many jobs that can be understood, and whether there are none at all."""
+        expression, asked = expressions.partition(table.waiting_partition(line)), limit
+        while True:
+            items = [*self._calls.query(expression, limit=asked)]
+            jobs = sieve.read(items, copy_of)
+            if limit is None or asked is None or len(jobs) >= limit or len(items) < asked:
+                return jobs, not items
+            asked = len(items) + limit - len(jobs)  # Some could not be: look behind them.
+
+    def _all_waiting(self, line: str, sieve: Sieve) -> list[Job]:
+        """Those in another version's line too: a reader cannot wait until a pass has brought them
+        over."""
+        if is_own(line):
+            return self._waiting(line, None, sieve)[0]
+        items = self._calls.query(expressions.partition(table.waiting_partition(line)))
+        return sieve.read(items, job_in)
+
+    def _due(self, limit: int | None, sieve: Sieve) -> list[Job]:
+        """Back-offs, the earliest first."""
+        expression = expressions.partition(table.DUE)
+        return sieve.read(self._calls.query(expression, limit=limit), copy_of)
+
+    def _remove(self, line: str, touched: int | None, now: int) -> None:
+        """An empty one that nobody has touched for long."""
+        if touched is None or touched >= now - LINE_KEPT:
+            return
+        with suppress(Conflict):  # A submission has touched it since: it stays.
+            self._calls.delete(table.line_key(line), expressions.line_untouched(touched))
+
+
+def _line(item: Item) -> tuple[str, int | None]:
+    line, touched = item["sk"]["S"], item.get("touched", {})
+    if not is_line(line):
+        raise ValueError("it names no line")
+    return line, int(touched["N"]) if "N" in touched else None
+
+
+def _active(holders: Mapping[str, Holders]) -> list[Job]:
+    return [job for each in holders.values() for job in each.active]
+
+
+def _claimants(holders: Mapping[str, Holders]) -> list[Job]:
+    return [job for each in holders.values() for job in each.claimants]
+
+
+def _world(
+    pools: tuple[Pool, ...],
+    holders: Mapping[str, Holders],
+    waiting: Iterable[Job],
+    due: Iterable[Job],
+    sieve: Sieve,
+) -> World:
+    return World(
+        snapshot=snapshot_of(pools, _active(holders), waiting, due),
+        ledgers={name: each.ledger for name, each in holders.items()},
+        poison=sieve.poison,
+    )

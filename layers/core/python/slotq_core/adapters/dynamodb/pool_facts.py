@@ -1,0 +1,66 @@
+"""What is known of a pool beside its definition: its health, and what others occupy of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.layout import ledger_expressions, table
+from slotq_core.adapters.dynamodb.layout.items import (
+    Item,
+    foreign_of,
+    free_of,
+    health_of,
+    ledger_of,
+    write,
+)
+from slotq_core.adapters.dynamodb.layout.validation import Sieve, whole_pool
+from slotq_core.errors import Conflict, Unavailable
+from slotq_core.model.demand import Demand
+from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
+
+_TRIES = 20
+
+T = TypeVar("T")
+
+
+class PoolFacts:
+    def __init__(self, calls: TableCalls) -> None:
+        self._calls = calls
+
+    def pool(self, name: str) -> Pool | None:
+        """What cannot be read of it counts as not there: a pass tells of it, and mends it."""
+        definition = whole_pool(self._calls.item(table.pool_key(name)))
+        if definition is None:
+            return None
+        foreign = self._read(table.ledger_key(name), foreign_of)
+        health = self._read(table.health_key(name), health_of)
+        return replace(definition[1], foreign=foreign or Demand(), health=health or HEALTHY)
+
+    def _read(self, key: table.Key, reader: Callable[[Item], T]) -> T | None:
+        item = self._calls.item(key)
+        found = Sieve().read([item] if item else [], reader)
+        return found[0] if found else None
+
+    def set_health(self, pool: str, health: PoolHealth) -> None:
+        self._calls.put(table.health_key(pool), write(health))
+
+    def set_foreign(self, pool: str, amount: Demand) -> None:
+        for _ in range(_TRIES):
+            read = self._read(table.ledger_key(pool), _what_others_occupy)
+            if read is None or not read[0] or read[1] == amount:
+                return None
+            _, before, version = read
+            change = ledger_expressions.count_foreign(amount, before, version)
+            try:
+                return self._calls.update(table.ledger_key(pool), change)
+            except Conflict:
+                continue
+        raise Unavailable(f"pool {pool}: others change its ledger at this moment")
+
+
+def _what_others_occupy(ledger: Item) -> tuple[bool, Demand, int]:
+    """Whether the pool is open, how much, and the ledger's version."""
+    return free_of(ledger) is not None, foreign_of(ledger), ledger_of(ledger).version

@@ -1,0 +1,172 @@
+"""The whole table as a file, and back: for the day on which a table of the same name must hold what
+another one held (docs/backup.md).
+
+The file is lines of JSON: a head, each item in DynamoDB's own form with bytes in base64, and an end
+that says how many there were and their hash, so that half a file is known as one. It holds every
+request with its hyperparameters and environment: it is made readable for its owner alone.
+
+A scan is no snapshot. So the queue must stand still meanwhile; `save` reads everything twice to see
+whether it did.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import sleep
+from typing import Any
+
+from slotq_core.adapters.dynamodb.layout.items import Item, keyed
+from slotq_core.errors import SlotQError
+
+FORMAT = 1
+_BATCH = 25
+"""Items that BatchWriteItem takes at once."""
+_TRIES = 10
+
+
+class BackupError(SlotQError):
+    """The table or the file is not as it must be; says what to do."""
+
+
+def save(client: Any, table: str, path: Path) -> int:
+    """Write all items of the table to a new file. Returns how many. Raises BackupError where the
+    file is there, or where the queue was at work meanwhile; then there is no file."""
+    whole = path.with_name(f"{path.name}.part")
+    try:
+        seen = _write(whole, table, _scan(client, table))
+        if _digest(_scan(client, table)) != seen:
+            raise BackupError(
+                f"the queue in {table} was at work while it was read, so the copy may contradict "
+                "itself: stop the queue first"
+            )
+        os.link(whole, path)
+    except FileExistsError:
+        raise BackupError(f"{path} is there already; name another file") from None
+    finally:
+        whole.unlink(missing_ok=True)
+    return seen.items
+
+
+def load(
+    client: Any,
+    table: str,
+    path: Path,
+    *,
+    replace: bool = False,
+    pause: Callable[[float], None] = sleep,
+) -> int:
+    """Put the file's items into the table. Returns how many. Raises BackupError where the file is
+    not whole or, unless told to `replace` what is there, the table not empty; then nothing has
+    changed. Broken off, it may be done again with `replace`."""
+    items = _read(path)
+    there = [keyed((item["pk"]["S"], item["sk"]["S"])) for item in _scan(client, table)]
+    if there and not replace:
+        raise BackupError(f"{table} holds {len(there):,} items; nothing was changed")
+    _batches(client, table, ({"DeleteRequest": {"Key": key}} for key in there), pause)
+    _batches(client, table, ({"PutRequest": {"Item": item}} for item in items), pause)
+    return len(items)
+
+
+def _scan(client: Any, table: str) -> Iterator[Item]:
+    asked: dict[str, Any] = {"TableName": table, "ConsistentRead": True}
+    while True:
+        page = client.scan(**asked)
+        yield from page["Items"]
+        if "LastEvaluatedKey" not in page:
+            return
+        asked["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sum:
+    """What the file's end says of its items."""
+
+    items: int
+    sha256: str
+
+
+def _write(path: Path, table: str, items: Iterable[Item]) -> _Sum:
+    path.unlink(missing_ok=True)
+    private = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(private, "w") as file:
+        file.write(json.dumps({"slotq_backup": FORMAT, "table": table}) + "\n")
+        end = _digest(items, file.write)
+        file.write(json.dumps(asdict(end)) + "\n")
+    return end
+
+
+def _digest(items: Iterable[Item], write: Callable[[str], object] = len) -> _Sum:
+    count, digest = 0, hashlib.sha256()
+    for item in items:
+        line = json.dumps(_coded(item), sort_keys=True) + "\n"
+        digest.update(line.encode())
+        write(line)
+        count += 1
+    return _Sum(items=count, sha256=digest.hexdigest())
+
+
+def _read(path: Path) -> list[Item]:
+    """Raises BackupError where the file is not one of ours, whole and as it was written."""
+    try:
+        lines = path.read_text().splitlines(keepends=True)
+        parsed = [json.loads(line) for line in lines]
+    except (OSError, ValueError) as error:
+        raise BackupError(f"{path} cannot be read as a backup: {error}") from None
+    if len(parsed) < 2 or parsed[0].get("slotq_backup") != FORMAT:
+        raise BackupError(f"{path} is no backup of this version ({FORMAT})")
+    digest = hashlib.sha256("".join(lines[1:-1]).encode()).hexdigest()
+    if parsed[-1] != asdict(_Sum(items=len(parsed) - 2, sha256=digest)):
+        raise BackupError(f"{path} is not whole, or was changed")
+    return [_decoded(item) for item in parsed[1:-1]]
+
+
+def _coded(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, dict):
+        return {name: _coded(each) for name, each in value.items()}
+    return [_coded(each) for each in value] if isinstance(value, list) else value
+
+
+def _decoded(item: dict[str, Any]) -> Item:
+    """An item's attributes; bytes stand under the type B, wherever they are."""
+    return {name: _attribute(value) for name, value in item.items()}
+
+
+def _attribute(value: dict[str, Any]) -> dict[str, Any]:
+    ((kind, content),) = value.items()
+    match kind:
+        case "B":
+            return {kind: base64.b64decode(content)}
+        case "BS":
+            return {kind: [base64.b64decode(each) for each in content]}
+        case "M":
+            return {kind: _decoded(content)}
+        case "L":
+            return {kind: [_attribute(each) for each in content]}
+    return value
+
+
+def _batches(
+    client: Any,
+    table: str,
+    requests: Iterable[dict[str, Any]],
+    pause: Callable[[float], None],
+) -> None:
+    waiting = list(requests)
+    for start in range(0, len(waiting), _BATCH):
+        left = waiting[start : start + _BATCH]
+        for attempt in range(_TRIES):
+            answer = client.batch_write_item(RequestItems={table: left})
+            left = answer.get("UnprocessedItems", {}).get(table, [])
+            if not left:
+                break
+            pause(0.1 * 2**attempt)
+        else:
+            raise BackupError(f"DynamoDB does not take all of it into {table}: do it again later")

@@ -1,0 +1,159 @@
+"""One job's copies against its own item: what disagrees, and mending it.
+
+The job's item is the truth, and its copies are a function of it: whatever is wrong with them is
+mended in one transaction conditioned on the job's version. Where the item itself cannot be
+understood, a whole copy is: both were written together. Where none is whole, the broken copy is put
+aside, as it was, and what it held stays held under the job's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.held_slots import read_holders
+from slotq_core.adapters.dynamodb.layout import expressions, table
+from slotq_core.adapters.dynamodb.layout.items import Item, items_of, write_held
+from slotq_core.adapters.dynamodb.layout.validation import poison_of, whole_copy, whole_job
+from slotq_core.adapters.dynamodb.transactions import Action, check, delete, put
+from slotq_core.errors import Conflict, Unavailable
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.ports import Finding
+
+TRIES = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Look:
+    """What is kept of one job at one moment."""
+
+    name: str
+    main: Item | None
+    copies: Mapping[table.Key, Item | None]
+    """Those that it calls for, and those seen of it; None: it is not there."""
+
+    @property
+    def job(self) -> Job | None:
+        return whole_job(self.main)
+
+
+class Copies:
+    def __init__(self, calls: TableCalls) -> None:
+        self._calls = calls
+
+    def check(self, name: str, seen: Iterable[table.Key], *, mend: bool) -> list[Finding]:
+        """What is wrong with the copies that the job calls for and with those seen of it."""
+        for _ in range(TRIES):
+            look = self._look(name, seen := set(seen))
+            if look is None:
+                continue
+            try:
+                if look.job is None:
+                    return self._without_truth(look, mend=mend)
+                return self._against(look.job, look, mend=mend)
+            except Conflict:
+                continue
+        raise Unavailable(f"{name}: others change it at this moment")
+
+    def _look(self, name: str, seen: set[table.Key]) -> _Look | None:
+        """None where it changed while we looked: a copy changes only with its job."""
+        main = self._calls.item(table.job_key(name))
+        keys = {*_wanted(whole_job(main)), *seen}
+        copies = {key: self._calls.item(key) for key in sorted(keys)}
+        if self._calls.item(table.job_key(name)) != main:
+            return None
+        return _Look(name=name, main=main, copies=copies)
+
+    def _against(self, job: Job, look: _Look, *, mend: bool) -> list[Finding]:
+        wanted = _wanted(job)
+        faults = {key: _fault(job, wanted.get(key), item) for key, item in look.copies.items()}
+        wrong = {key: fault for key, fault in faults.items() if fault}
+        if wrong and mend:
+            name = self._calls.table
+            unchanged = expressions.job_unchanged(job.version)
+            mends = [
+                put(name, key, wanted[key]) if key in wanted else delete(name, key) for key in wrong
+            ]
+            self._calls.transact([check(name, table.job_key(job.name), unchanged), *mends])
+        return [
+            Finding(kind="copy", subject=job.name, text=f"{'/'.join(key)} {fault}", mended=mend)
+            for key, fault in wrong.items()
+        ]
+
+    def _without_truth(self, look: _Look, *, mend: bool) -> list[Finding]:
+        """The job's own item is missing or cannot be understood."""
+        lacks = "cannot be read" if look.main else "is missing"
+        whole = [copy for item in look.copies.values() if (copy := whole_copy(item, look.name))]
+        if whole:
+            if mend:
+                self._restore(max(whole, key=lambda copy: copy.version), look.main or {})
+            text = f"its JOB item {lacks}; a whole copy of it is there"
+            return [Finding(kind="unreadable", subject=look.name, text=text, mended=mend)]
+        there = [(key, item) for key, item in look.copies.items() if item]
+        found = [self._broken(look.name, key, item, lacks, mend=mend) for key, item in there]
+        if look.main and not found:
+            text = "its JOB item cannot be read, and no whole copy of it is known"
+            found.append(Finding(kind="unreadable", subject=look.name, text=text))
+        return found
+
+    def _restore(self, job: Job, main: Item) -> None:
+        key = table.job_key(job.name)
+        unchanged = expressions.as_read(main, "version", "jobState")
+        self._calls.put(key, items_of(job)[key], unchanged)
+
+    def _broken(self, name: str, key: table.Key, item: Item, lacks: str, *, mend: bool) -> Finding:
+        if key[1].startswith(table.HELD_PREFIX):
+            text = f"its JOB item {lacks}; {'/'.join(key)} keeps its slots until that is mended"
+            return Finding(kind="held", subject=name, text=text)
+        text = f"{'/'.join(key)} cannot be read, and its JOB item {lacks}: to be put aside"
+        if mend:
+            self._calls.transact([*self._keep_slots(key, name), *self.aside(key, item, text)])
+        return Finding(kind="unreadable", subject=name, text=text, mended=mend)
+
+    def aside(self, key: table.Key, item: Item, reason: str) -> list[Action]:
+        """The item moves to where people find it, if it is still as it was read."""
+        name, poison = self._calls.table, poison_of(key, reason)
+        record: Item = {"item": {"M": item}, "reason": {"S": reason}}
+        unchanged = expressions.unchanged(item)
+        return [put(name, table.poison_key(poison.key), record), delete(name, key, unchanged)]
+
+    def _keep_slots(self, key: table.Key, job: str) -> list[Action]:
+        """What the ledger counts and nobody else explains is held under this job's name."""
+        if not key[1].startswith((table.ACTIVE_PREFIX, table.CLAIM_PREFIX)):
+            return []
+        partition = expressions.partition(key[0])
+        items = [*self._calls.query(partition)]
+        if items != [*self._calls.query(partition)]:
+            raise Conflict(f"{key[0]} changes at this moment")
+        read = read_holders(items)
+        amount = Demand({name: max(0, more) for name, more in read.unexplained.items()})
+        unchanged = expressions.as_read(ledger_in(items), "version", "holders")
+        held = write_held(amount, read.marks - read.held_marks)
+        name, pool = self._calls.table, key[0].removeprefix(table.POOL_PREFIX)
+        return [
+            check(name, table.ledger_key(pool), unchanged),
+            put(name, table.held_key(pool, job), held),
+        ]
+
+
+def ledger_in(items: Iterable[Item]) -> Item:
+    """The ledger among a pool's items; empty where there is none."""
+    return next((item for item in items if item["sk"]["S"] == table.LEDGER), Item())
+
+
+def _wanted(job: Job | None) -> dict[table.Key, Item]:
+    """The copies that a job calls for."""
+    items = items_of(job) if job else {}
+    return {key: item for key, item in items.items() if key[1] != table.JOB}
+
+
+def _fault(job: Job, wanted: Item | None, item: Item | None) -> str:
+    """What is wrong with a copy; empty where nothing is."""
+    if wanted is None:
+        return "is left over" if item else ""
+    if item is None:
+        return "is missing"
+    copy = whole_copy(item, job.name)
+    return "" if copy == job else "is not as its job" if copy else "cannot be read"

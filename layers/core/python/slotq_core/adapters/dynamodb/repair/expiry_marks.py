@@ -1,0 +1,40 @@
+"""Marking the records of ended jobs, so that DynamoDB removes them when their time has come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.layout import expressions, table
+from slotq_core.adapters.dynamodb.layout.items import Item
+from slotq_core.errors import Conflict
+
+
+class History:
+    def __init__(self, calls: TableCalls) -> None:
+        self._calls = calls
+
+    def expire(self, limit: int) -> int:
+        """The note goes last: whoever finds one, after whatever crash, does it all again."""
+        done = 0
+        for note in self._calls.query(expressions.partition(table.HISTORY), limit=limit):
+            if {"jobName", "entryTime", "goesAt"} <= note.keys():
+                self._mark(note)
+                self._calls.delete((table.HISTORY, note["sk"]["S"]))
+                done += 1
+        return done
+
+    def _mark(self, note: Item) -> None:
+        expression = expressions.expire(whose=note["entryTime"], at=note["goesAt"])
+        for key in self._records(note["jobName"]["S"]):
+            with suppress(Conflict):  # It is gone, or belongs to the name's next bearer.
+                self._calls.update(key, expression)
+
+    def _records(self, job: str) -> Iterator[table.Key]:
+        yield table.request_key(job)
+        partition = table.job_partition(job)
+        for item in self._calls.query(expressions.partition_from(partition, table.ATTEMPT_PREFIX)):
+            if "trainingJob" in item:
+                yield table.name_key(item["trainingJob"]["S"])
+            yield partition, item["sk"]["S"]

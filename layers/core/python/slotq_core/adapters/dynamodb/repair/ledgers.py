@@ -1,0 +1,63 @@
+"""A pool's ledger against who holds and claims slots there: what disagrees, and mending it."""
+
+from __future__ import annotations
+
+from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.configured_pools import Configuration
+from slotq_core.adapters.dynamodb.held_slots import Holders, disagreement, read_holders
+from slotq_core.adapters.dynamodb.layout import expressions, table
+from slotq_core.adapters.dynamodb.layout.items import (
+    Item,
+    foreign_attribute,
+    free_attribute,
+    used_attribute,
+)
+from slotq_core.adapters.dynamodb.repair.copies import TRIES, ledger_in
+from slotq_core.errors import Conflict, Unavailable
+from slotq_core.model.pools import Pool
+from slotq_core.ports import Finding
+
+_NEW_AGE = 1 << 40
+"""The version where the old one cannot be read: far above whatever anybody may have seen."""
+
+
+class Ledgers:
+    def __init__(self, calls: TableCalls, configuration: Configuration) -> None:
+        self._calls = calls
+        self._configuration = configuration
+
+    def check(self, name: str, *, mend: bool) -> list[Finding]:
+        """Its copies are taken at their word: mend those first. Where one cannot be read, nobody
+        knows what is used, and the ledger stays as it is."""
+        partition = expressions.partition(table.pool_partition(name))
+        for _ in range(TRIES):
+            pool = self._configuration.pool(name)
+            items = [*self._calls.query(partition)]
+            if items != [*self._calls.query(partition)]:
+                continue
+            read = read_holders(items)
+            wrong = disagreement(read, pool.capacity if pool else None)
+            mends = mend and not read.copies_poisoned
+            if wrong and mends:
+                try:
+                    self._mend(name, ledger_in(items), read, pool)
+                except Conflict:
+                    continue
+            finding = Finding(kind="ledger", subject=name, text=wrong, mended=mends)
+            return [finding] if wrong else []
+        raise Unavailable(f"pool {name}: others change it at this moment")
+
+    def _mend(self, name: str, ledger: Item, read: Holders, pool: Pool | None) -> None:
+        version = read.ledger.version + 1 if read.whole else _NEW_AGE
+        after: Item = {
+            "version": {"N": str(version)},
+            "holders": {"N": str(read.held_marks)},
+            **{used_attribute(n): {"N": str(more)} for n, more in read.held.items()},
+            **{foreign_attribute(n): {"N": str(more)} for n, more in read.foreign.items()},
+        }
+        if pool is not None:
+            free = pool.capacity - read.held - read.foreign
+            for resource in sorted({"slots", *pool.capacity, *free}):
+                after[free_attribute(resource)] = {"N": str(free[resource])}
+        unchanged = expressions.as_read(ledger, "version", "holders")
+        self._calls.put(table.ledger_key(name), after, unchanged)

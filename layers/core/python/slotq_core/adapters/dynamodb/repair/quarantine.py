@@ -1,0 +1,87 @@
+"""What a pass could not understand is mended where its truth is still there, else put aside."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+
+from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.configured_pools import Configuration
+from slotq_core.adapters.dynamodb.layout import expressions, table
+from slotq_core.adapters.dynamodb.layout.items import Item
+from slotq_core.adapters.dynamodb.layout.validation import bearer, is_line, key_in, whole_pool
+from slotq_core.adapters.dynamodb.repair.copies import Copies
+from slotq_core.adapters.dynamodb.repair.ledgers import Ledgers
+from slotq_core.errors import Conflict
+from slotq_core.model.jobs import ACTIVE_STATES
+from slotq_core.ports import Poison
+
+
+class Quarantine:
+    def __init__(self, calls: TableCalls, configuration: Configuration) -> None:
+        self._calls = calls
+        self.copies = Copies(calls)
+        self.ledgers = Ledgers(calls, configuration)
+
+    def take(self, poison: Poison) -> None:
+        key = key_in(poison)
+        kind = key[1].partition("#")[0]
+        if key[0] == table.CONFIG:
+            self._definition(key, poison)
+        elif key[0] == table.LINES:
+            self._line(key, poison)
+        elif kind == table.LEDGER:
+            self._ledger(key[0].removeprefix(table.POOL_PREFIX))
+        elif f"{kind}#" == table.HELD_PREFIX or kind == table.HEALTH:
+            self._aside(key, poison)
+        else:
+            self.copies.check(bearer(key), [key], mend=True)
+
+    def _definition(self, key: table.Key, poison: Poison) -> None:
+        """The record of the last change says what it was."""
+        broken = self._calls.item(key)
+        if broken is None:
+            return
+        for definition in self._last_change():
+            if whole_pool({**definition, "pk": broken["pk"], "sk": broken["sk"]}):
+                with suppress(Conflict):  # Somebody has configured it anew.
+                    self._calls.put(key, definition, expressions.unchanged(broken))
+                return
+        self._aside(key, poison)
+
+    def _last_change(self) -> Iterator[Item]:
+        """The definitions that it left, as they stood in the table."""
+        changes = expressions.partition_from(table.CONFIG, table.CHANGE_PREFIX)
+        for change in self._calls.query({**changes, "ScanIndexForward": False}, limit=1):
+            for position, each in enumerate(change.get("after", {}).get("L", [])):
+                yield {**each.get("M", {}), "position": {"N": str(position)}}
+
+    def _line(self, key: table.Key, poison: Poison) -> None:
+        if not is_line(key[1]):
+            return self._aside(key, poison)
+        with suppress(Conflict):  # A submission has touched it since.
+            self._calls.update(key, expressions.mend_line())
+        return None
+
+    def _ledger(self, pool: str) -> None:
+        """Its holders first: those there, and those whose copy may be lost."""
+        partition = table.pool_partition(pool)
+        seen: dict[str, list[table.Key]] = defaultdict(list)
+        for item in self._calls.query(expressions.partition(partition)):
+            if item["sk"]["S"].startswith((table.ACTIVE_PREFIX, table.CLAIM_PREFIX)):
+                key = partition, str(item["sk"]["S"])
+                seen[bearer(key)].append(key)
+        for state in sorted(ACTIVE_STATES):
+            index = {**expressions.in_state(state), "IndexName": table.BY_STATE}
+            for item in self._calls.query(index, consistent=False):
+                seen[item["pk"]["S"].partition("#")[2]] += []
+        for name, keys in seen.items():
+            self.copies.check(name, keys, mend=True)
+        self.ledgers.check(pool, mend=True)
+
+    def _aside(self, key: table.Key, poison: Poison) -> None:
+        item = self._calls.item(key)
+        if item is not None:
+            with suppress(Conflict):  # It has been written anew.
+                self._calls.transact(self.copies.aside(key, item, poison.reason))

@@ -1,0 +1,299 @@
+"""The Store on DynamoDB. The table is described in `dynamodb_table`, every condition in
+`dynamodb_expressions` and `dynamodb_ledger_expressions`.
+
+A commit whose answer is lost may have taken effect. That does no harm: its conditions are versions,
+so the same commit again is refused (Conflict), and whoever loads again finds what was committed.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from slotq_core.adapters import stored_request
+from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.configured_pools import Configuration
+from slotq_core.adapters.dynamodb.counters import DynamoCounters
+from slotq_core.adapters.dynamodb.dynamodb_errors import Contended, refused_keys
+from slotq_core.adapters.dynamodb.layout import expressions, table
+from slotq_core.adapters.dynamodb.layout.items import Item, attempt_of, copies_of, whose
+from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
+from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, whole_job
+from slotq_core.adapters.dynamodb.loading import WorldLoader
+from slotq_core.adapters.dynamodb.pool_facts import PoolFacts
+from slotq_core.adapters.dynamodb.repair.expiry_marks import History
+from slotq_core.adapters.dynamodb.repair.inspection import Inspection
+from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
+from slotq_core.adapters.dynamodb.sightings import Sightings
+from slotq_core.adapters.dynamodb.transactions import (
+    MAX_ACTIONS,
+    action_count,
+    commit_actions,
+    committed,
+    submit_actions,
+)
+from slotq_core.adapters.dynamodb.wake import Scheduler
+from slotq_core.adapters.expiry import HISTORY
+from slotq_core.errors import (
+    Conflict,
+    InvalidRequest,
+    NameTaken,
+    NoSuchJob,
+    NotUnderstood,
+    SlotQError,
+    Unavailable,
+)
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import WAITING_STATES, Job, JobState
+from slotq_core.model.limits import Limits
+from slotq_core.model.pools import Pool, PoolHealth
+from slotq_core.policy.lines import Line, line_of
+from slotq_core.policy.order import order_key
+from slotq_core.ports import Change, ConfigurationChange, Finding, Poison, Request, Sighting, World
+from slotq_core.ports import Configuration as Stand
+
+__all__ = ["MAX_ACTIONS", "DynamoStore", "action_count", "table_definition", "time_to_live"]
+
+_SUBMIT_TRIES = 4
+
+
+class DynamoStore:
+    """Every instance is as good as any other; it keeps no state of its own."""
+
+    def __init__(
+        self,
+        client: Any,
+        table_name: str,
+        *,
+        history: int = HISTORY,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`client` is boto3's low-level DynamoDB client; `history` how long ended jobs stay
+        readable (ms); `pause` waits that long (s) before a second look."""
+        self._keeps = history
+        self._calls = TableCalls(client, table_name)
+        self._configuration = Configuration(self._calls)
+        self.counters = DynamoCounters(self._calls)
+        self._world = WorldLoader(self._calls, self._configuration, pause)
+        self._scheduler = Scheduler(self._calls)
+        self._facts = PoolFacts(self._calls)
+        self._sightings = Sightings(self._calls)
+        self._history = History(self._calls)
+        self._quarantine = Quarantine(self._calls, self._configuration)
+        self._inspection = Inspection(self._calls, self._configuration, self._quarantine, history)
+
+    def pools(self) -> tuple[Pool, ...]:
+        return self._configuration.pools()
+
+    def configuration(self) -> Stand:
+        return self._configuration.read()
+
+    def configure(
+        self, pools: Sequence[Pool], *, who: str, now: int, seen: int | None = None
+    ) -> None:
+        self._configuration.change(pools, who=who, now=now, seen=seen)
+
+    def set_limits(self, limits: Limits, *, who: str, now: int, seen: int | None = None) -> None:
+        self._configuration.set_limits(limits, who=who, now=now, seen=seen)
+
+    def changes(self, *, limit: int, who: str | None = None) -> tuple[ConfigurationChange, ...]:
+        return self._configuration.changes(limit=limit, who=who)
+
+    def pool(self, name: str) -> Pool | None:
+        return self._facts.pool(name)
+
+    def set_health(self, pool: str, health: PoolHealth) -> None:
+        self._facts.set_health(pool, health)
+
+    def set_foreign(self, pool: str, amount: Demand) -> None:
+        self._facts.set_foreign(pool, amount)
+
+    def bump(self) -> None:
+        self._scheduler.bump()
+
+    def take_lease(
+        self, holder: str, *, now: int, until: int, only_news: bool = False
+    ) -> int | None:
+        return self._scheduler.take_lease(holder, now, until, only_news=only_news)
+
+    def end_lease(self, holder: str, *, generation: int | None) -> bool:
+        return self._scheduler.end_lease(holder, generation)
+
+    def take_turn(self, task: str, *, now: int, next_at: int) -> bool:
+        return self._scheduler.take_turn(task, now, next_at)
+
+    def postpone(self, task: str, *, next_at: int) -> None:
+        self._scheduler.postpone(task, next_at)
+
+    def sightings(self) -> tuple[Sighting, ...]:
+        return self._sightings.all()
+
+    def remember(self, sighting: Sighting) -> None:
+        self._sightings.remember(sighting)
+
+    def forget(self, training_job: str) -> None:
+        self._sightings.forget(training_job)
+
+    def expire(self, *, now: int, limit: int = 25) -> int:
+        """DynamoDB itself removes what is marked, within days of its time."""
+        return self._history.expire(limit)
+
+    def quarantine(self, poison: Poison) -> None:
+        self._quarantine.take(poison)
+
+    def inspect(
+        self, *, mend: bool = False, time_left: Callable[[], int] = lambda: 1
+    ) -> Iterator[Finding]:
+        return self._inspection.run(mend=mend, time_left=time_left)
+
+    def submit(self, job: Job, request: Request, *, opens_line: bool = True) -> Job:
+        kept = replace(job, version=1)
+        actions = submit_actions(self._calls.table, kept, stored_request.pack(request))
+        touch = expressions.touch_line if opens_line else expressions.touch_known_line
+        self._touch_lines([job], touch)
+        for _ in range(_SUBMIT_TRIES):
+            try:
+                self._calls.transact(actions)
+            except Contended:
+                continue
+            except Conflict:
+                raise NameTaken(f"there is a job named {job.name} already") from None
+            return kept
+        raise Unavailable(f"{job.name}: others submit under that name at this moment")
+
+    def load(self, now: int) -> World:
+        return self._world.load(now)
+
+    def load_all(self, now: int) -> World:
+        return self._world.load_all(now)
+
+    def commit(
+        self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
+    ) -> tuple[Job, ...]:
+        """Also raises SlotQError, which is a bug of the caller, beyond MAX_ACTIONS."""
+        actions = commit_actions(self._calls.table, changes, seen, history=self._keeps)
+        if not actions:
+            return ()
+        if len(actions) > MAX_ACTIONS:
+            raise SlotQError(
+                f"{len(changes)} changes take {len(actions)} actions; one transaction has "
+                f"{MAX_ACTIONS}"
+            )
+        self._touch_lines([c.after for c in changes if _enters_line(c)])
+        try:
+            self._calls.transact(actions)
+        except Conflict as conflict:
+            self._doubt(changes, refused_keys(conflict, actions))
+            raise
+        return tuple(committed(change) for change in changes)
+
+    def _doubt(self, changes: Sequence[Change], refused: set[table.Key]) -> None:
+        """A job is not as it was read: somebody was faster; or the copy that was read is not as its
+        job, and would be refused for ever."""
+        for change in changes:
+            if table.job_key(change.before.name) in refused:
+                with suppress(SlotQError):
+                    keys = copies_of(change.before)
+                    self._quarantine.copies.check(change.before.name, keys, mend=True)
+
+    def job(self, name: str) -> Job | None:
+        """Raises NotUnderstood where its item cannot be understood, and no copy of it either."""
+        item = self._calls.item(table.job_key(name))
+        if item is None:
+            return None
+        if (job := whole_job(item)) is None:
+            keys = [table.active_key(pool.name, name) for pool in self._configuration.pools()]
+            self._quarantine.copies.check(name, keys, mend=True)
+            job = whole_job(self._calls.item(table.job_key(name)))
+        if job is None:
+            raise NotUnderstood(f"what is kept of job {name} cannot be read")
+        return job
+
+    def request(self, name: str) -> Request:
+        item = self._calls.item(table.request_key(name))
+        if item is None:
+            raise NoSuchJob(f"there is no job named {name}")
+        try:
+            return stored_request.unpack(item["jobDetails"]["B"])
+        except (*UNREADABLE, zlib.error):
+            raise NotUnderstood(f"the request of job {name} cannot be read") from None
+
+    def attempts(self, name: str) -> tuple[Attempt, ...]:
+        """One read: the sort keys of attempts and job stand before the (large) request's."""
+        wanted = expressions.partition_between(
+            table.job_partition(name), table.ATTEMPT_PREFIX, table.JOB
+        )
+        *records, main = [*self._calls.query(wanted)] or [Item()]
+        if not main or main["sk"]["S"] != table.JOB:
+            return ()
+        own = [item for item in records if whose(item) in {None, whose(main)}]
+        found = {each.number: each for each in Sieve().read(own, attempt_of)}
+        job = whole_job(main)
+        live = job.attempt if job else None
+        if live and not (live.number in found and found[live.number].ended_at):
+            found[live.number] = live
+        return tuple(found[number] for number in sorted(found))
+
+    def job_of(self, training_job: str) -> str | None:
+        item = self._calls.item(table.name_key(training_job))
+        try:
+            return str(item["jobName"]["S"]) if item else None
+        except UNREADABLE:
+            raise NotUnderstood(f"whose training job {training_job} is cannot be read") from None
+
+    def jobs(self, states: Iterable[JobState], *, limit: int = 1000) -> tuple[Job, ...]:
+        """The states in the order of JobState, so that jobs that live come before those that have
+        ended when the limit cuts."""
+        wanted = set(states)
+        found: list[Job] = []
+        for state in (each for each in JobState if each in wanted):
+            if len(found) < limit:
+                found += self._in_state(state, limit - len(found))
+        return tuple(found)
+
+    def waiting_since(self) -> int | None:
+        oldest = [job for each in WAITING_STATES for job in self._in_state(each, 1, forward=True)]
+        return min((job.entry_time for job in oldest), default=None)
+
+    def _in_state(self, state: JobState, limit: int, *, forward: bool = False) -> list[Job]:
+        """Those that can be read; a pass tells of the others. The latest entry first, or last."""
+        wanted = {"IndexName": table.BY_STATE, "ScanIndexForward": forward}
+        items = self._calls.query(
+            {**expressions.in_state(state), **wanted},
+            limit=limit,
+            consistent=False,
+        )
+        return [job for item in items if (job := whole_job(item))]
+
+    def ahead_of(self, job: Job) -> int:
+        return sum(
+            self._calls.count(
+                expressions.partition_before(table.waiting_partition(line), order_key(job))
+            )
+            for line in self._world.lines()
+            if set(job.pools) & set(Line.parse(line).pools)
+        )
+
+    def _touch_lines(
+        self,
+        jobs: Iterable[Job],
+        touch: Callable[[int], expressions.Expression] = expressions.touch_line,
+    ) -> None:
+        """Before the transaction and not in it, so that submissions to a line do not collide."""
+        touched = {line_of(job): max(job.entry_time, job.changed_at) for job in jobs}
+        for line, at in touched.items():
+            if len(line.encode()) > table.MAX_SORT_KEY:
+                raise InvalidRequest("the job accepts too many pools", field="slotq:pools")
+            self._calls.update(table.line_key(line), touch(at))
+
+
+def _enters_line(change: Change) -> bool:
+    """A job that waits already enters another line when its priority or its pools change."""
+    if not change.after.waits:
+        return False
+    return not change.before.waits or line_of(change.after) != line_of(change.before)

@@ -1,0 +1,133 @@
+"""Changes of jobs as the actions of one transaction.
+
+A job's items are a function of the job, so a commit writes the difference between before and after:
+no kind of change needs code of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from slotq_core.adapters import stored_request
+from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
+from slotq_core.adapters.dynamodb.layout.items import (
+    Item,
+    farewell,
+    history_of,
+    items_of,
+    keyed,
+    marks_of,
+)
+from slotq_core.adapters.expiry import HISTORY, expires_at
+from slotq_core.adapters.holdings import PoolChange, pool_changes
+from slotq_core.model.jobs import Job
+from slotq_core.ports import Change
+from slotq_core.timestamps import iso
+
+Action = dict[str, dict[str, Any]]
+
+MAX_ACTIONS = 100
+"""DynamoDB's limit for one transaction."""
+
+
+def action_count(changes: Sequence[Change], seen: Mapping[str, int] | None = None) -> int:
+    """How many actions a commit of these changes takes, out of MAX_ACTIONS.
+
+    A start takes 5 (6 with a claim), an eviction 2, a claim 3, an end 4, a cancel of a waiting job
+    3 (4 with a claim), any other change of an active job 2, a changed request 1; and each pool
+    whose ledger is seen or changes takes 1.
+    """
+    return len(commit_actions("", changes, seen))
+
+
+def submit_actions(name: str, job: Job, request: bytes) -> list[Action]:
+    """The first action is JOB: what refuses it says that the name is taken."""
+    key, items = table.job_key(job.name), items_of(job)
+    items[table.request_key(job.name)] = _request_item(job, request)
+    first = put(name, key, items.pop(key), expressions.is_new())
+    return [first, *(put(name, key, item) for key, item in items.items())]
+
+
+def commit_actions(
+    name: str,
+    changes: Sequence[Change],
+    seen: Mapping[str, int] | None,
+    *,
+    history: int = HISTORY,
+) -> list[Action]:
+    return [
+        *(action for change in changes for action in _job_actions(name, change, history)),
+        *_ledger_actions(name, changes, seen),
+    ]
+
+
+def committed(change: Change) -> Job:
+    """The job as the change leaves it."""
+    return replace(change.after, version=change.before.version + 1)
+
+
+def _job_actions(name: str, change: Change, history: int) -> Iterator[Action]:
+    before, after = items_of(change.before), items_of(committed(change))
+    main = table.job_key(change.before.name)
+    if (gone := expires_at(change.after, history)) is not None:
+        for key, item in farewell(change.after, gone).items():
+            after[key] = {**after.get(key, {}), **item}
+    yield put(name, main, after.pop(main), expressions.job_unchanged(change.before.version))
+    for key in before.keys() - after.keys() - {main}:
+        yield delete(name, key)
+    if change.request is not None:
+        packed = stored_request.pack(change.request)
+        after[table.request_key(change.after.name)] = _request_item(change.after, packed)
+    for key, item in {**after, **history_of(change)}.items():
+        yield put(name, key, item)
+
+
+def _request_item(job: Job, packed: bytes) -> Item:
+    """The entry time says whose it is: a name may be borne again."""
+    return {"jobDetails": {"B": packed}, "entryTime": {"S": iso(job.entry_time)}}
+
+
+def _ledger_actions(
+    name: str, changes: Sequence[Change], seen: Mapping[str, int] | None
+) -> Iterator[Action]:
+    uses, marks = pool_changes(changes, seen), _marks(changes)
+    for pool in sorted({*uses, *marks}):
+        use = uses.get(pool, PoolChange())
+        expression = ledger_expressions.change_use(
+            gained=use.gained,
+            admitted=use.admitted,
+            seen=use.seen,
+            decides=use.raises_version,
+            holders=marks.get(pool, 0),
+        )
+        yield update(name, table.ledger_key(pool), expression)
+
+
+def _marks(changes: Sequence[Change]) -> dict[str, int]:
+    """By pool, how the sum of marks moves; pools where it does not are left out."""
+    moved: Counter[str] = Counter()
+    for change in changes:
+        moved.update(marks_of(change.after))
+        moved.subtract(marks_of(change.before))
+    return {pool: amount for pool, amount in moved.items() if amount}
+
+
+def put(
+    name: str, key: table.Key, item: Item, condition: expressions.Expression | None = None
+) -> Action:
+    return {"Put": {"TableName": name, "Item": keyed(key, item), **(condition or {})}}
+
+
+def update(name: str, key: table.Key, expression: expressions.Expression) -> Action:
+    return {"Update": {"TableName": name, "Key": keyed(key), **expression}}
+
+
+def check(name: str, key: table.Key, condition: expressions.Expression) -> Action:
+    return {"ConditionCheck": {"TableName": name, "Key": keyed(key), **condition}}
+
+
+def delete(name: str, key: table.Key, condition: expressions.Expression | None = None) -> Action:
+    return {"Delete": {"TableName": name, "Key": keyed(key), **(condition or {})}}

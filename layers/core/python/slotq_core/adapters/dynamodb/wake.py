@@ -1,0 +1,66 @@
+"""When passes run: the wake's generation and lease, and the turns of what is done now and then."""
+
+from __future__ import annotations
+
+from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.dynamodb_errors import WrongType
+from slotq_core.adapters.dynamodb.layout import expressions, table
+from slotq_core.adapters.dynamodb.layout.items import Value
+from slotq_core.errors import Conflict
+from slotq_core.timestamps import FAR_OFF
+
+MOST_COUNTED = 1 << 62
+"""Well below the 38 digits that a number has, so that one more can be added."""
+
+
+class Scheduler:
+    def __init__(self, calls: TableCalls) -> None:
+        self._calls = calls
+
+    def bump(self) -> None:
+        try:
+            self._calls.update(table.wake_key(), expressions.raise_generation())
+        except WrongType:
+            self._calls.update(table.wake_key(), expressions.new_generation())
+
+    def take_lease(self, holder: str, now: int, until: int, *, only_news: bool) -> int | None:
+        never = until + FAR_OFF
+        expression = expressions.take_lease(
+            holder, now=now, until=until, never=never, only_news=only_news
+        )
+        try:
+            wake = self._calls.updated(table.wake_key(), expression)
+        except Conflict:
+            return None
+        if "generation" not in wake:
+            return 0
+        if (generation := _counted(wake["generation"])) is not None:
+            return generation
+        self._calls.update(table.wake_key(), expressions.new_generation())
+        # It was news, whatever had been seen to; and the lease is ours already.
+        return self.take_lease(holder, now, until, only_news=False)
+
+    def end_lease(self, holder: str, generation: int | None) -> bool:
+        return self._holds(table.wake_key(), expressions.end_lease(holder, generation))
+
+    def take_turn(self, task: str, now: int, next_at: int) -> bool:
+        expression = expressions.take_turn(now=now, next_at=next_at, never=next_at + FAR_OFF)
+        return self._holds(table.task_key(task), expression)
+
+    def postpone(self, task: str, next_at: int) -> None:
+        self._calls.update(table.task_key(task), expressions.set_turn(next_at))
+
+    def _holds(self, key: table.Key, expression: expressions.Expression) -> bool:
+        """Make the update if its condition holds. Returns whether it did."""
+        try:
+            self._calls.update(key, expression)
+        except Conflict:
+            return False
+        return True
+
+
+def _counted(generation: Value) -> int | None:
+    """What bumps have counted; None where they cannot have: such a one can never be seen to, and
+    its passes would have no end."""
+    digits = str(generation.get("N", ""))
+    return int(digits) if digits.isdigit() and 0 < int(digits) < MOST_COUNTED else None

@@ -1,0 +1,376 @@
+"""The Store in memory, for simulations and tests. Held to the contract of the real one."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Concatenate, ParamSpec, TypeVar
+
+from slotq_core.adapters import stored_request
+from slotq_core.adapters.expiry import HISTORY, expires_at
+from slotq_core.adapters.holdings import PoolChange, pool_changes
+from slotq_core.adapters.memory.counters import MemoryCounters
+from slotq_core.adapters.memory.index import Index
+from slotq_core.adapters.snapshots import (
+    MAX_DUE,
+    as_configured,
+    due_part,
+    snapshot_of,
+)
+from slotq_core.errors import Conflict, Misconfigured, NameTaken, NoSuchJob, PoolInUse
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import WAITING_STATES, Job, JobState
+from slotq_core.model.limits import NO_LIMITS, Limits
+from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, PoolState
+from slotq_core.policy.lines import heads_needed, line_of
+from slotq_core.ports import (
+    Change,
+    Configuration,
+    ConfigurationChange,
+    Finding,
+    Ledger,
+    Poison,
+    Request,
+    Sighting,
+    World,
+)
+from slotq_core.timestamps import FAR_OFF
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _one_at_a_time(
+    method: Callable[Concatenate[MemoryStore, P], R],
+) -> Callable[Concatenate[MemoryStore, P], R]:
+    def locked(self: MemoryStore, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return locked
+
+
+class MemoryStore:
+    """Safe for threads. A load costs what the active jobs and the heads of the lines cost."""
+
+    def __init__(self, *, history: int = HISTORY) -> None:
+        self._keeps = history
+        self._ended: list[str] = []
+        """Jobs whose records are still to be marked, as the real store does it."""
+        self._marked: set[str] = set()
+        self._lock = threading.RLock()
+        self._pools: tuple[Pool, ...] = ()
+        self._limits = NO_LIMITS
+        self._changes: list[ConfigurationChange] = []
+        self._ledgers: dict[str, Ledger] = defaultdict(Ledger)
+        self._jobs: dict[str, Job] = {}
+        self._requests: dict[str, bytes] = {}
+        self._attempts: dict[str, dict[int, Attempt]] = defaultdict(dict)
+        self._job_of: dict[str, str] = {}
+        self._index = Index()
+        self.counters = MemoryCounters(self._all_jobs, self._line_count)
+        self._health: dict[str, PoolHealth] = {}
+        self._foreign: dict[str, Demand] = {}
+        self._turns: dict[str, int] = {}
+        self._sightings: dict[str, Sighting] = {}
+        self._generation = 0
+        self._holder = ""
+        self._lease_until = 0
+        self._seen_to: int | None = None
+
+    @_one_at_a_time
+    def pools(self) -> tuple[Pool, ...]:
+        return self._pools
+
+    @_one_at_a_time
+    def configuration(self) -> Configuration:
+        return Configuration(
+            pools=self._pools,
+            revision=len(self._changes),
+            limits=self._limits,
+            use=self.counters.queue_use,
+        )
+
+    @_one_at_a_time
+    def changes(self, *, limit: int, who: str | None = None) -> tuple[ConfigurationChange, ...]:
+        found = [each for each in reversed(self._changes) if who in {None, each.who}]
+        return tuple(found[:limit])
+
+    @_one_at_a_time
+    def configure(
+        self, pools: Sequence[Pool], *, who: str, now: int, seen: int | None = None
+    ) -> None:
+        after = {pool.name: pool for pool in pools}
+        if len(after) < len(pools):
+            raise Misconfigured("two pools have one name")
+        if seen not in {None, len(self._changes)}:
+            raise Conflict("the configuration has changed since it was read")
+        if self._pools == as_configured(pools):
+            return
+        before = {pool.name: pool for pool in self._pools}
+        gone = before.keys() - after.keys()
+        for name in gone:
+            if self._ledgers[name].used:
+                raise PoolInUse(f"pool {name} cannot be removed: jobs run in it", field="name")
+        for name in gone:
+            self._foreign.pop(name, None)
+        for name in before.keys() | after.keys():
+            if _room(before.get(name)) != _room(after.get(name)):
+                self._raise_version(name, Demand())
+        self._record(as_configured(pools), self._limits, who, now)
+
+    @_one_at_a_time
+    def set_limits(self, limits: Limits, *, who: str, now: int, seen: int | None = None) -> None:
+        if seen not in {None, len(self._changes)}:
+            raise Conflict("the configuration has changed since it was read")
+        if limits != self._limits:
+            self._record(self._pools, limits, who, now)
+
+    def _record(self, pools: tuple[Pool, ...], limits: Limits, who: str, now: int) -> None:
+        change = ConfigurationChange(
+            revision=len(self._changes) + 1,
+            who=who,
+            at=now,
+            before=self._pools,
+            after=pools,
+            limits_before=self._limits,
+            limits_after=limits,
+        )
+        self._changes.append(change)
+        self._pools, self._limits = pools, limits
+
+    @_one_at_a_time
+    def pool(self, name: str) -> Pool | None:
+        return next((pool for pool in self._pools_now() if pool.name == name), None)
+
+    @_one_at_a_time
+    def set_health(self, pool: str, health: PoolHealth) -> None:
+        self._health[pool] = health
+
+    @_one_at_a_time
+    def set_foreign(self, pool: str, amount: Demand) -> None:
+        configured = any(each.name == pool for each in self._pools)
+        if configured and amount != self._foreign.get(pool, Demand()):
+            self._foreign[pool] = amount
+            self._raise_version(pool, Demand())
+
+    @_one_at_a_time
+    def bump(self) -> None:
+        self._generation += 1
+
+    @_one_at_a_time
+    def take_lease(
+        self, holder: str, *, now: int, until: int, only_news: bool = False
+    ) -> int | None:
+        if only_news and self._seen_to == self._generation:
+            return None
+        if self._holder not in {"", holder} and now < self._lease_until <= until + FAR_OFF:
+            return None
+        self._holder, self._lease_until = holder, until
+        return self._generation
+
+    @_one_at_a_time
+    def end_lease(self, holder: str, *, generation: int | None) -> bool:
+        if self._holder != holder or generation not in {None, self._generation}:
+            return False
+        self._holder, self._seen_to = "", generation or None
+        return True
+
+    @_one_at_a_time
+    def take_turn(self, task: str, *, now: int, next_at: int) -> bool:
+        if now < self._turns.get(task, now) <= next_at + FAR_OFF:
+            return False
+        self._turns[task] = next_at
+        return True
+
+    @_one_at_a_time
+    def postpone(self, task: str, *, next_at: int) -> None:
+        self._turns[task] = next_at
+
+    @_one_at_a_time
+    def sightings(self) -> tuple[Sighting, ...]:
+        return tuple(self._sightings[name] for name in sorted(self._sightings))
+
+    @_one_at_a_time
+    def remember(self, sighting: Sighting) -> None:
+        self._sightings[sighting.training_job] = sighting
+
+    @_one_at_a_time
+    def forget(self, training_job: str) -> None:
+        self._sightings.pop(training_job, None)
+
+    @_one_at_a_time
+    def expire(self, *, now: int, limit: int = 25) -> int:
+        """What is marked goes here too, once its time has come."""
+        marked, self._ended = self._ended[:limit], self._ended[limit:]
+        self._marked.update(marked)
+        for name in sorted(self._marked):
+            if (expires_at(self._jobs[name], self._keeps) or 0) * 1000 <= now:
+                self._remove(name)
+        return len(marked)
+
+    def _remove(self, name: str) -> None:
+        for attempt in self._attempts.pop(name, {}).values():
+            self._job_of.pop(attempt.training_job, None)
+        self._marked.discard(name)
+        del self._jobs[name], self._requests[name]
+
+    def quarantine(self, poison: Poison) -> None:
+        """Nothing here was ever written down, so nothing has to be read."""
+
+    def inspect(
+        self, *, mend: bool = False, time_left: Callable[[], int] = lambda: 1
+    ) -> Iterable[Finding]:
+        """There are no copies that could disagree."""
+        return ()
+
+    @_one_at_a_time
+    def submit(self, job: Job, request: Request, *, opens_line: bool = True) -> Job:
+        packed = stored_request.pack(request)
+        if not opens_line and line_of(job) not in self._index.lines():
+            raise Conflict("there is no such line")
+        if job.name in self._jobs:
+            raise NameTaken(f"there is a job named {job.name} already")
+        self._requests[job.name] = packed
+        return self._keep(replace(job, version=1))
+
+    @_one_at_a_time
+    def load(self, now: int) -> World:
+        active, claimants = self._of(self._index.active), self._claimants_here()
+        needed = heads_needed(self._index.lines(), self._pools_now(), active, claimants)
+        heads = self._of(self._index.heads(needed))
+        earliest = self._of(self._index.due(MAX_DUE))
+        return self._world(active, [*claimants, *heads], due_part(earliest, now))
+
+    @_one_at_a_time
+    def load_all(self, now: int) -> World:
+        waiting, due = self._of(self._index.waiting()), self._of(self._index.due())
+        return self._world(self._of(self._index.active), waiting, due)
+
+    @_one_at_a_time
+    def commit(
+        self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
+    ) -> tuple[Job, ...]:
+        for change in changes:
+            kept = self._jobs.get(change.before.name)
+            if kept is None or kept.version != change.before.version:
+                raise Conflict(f"{change.before.name} has changed since it was read")
+        uses = pool_changes(changes, seen)
+        packed = {c.after.name: stored_request.pack(c.request) for c in changes if c.request}
+        for name, use in uses.items():
+            self._check(name, use)
+        for name, use in uses.items():
+            if use.raises_version:
+                self._raise_version(name, use.gained)
+        self._requests.update(packed)
+        return tuple(self._apply(change) for change in changes)
+
+    @_one_at_a_time
+    def job(self, name: str) -> Job | None:
+        return self._jobs.get(name)
+
+    @_one_at_a_time
+    def request(self, name: str) -> Request:
+        if name not in self._requests:
+            raise NoSuchJob(f"there is no job named {name}")
+        return stored_request.unpack(self._requests[name])
+
+    @_one_at_a_time
+    def attempts(self, name: str) -> tuple[Attempt, ...]:
+        found = dict(self._attempts.get(name, {}))
+        live = self._jobs[name].attempt if name in self._jobs else None
+        if live and not (live.number in found and found[live.number].ended_at):
+            found[live.number] = live
+        return tuple(found[number] for number in sorted(found))
+
+    @_one_at_a_time
+    def job_of(self, training_job: str) -> str | None:
+        return self._job_of.get(training_job)
+
+    @_one_at_a_time
+    def jobs(self, states: Iterable[JobState], *, limit: int = 1000) -> tuple[Job, ...]:
+        wanted, ranks = set(states), {state: rank for rank, state in enumerate(JobState)}
+        found = [job for job in self._jobs.values() if job.state in wanted]
+        return tuple(sorted(found, key=lambda job: (ranks[job.state], -job.entry_time))[:limit])
+
+    @_one_at_a_time
+    def waiting_since(self) -> int | None:
+        waiting = (job for job in self._jobs.values() if job.state in WAITING_STATES)
+        return min((job.entry_time for job in waiting), default=None)
+
+    @_one_at_a_time
+    def ahead_of(self, job: Job) -> int:
+        return self._index.ahead_of(job)
+
+    @_one_at_a_time
+    def _all_jobs(self) -> list[Job]:
+        return list(self._jobs.values())
+
+    @_one_at_a_time
+    def _line_count(self) -> int:
+        return len(self._index.lines())
+
+    def _pools_now(self) -> list[Pool]:
+        return [
+            replace(
+                pool,
+                foreign=self._foreign.get(pool.name, Demand()),
+                health=self._health.get(pool.name, HEALTHY),
+            )
+            for pool in self._pools
+        ]
+
+    def _of(self, names: Iterable[str]) -> list[Job]:
+        return [self._jobs[name] for name in names]
+
+    def _claimants_here(self) -> list[Job]:
+        """A claim in a pool that is not configured any more is void."""
+        here = {pool.name for pool in self._pools}
+        return [
+            job for job in self._of(self._index.claimants) if job.claim and job.claim.pool in here
+        ]
+
+    def _world(self, active: list[Job], waiting: list[Job], due: list[Job]) -> World:
+        return World(
+            snapshot=snapshot_of(self._pools_now(), active, waiting, due),
+            ledgers={pool.name: self._ledgers[pool.name] for pool in self._pools},
+        )
+
+    def _check(self, name: str, use: PoolChange) -> None:
+        ledger = self._ledgers[name]
+        if use.seen is not None and use.seen != ledger.version:
+            raise Conflict(f"pool {name} has changed since it was read")
+        pool = next((each for each in self._pools_now() if each.name == name), None)
+        room = pool.capacity - pool.foreign if pool else Demand()
+        free = room - ledger.used - use.gained
+        if any(free[resource] < 0 for resource in use.admitted):
+            raise Conflict(f"pool {name} has no room for that")
+
+    def _raise_version(self, pool: str, gained: Demand) -> None:
+        ledger = self._ledgers[pool]
+        self._ledgers[pool] = Ledger(version=ledger.version + 1, used=ledger.used + gained)
+
+    def _apply(self, change: Change) -> Job:
+        name, began = change.after.name, change.after.attempt
+        self._index.forget(change.before)
+        if began:
+            self._attempts[name].setdefault(began.number, began)
+            self._job_of[began.training_job] = name
+        if change.ended:
+            self._attempts[name][change.ended.number] = change.ended
+        return self._keep(replace(change.after, version=change.before.version + 1))
+
+    def _keep(self, job: Job) -> Job:
+        self._jobs[job.name] = job
+        self._index.keep(job)
+        if job.terminal:
+            self._ended.append(job.name)
+        return job
+
+
+def _room(pool: Pool | None) -> tuple[Demand, PoolState] | None:
+    """What decides about admission; None where there is no such pool."""
+    return (pool.capacity, pool.state) if pool else None

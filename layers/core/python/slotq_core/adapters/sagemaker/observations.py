@@ -1,0 +1,173 @@
+"""What SageMaker tells of a training job, by an event or when asked, in the queue's words.
+
+Nothing is taken on trust: fields may be null, times may be datetimes or epoch milliseconds as
+numbers or strings, and what is not understood says so (NotUnderstood) instead of being guessed at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from slotq_core import names
+from slotq_core.adapters.sagemaker.sagemaker_errors import (
+    PENDED_OUT,
+    OutcomeRow,
+    outcome_of,
+    service_limit,
+)
+from slotq_core.adapters.sagemaker.sagemaker_rights import action_in
+from slotq_core.errors import NotUnderstood
+from slotq_core.ports import RIGHTS, Observation, Phase, Verdict
+from slotq_core.timestamps import FAR_OFF
+
+TOKEN_TAG = "slotq:token"  # noqa: S105 - a tag's name, not a secret # nosec B105
+"""The attempt's token, among the ownership tags of a training job."""
+
+ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading something of another form than SageMaker's may raise."""
+
+_LONGEST_TEXT = 4096
+"""Characters. SageMaker's own longest is a FailureReason, 1,024; an item ends at 400 KB."""
+
+_LIVE = frozenset({"InProgress", "Stopping"})
+
+
+def observation_of_event(event: Mapping[str, Any], *, at: int) -> Observation:
+    """What a training-state event says. Raises NotUnderstood with the reason, which quotes nothing
+    that a user wrote."""
+    detail = event.get("detail")
+    if not isinstance(detail, Mapping):
+        raise NotUnderstood("the event has no detail, or one that is no object")
+    name = detail.get("TrainingJobName")
+    if not isinstance(name, str) or not names.is_legal(name):
+        raise NotUnderstood("the event's detail names no training job")
+    try:
+        return observation_of(detail, at=at)
+    except ODD as error:
+        kind = type(error).__name__
+        raise NotUnderstood(f"the event's detail is not of SageMaker's form ({kind})") from error
+
+
+def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
+    """What an event's `detail` or a DescribeTrainingJob answer says, in the queue's words.
+
+    `at` stands in where the detail says no time. Raises NotUnderstood where its status is none that
+    this program knows.
+    """
+    status = _text(detail, "TrainingJobStatus")
+    secondary = _text(detail, "SecondaryStatus")
+    reason = _text(detail, "FailureReason")
+    ended = outcome_in(detail)
+    if ended is None and status not in _LIVE:
+        raise NotUnderstood(f"TrainingJobStatus '{status[:40]}' is not known here")
+    phase = ended.phase if ended else _phase(status, secondary)
+    return Observation(
+        training_job=_text(detail, "TrainingJobName"),
+        phase=phase,
+        at=_moment(detail, phase, at),
+        verdict=ended.verdict if ended else Verdict.OK,
+        max_runtime=bool(ended and ended.max_runtime),
+        message=reason or (ended.message if ended else ""),
+        artifact=_text(detail.get("ModelArtifacts") or {}, "S3ModelArtifacts"),
+        checkpoints=_text(detail.get("CheckpointConfig") or {}, "S3Uri"),
+        token=_token(detail),
+        pending=status == "InProgress" and secondary == "Pending",
+        limit=service_limit(reason),
+        action=action_in(reason, code="") if ended and ended.verdict in RIGHTS else "",
+        odd="; ".join(_odd(detail, secondary, at)),
+    )
+
+
+_SECONDARY = frozenset(
+    {
+        *("Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"),
+        *("Downloading", "DownloadingTrainingImage", "Training", "Interrupted", "Uploading"),
+        *("Updating", "Restarting", "Stopping", "Stopped", "Completed", "Failed", "Deleting"),
+        *("MaxRuntimeExceeded", "MaxWaitTimeExceeded"),
+    }
+)
+_TIMES = ("CreationTime", "TrainingStartTime", "TrainingEndTime", "LastModifiedTime")
+
+
+def _odd(detail: Mapping[str, Any], secondary: str, at: int) -> Iterator[str]:
+    """What of it nobody knew when this was written, and what it lacks. It is none the less news."""
+    if secondary and secondary not in _SECONDARY:
+        yield f"SecondaryStatus '{secondary[:40]}' is not known here"
+    times = {key: _milliseconds(detail[key]) for key in _TIMES if detail.get(key) is not None}
+    yield from (f"{key} is no time" for key, time in times.items() if time is None)
+    if not times:
+        yield "it says no time: that of its arrival counts"
+    if any(time is not None and time > at + FAR_OFF for time in times.values()):
+        yield "its time is far ahead of the queue's clock"
+
+
+def outcome_in(detail: Mapping[str, Any]) -> OutcomeRow | None:
+    """How it has ended; None where it has not."""
+    return outcome_of(
+        status=_text(detail, "TrainingJobStatus"),
+        secondary=PENDED_OUT if _pended_out(detail) else _text(detail, "SecondaryStatus"),
+        reason=_text(detail, "FailureReason"),
+    )
+
+
+def _token(detail: Mapping[str, Any]) -> str | None:
+    """An event carries the tags as a map; a description carries none."""
+    tags = detail.get("Tags")
+    return _text(tags, TOKEN_TAG) if isinstance(tags, Mapping) else None
+
+
+def _pended_out(detail: Mapping[str, Any]) -> bool:
+    """Whether it was stopped without ever having had instances, after its maximum pending time."""
+    longest = (detail.get("StoppingCondition") or {}).get("MaxPendingTimeInSeconds")
+    created = _milliseconds(detail.get("CreationTime"))
+    ended = _moment(detail, Phase.STOPPED, 0)
+    if detail.get("TrainingStartTime") or not longest or created is None:
+        return False
+    return _text(detail, "TrainingJobStatus") == "Stopped" and ended - created >= 1000 * int(
+        longest
+    )
+
+
+_WITHOUT_INSTANCES = frozenset(
+    {"", "Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"}
+)
+
+
+def _phase(status: str, secondary: str) -> Phase:
+    if status == "Stopping":
+        return Phase.STOPPING
+    return Phase.STARTING if secondary in _WITHOUT_INSTANCES else Phase.RUNNING
+
+
+_TELLING = {Phase.RUNNING: ("TrainingStartTime",)} | dict.fromkeys(
+    (Phase.COMPLETED, Phase.STOPPED, Phase.FAILED), ("TrainingEndTime",)
+)
+
+
+def _moment(detail: Mapping[str, Any], phase: Phase, at: int) -> int:
+    """When it was so: the time that belongs to the phase, else the last change, else `at`."""
+    for key in (*_TELLING.get(phase, ()), "LastModifiedTime"):
+        if (moment := _milliseconds(detail.get(key))) is not None:
+            return moment
+    return at
+
+
+def _milliseconds(value: Any) -> int | None:
+    if isinstance(value, datetime):
+        # botocore makes datetimes from fractions of seconds: round, or 0.123 becomes 122.
+        return round(value.timestamp() * 1000)
+    try:
+        return int(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _text(detail: Mapping[str, Any], key: str) -> str:
+    """Cut, and without what cannot be written as UTF-8: no item and no answer could hold it. Raises
+    TypeError where it is no text."""
+    value = detail.get(key) or ""
+    if not isinstance(value, str):
+        raise TypeError(f"{key} is no text")
+    return value[:_LONGEST_TEXT].encode(errors="replace").decode()

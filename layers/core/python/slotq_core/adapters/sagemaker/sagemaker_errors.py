@@ -1,0 +1,320 @@
+"""THE table: every documented error and outcome of SageMaker training, and what follows from it.
+
+Four tables, each read from the top, the first row that matches decides:
+
+`CREATE`    what CreateTrainingJob may answer
+`STOP`      what StopTrainingJob may answer
+`LOOK`      what DescribeTrainingJob, ListTrainingJobs and ListTags may answer
+`OUTCOMES`  how a training job may end
+
+A row's `source` is the text that it rests on, as SageMaker writes it (or the rule, where there is
+no fixed text). `code` and `text` are regular expressions: the code must match whole, the text
+anywhere. Whose fault a missing right is: `sagemaker_rights`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slotq_core.adapters.sagemaker.sagemaker_rights import (
+    ACCOUNT,
+    CREDENTIALS,
+    DENIED,
+    EVERY_JOBS,
+    NOT_ASSUMED,
+    refusal,
+)
+from slotq_core.ports import RIGHTS, Answer, Phase, Verdict
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorRow:
+    """An error answer: its code and text, and what follows."""
+
+    code: str
+    text: str = ""
+    verdict: Verdict
+    source: str
+
+
+_THROTTLED = (
+    r"Throttling|ThrottlingException|ThrottledException|TooManyRequestsException"
+    r"|RequestLimitExceeded|RequestThrottled(Exception)?|SlowDown"
+)
+_FAULT = (
+    r"InternalFailure|InternalError|InternalServerError|InternalServerException|ServiceUnavailable"
+    r"|ServiceUnavailableException|ServiceException|RequestTimeout|RequestTimeoutException|5\d\d"
+)
+_ANY_CALL: tuple[ErrorRow, ...] = (
+    ErrorRow(code=_THROTTLED, verdict=Verdict.RETRY, source="ThrottlingException: Rate exceeded"),
+    ErrorRow(
+        code=_FAULT,
+        verdict=Verdict.RETRY,
+        source="any answer of HTTP status 500 or more: whether it took effect is unknown",
+    ),
+    ErrorRow(
+        code=CREDENTIALS,
+        verdict=Verdict.NO_RIGHTS,
+        source="UnrecognizedClientException: The security token included in the request is "
+        "invalid. (The queue's own credentials are wrong, or the region is not opted in)",
+    ),
+    ErrorRow(
+        code=ACCOUNT,
+        verdict=Verdict.NO_RIGHTS,
+        source="SubscriptionRequiredException: The AWS Access Key Id needs a subscription for the "
+        "service. (The account is suspended, or is not ready yet)",
+    ),
+)
+
+CREATE: tuple[ErrorRow, ...] = (
+    *_ANY_CALL,
+    ErrorRow(
+        code="ResourceLimitExceeded",
+        text=r"not (available|supported) in this region",
+        verdict=Verdict.FAIL,
+        source="ResourceLimitExceeded: … not available in this region (no retry cures it)",
+    ),
+    ErrorRow(
+        code="ResourceLimitExceeded",
+        verdict=Verdict.BACK_OFF,
+        source="ResourceLimitExceeded: The account-level service limit '<type> for training job "
+        "usage' is N Instances, with current utilization of U Instances and a request delta of D "
+        "Instances",
+    ),
+    ErrorRow(
+        code=r"\w*CapacityError|InsufficientCapacity\w*",
+        verdict=Verdict.BACK_OFF,
+        source="CapacityError: Unable to provision requested ML compute capacity",
+    ),
+    ErrorRow(
+        code=r"InsufficientFreeAddresses\w*",
+        verdict=Verdict.REQUEUE,
+        source="InsufficientFreeAddressesInSubnet: the subnets that this request names are full; "
+        "other jobs may have others",
+    ),
+    ErrorRow(
+        code=DENIED,
+        text=EVERY_JOBS,
+        verdict=Verdict.NO_RIGHTS,
+        source="AccessDeniedException: User: <the queue's role> is not authorized to perform: "
+        "sagemaker:CreateTrainingJob on resource: <arn> because no identity-based policy allows "
+        "the sagemaker:CreateTrainingJob action (or AddTags, iam:CreateServiceLinkedRole)",
+    ),
+    ErrorRow(
+        code=DENIED,
+        verdict=Verdict.ROLE_LACKS_RIGHTS,
+        source="AccessDeniedException: … is not authorized to perform: iam:PassRole on resource: "
+        "<role>; … kms:CreateGrant on resource: <key>; … sagemaker:CreateTrainingJob … with an "
+        "explicit deny in a service control policy; and what does not say what is not allowed",
+    ),
+    ErrorRow(
+        code="ValidationException",
+        text=rf"^({NOT_ASSUMED})",
+        verdict=Verdict.ROLE_LACKS_RIGHTS,
+        source="ValidationException: Could not assume role <role>. Please ensure that the role "
+        "exists and allows principal 'sagemaker.amazonaws.com' to assume the role.",
+    ),
+    ErrorRow(
+        code=".*",
+        verdict=Verdict.FAIL,
+        source="anything else (ValidationException, ResourceNotFound …): the request will never be "
+        "accepted; among it what the job's own role may not read (No S3 objects found …, Error "
+        "message from S3: Access Denied). ResourceInUse is looked into first (sagemaker.py)",
+    ),
+)
+
+STOP: tuple[ErrorRow, ...] = (
+    *_ANY_CALL,
+    ErrorRow(
+        code="ValidationException",
+        text=r"job is in status (Stopped|Stopping|Completed|Failed|Deleting)",
+        verdict=Verdict.ALREADY_DONE,
+        source="ValidationException: The request was rejected because the training job is in "
+        "status Stopped.",
+    ),
+    ErrorRow(
+        code="ValidationException",
+        text=r"resource not found",
+        verdict=Verdict.FAIL,
+        source="ValidationException: Requested resource not found",
+    ),
+    ErrorRow(
+        code="ResourceNotFound",
+        verdict=Verdict.FAIL,
+        source="ResourceNotFound: documented for StopTrainingJob",
+    ),
+    ErrorRow(
+        code=DENIED,
+        verdict=Verdict.NO_RIGHTS,
+        source="AccessDeniedException: … is not authorized to perform: sagemaker:StopTrainingJob: "
+        "the training job may well be running, so the intent stays",
+    ),
+    ErrorRow(
+        code=".*",
+        verdict=Verdict.RETRY,
+        source="anything else: the training job may well be running, so the intent stays",
+    ),
+)
+
+LOOK: tuple[ErrorRow, ...] = (
+    *_ANY_CALL,
+    ErrorRow(
+        code=DENIED,
+        verdict=Verdict.NO_RIGHTS,
+        source="AccessDeniedException: … is not authorized to perform: "
+        "sagemaker:DescribeTrainingJob (or ListTrainingJobs, ListTags)",
+    ),
+    ErrorRow(
+        code=".*", verdict=Verdict.RETRY, source="anything else: SageMaker cannot say for now"
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutcomeRow:
+    """An end: SageMaker's words for it, and what it is to the queue."""
+
+    status: str
+    secondary: str = ".*"
+    reason: str = ""
+    phase: Phase
+    verdict: Verdict
+    message: str = ""
+    """Said where SageMaker gives no FailureReason."""
+    max_runtime: bool = False
+    """The job's own end, whatever retries it has left."""
+    source: str
+
+
+PENDED_OUT = "MaxPendingTimeExceeded"
+"""Our own word: a training job that SageMaker has stopped because it pended for too long."""
+
+OUTCOMES: tuple[OutcomeRow, ...] = (
+    OutcomeRow(
+        status="Completed",
+        phase=Phase.COMPLETED,
+        verdict=Verdict.OK,
+        source="TrainingJobStatus Completed",
+    ),
+    OutcomeRow(
+        status="Stopped",
+        secondary="MaxRuntimeExceeded",
+        phase=Phase.FAILED,
+        verdict=Verdict.FAIL,
+        max_runtime=True,
+        message="it reached its maximum runtime (StoppingCondition.MaxRuntimeInSeconds)",
+        source="SecondaryStatus MaxRuntimeExceeded: the job's own end",
+    ),
+    OutcomeRow(
+        status="Stopped",
+        secondary="MaxWaitTimeExceeded",
+        phase=Phase.FAILED,
+        verdict=Verdict.FAIL,
+        max_runtime=True,
+        message="it reached its maximum wait time (StoppingCondition.MaxWaitTimeInSeconds)",
+        source="SecondaryStatus MaxWaitTimeExceeded: the job's own end (managed spot training)",
+    ),
+    OutcomeRow(
+        status="Stopped",
+        secondary=PENDED_OUT,
+        phase=Phase.FAILED,
+        verdict=Verdict.BACK_OFF,
+        message="it got no instances within its maximum pending time "
+        "(StoppingCondition.MaxPendingTimeInSeconds)",
+        source="MaxPendingTimeInSeconds: The maximum length of time that a training job can be "
+        "pending before it is stopped. No secondary status is documented: its times tell",
+    ),
+    OutcomeRow(
+        status="Stopped|Deleting",
+        phase=Phase.STOPPED,
+        verdict=Verdict.OK,
+        source="TrainingJobStatus Stopped; only an ended training job can be Deleting",
+    ),
+    OutcomeRow(
+        status="Failed",
+        reason=r"^CapacityError\b",
+        phase=Phase.FAILED,
+        verdict=Verdict.BACK_OFF,
+        source="FailureReason: CapacityError: Unable to provision requested ML compute capacity",
+    ),
+    OutcomeRow(
+        status="Failed",
+        reason=r"^Internal ?Server ?Error\b|^InternalFailure\b",
+        phase=Phase.FAILED,
+        verdict=Verdict.REQUEUE,
+        source="FailureReason: InternalServerError: We encountered an internal error",
+    ),
+    OutcomeRow(
+        status="Failed",
+        reason=r"^ClientError:(?i:.*(insufficient|not enough) (free |available )?(ip )?addresses)",
+        phase=Phase.FAILED,
+        verdict=Verdict.REQUEUE,
+        source="FailureReason: ClientError: … not enough free addresses in the subnets: it may "
+        "start when others have ended",
+    ),
+    OutcomeRow(
+        status="Failed",
+        reason=rf"^ClientError:(?i:.*({NOT_ASSUMED}))",
+        phase=Phase.FAILED,
+        verdict=Verdict.ROLE_LACKS_RIGHTS,
+        source="FailureReason: ClientError: SageMaker was unable to assume the role '<role>'; "
+        "ClientError: … SageMaker is unable to perform: sts:AssumeRole on the role. (What a role "
+        "that was assumed may not read or write is the job's own failure)",
+    ),
+    OutcomeRow(
+        status="Failed",
+        phase=Phase.FAILED,
+        verdict=Verdict.FAIL,
+        message="SageMaker gave no FailureReason",
+        source="FailureReason: AlgorithmError: …, exit code: N; ClientError: …; anything else",
+    ),
+)
+
+
+_TELLING = 2048
+"""Characters of an answer that decide. What it quotes of a request may be as long as that is."""
+
+
+def verdict_on(rows: Sequence[ErrorRow], *, code: str, text: str, http_status: int = 0) -> Answer:
+    """What the queue does about an error answer.
+
+    An answer of HTTP status 500 or more counts by that status where its code is not known.
+    """
+    codes = (code, str(http_status)) if http_status >= 500 else (code,)
+    head = text[:_TELLING]
+    row = next(row for row in rows if _matches(row, codes, head))
+    if row.verdict in RIGHTS:
+        return refusal(row.verdict, code=code, text=text, telling=head)
+    return Answer(
+        verdict=row.verdict,
+        message=f"{code}: {text}" if text else code,
+        limit=service_limit(text) if row.verdict is Verdict.BACK_OFF else None,
+    )
+
+
+def service_limit(text: str) -> int | None:
+    """The account's limit in instances, where a capacity error names it: "The account-level service
+    limit '<type> for training job usage' is N Instances, …"."""
+    found = re.search(r"service limit '[^']*' is (\d{1,9}) Instances", text)
+    return int(found.group(1)) if found else None
+
+
+def _matches(row: ErrorRow, codes: Sequence[str], text: str) -> bool:
+    by_code = any(re.fullmatch(row.code, code) for code in codes)
+    return by_code and re.search(row.text, text, re.IGNORECASE) is not None
+
+
+def outcome_of(*, status: str, secondary: str, reason: str) -> OutcomeRow | None:
+    """What an ended training job's own words mean; None for one that has not ended."""
+    return next(
+        (
+            row
+            for row in OUTCOMES
+            if re.fullmatch(row.status, status)
+            and re.fullmatch(row.secondary, secondary)
+            and re.search(row.reason, reason)
+        ),
+        None,
+    )

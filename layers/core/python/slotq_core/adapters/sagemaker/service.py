@@ -1,0 +1,320 @@
+"""The TrainingService port over SageMaker's training API.
+
+SageMaker's own words (`InProgress`, `Stopping` …) do not leave this file and its table
+(`sagemaker_errors`). Only what asks (`describe`, `live`, `look_into`) raises; every other answer is
+data.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from slotq_core.adapters.sagemaker.observations import ODD, TOKEN_TAG, observation_of, outcome_in
+from slotq_core.adapters.sagemaker.sagemaker_errors import CREATE, LOOK, STOP, ErrorRow, verdict_on
+from slotq_core.adapters.sagemaker.unknown_fields import send_unknown_fields
+from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.jobs import Job
+from slotq_core.names import RUNTIME_LIMIT_TAG, sagemaker_tags
+from slotq_core.ports import RIGHTS, Answer, Clock, Observation, Request, Sighting, Verdict
+
+JOB_TAG = "slotq:job"
+ATTEMPT_TAG = "slotq:attempt"
+QUEUE_TAG = "slotq:queue"
+"""The ownership tags: on every training job that the queue creates."""
+
+LONGEST_LISTING = 20_000
+"""How long a listing may take (ms): somebody may wait for the doctor, and API Gateway for 29 s."""
+
+_WAITS_AGAIN = RIGHTS | {Verdict.BACK_OFF, Verdict.REQUEUE}
+
+_PAGE = 100
+_OLDEST = 90 * 86_400_000
+"""Nothing runs for so long (at most 28 days, after at most 28 days of pending): what was created
+earlier has ended, and need not be paged through (ms)."""
+_MAX_RUNTIME = 86_400
+"""SageMaker's default for MaxRuntimeInSeconds."""
+
+
+_CONNECT, _READ, _ATTEMPTS, _BACK_OFF = 2, 6, 3, 3
+"""Seconds to connect and to answer, how often, and the most that botocore waits in between in all:
+up to one second, then up to two."""
+
+LONGEST_CALL = 1000 * (_ATTEMPTS * (_CONNECT + _READ) + _BACK_OFF)
+"""How long (ms) one call may take: less than a pass."""
+
+
+def sagemaker_client() -> Any:
+    """A client for the few calls that the queue makes, each within LONGEST_CALL. What was not
+    answered is tried again by a later pass."""
+    from botocore.config import Config
+    from botocore.session import get_session
+
+    config = Config(
+        connect_timeout=_CONNECT,
+        read_timeout=_READ,
+        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        user_agent_extra="slotq",
+    )
+    client = get_session().create_client("sagemaker", config=config)
+    send_unknown_fields(client.meta.events)
+    return client
+
+
+class SageMakerTraining:
+    """SageMaker training, as far as the queue uses it (`ports.TrainingService`).
+
+    `make_client` is called once, on the first call that needs it: a pass that starts and stops
+    nothing never pays for the client.
+    """
+
+    def __init__(
+        self, *, clock: Clock, queue: str, make_client: Callable[[], Any] = sagemaker_client
+    ) -> None:
+        """`queue` tells this queue's training jobs from those of others in the account."""
+        self._clock = clock
+        self._queue = queue
+        self._make_client = make_client
+        self._built: Any = None
+
+    @property
+    def _client(self) -> Any:
+        if self._built is None:
+            self._built = self._make_client()
+        return self._built
+
+    def create(self, request: Request, job: Job, attempt: Attempt) -> Answer:
+        began = self._clock.now()
+        try:
+            self._ask(
+                "create_training_job",
+                lambda: create_request(request, job, attempt, queue=self._queue),
+            )
+        except _Failure as failure:
+            if failure.code == "ResourceInUse":
+                if self._clock.now() - began >= LONGEST_CALL // 2:
+                    message = "the name is in use, and SageMaker is too slow to say by whom"
+                    return Answer(verdict=Verdict.RETRY, message=message)
+                return self._taken_or_ours(attempt)
+            return self._unless_there(attempt, failure.answer(CREATE))
+        return Answer(verdict=Verdict.OK)
+
+    def _unless_there(self, attempt: Attempt, refused: Answer) -> Answer:
+        """A refusal is only that of the last try: one before it, which was not answered, may have
+        taken effect. Who is to wait again must not run."""
+        if refused.verdict not in _WAITS_AGAIN:
+            return refused
+        try:
+            ours = self._is_ours(attempt)
+        except _Failure as failure:
+            if failure.not_found or refused.verdict not in RIGHTS:
+                return refused
+            why = f"{refused.message}; and whether it runs cannot be seen: {failure.text}"
+            return replace(refused, verdict=Verdict.RETRY, message=why)
+        return Answer(verdict=Verdict.ALREADY_DONE) if ours else refused
+
+    def _taken_or_ours(self, attempt: Attempt) -> Answer:
+        """The name is in use: by an earlier create of this attempt, or by somebody else."""
+        name = attempt.training_job
+        try:
+            ours = self._is_ours(attempt)
+        except _Failure as failure:
+            said = failure.answer(LOOK)
+            why = f"the name is in use; by whom? {said.message}"
+            return replace(said, verdict=Verdict.RETRY, message=why)
+        if ours:
+            return Answer(verdict=Verdict.ALREADY_DONE)
+        return Answer(
+            verdict=Verdict.FAIL,
+            message=f"the name {name} is taken in SageMaker by a training job that is not this "
+            "queue's",
+        )
+
+    def _is_ours(self, attempt: Attempt) -> bool:
+        """Whether the training job of that name is this attempt's. Raises _Failure."""
+        name = attempt.training_job
+        found = self._ask("describe_training_job", lambda: {"TrainingJobName": name})
+        tags = dict(self._tags(found["TrainingJobArn"]))
+        queue = tags.get(QUEUE_TAG, self._queue)  # There was a version that wrote no such tag.
+        return (queue, tags.get(TOKEN_TAG)) == (self._queue, attempt.token)
+
+    def _tags(self, arn: str) -> Iterator[tuple[str, str]]:
+        asked = {"ResourceArn": arn}
+        while True:
+            page = self._ask("list_tags", lambda: asked)
+            for tag in page.get("Tags", ()):
+                yield tag["Key"], tag["Value"]
+            if not (token := page.get("NextToken")):
+                return
+            asked["NextToken"] = token
+
+    def stop(self, training_job: str) -> Answer:
+        try:
+            self._ask("stop_training_job", lambda: {"TrainingJobName": training_job})
+        except _Failure as failure:
+            return failure.answer(STOP)
+        return Answer(verdict=Verdict.OK)
+
+    def describe(self, training_job: str) -> Observation | None:
+        try:
+            found = self._ask("describe_training_job", lambda: {"TrainingJobName": training_job})
+        except _Failure as failure:
+            if failure.not_found:
+                return None
+            raise failure.unavailable(f"DescribeTrainingJob {training_job}") from failure
+        try:
+            return observation_of(found, at=self._clock.now())
+        except NotUnderstood as error:
+            raise Unavailable(f"DescribeTrainingJob {training_job}: {error}") from error
+        except ODD as error:
+            kind = type(error).__name__
+            raise Unavailable(f"DescribeTrainingJob {training_job}: {kind}") from error
+
+    def live(self) -> Iterator[str]:
+        """One listing of everything, looked through here: with StatusEquals SageMaker cuts its
+        pages before it filters, so a filter saves nothing, and each status would cost a listing.
+        """
+        began = self._clock.now()
+        asked: dict[str, Any] = {
+            "CreationTimeAfter": datetime.fromtimestamp((began - _OLDEST) / 1000, UTC),
+            "MaxResults": _PAGE,
+        }
+        while True:
+            if self._clock.now() - began > LONGEST_LISTING:
+                raise Unavailable("ListTrainingJobs: too many pages for the time that there is")
+            try:
+                page = self._ask("list_training_jobs", lambda: asked)
+            except _Failure as failure:
+                raise failure.unavailable("ListTrainingJobs") from failure
+            for summary in page.get("TrainingJobSummaries", ()):
+                if summary.get("TrainingJobStatus") in {"InProgress", "Stopping"}:
+                    yield summary["TrainingJobName"]
+            if not (token := page.get("NextToken")):
+                return
+            asked["NextToken"] = token
+
+    def look_into(self, training_job: str, *, now: int) -> Sighting | None:
+        try:
+            found = self._ask("describe_training_job", lambda: {"TrainingJobName": training_job})
+            if outcome_in(found) is not None:
+                return None
+            tags = dict(self._tags(found["TrainingJobArn"]))
+        except _Failure as failure:
+            if failure.not_found:
+                return None
+            raise failure.unavailable(f"looking into {training_job}") from failure
+        instance_type, instances = _occupied(found.get("ResourceConfig") or {})
+        return Sighting(
+            training_job=training_job,
+            ours=tags.get(QUEUE_TAG) == self._queue,
+            instance_type=instance_type,
+            instances=instances,
+            first_seen=now,
+        )
+
+    def _ask(self, operation: str, request: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """One call. Raises _Failure, whatever goes wrong: one odd request must not stop the pass
+        for all the others."""
+        try:
+            answer: Mapping[str, Any] = getattr(self._client, operation)(**request())
+        except Exception as error:
+            raise _failure(error) from error
+        return answer
+
+
+def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) -> dict[str, Any]:
+    """The CreateTrainingJob request of an attempt: the user's own but for the name, the instance
+    type, four more tags and, after other attempts, what is left of the maximum runtime."""
+    resources = dict(request["ResourceConfig"])
+    if resources.get("InstanceGroups"):
+        resources["InstanceGroups"] = [
+            {**group, "InstanceType": attempt.instance_type}
+            for group in resources["InstanceGroups"]
+        ]
+    else:
+        resources["InstanceType"] = attempt.instance_type
+    ownership = {
+        JOB_TAG: job.name,
+        ATTEMPT_TAG: str(attempt.number),
+        TOKEN_TAG: attempt.token,
+        QUEUE_TAG: queue,
+    }
+    given = sagemaker_tags(request.get("Tags") or ())
+    kept = [tag for tag in given if tag["Key"] not in ownership]
+    return {
+        **request,
+        "TrainingJobName": attempt.training_job,
+        "ResourceConfig": resources,
+        **_stopping_condition(request, job),
+        "Tags": [*kept, *({"Key": key, "Value": value} for key, value in ownership.items())],
+    }
+
+
+def _stopping_condition(request: Request, job: Job) -> dict[str, Any]:
+    """The maximum runtime is the job's: an attempt gets what the earlier ones left of it, unless
+    the job asks for SageMaker's own meaning."""
+    tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()}
+    if not job.ran or tags.get(RUNTIME_LIMIT_TAG) == "attempt":
+        return {}
+    asked = dict(request.get("StoppingCondition") or {})
+    left = int(asked.get("MaxRuntimeInSeconds") or _MAX_RUNTIME) - job.ran // 1000
+    return {"StoppingCondition": {**asked, "MaxRuntimeInSeconds": max(1, left)}}
+
+
+def _occupied(resources: Mapping[str, Any]) -> tuple[str, int]:
+    """Instance type and how many. Of groups of several types, the type with the most."""
+    amounts: Counter[str] = Counter()
+    for part in resources.get("InstanceGroups") or (resources,):
+        amounts[str(part.get("InstanceType") or "")] += int(part.get("InstanceCount") or 0)
+    return amounts.most_common(1)[0]
+
+
+class _Failure(Exception):
+    """What went wrong with a call, as code, text and HTTP status."""
+
+    def __init__(self, *, code: str, text: str, http_status: int = 0) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+        self.http_status = http_status
+
+    @property
+    def not_found(self) -> bool:
+        return self.code == "ResourceNotFound" or (
+            self.code == "ValidationException" and "resource not found" in self.text.lower()
+        )
+
+    def unavailable(self, asked: str) -> Unavailable:
+        """What a question that brought no answer raises."""
+        said = self.answer(LOOK)
+        kind = RightMissing if said.action else Unavailable
+        return kind(f"{asked}: {said.message if said.action else self.text}")
+
+    def answer(self, rows: Sequence[ErrorRow]) -> Answer:
+        if not self.code:
+            return Answer(verdict=Verdict.RETRY, message=self.text)
+        return verdict_on(rows, code=self.code, text=self.text, http_status=self.http_status)
+
+
+def _failure(error: Exception) -> _Failure:
+    """Read any exception of a call.
+
+    Without a code (no connection, a timeout, no credentials, and what nobody foresaw) whether the
+    call took effect is unknown.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+
+    if isinstance(error, ClientError):
+        said = error.response.get("Error", {})
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        code = str(said.get("Code") or "Unknown")
+        return _Failure(code=code, text=str(said.get("Message") or ""), http_status=int(status))
+    if isinstance(error, ParamValidationError):
+        # The request never left: botocore knows that SageMaker would refuse it.
+        return _Failure(code="ValidationException", text=str(error))
+    known = isinstance(error, BotoCoreError)
+    return _Failure(code="", text=str(error) if known else f"{type(error).__name__}: {error}")

@@ -1,0 +1,118 @@
+"""Whether a submission keeps the limits: whose they are, what they refuse, and when to come again.
+
+Pure: the store counts (`ports.Counters`), and `admitting` puts the two together.
+"""
+
+from __future__ import annotations
+
+from slotq_core.admission.roles import fits
+from slotq_core.errors import (
+    LimitReached,
+    PriorityTooHigh,
+    QueueFull,
+    TooManyLines,
+    TooManySubmissions,
+    TooManyWaiting,
+)
+from slotq_core.model.limits import CallerLimits, CallerRule, CallerUse, Limits, QueueUse
+from slotq_core.model.reasons import units
+
+MINUTE = 60_000
+RETRY_WAITING = 60
+"""Seconds: the queue counts what waits at each tick."""
+
+
+def of_caller(limits: Limits, caller: str) -> CallerLimits:
+    """What this caller may do."""
+    rule = _rule(limits, caller)
+    if rule is None:
+        return limits.each
+
+    def own(mine: int | None, everyones: int) -> int:
+        return everyones if mine is None else mine
+
+    return CallerLimits(
+        waiting=own(rule.waiting, limits.each.waiting),
+        submissions=own(rule.submissions, limits.each.submissions),
+        priority=own(rule.priority, limits.each.priority),
+    )
+
+
+def counted_as(limits: Limits, caller: str) -> str:
+    """Under which name the caller is counted: the rule's pattern where a rule counts its callers
+    together."""
+    rule = _rule(limits, caller)
+    return rule.callers if rule and rule.together else caller
+
+
+def check_priority(
+    limits: Limits, priority: int, *, caller: str, before: int | None = None
+) -> None:
+    """Raises PriorityTooHigh, except where it is no higher than `before`: what a job has, it may
+    keep or lower."""
+    largest = of_caller(limits, caller).priority
+    if not largest or priority <= largest or (before is not None and priority <= before):
+        return
+    raise PriorityTooHigh(
+        f"priority {priority:,} is above {largest:,}, the largest that {caller} may give; use "
+        f"{largest:,} or less, or ask an operator",
+        field="Tags",
+    )
+
+
+def minute_of(now: int) -> int:
+    """The minute that a submission of this moment counts in."""
+    return now // MINUTE
+
+
+def check_queue(limits: Limits, use: QueueUse) -> None:
+    """Raises QueueFull where too many jobs wait in all."""
+    most = limits.waiting_in_all
+    if most and use.waiting >= most:
+        raise QueueFull(
+            f"the queue is full: {units(use.waiting, 'jobs')} of all callers wait, and {most:,} is "
+            f"the most (waiting_in_all); submit again in a minute, once some have started",
+            retry_after=RETRY_WAITING,
+        )
+
+
+def opens_lines(limits: Limits, use: QueueUse) -> bool:
+    """Whether a submission may open a line that there was not."""
+    return not limits.lines or use.lines < limits.lines
+
+
+def caller_refusal(limits: CallerLimits, use: CallerUse, *, caller: str, now: int) -> LimitReached:
+    """Why the counter did not take one more submission."""
+    if limits.waiting and use.waiting >= limits.waiting:
+        return TooManyWaiting(
+            f"{caller} has {units(use.waiting, 'jobs')} that wait, and {limits.waiting:,} is the "
+            "most for one caller (waiting); cancel some, or submit again once some have started: "
+            "the queue counts anew every minute",
+            retry_after=RETRY_WAITING,
+        )
+    left = -(-(MINUTE - now % MINUTE) // 1000)
+    again = units(left, "seconds")
+    return TooManySubmissions(
+        f"{caller} has submitted {units(use.submissions, 'jobs')} in this minute, and "
+        f"{limits.submissions:,} is the most (submissions); submit again in {again}",
+        retry_after=left,
+    )
+
+
+def is_of_what_waits(refused: LimitReached) -> bool:
+    """Whether it is refused for what waits, which may have left the queue uncounted."""
+    return isinstance(refused, TooManyWaiting | QueueFull)
+
+
+def lines_refusal(limits: Limits) -> TooManyLines:
+    """Why a submission that needs a line of its own is refused."""
+    return TooManyLines(
+        f"the queue has {limits.lines:,} lines of jobs of different kinds, the most there may be "
+        "(lines), and this job would open another; give it the pools, instances and settings of "
+        "jobs that wait already, or submit again in an hour",
+        retry_after=RETRY_WAITING,
+    )
+
+
+def _rule(limits: Limits, caller: str) -> CallerRule | None:
+    return next((rule for rule in limits.rules if fits(rule.callers, caller)), None)

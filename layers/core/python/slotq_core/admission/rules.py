@@ -1,0 +1,237 @@
+"""At the door: which pools and class a submission gets, and whether it could ever run.
+
+""Can never run" is refused at the door: more than every acceptable pool's whole size, or than the
+user's total." "A class the user may not choose is refused."
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+
+from slotq_core.admission.dependencies import still_to_come
+from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
+from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.model.pools import Pool
+from slotq_core.model.users import AUTO, AUTO_VALUE
+from slotq_core.policy.state.gangs import Gang
+from slotq_core.policy.state.limits_as_resources import Bounded
+from slotq_core.policy.state.matching import assign
+from slotq_core.policy.state.user_limits import Rights
+
+MAX_POOLS_PER_JOB = 16
+"""A line's key names its pools, and DynamoDB's sort key ends at 1,024 bytes."""
+
+
+NO_RIGHTS = Rights()
+"""Nobody has limits, and the classes are HFAI's."""
+
+
+def admit(
+    submission: Submission,
+    pools: Sequence[Pool],
+    *,
+    submitter: str,
+    now: int,
+    states: Mapping[str, JobState] | None = None,
+    rights: Rights = NO_RIGHTS,
+) -> Job:
+    """The job that the submission becomes. Raises InvalidRequest, NeverFits or ClassNotAllowed,
+    naming the field.
+
+    `states`: of the jobs that it comes after, as far as there are any.
+    """
+    accepted = _accepted(submission, pools)
+    large = [pool for pool in accepted if submission.demand.within(pool.capacity)]
+    if submission.parts:
+        _check_parts(submission, accepted)
+    elif not large:
+        raise NeverFits(
+            _too_large(submission.demand, accepted), field="ResourceConfig.InstanceCount"
+        )
+    job = Job(
+        name=submission.name,
+        state=JobState.PENDING,
+        priority=submission.priority,
+        entry_time=now,
+        changed_at=now,
+        demand=submission.demand,
+        pools=tuple(pool.name for pool in accepted),
+        parts=submission.parts,
+        preemptible=submission.preemptible,
+        min_runtime=submission.min_runtime,
+        retries=submission.retries,
+        workload=submission.workload,
+        project=submission.project,
+        priority_class=submission.priority_class,
+        group=submission.group,
+        checkpoints=submission.checkpoints,
+        after=still_to_come(submission.after, states or {}),
+        submitter=submitter,
+        role=submission.role,
+        digest=submission.digest,
+    )
+    job = classed(job, rights)
+    _check_rights(job, accepted if submission.parts else large, rights)
+    return job
+
+
+def classed(job: Job, rights: Rights) -> Job:
+    """The job with its class: the one it names, or that of its number."""
+    if job.priority_class == AUTO:
+        return replace(job, auto=True, priority=AUTO_VALUE)
+    if job.priority_class:
+        if job.priority_class not in rights.classes:
+            raise InvalidRequest(
+                f"the tag 'priority' names no class: '{job.priority_class}'; there are "
+                f"{', '.join([*rights.classes, AUTO])}",
+                field="Tags",
+            )
+        return replace(job, priority=rights.classes[job.priority_class].value)
+    named = rights.class_of(job) if rights.numbers_are_classes else ""
+    return replace(job, priority_class=named)
+
+
+def _check_rights(job: Job, pools: Sequence[Pool], rights: Rights) -> None:
+    """ "More than the user's total." Of a job over several pools, each part in its own."""
+    if not job.parts:
+        _check_total(job, pools, rights)
+    for pool, (_, demand) in zip(pools, job.parts, strict=False):
+        _check_total(replace(job, demand=demand), [pool], rights)
+
+
+def _check_total(job: Job, pools: Sequence[Pool], rights: Rights) -> None:
+    """`pools`: those that are large enough."""
+    choices = tuple(rights.choices(job))
+    totals = {
+        pool.name: max(_unlimited(rights.total(job.submitter, its, pool.name)) for its in choices)
+        for pool in pools
+    }
+    if any(job.demand.slots <= total for total in totals.values()):
+        return
+    asked = f"class {job.priority_class}" if job.priority_class else f"priority {job.priority}"
+    if not any(totals.values()):
+        raise ClassNotAllowed(
+            f"user {job.submitter} may hold no slots in {asked}; "
+            f"{rights.told(job.submitter, list(totals))}",
+            field="Tags",
+        )
+    most = ", ".join(f"{total} in pool {pool}" for pool, total in totals.items())
+    raise NeverFits(
+        f"the job needs {job.demand.slots} slots, more than user {job.submitter} may hold in "
+        f"{asked}: {most}",
+        field="ResourceConfig.InstanceCount",
+    )
+
+
+def _unlimited(total: int | None) -> float:
+    return inf if total is None else total
+
+
+def _check_parts(submission: Submission, pools: Sequence[Pool]) -> None:
+    """Each part must fit into its pool, and a member of a group has none."""
+    if submission.group:
+        raise InvalidRequest(
+            "a job that runs over several pools at once is no member of a group", field="Tags"
+        )
+    for pool, (_, demand) in zip(pools, submission.parts, strict=True):
+        if not demand.within(pool.capacity):
+            raise NeverFits(_too_large(demand, [pool]), field="ResourceConfig.InstanceGroups")
+
+
+def check_gang(
+    group: Group,
+    members: Mapping[str, Sequence[Submission]],
+    pools: Sequence[Pool],
+    rights: Rights = NO_RIGHTS,
+) -> None:
+    """Raises NeverFits where even empty pools could not hold enough of the gang at once, or its
+    users' totals are too small for that. `members`: by who submits them."""
+    jobs = [_bare(each, user, pools) for user, those in members.items() for each in those]
+    gang = Gang(group=group, waiting=tuple(jobs), active=())
+    room = {pool.name: pool.capacity for pool in pools}
+    orders = gang.orders()
+    if not any(_fits(gang, order, room) for order in orders):
+        raise NeverFits(
+            f"gang '{group.name}' starts with {gang.needed} of its jobs at once, more than its "
+            "pools could hold even if they were empty",
+            field="Tags",
+        )
+    bounded = Bounded([classed(job, rights) for job in jobs], rights, rights.total)
+    room = {name: amount + bounded.left(name) for name, amount in room.items()}
+    if not any(_fits(gang, map(bounded.counted, order), room) for order in orders):
+        told = "; ".join(f"{user}: {rights.told(user, room)}" for user in sorted(members))
+        raise NeverFits(
+            f"gang '{group.name}' starts with {gang.needed} of its jobs at once, more than its "
+            f"users may ever hold: of {told}",
+            field="Tags",
+        )
+
+
+def _fits(gang: Gang, order: Iterable[Job], room: Mapping[str, Demand]) -> bool:
+    """Whether enough of it finds room at once, tried in that order."""
+    jobs = list(order)
+    for allowed in gang.allowed_pools():
+        pools = {job.name: [name for name in job.pools if name in allowed] for job in jobs}
+        if gang.enough(assign(jobs, pools, room)):
+            return True
+    return False
+
+
+def _bare(member: Submission, submitter: str, pools: Sequence[Pool]) -> Job:
+    accepted = tuple(pool.name for pool in _accepted(member, pools))
+    return Job(
+        name=member.name,
+        state=JobState.PENDING,
+        priority=member.priority,
+        priority_class=member.priority_class,
+        entry_time=0,
+        demand=member.demand,
+        pools=accepted,
+        submitter=submitter,
+    )
+
+
+def _too_large(demand: Demand, pools: Sequence[Pool]) -> str:
+    """Names what is missing: the slots, and whatever else a pool has too little of."""
+    short = [name for name in demand if any(demand[name] > pool.capacity[name] for pool in pools)]
+    needs = " and ".join(f"{demand[name]} {name}" for name in short)
+    sizes = ", ".join(
+        f"{pool.name} has " + " and ".join(str(pool.capacity[name]) for name in short)
+        for pool in pools
+    )
+    return f"the job needs {needs}, more than any of its pools: {sizes}"
+
+
+def _accepted(submission: Submission, pools: Sequence[Pool]) -> list[Pool]:
+    by_name = {pool.name: pool for pool in pools}
+    if submission.pools:
+        unknown = [name for name in submission.pools if name not in by_name]
+        if unknown:
+            raise InvalidRequest(
+                f"the tag 'slotq:pools' names no pool of this queue: {', '.join(unknown)}; "
+                f"there are {', '.join(by_name) or 'none'}",
+                field="Tags",
+            )
+        return _few([by_name[name] for name in submission.pools])
+    offering = [pool for pool in pools if pool.instance_type == submission.instance_type]
+    if not offering:
+        kinds = ", ".join(sorted({pool.instance_type for pool in pools}))
+        raise InvalidRequest(
+            f"no pool offers instance type '{submission.instance_type}'; the pools have {kinds}",
+            field="ResourceConfig.InstanceType",
+        )
+    return _few(offering)
+
+
+def _few(pools: list[Pool]) -> list[Pool]:
+    if len(pools) > MAX_POOLS_PER_JOB:
+        raise InvalidRequest(
+            f"a job accepts at most {MAX_POOLS_PER_JOB} pools, not {len(pools)}; "
+            "name the best ones in the tag 'slotq:pools'",
+            field="Tags",
+        )
+    return pools

@@ -1,0 +1,62 @@
+"""What its gang has to do with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from slotq_core.model.reasons.base import Reason, in_slots
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GangIncomplete(Reason):
+    """Too few members of its gang wait: others are being stopped, back off, or are yet to come."""
+
+    code: ClassVar[str] = "gang_incomplete"
+    group: str
+    needed: int
+    waiting: int
+    missing: tuple[str, ...]
+    """Mandatory members that are not among them."""
+
+    def sentence(self) -> str:
+        text = f"gang {self.group} starts with {self.needed} jobs at once; {self.waiting} wait"
+        return f"{text}, without {', '.join(self.missing)}" if self.missing else text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GangBlocked(Reason):
+    """Its pools have no room for enough of its gang at once."""
+
+    code: ClassVar[str] = "gang_blocked"
+    group: str
+    needed: int
+    drains: str
+    """The pool that is kept free for this job; empty: none."""
+
+    def sentence(self) -> str:
+        text = f"gang {self.group} needs room for {self.needed} of its jobs at once"
+        return f"{text}; pool {self.drains} is kept free for it" if self.drains else text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EndangersItsGang(Reason):
+    """Its gang runs without it, and with it all of the gang could be stopped for more jobs."""
+
+    code: ClassVar[str] = "endangers_its_gang"
+    group: str
+    pool: str
+    needed: int
+    free: int
+    counts_as: str
+    """The class that it would count in, lower than its gang; empty: it would bring its project
+    beyond its fair share."""
+
+    def sentence(self) -> str:
+        may = (
+            f"needs {in_slots(self.needed)} and pool {self.pool} has {self.free} free; but with it"
+        )
+        all_of_it = f"all of gang {self.group}, which runs without it, could be"
+        if self.counts_as:
+            return f"{may} {all_of_it} evicted for more jobs: it would count as {self.counts_as}"
+        return f"{may} {all_of_it} reclaimed: its project would be beyond its fair share"

@@ -1,0 +1,67 @@
+"""The pools that the job may use take nothing just now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from slotq_core.model.reasons.base import Reason, in_slots
+from slotq_core.timestamps import iso
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolBacksOff(Reason):
+    """SageMaker had no capacity for the pool lately; nothing starts there for now."""
+
+    code: ClassVar[str] = "pool_backs_off"
+    pool: str
+    until: int
+    cause: str
+
+    def sentence(self) -> str:
+        return f"pool {self.pool} is tried again at {iso(self.until)}: {self.cause}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolIsProbed(Reason):
+    """After a capacity error one job at a time tries whether the pool is well again."""
+
+    code: ClassVar[str] = "pool_is_probed"
+    pool: str
+    needed: int
+    probe: str
+    """The job that tries."""
+
+    def sentence(self) -> str:
+        return (
+            f"needs {in_slots(self.needed)}; after a capacity error pool {self.pool} starts one "
+            f"job at a time, and {self.probe} is starting"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolClosed(Reason):
+    """An operator has paused or drained the pool."""
+
+    code: ClassVar[str] = "pool_closed"
+    pool: str
+    state: str
+    """`paused` or `drained`."""
+
+    def sentence(self) -> str:
+        return f"pool {self.pool} is {self.state}: nothing starts there"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolNotOpen(Reason):
+    """The pool is for projects that have a quota there, and its own has none."""
+
+    code: ClassVar[str] = "pool_not_open"
+    pool: str
+    project: str
+
+    def sentence(self) -> str:
+        return (
+            f"pool {self.pool} is open only to projects with a quota there, and project "
+            f"{self.project} has none"
+        )

@@ -1,0 +1,178 @@
+"""Many jobs changed in one request: a commit for some at a time, one bump and wake for all.
+
+Bounded by time. What was not reached is said, so that the caller sends it again: every change may
+be sent twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from slotq_core.errors import Conflict, SlotQError, Unavailable
+from slotq_core.model.jobs import Job
+from slotq_core.operations import status as explaining
+from slotq_core.operations.amend import Changed, Wish
+from slotq_core.operations.status import Status
+from slotq_core.ports import Change, Clock, Store
+
+BUDGET = 15_000
+"""How long changes are begun (ms). API Gateway gives up after 29 s, and the last changes and the
+look at the line need some of them."""
+
+JOBS_PER_COMMIT = 15
+"""A transaction has at most 100 actions. A job's change costs up to five, and a pool's ledger
+one."""
+
+LARGEST_COMMIT = 2_000_000
+"""Characters of changed requests in one transaction, which has room for 4 MB."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """What became of one wish: where its job stands, or why nothing was changed."""
+
+    name: str
+    status: Status | None = None
+    error: SlotQError | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Done:
+    outcome: Outcome
+    anew: bool = False
+    """Something was written."""
+
+
+class NotReached(Unavailable):
+    """The time of an answer was used up before this wish's turn came."""
+
+
+class Bulk:
+    """Fulfils wishes by the hundred."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        decide: Callable[[Wish, str], Change | Job],
+        fulfil: Callable[[Wish, str], Changed],
+        stop: Callable[[Job], None],
+        wake: Callable[[], None],
+    ) -> None:
+        """`decide` says what somebody's wish comes to, `fulfil` commits one alone, `stop` stops the
+        attempt that a committed wish stops. None of them asks for a pass; `wake` does."""
+        self._store, self._clock = store, clock
+        self._decide, self._fulfil, self._stop, self._wake = decide, fulfil, stop, wake
+
+    def run(self, wishes: Sequence[Wish], *, by: str) -> list[Outcome]:
+        """An outcome for each wish, in their order: one that is refused stops none of the others.
+
+        Raises Unavailable where nothing could be done.
+        """
+        until = self._clock.now() + BUDGET
+        done: list[_Done] = []
+        try:
+            self._fulfil_until(until, wishes, by, done)
+            outcomes = self._explained([it.outcome for it in done], until)
+        finally:
+            if any(it.anew for it in done):
+                self._wake()
+        return outcomes + [_not_reached(wish) for wish in wishes[len(outcomes) :]]
+
+    def _fulfil_until(self, until: int, wishes: Sequence[Wish], by: str, done: list[_Done]) -> None:
+        for batch in _batches(wishes):
+            if done and self._clock.now() >= until:
+                return
+            try:
+                self._together(batch, by, done)
+            except Unavailable:
+                if not done:
+                    raise
+                return
+
+    def _together(self, batch: Sequence[Wish], by: str, done: list[_Done]) -> None:
+        """One commit for the batch; or one for each, where somebody changes a job of it meanwhile
+        or a transaction has no room for all."""
+        decided = [self._decided(wish, by) for wish in batch]
+        try:
+            jobs = iter(self._committed([it for it in decided if isinstance(it, Change)]))
+        except Conflict:
+            done.extend(self._alone(wish, by) for wish in batch)
+            return
+        for wish, it in zip(batch, decided, strict=True):
+            if isinstance(it, SlotQError):
+                done.append(_Done(outcome=Outcome(name=wish.name, error=it)))
+            elif isinstance(it, Job):
+                done.append(_done(Changed(job=it, anew=False)))
+            else:
+                job = next(jobs)
+                done.append(_done(Changed(job=job, anew=True)))
+                if wish.stops:
+                    self._stop(job)
+
+    def _decided(self, wish: Wish, by: str) -> Change | Job | SlotQError:
+        try:
+            return self._decide(wish, by)
+        except Unavailable:
+            raise
+        except SlotQError as error:
+            return error
+
+    def _committed(self, changes: Sequence[Change]) -> Sequence[Job]:
+        if sum(map(_size, changes)) > LARGEST_COMMIT:
+            raise Conflict("too large for one transaction")
+        return self._store.commit(changes) if changes else ()
+
+    def _alone(self, wish: Wish, by: str) -> _Done:
+        try:
+            changed = self._fulfil(wish, by)
+        except Unavailable:
+            raise
+        except SlotQError as error:
+            return _Done(outcome=Outcome(name=wish.name, error=error))
+        return _done(changed)
+
+    def _explained(self, outcomes: list[Outcome], until: int) -> list[Outcome]:
+        """With place and reason of the jobs that wait, where there is time to look."""
+        waiting = {it.name: it.status.job for it in outcomes if it.status and it.status.job.waits}
+        now = self._clock.now()
+        if not waiting or now >= until:
+            return outcomes
+        try:
+            everything = self._store.load_all(now).snapshot
+        except Unavailable:
+            return outcomes
+        known = {it.job.name: it for it in explaining.statuses(waiting.values(), everything, now)}
+        return [replace(it, status=known[it.name]) if _waits(it) else it for it in outcomes]
+
+
+def _batches(wishes: Iterable[Wish]) -> Iterator[list[Wish]]:
+    """In their order, no job twice in one batch."""
+    batch: list[Wish] = []
+    for wish in wishes:
+        if len(batch) == JOBS_PER_COMMIT or wish.name in {it.name for it in batch}:
+            yield batch
+            batch = []
+        batch.append(wish)
+    yield batch
+
+
+def _size(change: Change) -> int:
+    return len(json.dumps(change.request)) if change.request is not None else 0
+
+
+def _done(changed: Changed) -> _Done:
+    status = Status(job=changed.job)
+    return _Done(outcome=Outcome(name=changed.job.name, status=status), anew=changed.anew)
+
+
+def _waits(outcome: Outcome) -> bool:
+    return outcome.status is not None and outcome.status.job.waits
+
+
+def _not_reached(wish: Wish) -> Outcome:
+    error = NotReached("the time of an answer was used up before its turn; send it again")
+    return Outcome(name=wish.name, error=error)

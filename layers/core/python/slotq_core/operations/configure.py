@@ -1,0 +1,187 @@
+"""Changing what is configured, on the record: who, when, before, after.
+
+Each change is conditioned on the revision that it was decided on, so that of two at once neither
+overwrites what the other has done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from slotq_core.errors import (
+    Conflict,
+    InvalidRequest,
+    NoSuchPool,
+    Outdated,
+    PoolInUse,
+    Unavailable,
+)
+from slotq_core.model.jobs import QUEUED_STATES, Job
+from slotq_core.model.pools import Pool
+from slotq_core.ports import Clock, Configuration, ConfigurationChange, Finding, Store
+from slotq_core.timestamps import iso
+from slotq_core.wire.limits_definition import limits_from
+from slotq_core.wire.pool_definition import NOT_LIVE_YET, check_name, defined
+
+_TRIES = 5
+_NAMED = 3
+"""Jobs that a refusal names; of the others it tells the number."""
+
+Plan = Callable[[Configuration], Sequence[Pool]]
+
+
+def ignored_settings(pools: Iterable[Pool]) -> Iterator[Finding]:
+    """Settings that a version took which knew no better, and that do nothing."""
+    for pool in pools:
+        for key, why in NOT_LIVE_YET.items():
+            if getattr(pool, key) is not None:
+                option = f"--{key.replace('_', '-')} none"
+                text = (
+                    f"its {key} is ignored: {why}; `slotq pools set {pool.name} {option}` ends it"
+                )
+                yield Finding(kind="ignored_setting", subject=pool.name, text=text)
+
+
+class Configurator:
+    """The pools and the limits, as operators change them."""
+
+    def __init__(self, store: Store, clock: Clock, wake: Callable[[], None]) -> None:
+        """`wake` is called after each change: there may be something to decide."""
+        self._store, self._clock, self._wake = store, clock, wake
+
+    def revision(self) -> int:
+        """Rises with each change."""
+        return self._store.configuration().revision
+
+    def changes(self, *, limit: int) -> tuple[ConfigurationChange, ...]:
+        """What was changed, the latest first."""
+        return self._store.changes(limit=limit)
+
+    def set_pool(
+        self, name: str, settings: Mapping[str, Any], *, by: str, seen: int | None = None
+    ) -> None:
+        """Give a pool these settings, as `definitions.defined` reads them; a new one is the last.
+
+        The same settings again change nothing. They are no error on an older `seen` either, where
+        the last change was `by` the same: the first answer may have been lost. Raises
+        InvalidRequest, NoSuchPool (it is not there, and too little is said to make it), Outdated
+        (`seen` is given, and there is another revision by now).
+        """
+
+        def planned(now: Configuration) -> Sequence[Pool]:
+            before = _find(now, name)
+            if before is None and not {"slots", "instance_type"} <= settings.keys():
+                raise NoSuchPool(
+                    f"{_not_there(name, now)}; a new one needs slots and instance_type",
+                    field="name",
+                )
+            after = defined(name, settings, before)
+            if before is None:
+                return (*now.pools, after)
+            return [after if pool.name == name else pool for pool in now.pools]
+
+        self._change(planned, by=by, seen=seen)
+
+    def remove_pool(self, name: str, *, by: str, seen: int | None = None) -> None:
+        """Raises NoSuchPool, PoolInUse (something runs there, or waits for it alone), Outdated, and
+        InvalidRequest for the last pool of all."""
+
+        def planned(now: Configuration) -> Sequence[Pool]:
+            if _find(now, name) is None:
+                raise NoSuchPool(_not_there(name, now), field="name")
+            rest = [pool for pool in now.pools if pool.name != name]
+            if not rest:
+                raise InvalidRequest(
+                    f"{name} is the last pool: drain it, or give it 0 slots", field="name"
+                )
+            self._refuse_needed(name, {pool.name for pool in rest})
+            return rest
+
+        self._change(planned, by=by, seen=seen)
+
+    def set_limits(self, settings: Mapping[str, Any], *, by: str, seen: int | None = None) -> None:
+        """Change these limits, as `limit_settings.limits_from` reads them; the others stay. Raises
+        InvalidRequest, Outdated."""
+
+        def planned(now: Configuration) -> Configuration:
+            return replace(now, limits=limits_from(settings, now.limits))
+
+        def write(after: Configuration, seen: int) -> None:
+            self._store.set_limits(after.limits, who=by, now=self._clock.now(), seen=seen)
+
+        self._decide(planned, write, by=by, seen=seen)
+
+    def _change(self, planned: Plan, *, by: str, seen: int | None) -> None:
+        def wanted(now: Configuration) -> Configuration:
+            return replace(now, pools=tuple(planned(now)))
+
+        def write(after: Configuration, seen: int) -> None:
+            self._store.configure(after.pools, who=by, now=self._clock.now(), seen=seen)
+
+        self._decide(wanted, write, by=by, seen=seen)
+
+    def _decide(
+        self,
+        planned: Callable[[Configuration], Configuration],
+        write: Callable[[Configuration, int], None],
+        *,
+        by: str,
+        seen: int | None,
+    ) -> None:
+        for _ in range(_TRIES):
+            now = self._store.configuration()
+            after, last = planned(now), self._last()
+            is_current = seen in {None, now.revision}
+            if after == now and (is_current or (last and last.who == by)):
+                return
+            if not is_current:
+                raise _outdated(now.revision, seen, last)
+            try:
+                write(after, now.revision)
+            except Conflict:
+                continue
+            self._wake()
+            return
+        raise Unavailable("others change the configuration at this moment")
+
+    def _last(self) -> ConfigurationChange | None:
+        return next(iter(self._store.changes(limit=1)), None)
+
+    def _refuse_needed(self, name: str, rest: set[str]) -> None:
+        """Jobs that wait for the pool alone would wait for ever."""
+        waiting = self._store.load_all(self._clock.now()).snapshot.waiting
+        there = {job.name: job for job in (*waiting, *self._store.jobs(QUEUED_STATES))}
+        need = sorted(job.name for job in there.values() if _needs(job, name, rest))
+        if need:
+            named = ", ".join(need[:_NAMED]) + (" …" if len(need) > _NAMED else "")
+            jobs = "1 job waits" if len(need) == 1 else f"{len(need)} jobs wait"
+            raise PoolInUse(
+                f"pool {name} cannot be removed: {jobs} for it alone ({named}); move or cancel "
+                "them first",
+                field="name",
+            )
+
+
+def _needs(job: Job, pool: str, rest: set[str]) -> bool:
+    """Whether it cannot run without the pool."""
+    return not rest.intersection(job.pools) or any(part == pool for part, _ in job.parts)
+
+
+def _outdated(revision: int, seen: int | None, last: ConfigurationChange | None) -> Outdated:
+    by = f" ({last.who} has changed it at {iso(last.at)})" if last else ""
+    return Outdated(
+        f"the configuration is at revision {revision} by now{by}, not at {seen}: look again",
+        field="revision",
+    )
+
+
+def _find(now: Configuration, name: str) -> Pool | None:
+    check_name(name)
+    return next((pool for pool in now.pools if pool.name == name), None)
+
+
+def _not_there(name: str, now: Configuration) -> str:
+    there = ", ".join(pool.name for pool in now.pools)
+    return f"there is no pool '{name}'; there are {there}" if there else "there is no pool"

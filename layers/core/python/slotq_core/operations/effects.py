@@ -1,0 +1,337 @@
+"""Carrying out what has been committed: intent -> call to SageMaker -> confirm.
+
+An intent (`starting` not yet created, `stopping` not yet sent) is durable before its call, so that
+whoever comes next can finish it: names and tokens are deterministic, a repeated create is known as
+ours and a repeated stop as done. A fresh intent is left to the handler that committed it; one older
+than `HANDLER_LIFETIME` belongs to a handler that is dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
+
+from slotq_core.errors import (
+    Conflict,
+    NoSuchJob,
+    NotUnderstood,
+    RightMissing,
+    SlotQError,
+    Unavailable,
+)
+from slotq_core.lifecycle import move
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.operations.pool_lessons import Lessons
+from slotq_core.policy.lifecycle.retry import Ending, after_end
+from slotq_core.ports import (
+    Answer,
+    Change,
+    Clock,
+    Observation,
+    Phase,
+    Store,
+    TrainingService,
+    Verdict,
+)
+from slotq_core.privacy.redaction import without_secrets
+from slotq_core.timestamps import FAR_OFF
+
+HANDLER_LIFETIME = 60_000
+"""No handler lives longer (the function's timeout in template.yaml must not exceed it)."""
+
+LONGEST_EFFECT = 10_000
+"""When an effect begins no further call (ms): its intent stays, and a later pass goes on."""
+
+SLOW = 5_000
+"""An effect that took so long (ms) is told, and comes last from then on."""
+
+_TRIES = 20
+"""How often a conditional change of one job is tried against others that change it too."""
+
+_FAILURES = {
+    Verdict.BACK_OFF: Ending.NO_CAPACITY,
+    Verdict.REQUEUE: Ending.FAULT,
+    Verdict.NO_RIGHTS: Ending.NO_RIGHTS,
+    Verdict.ROLE_LACKS_RIGHTS: Ending.NO_RIGHTS,
+    Verdict.FAIL: Ending.FAILED,
+}
+"""What a failure means, by the adapter's verdict on it."""
+
+
+class Effects:
+    """The calls to SageMaker, each followed by what it means for the job."""
+
+    def __init__(self, store: Store, training: TrainingService, clock: Clock) -> None:
+        self._store = store
+        self._training = training
+        self._clock = clock
+        self._lessons = Lessons(store, clock)
+        self._slow: dict[str, int] = {}
+        """How long (ms) each job took whose latest effect was slow. Kept by this process alone; it
+        is never large, for each costs SLOW."""
+
+    def stale(self, jobs: Iterable[Job]) -> list[Job]:
+        """Those with an intent whose handler is dead."""
+        now = self._clock.now()
+        return [job for job in jobs if _unfinished(job) and _is_dead(_intent_at(job), now)]
+
+    def is_slow(self, job: Job) -> bool:
+        """Whether its latest effect was: it comes last."""
+        return job.name in self._slow
+
+    def carry_out(self, job: Job) -> None:
+        """Do what the job's live attempt still lacks; nothing where it lacks nothing."""
+        began = self._clock.now()
+        try:
+            self._do(job, began)
+        finally:
+            took = self._clock.now() - began
+            self._slow.pop(job.name, None)
+            if took >= SLOW:
+                self._slow[job.name] = took
+
+    def carry_out_all(self, jobs: Iterable[Job], *, until: int | None = None) -> list[str]:
+        """`carry_out` for each, the slow ones last; from `until` on none begins. Returns what went
+        wrong and what was slow: with one it stops none of the others, its intent stays, and a later
+        pass finishes it."""
+        troubles = []
+        for job in sorted(jobs, key=lambda job: self._slow.get(job.name, 0)):
+            if until is not None and self._clock.now() >= until:
+                troubles.append(f"{job.name}: this pass has no time left for it")
+                continue
+            try:
+                self.carry_out(job)
+            except SlotQError as error:
+                troubles.append(f"{job.name}: {error}")
+            if took := self._slow.get(job.name):
+                troubles.append(f"{job.name}: it took {took / 1000:.1f} s; it comes last now")
+        return troubles
+
+    def observe(self, observation: Observation) -> str:
+        """Take in news of one training job. Repeated, late and foreign news change nothing.
+
+        Returns why it was none of a live attempt's; empty where it was.
+        """
+        name = self._store.job_of(observation.training_job)
+        if name is None:
+            return "no job of the queue's ever ran under that name"
+
+        @cache  # However often others change the job meanwhile.
+        def shown() -> str:
+            return self._shown(name, observation.message)
+
+        after = self._change(
+            name,
+            observation.training_job,
+            lambda job: self._seen(job, observation, shown),
+            answer=_answer_in(observation),
+        )
+        return "" if after is not None else f"that attempt of {name} is over"
+
+    def vanished(self, training_job: str) -> None:
+        """SageMaker has no such training job any more: whoever deleted it has stopped the job."""
+        name = self._store.job_of(training_job)
+        if name is not None:
+            message = f"its training job {training_job} is not in SageMaker any more"
+            self._gone(name, training_job, message)
+
+    def _gone(self, name: str, training_job: str, message: str) -> None:
+        self._change(
+            name,
+            training_job,
+            lambda job: self._end(job, Ending.STOPPED, self._clock.now(), message),
+        )
+
+    def _do(self, job: Job, began: int) -> None:
+        if job.attempt is None:
+            return
+        if job.state is JobState.STARTING and not job.attempt.created:
+            self._create(job, job.attempt, began)
+        elif job.attempt.stop is not None and not job.attempt.stop.sent:
+            self._stop(job, job.attempt, began)
+
+    def _is_late(self, began: int) -> bool:
+        return self._clock.now() - began >= LONGEST_EFFECT
+
+    def _create(self, job: Job, attempt: Attempt, began: int) -> None:
+        answer = self._training.create(self._store.request(job.name), job, attempt)
+        match answer.verdict:
+            case Verdict.OK | Verdict.ALREADY_DONE:
+                after = self._change(job.name, attempt.training_job, self._created)
+                # It may have been cancelled while the call was under way: its stop was left to us.
+                if after is not None and after.attempt and after.attempt.stop:
+                    self._do(after, began)
+            case Verdict.RETRY:
+                if answer.action:
+                    self._lessons.unanswered(attempt, answer)
+                    raise RightMissing(answer.message)
+            case _:
+                self._refused(job, attempt, answer)
+
+    def _refused(self, job: Job, attempt: Attempt, answer: Answer) -> None:
+        refused = answer.verdict is Verdict.FAIL
+        ending = Ending.REJECTED if refused else _FAILURES[answer.verdict]
+        message = self._shown(job.name, answer.message)
+        self._change(
+            job.name,
+            attempt.training_job,
+            lambda it: self._end(it, ending, self._clock.now(), message),
+            answer=answer,
+        )
+
+    def _stop(self, job: Job, attempt: Attempt, began: int) -> None:
+        stale = _is_dead(_intent_at(job), self._clock.now())
+        if not attempt.created and not stale:
+            return  # Its create is under way; who confirms that will stop it.
+        if not attempt.created and not self._is_there(attempt):
+            message = f"its training job {attempt.training_job} does not run"
+            self._gone(job.name, attempt.training_job, message)
+            return
+        if self._is_late(began):
+            return
+        answer = self._training.stop(attempt.training_job)
+        match answer.verdict:
+            case Verdict.OK:
+                self._change(job.name, attempt.training_job, self._stop_sent)
+            case Verdict.ALREADY_DONE:
+                self._change(job.name, attempt.training_job, self._stop_sent)
+                if not self._is_late(began):  # Else a reconciliation will look.
+                    self._look(attempt.training_job)
+            case Verdict.FAIL:
+                # There is no such training job: it never came to be, or somebody deleted it.
+                self._gone(job.name, attempt.training_job, answer.message)
+            case Verdict.NO_RIGHTS:
+                raise RightMissing(answer.message)
+            case _:
+                pass
+
+    def _is_there(self, attempt: Attempt) -> bool:
+        """Whether a create that nobody confirmed took effect. Under its name there may be somebody
+        else's training job by now, which is not ours to stop."""
+        there = self._training.look_into(attempt.training_job, now=self._clock.now())
+        return there is not None and there.ours
+
+    def _look(self, training_job: str) -> None:
+        """Its end may have gone unseen: ask."""
+        try:
+            seen = self._training.describe(training_job)
+        except Unavailable:
+            return
+        if seen is not None:
+            self.observe(seen)
+
+    def _change(
+        self,
+        name: str,
+        training_job: str,
+        change: Callable[[Job], Change | None],
+        *,
+        answer: Answer | None = None,
+    ) -> Job | None:
+        """Change the job while this training job is its live attempt, against whoever else does.
+
+        Returns the job as it then stands; None if the attempt is not live any more. Raises Conflict
+        when others never let it through.
+        """
+        for _ in range(_TRIES):
+            job = self._store.job(name)
+            if job is None or job.attempt is None or job.attempt.training_job != training_job:
+                return None
+            wanted = change(job)
+            if wanted is None:
+                return job
+            try:
+                (after,) = self._store.commit([wanted])
+            except Conflict:
+                continue
+            self._lessons.take(wanted, answer)
+            return after
+        raise Conflict(f"{name}: others changed it {_TRIES} times in a row")
+
+    def _created(self, job: Job) -> Change | None:
+        assert job.attempt is not None
+        if job.attempt.created:
+            return None
+        return Change(before=job, after=replace(job, attempt=replace(job.attempt, created=True)))
+
+    def _stop_sent(self, job: Job) -> Change | None:
+        assert job.attempt is not None
+        stop = job.attempt.stop
+        if stop is None or stop.sent:
+            return None
+        attempt = replace(job.attempt, created=True, stop=replace(stop, sent=True))
+        return Change(before=job, after=replace(job, attempt=attempt))
+
+    def _seen(self, job: Job, seen: Observation, shown: Callable[[], str]) -> Change | None:
+        assert job.attempt is not None
+        if seen.token is not None and seen.token != job.attempt.token:
+            return None  # Somebody else's training job of that name.
+        now = self._clock.now()
+        at = min(max(seen.at, job.attempt.admitted_at), now)
+        if seen.phase.ended:
+            return self._end(job, _ending(seen), at, shown(), seen)
+        if seen.phase is Phase.RUNNING and job.attempt.running_since is None:
+            attempt = replace(job.attempt, created=True, running_since=at)
+            state = JobState.RUNNING if job.state is JobState.STARTING else job.state
+            after = replace(job, attempt=attempt, faults=0)
+            if state is not job.state:
+                after = move(after, state, at=now, message="")
+            return Change(before=job, after=after)
+        if seen.pending and job.attempt.pending_since is None:
+            attempt = replace(job.attempt, created=True, pending_since=at)
+            return Change(before=job, after=replace(job, attempt=attempt))
+        return self._created(job)
+
+    def _end(
+        self, job: Job, ending: Ending, at: int, message: str, seen: Observation | None = None
+    ) -> Change:
+        ended = after_end(job, ending, at=at, now=self._clock.now(), message=message)
+        attempt = ended.attempt
+        if seen is not None:
+            attempt = replace(attempt, artifact=seen.artifact, checkpoints=seen.checkpoints)
+        return Change(before=job, after=ended.job, ended=attempt)
+
+    def _shown(self, job: str, message: str) -> str:
+        """SageMaker's text as everybody may see it; nothing where it cannot be told what in it
+        nobody may."""
+        if not message:
+            return ""
+        try:
+            return without_secrets(message, self._store.request(job))
+        except (NoSuchJob, NotUnderstood):
+            return ""
+
+
+def _answer_in(seen: Observation) -> Answer:
+    """What news of a failure say of the pool, as an answer to its create would."""
+    return Answer(verdict=seen.verdict, message=seen.message, limit=seen.limit, action=seen.action)
+
+
+def _ending(seen: Observation) -> Ending:
+    match seen.phase:
+        case Phase.COMPLETED:
+            return Ending.COMPLETED
+        case Phase.STOPPED:
+            return Ending.STOPPED
+    if seen.max_runtime:
+        return Ending.MAX_RUNTIME
+    return _FAILURES.get(seen.verdict, Ending.FAILED)
+
+
+def _unfinished(job: Job) -> bool:
+    assert job.attempt is not None
+    if job.attempt.stop is not None:
+        return not job.attempt.stop.sent
+    return not job.attempt.created
+
+
+def _is_dead(intent_at: int, now: int) -> bool:
+    """Whether the handler that decided it then has ended; or its clock had gone wrong."""
+    return not now - HANDLER_LIFETIME < intent_at <= now + FAR_OFF
+
+
+def _intent_at(job: Job) -> int:
+    assert job.attempt is not None
+    return job.attempt.stop.at if job.attempt.stop else job.attempt.admitted_at

@@ -1,0 +1,164 @@
+"""A pass: load -> plan -> commit -> effect -> confirm; then the effects that others left behind.
+
+Correctness comes from the conditions of the commits alone, so any number of passes may run at once;
+a conflict means: load and plan again. The lease only saves work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from slotq_core.errors import Conflict, SlotQError
+from slotq_core.model.jobs import Job
+from slotq_core.operations.effects import Effects
+from slotq_core.operations.poison import Poisons
+from slotq_core.operations.rights_report import told_of
+from slotq_core.policy.cycle import plan
+from slotq_core.policy.lifecycle.apply import Step, pools_touched, steps
+from slotq_core.policy.plan import Decision
+from slotq_core.ports import Change, Clock, Finding, Notifier, Store, World
+
+PASS_BUDGET = 30_000
+"""How long a pass may go on deciding (ms). What is left is done by the pass it asks for."""
+
+LEASE_MARGIN = 10_000
+"""How much longer than its pass a holder keeps the lease (ms), if it dies."""
+
+JOBS_PER_COMMIT = 20
+"""A transaction has at most 100 actions, and a job costs up to four. A large eviction takes
+several; its claim goes with the first, so that the rest is owed even if we die in between."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PassResult:
+    """What a pass did, in the order of the commits, and when time alone calls for the next."""
+
+    decisions: tuple[Decision, ...] = ()
+    wake_at: int | None = None
+    troubles: tuple[str, ...] = ()
+    """What went wrong with single jobs; their intents stay."""
+    unfinished: bool = False
+    """The budget was used up; another pass has been asked for."""
+    busy: bool = False
+    """Another handler does, or has done, what this one came for."""
+    missing_rights: tuple[str, ...] = ()
+    """Pools and roles that back off because a right is missing, and what to add."""
+    findings: tuple[Finding, ...] = ()
+    """What a reconciliation found, where this was its tick."""
+
+
+class Passes:
+    """Decides and acts, over the ports."""
+
+    def __init__(
+        self, *, store: Store, clock: Clock, notifier: Notifier, effects: Effects, poisons: Poisons
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._notifier = notifier
+        self._effects = effects
+        self._poisons = poisons
+
+    def run(self, *, holder: str, budget: int, only_news: bool) -> PassResult:
+        """Decide and act until nothing is left to decide, or the budget (ms) is used up.
+
+        Only the holder of the lease does; the rest return at once, and the holder sees what they
+        came for in the wake's generation. `holder` names this handler's invocation. With
+        `only_news` also what comes when everything has been seen to returns at once: of the passes
+        that a burst asks for, most come late. What only time calls for is left to the tick.
+        """
+        until = self._clock.now() + min(budget, PASS_BUDGET)
+        result = PassResult()
+        while (generation := self._take_lease(holder, until, only_news=only_news)) is not None:
+            try:
+                result = self._decide(result, until)
+            except SlotQError:
+                with suppress(SlotQError):
+                    self._store.end_lease(holder, generation=None)
+                raise
+            finished = None if result.unfinished else generation
+            if self._store.end_lease(holder, generation=finished):
+                if result.unfinished:
+                    self._notifier.wake()
+                return result
+        return replace(result, busy=True)
+
+    def _take_lease(self, holder: str, until: int, *, only_news: bool) -> int | None:
+        now = self._clock.now()
+        lease = max(until, now) + LEASE_MARGIN
+        return self._store.take_lease(holder, now=now, until=lease, only_news=only_news)
+
+    def _decide(self, before: PassResult, until: int) -> PassResult:
+        """Everything is decided before what is slow or was left behind is carried out, and of that
+        nothing is tried twice: no job's effect keeps the queue from deciding about the others."""
+        done, troubles = list(before.decisions), list(before.troubles)
+        slow: list[Job] = []
+        tried: set[str] = set()
+        while self._clock.now() < until:
+            world = self._store.load(self._clock.now())
+            troubles += self._poisons.quarantine(world.poison)
+            planned = plan(world.snapshot, self._clock.now())
+            if planned.decisions:
+                done += self._apply(planned.decisions, world, until, troubles, slow)
+                continue
+            stale = self._effects.stale(world.snapshot.active)
+            left = [*slow, *(job for job in stale if job.name not in tried)]
+            if not left:
+                return PassResult(
+                    decisions=tuple(done),
+                    troubles=tuple(troubles),
+                    wake_at=planned.wake_at,
+                    missing_rights=tuple(told_of(world.snapshot.pools)),
+                )
+            troubles += self._effects.carry_out_all(left, until=until)
+            tried |= {job.name for job in left}
+            slow.clear()
+        troubles += self._effects.carry_out_all(slow, until=until)
+        return PassResult(
+            decisions=tuple(done),
+            troubles=tuple(troubles),
+            wake_at=self._clock.now(),
+            unfinished=True,
+        )
+
+    def _apply(
+        self,
+        decisions: Iterable[Decision],
+        world: World,
+        until: int,
+        troubles: list[str],
+        slow: list[Job],
+    ) -> Iterator[Decision]:
+        """Commit each decision, then call SageMaker, but for jobs whose effects are `slow`. Ends at
+        the first conflict and where a call goes wrong: the world is not what was planned for any
+        more, and the next round plans for what it is."""
+        pools = {pool.name: pool for pool in world.snapshot.pools}
+        versions = {name: ledger.version for name, ledger in world.ledgers.items()}
+        for decision in decisions:
+            if self._clock.now() >= until:
+                return
+            touched = [name for name in pools_touched(decision) if name in versions]
+            wrong: list[str] = []
+            for part in _transactions(steps(decision, pools, self._clock.now())):
+                seen = {name: versions[name] for name in touched}
+                try:
+                    jobs = self._store.commit(part, seen=seen)
+                except Conflict:
+                    return
+                versions |= {name: version + 1 for name, version in seen.items()}
+                slow += filter(self._effects.is_slow, jobs)
+                quick = [job for job in jobs if not self._effects.is_slow(job)]
+                wrong += self._effects.carry_out_all(quick, until=until)
+            troubles += wrong
+            yield decision
+            if wrong:
+                return
+
+
+def _transactions(changed: Sequence[Step]) -> Iterator[list[Change]]:
+    """A decision's changes in parts that fit a transaction, in order."""
+    for start in range(0, len(changed), JOBS_PER_COMMIT):
+        part = changed[start : start + JOBS_PER_COMMIT]
+        yield [Change(before=before, after=after) for before, after in part]

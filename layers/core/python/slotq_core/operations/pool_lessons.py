@@ -1,0 +1,73 @@
+"""What a committed change says of its pool: capacity that lacks, a right that lacks, and their
+return. Lost with its handler, a lesson costs one more start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slotq_core.model.attempts import Attempt, AttemptOutcome
+from slotq_core.model.pools import Pool, PoolHealth
+from slotq_core.policy.lifecycle.missing_rights import EVERYBODY, after_acceptance, after_refusal
+from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
+from slotq_core.ports import Answer, Change, Clock, Store, Verdict
+
+
+class Lessons:
+    """Keeps what is learned with the pool's health."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def take(self, change: Change, answer: Answer | None = None) -> None:
+        """`answer`: SageMaker's, where the change follows from one."""
+        ended, live = change.ended, change.after.attempt
+        if ended is not None:
+            self._of_an_end(change, ended, answer or Answer(verdict=Verdict.OK))
+        elif live and live.probes and _is_accepted(change):
+            self._keep(live.pool, lambda pool: after_acceptance(pool.health, change.after.role))
+        if live and _begins_to_run(change):
+            self._keep(live.pool, after_a_start)
+
+    def unanswered(self, attempt: Attempt, answer: Answer) -> None:
+        """For want of rights nobody can see whether the create took effect: nothing else starts
+        meanwhile."""
+        self._refused(attempt.pool, EVERYBODY, answer.action, answer.message)
+
+    def _of_an_end(self, change: Change, ended: Attempt, answer: Answer) -> None:
+        message = ended.message or change.before.message
+        if ended.outcome is AttemptOutcome.NO_CAPACITY:
+            now, limit = self._clock.now(), answer.limit
+            self._keep(
+                ended.pool,
+                lambda pool: after_capacity_error(pool, now=now, message=message, limit=limit),
+            )
+        elif ended.outcome is AttemptOutcome.NO_RIGHTS:
+            role = EVERYBODY if answer.verdict is Verdict.NO_RIGHTS else change.before.role
+            if role or answer.verdict is Verdict.NO_RIGHTS:
+                self._refused(ended.pool, role, answer.action, message)
+
+    def _refused(self, pool: str, role: str, action: str, message: str) -> None:
+        now = self._clock.now()
+        self._keep(
+            pool,
+            lambda it: after_refusal(it.health, role=role, action=action, message=message, now=now),
+        )
+
+    def _keep(self, name: str, learned: Callable[[Pool], PoolHealth]) -> None:
+        pool = self._store.pool(name)
+        if pool is not None and (health := learned(pool)) != pool.health:
+            self._store.set_health(name, health)
+
+
+def _is_accepted(change: Change) -> bool:
+    before, after = change.before.attempt, change.after.attempt
+    return before is not None and after is not None and after.created and not before.created
+
+
+def _begins_to_run(change: Change) -> bool:
+    before, after = change.before.attempt, change.after.attempt
+    if before is None or after is None:
+        return False
+    return before.running_since is None and after.running_since is not None

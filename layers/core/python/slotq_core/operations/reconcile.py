@@ -1,0 +1,270 @@
+"""Repairing drift: what the queue keeps against what SageMaker says runs (DESIGN section 4).
+
+Events tell the queue nearly everything; this finds what they did not, at a low rate, because the
+listing is dear (2 calls a second for the whole account):
+
+- intents whose handler is dead: carried out
+- attempts that have ended, or begun to run, unseen: asked for and taken in
+- attempts whose training job is not there any more: ended as stopped
+- training jobs with our tag that nobody expects: stopped, once, at the second sighting
+- training jobs without it: counted, where a pool counts them, and never touched
+
+An attempt whose create may be in flight is never declared dead, and its training job is no orphan:
+names and intents are durable before the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from slotq_core.errors import NotListed, SlotQError, Unavailable
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.pools import Pool
+from slotq_core.operations.effects import HANDLER_LIFETIME, Effects
+from slotq_core.ports import (
+    Clock,
+    Finding,
+    Observation,
+    Phase,
+    Sighting,
+    Store,
+    TrainingService,
+    Verdict,
+)
+
+RECONCILE_EVERY = 300_000
+"""How often (ms)."""
+
+LONGEST_INTERVAL = 2_400_000
+"""How rarely at most, where SageMaker throttles the listing (ms)."""
+
+TASK = "reconcile"
+
+
+class Reconciler:
+    """Finds drift and, where told to, mends it. Any number may work at once."""
+
+    def __init__(
+        self, store: Store, training: TrainingService, clock: Clock, effects: Effects
+    ) -> None:
+        self._store = store
+        self._training = training
+        self._clock = clock
+        self._effects = effects
+        self._interval = RECONCILE_EVERY
+        """Kept by this process alone: a fresh one tries its luck at the usual interval."""
+
+    def run_if_due(self, now: int, *, until: int | None = None) -> list[Finding]:
+        """Reconcile if it is time and nobody else does. After a listing that failed the interval
+        doubles, up to `LONGEST_INTERVAL`; what fails of the store's changes nothing about it.
+        Raises Unavailable."""
+        if not self._store.take_turn(TASK, now=now, next_at=now + RECONCILE_EVERY):
+            return []
+        try:
+            found = self.reconcile(until=until)
+        except NotListed:
+            self._interval = min(2 * self._interval, LONGEST_INTERVAL)
+            self._store.postpone(TASK, next_at=now + self._interval)
+            raise
+        self._interval = RECONCILE_EVERY
+        return found
+
+    def reconcile(
+        self, *, mend: bool = True, starts: bool = True, until: int | None = None
+    ) -> list[Finding]:
+        """Everything that disagrees with SageMaker, mended unless told otherwise. Without `starts`
+        no training job is started here: the next pass does that.
+
+        What goes wrong with one thing is a finding and stops none of the others. What is not looked
+        at by `until` is left to the next time. Raises NotListed where SageMaker does not list, or
+        Unavailable; then nothing has changed.
+        """
+        # Loaded first: what is known as created here was there before the listing began.
+        began = self._clock.now()
+        snapshot = self._store.load(began).snapshot
+        listed = self._listed()
+        run = _Run(
+            store=self._store,
+            training=self._training,
+            clock=self._clock,
+            effects=self._effects,
+            began=began,
+            until=until,
+            mend=mend,
+            starts=starts,
+        )
+        expected = {job.attempt.training_job for job in snapshot.active if job.attempt}
+        found = [*run.intents(snapshot.active), *run.attempts(snapshot.active, listed)]
+        foreign: list[Sighting] = []
+        found += run.unexpected(listed - expected, foreign)
+        return [*found, *run.foreign(snapshot.pools, foreign)]
+
+    def _listed(self) -> frozenset[str]:
+        try:
+            return frozenset(self._training.live())
+        except Unavailable as error:
+            raise NotListed(str(error)) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """One reconciliation. Each step yields its findings."""
+
+    store: Store
+    training: TrainingService
+    clock: Clock
+    effects: Effects
+    began: int
+    until: int | None
+    mend: bool
+    starts: bool
+
+    def intents(self, active: Iterable[Job]) -> Iterator[Finding]:
+        for job in self.effects.stale(active):
+            yield from self._look(job.name, self._intent, job)
+
+    def attempts(self, active: Iterable[Job], listed: AbstractSet[str]) -> Iterator[Finding]:
+        for job in active:
+            if self._to_be_asked_for(job, listed):
+                yield from self._look(job.name, self._attempt, job)
+
+    def unexpected(self, names: AbstractSet[str], foreign: list[Sighting]) -> Iterator[Finding]:
+        """Puts those that are not ours into `foreign`."""
+        known = {sighting.training_job: sighting for sighting in self.store.sightings()}
+        for gone in sorted(known.keys() - names):
+            yield from self._look(gone, self.store.forget, gone)
+        for name in sorted(names):
+            yield from self._look(name, self._stranger, name, known.get(name), foreign)
+
+    def foreign(self, pools: Iterable[Pool], foreign: Iterable[Sighting]) -> Iterator[Finding]:
+        for pool, amount in foreign_use(pools, foreign):
+            if amount != pool.foreign:
+                yield from self._look(pool.name, self._count, pool, amount)
+
+    def _look(
+        self, subject: str, look: Callable[..., Finding | None], *what: object
+    ) -> Iterator[Finding]:
+        if self.until is not None and self.clock.now() >= self.until:
+            return
+        try:
+            found = look(*what)
+        except SlotQError as error:
+            found = Finding(
+                kind="trouble", subject=subject, text=f"could not be looked at: {error}"
+            )
+        if found is not None:
+            yield found
+
+    def _intent(self, job: Job) -> Finding:
+        stops = job.attempt is not None and job.attempt.stop is not None
+        here = stops or self.starts
+        text = (
+            f"{'stopping' if stops else 'starting'} it was decided and never confirmed; "
+            f"{'it is done again' if here else 'the next pass does it again'}"
+        )
+        if self.mend and here:
+            self.effects.carry_out(job)
+        now = self.store.job(job.name)
+        left = now is not None and now.active and bool(self.effects.stale([now]))
+        return Finding(kind="stale_intent", subject=job.name, text=text, mended=not left)
+
+    def _to_be_asked_for(self, job: Job, listed: AbstractSet[str]) -> bool:
+        """What the listing shows is alive; whether it has begun to run, only asking tells."""
+        attempt = job.attempt
+        if attempt is None or not attempt.created:
+            return False
+        if self.began - attempt.admitted_at < HANDLER_LIFETIME:
+            return False
+        return attempt.training_job not in listed or job.state is JobState.STARTING
+
+    def _attempt(self, job: Job) -> Finding | None:
+        assert job.attempt is not None
+        training_job = job.attempt.training_job
+        if not self._expects(job.name, training_job):
+            return None  # Its end has been seen meanwhile.
+        seen = self.training.describe(training_job)
+        if self.mend:
+            self._take_in(training_job, seen)
+        if seen is None:
+            kind, said = "vanished", "is not in SageMaker any more: the job ends as stopped"
+        elif seen.phase.ended:
+            kind, said = "ended_unseen", f"has ended ({seen.phase}) unseen: its end is taken in"
+        elif seen.phase is Phase.RUNNING and job.state is JobState.STARTING:
+            kind, said = "running_unseen", "has begun to run unseen: that is taken in"
+        else:
+            return None
+        text = f"training job {training_job} {said}"
+        return Finding(kind=kind, subject=job.name, text=text, mended=self.mend)
+
+    def _take_in(self, training_job: str, seen: Observation | None) -> None:
+        if seen is None:
+            self.effects.vanished(training_job)
+        else:
+            self.effects.observe(seen)
+
+    def _stranger(
+        self, name: str, sighting: Sighting | None, foreign: list[Sighting]
+    ) -> Finding | None:
+        if sighting is None or sighting.ours:
+            owner = self.store.job_of(name)
+            if owner is not None and self._expects(owner, name):
+                return None  # Started since we loaded.
+        if sighting is None:
+            sighting = self.training.look_into(name, now=self.began)
+            if sighting is None:
+                return None
+            self.store.remember(sighting)
+        if sighting.ours:
+            return None if sighting.stopped else self._orphan(sighting)
+        foreign.append(sighting)
+        return None
+
+    def _orphan(self, sighting: Sighting) -> Finding:
+        name, text = sighting.training_job, "bears this queue's tag and no job expects it: "
+        if self.began - sighting.first_seen < HANDLER_LIFETIME or not self.mend:
+            text += "it is stopped when a later reconciliation sees it again"
+            return Finding(kind="orphan", subject=name, text=text)
+        answer = self.training.stop(name)
+        if answer.verdict is Verdict.FAIL:
+            return Finding(kind="orphan", subject=name, text=text + "it is gone", mended=True)
+        if answer.verdict not in {Verdict.OK, Verdict.ALREADY_DONE}:
+            return Finding(kind="orphan", subject=name, text=text + answer.message)
+        self.store.remember(replace(sighting, stopped=True))
+        return Finding(kind="orphan", subject=name, text=text + "it is stopped", mended=True)
+
+    def _count(self, pool: Pool, amount: Demand) -> Finding:
+        if self.mend:
+            self.store.set_foreign(pool.name, amount)
+        text = (
+            f"training jobs outside the queue occupy {amount.slots} of its slots, "
+            f"and {pool.foreign.slots} were counted"
+        )
+        return Finding(kind="foreign", subject=pool.name, text=text, mended=self.mend)
+
+    def _expects(self, job: str, training_job: str) -> bool:
+        """Whether this training job is the job's live attempt, as it stands now.
+
+        A job that has the name and is not there is one that could not be read and was put out of
+        the way: its training job is left to people.
+        """
+        kept = self.store.job(job)
+        if kept is None:
+            return True
+        return kept.attempt is not None and kept.attempt.training_job == training_job
+
+
+def foreign_use(
+    pools: Iterable[Pool], foreign: Iterable[Sighting]
+) -> Iterator[tuple[Pool, Demand]]:
+    """What each pool has to count. Of several pools of one instance type that count foreign
+    training jobs the first gets them all: nobody knows better."""
+    amounts: dict[str, int] = {}
+    for sighting in foreign:
+        kind = sighting.instance_type
+        amounts[kind] = amounts.get(kind, 0) + sighting.instances
+    for pool in pools:
+        counted = amounts.pop(pool.instance_type, 0) if pool.count_foreign else 0
+        yield pool, Demand(slots=counted)

@@ -1,0 +1,78 @@
+"""The rights that are missing, for those who can give them: what backs off for it, and what to add.
+
+The doctor and the log of each pass tell of them. Mending forgets the back-off: the next pass tries
+again, and may evict for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from slotq_core.model.pools import MissingRight, Pool
+from slotq_core.policy.lifecycle import missing_rights as rights
+from slotq_core.policy.lifecycle.missing_rights import LACKS
+from slotq_core.ports import Finding, Store
+from slotq_core.timestamps import iso
+
+KIND = "missing_right"
+
+
+def told_of(pools: Iterable[Pool]) -> Iterator[str]:
+    """One text for each."""
+    for pool in pools:
+        for missing in pool.health.missing_rights:
+            yield f"pool {pool.name}: {_text(missing)}"
+
+
+def examine(store: Store, *, mend: bool) -> list[Finding]:
+    """One finding for each. Raises Unavailable."""
+    found = []
+    for name in [pool.name for pool in store.pools()]:
+        pool = store.pool(name)
+        if pool is None or not pool.health.missing_rights:
+            continue
+        if mend:
+            store.set_health(name, replace(pool.health, missing_rights=()))
+        found += [
+            Finding(kind=KIND, subject=name, text=_text(missing), mended=mend)
+            for missing in pool.health.missing_rights
+        ]
+    return found
+
+
+def is_of_a_right(trouble: str) -> bool:
+    """Whether this went wrong because a right is missing."""
+    return LACKS in trouble
+
+
+def _text(missing: MissingRight) -> str:
+    whose = f"jobs of execution role {missing.role} wait" if missing.role else "nothing starts"
+    return (
+        f"{LACKS}, {missing.action}, since {iso(missing.since)}: {whose}, and it is tried again "
+        f"from {iso(missing.not_before)} on. {_advice(missing)} ({missing.message})"
+    )
+
+
+def _advice(missing: MissingRight) -> str:
+    """What to add, and where."""
+    match missing.action:
+        case "iam:PassRole":
+            return (
+                "Name the role in the parameter ExecutionRoleArns, or cancel the jobs that name it."
+            )
+        case rights.ASSUME_ROLE:
+            return (
+                "Make the role, and let sagemaker.amazonaws.com assume it in its trust policy, or "
+                "cancel the jobs that name it."
+            )
+        case action if ":" in action and missing.role:
+            return (
+                f"Allow the queue's role {action} for what these jobs ask for; where a guardrail "
+                "denies it, what they ask for has to change."
+            )
+        case action if ":" in action:
+            return (
+                f"Allow the queue's role {action}; the template does, so look for what denies it."
+            )
+    return "Look at the queue's credentials and at the state of the account."

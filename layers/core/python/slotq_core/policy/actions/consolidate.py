@@ -1,0 +1,121 @@
+"""Step 3c, consolidate: running jobs move to another pool, and nobody loses a place (DESIGN 5).
+
+"Where allowed: preemptible jobs move to another pool that they accept and that has room for all of
+them at once." A pool allows it for what runs in it. Whoever moves is evicted and has its room in
+the other pool from that moment on, so it surely starts there; nothing but a job that starts by it
+moves it again. Each move thus ends with one job more that has its slots, and so none goes round.
+
+Of whatever project and rank: it costs a job what it has not saved, but never its place. A gang
+stays where it is, and so does what has its slots but does not run yet. Only who was given them in
+this very plan goes elsewhere at once, and loses nothing by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Claim, Job, JobState
+from slotq_core.policy.actions.victims import Eviction, Lack, Lacks, least_harm, one_by_one
+from slotq_core.policy.order import is_fellow
+from slotq_core.policy.state.candidates import Stake
+from slotq_core.policy.state.claims import Entitled
+from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.quotas.accounts import Accounts
+
+MOST = 16
+"""How many jobs move for one: as many as one transaction takes, for it is all of them or none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Moves:
+    """Who moves out of a room, and where to."""
+
+    room: PoolRoom
+    to: tuple[tuple[Job, PoolRoom], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Consolidation:
+    """What a consolidation looks at: every pool, the books, who may take whose claim."""
+
+    everywhere: Mapping[str, PoolRoom]
+    accounts: Accounts
+    entitled: Entitled
+
+    def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Moves | None:
+        """The least harmful moves that let the job start in one of these rooms."""
+        found = [each for room in rooms if room.pool.consolidate and (each := self._of(job, room))]
+        ranks = [victim.rank for eviction, _ in found for victim in eviction.victims]
+        best = least_harm((eviction for eviction, _ in found), min(ranks, default=(0, 0)))
+        for eviction, target in found:
+            if eviction is best:
+                moving = [victim.jobs[0] for victim in eviction.victims]
+                to = tuple((each, self.everywhere[target[each.name]]) for each in moving)
+                return Moves(room=eviction.room, to=to)
+        return None
+
+    def carry_out(self, moves: Moves, now: int) -> tuple[tuple[Job, Claim], ...]:
+        """On the working sheets: who of those that run moves, and its claim from now on."""
+        moved = []
+        for job, room in moves.to:
+            if moves.room.was_given(job):
+                continue
+            its = (job.admitted_class or job.priority_class) if job.auto else ""
+            claim = Claim(
+                pool=room.pool.name, amount=job.demand, since=now, moved=True, priority_class=its
+            )
+            claimant = replace(job, claim=claim)
+            moves.room.evict(job)
+            room.take_in(claimant)
+            self.accounts.move(claimant, moves.room.pool.name)
+            moved.append((job, claim))
+        return tuple(moved)
+
+    def _of(self, job: Job, room: PoolRoom) -> tuple[Eviction, Mapping[str, str]] | None:
+        name = room.pool.name
+        missing = room.missing(job, self.entitled)
+        lacks = Lacks(Lack(missing=missing, gives=lambda stake: stake.frees(name)))
+        target: dict[str, str] = {}
+        chosen = one_by_one(self._movable(job, room, target), lacks)
+        if chosen is None or len(chosen) > MOST:
+            return None
+        return Eviction(room=room, victims=chosen), target
+
+    def _movable(self, job: Job, room: PoolRoom, target: dict[str, str]) -> Iterator[Stake]:
+        """Those that find room elsewhere besides all that came before. `target`: where."""
+        here = room.pool.name
+        left: dict[str, Demand] = {}
+        bound: set[tuple[str, str]] = set()
+        for stake in self._candidates(job, room):
+            moving = stake.jobs[0]
+            for name in moving.pools:
+                other = self.everywhere.get(name)
+                if other is None or other is room or not self._takes_in(moving, room, other):
+                    continue
+                there = left.setdefault(name, other.room_for_moves())
+                limits = {(each, name) for each in self.accounts.bound_by(moving, here, name)}
+                if moving.demand.within(there) and not limits & bound:
+                    bound |= limits  # Of each limit, one job comes to count in it at a time.
+                    left[name] = there - moving.demand
+                    target[moving.name] = name
+                    yield stake
+                    break
+
+    def _candidates(self, job: Job, room: PoolRoom) -> Iterable[Stake]:
+        """Single jobs that run or would from now on, whatever project, in the order of candidates
+        for an eviction. No job that runs is interrupted for one of its user's that ranks alike."""
+        stakes = [stake for project in room.may_give() for stake in room.candidates(project)]
+        for stake in sorted(stakes, key=attrgetter("order")):
+            moving = stake.jobs[0]
+            runs = moving.state is JobState.RUNNING and not is_fellow(job, moving)
+            if (runs or room.was_given(moving)) and not stake.gang:
+                yield stake
+
+    def _takes_in(self, moving: Job, room: PoolRoom, other: PoolRoom) -> bool:
+        """As a job that starts there, and by nobody's claim."""
+        if other.unwell or other.drains_for or not other.may_evict_for(moving):
+            return False
+        return self.accounts.may_move(moving, room.pool.name, other.pool.name)

@@ -1,0 +1,42 @@
+"""Who may take whose claim (DESIGN 5.1).
+
+"A job entitled to evict the claimant may take its claim over."
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+
+from slotq_core.model.jobs import Job
+from slotq_core.policy.actions.preempt import outranks
+from slotq_core.policy.actions.reclaim import may_reclaim, may_take
+from slotq_core.policy.state.quotas.accounts import Accounts
+
+
+class Entitlement:
+    """The rule of one plan: asked for a job that looks for slots and one that is owed some."""
+
+    def __init__(self, accounts: Accounts) -> None:
+        self._accounts = accounts
+
+    def __call__(self, job: Job, holder: Job) -> bool:
+        """Whether the job could evict this claimant, if that ran where it has its claim."""
+        if not holder.evictable or holder.claim is None:
+            return False
+        pool = holder.claim.pool
+        if holder.project == job.project:
+            return outranks(job, holder) and not self._grows_beyond_share(job, holder, pool)
+        mine, theirs = self._accounts.of(job, pool), self._accounts.of(holder, pool)
+        return may_take(job, mine, holder, theirs)
+
+    def _grows_beyond_share(self, job: Job, holder: Job, pool: str) -> bool:
+        """With the job in its place, as `Accounts.beyond_shares` has it."""
+        beyond = self._accounts.beyond_shares(job, pool)
+        return not beyond.within(holder.demand)
+
+    def projects(self, job: Job, pool: str) -> AbstractSet[str]:
+        """The projects outside of which the job can evict nobody there: for most, just its own."""
+        mine = self._accounts.of(job, pool)
+        if not may_reclaim(job, mine):
+            return {job.project}
+        return {job.project, *self._accounts.may_give(mine, pool)}

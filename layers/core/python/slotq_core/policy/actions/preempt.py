@@ -1,0 +1,90 @@
+"""Step 3e, preempt: stop jobs of strictly lower rank of the same project (DESIGN 5.1).
+
+"Evict only when the beneficiary then fits whole." "A job kept back by its project's limit or its
+user's may preempt lower ranks that count in the same limit", in whichever pool they run. A job that
+brings its project beyond its share evicts at least as much of it as it takes (`beyond_shares`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+
+from slotq_core.model.jobs import Job
+from slotq_core.policy.actions.victim_search import better
+from slotq_core.policy.actions.victims import Eviction, Lack, Lacks, least_harm, one_by_one
+from slotq_core.policy.order import Rank, rank
+from slotq_core.policy.state.candidates import Stake
+from slotq_core.policy.state.claims import Entitled
+from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.quotas.accounts import Accounts
+
+
+def outranks(job: Job, holder: Job) -> bool:
+    """ "Strictly lower rank in its own project"; equal ranks never evict each other."""
+    return holder.project == job.project and rank(holder) < rank(job)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Preemption:
+    """What a preemption looks at: every pool, the books, who may take whose claim."""
+
+    everywhere: Mapping[str, PoolRoom]
+    accounts: Accounts
+    entitled: Entitled
+
+    def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Eviction | None:
+        """The least harmful preemption that lets the job start in one of these rooms."""
+        options = [(room, self._candidates(job, room)) for room in rooms]
+        base = min((candidates[0].rank for _, candidates in options if candidates), default=(0, 0))
+        found = [self._in_pool(job, room, candidates, base) for room, candidates in options]
+        return least_harm(found, base)
+
+    def _in_pool(
+        self, job: Job, room: PoolRoom, candidates: Sequence[Stake], base: Rank
+    ) -> Eviction | None:
+        if not candidates:
+            return None
+        lacks = self._lacks(job, room)
+        chosen = one_by_one(candidates, lacks)
+        if chosen is None:
+            return None
+        return Eviction(room=room, victims=better(chosen, candidates, lacks, base))
+
+    def _lacks(self, job: Job, room: PoolRoom) -> Lacks:
+        name = room.pool.name
+        return Lacks(
+            Lack(
+                missing=room.missing(job, self.entitled),
+                gives=lambda stake: stake.frees(name),
+            ),
+            Lack(
+                missing=self.accounts.over_limits(job, name),
+                gives=lambda stake: self.accounts.counted(stake, name),
+            ),
+            Lack(
+                missing=self.accounts.users.over(job, name),
+                gives=lambda stake: self.accounts.users.gives(stake.jobs, job, name),
+            ),
+            Lack(
+                missing=self.accounts.beyond_shares(job, name),
+                gives=lambda stake: self.accounts.counted(stake, name),
+            ),
+        )
+
+    def _candidates(self, job: Job, room: PoolRoom) -> list[Stake]:
+        """In the order in which they are taken. Those in other pools help only against a limit of
+        the project's."""
+        rooms = [room]
+        if self.accounts.over_limits(job, room.pool.name):
+            rooms += self.accounts.sharing_limit(room, self.everywhere.values())
+        found = dict.fromkeys(stake for each in rooms for stake in _outranked(job, each))
+        return sorted(found, key=attrgetter("order"))
+
+
+def _outranked(job: Job, room: PoolRoom) -> Iterable[Stake]:
+    for other in room.candidates(job.project):
+        if other.rank >= rank(job):
+            return  # They come in the order of their ranks.
+        yield other

@@ -1,0 +1,351 @@
+"""Step 3d, reclaim: take back from projects above their share (DESIGN 5.2).
+
+"The reclaimer must stay within its fair share; the victim's project must be above its share, or
+above its quota while the reclaimer stays within its own. The gate is asked at the project's level;
+the non-preemptible quota and the anti-flap rule at each level, counting victims as gone. In-quota
+work is safe (asked before each victim: one big victim may still take its project below its quota)."
+So it is in whatever order they are asked: of several victims each is one that its project does not
+deserve, even with all the others gone. And whoever goes beyond its own quota takes no project below
+its one, where that has work within it that would take the slots back.
+"Across projects the most over-served project gives first, one victim at a time; the order of
+candidates holds within it." "Never interrupt a user's running job for another job of the same user
+and rank", in whichever project it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.projects import Department, Fairness
+from slotq_core.policy.actions.victim_search import better
+from slotq_core.policy.actions.victims import Eviction, Lack, Lacks, least_harm, spared
+from slotq_core.policy.order import Rank, is_fellow
+from slotq_core.policy.state.candidates import Stake
+from slotq_core.policy.state.claims import Entitled
+from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.quotas.account import Account, Chain, Deprivation
+from slotq_core.policy.state.quotas.accounts import Accounts
+
+NOTHING = Demand()
+
+Waiting = Callable[[str], Iterable[Job]]
+"""What waits of a project, and may be given slots: of a gang one job, asking for all of it."""
+
+Rooms = Callable[[Job], Iterable[PoolRoom]]
+"""Where a job may run."""
+
+Taken = tuple[Job, str, Stake]
+"""For whom, in which pool, and what."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Books:
+    """What a reclaim is decided from."""
+
+    accounts: Accounts
+    entitled: Entitled
+    waiting: Waiting
+    rooms: Rooms
+
+
+def reclaim(
+    job: Job, rooms: Sequence[PoolRoom], books: Books, spare: AbstractSet[str] = frozenset()
+) -> Eviction | None:
+    """The least harmful reclaim that lets the job start in one of these rooms. `spare`: by name,
+    what is not to be stopped for it."""
+    reclaims = [_Reclaim(job, room, books, set(spare)) for room in rooms]
+    found = [(each, victims) for each in reclaims if (victims := each.most_over_served_first())]
+    if not found:
+        return None
+    base = min(stakes[0].rank for each, _ in found for stakes in each.givers().values())
+    return least_harm(
+        [Eviction(room=each.room, victims=each.better(victims, base)) for each, victims in found],
+        base,
+    )
+
+
+def may_reclaim(job: Job, mine: Chain) -> bool:
+    """The reclaimer's side of the gate: within its fair share with this job counted."""
+    return bool(mine) and mine[0].in_share(job.demand)
+
+
+def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
+    """Whether the gate is open from the reclaimer to this one victim, nothing else gone yet."""
+    if is_fellow(job, victim) or not may_reclaim(job, mine):
+        return False
+    return _Taking(job, mine).may_take(victim.demand, theirs)
+
+
+def deserved_of(taken: Iterable[Taken], accounts: Accounts) -> Stake | None:
+    """Of what a gang's members take one by one, with all of that gone in the books and them there:
+    one that its project deserves after all."""
+    for job, pool, victim in taken:
+        theirs = accounts.of_project(victim.project, pool)
+        taking = _Taking(replace(job, demand=NOTHING), accounts.of(job, pool))
+        if not taking.is_fair(theirs, back=accounts.counted(victim, pool)):
+            return victim
+    return None
+
+
+def is_fair(job: Job, mine: Chain, theirs: Chain) -> bool:
+    """The victim's side of the gate, but for the anti-flap rule: whether its project has more than
+    it deserves, nothing gone yet."""
+    return _Taking(job, mine).is_fair(theirs)
+
+
+class _Reclaim:
+    """What one job may reclaim in one pool."""
+
+    def __init__(self, job: Job, room: PoolRoom, books: Books, spare: set[str]) -> None:
+        self.job, self.room, self._accounts = job, room, books.accounts
+        self._entitled, self._books = books.entitled, books
+        self._spare = spare
+        """Candidates that their projects turned out to deserve, by name."""
+        self._name = room.pool.name
+        self._mine = self._accounts.of(job, self._name)
+        self._missing = NOTHING
+        self._givers: dict[str, Sequence[Stake]] | None = None
+        """Kept until more are to be spared: nothing moves while this is decided."""
+
+    def givers(self) -> Mapping[str, Sequence[Stake]]:
+        """By project, what of it may be stopped, in order."""
+        if self._givers is None:
+            names = self.room.may_give() & self._accounts.may_give(self._mine, self._name)
+            found = {name: self._candidates(name) for name in names if name != self.job.project}
+            self._givers = {name: stakes for name, stakes in found.items() if stakes}
+        return self._givers
+
+    def _spare_too(self, names: Iterable[str]) -> None:
+        self._spare.update(names)
+        self._givers = None
+
+    def _candidates(self, project: str) -> Sequence[Stake]:
+        stakes = self.room.candidates(project)
+        if self._spare:
+            stakes = [each for each in stakes if each.name not in self._spare]
+        if not self.job.submitter:
+            return stakes
+        return [each for each in stakes if not any(map(self._is_never_interrupted, each.jobs))]
+
+    def _is_never_interrupted(self, other: Job) -> bool:
+        """A fellow's, where it runs: what was only given to it in this plan may be taken back."""
+        return other.attempt is not None and is_fellow(self.job, other)
+
+    def most_over_served_first(self) -> tuple[Stake, ...] | None:
+        """The victims by the rule, one at a time; None where the gate closes before there are
+        enough."""
+        if not may_reclaim(self.job, self._mine):
+            return None
+        if not self.givers():
+            return None  # What fits without an eviction has been served before.
+        self._missing = self.room.missing(self.job, self._entitled)
+        victims = self._fair_to_all()
+        if victims is None and not self._spare.issuperset(safe := self._safe_once_started()):
+            # The next plan of this moment would find them protected, and might take others.
+            self._spare_too(safe)
+            victims = self._fair_to_all()
+        return victims
+
+    def _safe_once_started(self) -> set[str]:
+        """The candidates, by name, that are none any more once this plan is carried out: those that
+        a `min_runtime` protects then, and its user's own."""
+        candidates = (stake for stakes in self.givers().values() for stake in stakes)
+        fellows = (each for each in candidates if any(is_fellow(self.job, j) for j in each.jobs))
+        return self.room.safe_once_started().union(each.name for each in fellows)
+
+    def _fair_to_all(self) -> tuple[Stake, ...] | None:
+        """Enough victims by the rule, of which each is fair with the others gone."""
+        lacks = self._lacks(self._missing)
+        while (taken := self._take(self.givers(), lacks.met_by)) is not None:
+            victims = spared(taken, lacks)
+            deserved = self._deserved(victims) or self._brought_back(victims)
+            if deserved is None:
+                return victims
+            self._spare_too([deserved.name])
+        return None
+
+    def better(self, victims: tuple[Stake, ...], base: Rank) -> tuple[Stake, ...]:
+        """Which projects give, and how much, is decided; of the jobs of each it may be others: no
+        more of it in all, and so that the gate is open before each of them."""
+        for giver in sorted({victim.project for victim in victims}):
+            mine = [each for each in victims if each.project == giver]
+            others = [each for each in victims if each.project != giver]
+            lacks = self._lacks(_rest(self._missing, self._freed(others)))
+            found = better(mine, self._candidates(giver), lacks, base)
+            if found != tuple(mine) and self._counted(found).within(self._counted(mine)):
+                victims = self._takable([*others, *found]) or victims
+        return victims
+
+    def _takable(self, victims: Sequence[Stake]) -> tuple[Stake, ...] | None:
+        """All of these in the order in which they are taken, if the gate lets them."""
+        by_project: dict[str, list[Stake]] = {}
+        for victim in sorted(victims, key=attrgetter("order")):
+            by_project.setdefault(victim.project, []).append(victim)
+        found = self._take(by_project, lambda taken: len(taken) == len(victims))
+        if found is None or self._deserved(found) or self._brought_back(found):
+            return None
+        return found
+
+    def _brought_back(self, victims: Sequence[Stake]) -> Stake | None:
+        """One of these whose project, below its quota without it, has work within that which would
+        take the slots back at once, from one that has them beyond its own quota."""
+        if not self.job.evictable or self._mine[0].in_quota(self.job.demand):
+            return None
+        left = self.room.left(self.job, self._entitled) + self._freed(victims) - self.job.demand
+        for victim in reversed(victims):
+            theirs = self._accounts.of_project(victim.project, self._name)
+            gone = self._counted(each for each in victims if each.project == victim.project)
+            back = self._books.waiting(victim.project)
+            in_quota = (job for job in back if theirs[0].in_quota(job.demand - gone))
+            if any(self._takes_back(job, theirs, left) for job in in_quota):
+                return victim
+        return None
+
+    def _takes_back(self, job: Job, theirs: Chain, left: Demand) -> bool:
+        """Whether it finds no room of its own; here, or in another pool that counts in the same
+        quota and where the reclaimer's project has something that may be stopped, and may be once
+        this plan is carried out."""
+        for room in self._books.rooms(job):
+            if room is self.room:
+                if not job.demand.within(left):
+                    return True
+            elif self._accounts.of(job, room.pool.name) is theirs:
+                its = {each.name for each in room.candidates(self.job.project)}
+                stays = its - self.room.safe_once_started()
+                if stays and not room.fits_soon(job, self._entitled):
+                    return True
+        return False
+
+    def _deserved(self, victims: Sequence[Stake]) -> Stake | None:
+        """One of these that its project deserves, with the others gone."""
+        if len(victims) == 1:
+            return None
+        taking = _Taking(self.job, self._mine)
+        chains = [self._accounts.of_project(victim.project, self._name) for victim in victims]
+        held = [self._accounts.counted(victim, self._name) for victim in victims]
+        for victim, counted, theirs in zip(victims, held, chains, strict=True):
+            taking.take(victim, counted, theirs)
+        for victim, counted, theirs in zip(victims, held, chains, strict=True):
+            if not taking.is_fair(theirs, back=counted):
+                return victim
+        return None
+
+    def _take(
+        self, givers: Mapping[str, Sequence[Stake]], enough: Callable[[Sequence[Stake]], bool]
+    ) -> tuple[Stake, ...] | None:
+        """ "The most over-served project gives first, one victim at a time." """
+        taking = _Taking(self.job, self._mine)
+        left = [
+            (list(stakes), chain)
+            for project, stakes in givers.items()
+            if (chain := self._accounts.of_project(project, self._name))
+        ]
+        while not enough(taking.victims):
+            # Who has most is asked first, so that the gate is asked of few.
+            left.sort(key=lambda option: taking.over_served(option[1]), reverse=True)
+            giving = (option for option in left if taking.may_take(self._first(option), option[1]))
+            option = next(giving, None)
+            if option is None:
+                return None
+            counted = self._first(option)
+            taking.take(option[0].pop(0), counted, option[1])
+            left = [each for each in left if each[0]]
+        return tuple(taking.victims)
+
+    def _first(self, option: tuple[list[Stake], Chain]) -> Demand:
+        """What the next to be stopped of that project holds in its accounts."""
+        return self._accounts.counted(option[0][0], self._name)
+
+    def _lacks(self, missing: Demand) -> Lacks:
+        return Lacks(Lack(missing=missing, gives=lambda stake: stake.frees(self._name)))
+
+    def _freed(self, victims: Iterable[Stake]) -> Demand:
+        return sum((victim.frees(self._name) for victim in victims), NOTHING)
+
+    def _counted(self, victims: Iterable[Stake]) -> Demand:
+        return sum((self._accounts.counted(victim, self._name) for victim in victims), NOTHING)
+
+
+@dataclass(slots=True)
+class _Taking:
+    """One reclaim under way: what is taken so far counts as gone."""
+
+    job: Job
+    mine: Chain
+    victims: list[Stake] = field(default_factory=list)
+    gone: dict[str, Demand] = field(default_factory=dict)
+    stretches: dict[str, float] = field(default_factory=dict)
+
+    def take(self, victim: Stake, counted: Demand, theirs: Chain) -> None:
+        """`counted`: what the victim holds in those accounts."""
+        self.victims.append(victim)
+        for account in theirs:
+            self.gone[account.key] = self.gone.get(account.key, NOTHING) + counted
+
+    def may_take(self, counted: Demand, theirs: Chain) -> bool:
+        return bool(theirs) and self.is_fair(theirs) and not self._flaps(counted, theirs)
+
+    def over_served(self, theirs: Chain) -> tuple[Deprivation, Deprivation]:
+        """The reverse of deprivation, department before project."""
+        return self._deprivation(theirs[-1]), self._deprivation(theirs[0])
+
+    def is_fair(self, theirs: Chain, back: Demand = NOTHING) -> bool:
+        """`back`: of what is gone, what is there all the same."""
+        project, gone = theirs[0], self._gone(theirs[0]) - back
+        if project.over_share(gone):
+            return True
+        if self.mine[0].in_quota(self.job.demand) and project.over_quota(gone):
+            return True
+        return self._may_take_in_quota(theirs, back)
+
+    def _may_take_in_quota(self, theirs: Chain, back: Demand) -> bool:
+        """ "`full` lets a department below its share take in-quota work of a project whose
+        department is above its own."
+        """
+        mine, other = self.mine[-1], theirs[-1]
+        if not isinstance(mine.owner, Department) or mine.owner.fairness is not Fairness.FULL:
+            return False
+        if mine is other or not isinstance(other.owner, Department):
+            return False
+        return mine.in_share(self.job.demand) and other.over_share(self._gone(other) - back)
+
+    def _flaps(self, counted: Demand, theirs: Chain) -> bool:
+        """The anti-flap rule: not if the reclaimer would then be above its share, and no less so
+        than the one it takes from."""
+        for mine, other in _siblings(self.mine, theirs):
+            ratio = self._stretch(mine)
+            if ratio > 1 and ratio >= other.stretch(gone=self._gone(other) + counted):
+                return True
+        return False
+
+    def _stretch(self, mine: Account) -> float:
+        """The reclaimer's, with the job: the same before each victim."""
+        if mine.key not in self.stretches:
+            self.stretches[mine.key] = mine.stretch(self.job.demand)
+        return self.stretches[mine.key]
+
+    def _deprivation(self, account: Account) -> Deprivation:
+        if account.key not in self.gone:
+            return account.giving()
+        return account.deprivation(gone=self._gone(account))
+
+    def _gone(self, account: Account) -> Demand:
+        """What of it is not there to be taken, or not any more."""
+        return self.gone.get(account.key, NOTHING) + account.promised
+
+
+def _siblings(mine: Chain, theirs: Chain) -> list[tuple[Account, Account]]:
+    """The pairs of accounts that divide one share between them, from the project's level up."""
+    if mine[-1] is theirs[-1]:
+        return [(mine[0], theirs[0])]
+    return [(mine[-1], theirs[-1])]
+
+
+def _rest(missing: Demand, given: Demand) -> Demand:
+    """What of it is still missing."""
+    return Demand({name: max(0, amount - given[name]) for name, amount in missing.items()})

@@ -1,0 +1,29 @@
+"""Step 3d, reserve: a job that has been passed long enough makes one of its pools drain.
+
+"A job that does not fit is passed by smaller ones behind it (backfill) until it has waited
+`reserve_after` since its entry; then one of its pools drains for it, the one where fewest slots are
+missing. 0 = strict order; absent = always backfill. Claims come before a drain." A job whose user
+has yielded to a time slice counts as having entered then, here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slotq_core.model.jobs import Job
+from slotq_core.policy.state.claims import Entitled
+from slotq_core.policy.state.pool_room import PoolRoom
+
+
+def due_at(entry: int, room: PoolRoom) -> int | None:
+    """When the pool drains for a job that entered then, if it still waits; None: never."""
+    return None if room.pool.reserve_after is None else entry + room.pool.reserve_after
+
+
+def pool_to_drain(
+    job: Job, entry: int, rooms: Iterable[PoolRoom], entitled: Entitled, now: int
+) -> PoolRoom | None:
+    """The pool that drains for the job from now on; between equals the job's own order decides.
+    `entry`: when it counts as having entered."""
+    due = [room for room in rooms if (at := due_at(entry, room)) is not None and at <= now]
+    return min(due, key=lambda room: sum(room.missing(job, entitled).values()), default=None)

@@ -1,0 +1,27 @@
+"""Step 1, settle: what the clock, or a gang that is no longer whole, has already decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.lifecycle.demotion import demoted, demotes_at
+from slotq_core.policy.lifecycle.retry import backed_off, gives_up_at
+from slotq_core.policy.order import position
+from slotq_core.policy.plan import Decision, Demote, EndBackoff, GiveUp
+from slotq_core.policy.state.gangs import settled
+
+
+def settle(snapshot: Snapshot, now: int) -> Iterator[Decision]:
+    """End back-offs, break up gangs, give up starts without instances, demote; in that order."""
+    for job in sorted(snapshot.due, key=position):
+        if backed_off(job, now):
+            yield EndBackoff(job=job)
+    yield from settled(snapshot)
+    given_up = [job for at, job in gives_up_at(snapshot) if at <= now]
+    for job in sorted(given_up, key=position):
+        yield GiveUp(job=job)
+    classes = {each.name: each for each in snapshot.classes}
+    overdue = [job for at, job in demotes_at(snapshot) if at <= now]
+    for job in sorted(overdue, key=position):
+        yield Demote(job=job, after=demoted(job, classes))

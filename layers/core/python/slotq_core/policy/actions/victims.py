@@ -1,0 +1,114 @@
+"""A set of victims: what it frees, what it costs, and what of it can be spared (DESIGN 5.1).
+
+"Candidates one by one; then drop what turns out not to be needed, last chosen first. Of all the
+job's pools, the one with the smallest harm." Preempt and reclaim (preempt.py, reclaim.py) say who
+the candidates are; victim_search.py looks for a better set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from slotq_core.model.demand import Demand
+from slotq_core.policy.order import Rank
+from slotq_core.policy.state.candidates import Stake
+from slotq_core.policy.state.pool_room import PoolRoom
+
+Amounts = tuple[int, ...]
+"""One number for each thing that is lacking."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Eviction:
+    """Victims whose slots, with what is free and coming, are enough."""
+
+    room: PoolRoom
+    victims: tuple[Stake, ...]
+
+    def harm(self, base: Rank) -> tuple[tuple[Rank, ...], int, int]:
+        """Small is good: "fewer of a higher rank, then less slot-time lost, then fewer victims".
+
+        `base`: the lowest rank that could be stopped for the job at all; every other is higher.
+        """
+        ranks = (victim.rank for victim in self.victims for _ in victim.places)
+        return (
+            tuple(sorted((rank for rank in ranks if rank > base), reverse=True)),
+            sum(victim.lost for victim in self.victims),
+            sum(len(victim.places) for victim in self.victims),
+        )
+
+
+def least_harm(found: Iterable[Eviction | None], base: Rank) -> Eviction | None:
+    """Between equals the first: the job's own order of pools."""
+    return min((each for each in found if each), key=lambda each: each.harm(base), default=None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lack:
+    """Something of which too little is there for the job, and what each victim gives of it."""
+
+    missing: Demand
+    gives: Callable[[Stake], Demand]
+
+
+class Lacks:
+    """All that keeps a job from starting somewhere, and that victims could give."""
+
+    def __init__(self, *lacks: Lack) -> None:
+        self._lacks = [lack for lack in lacks if lack.missing]
+        self.amounts: Amounts = tuple(
+            amount for lack in self._lacks for amount in lack.missing.values()
+        )
+
+    def given(self, stake: Stake) -> Amounts:
+        """What it gives of each of `amounts`."""
+        gifts = [(lack, lack.gives(stake)) for lack in self._lacks]
+        return tuple(gift[name] for lack, gift in gifts for name in lack.missing)
+
+    def met_by(self, victims: Iterable[Stake]) -> bool:
+        """Whether these give all of it."""
+        missing = self.amounts
+        for victim in victims:
+            missing = _less(missing, self.given(victim))
+        return all(amount <= 0 for amount in missing)
+
+
+def one_by_one(candidates: Iterable[Stake], lacks: Lacks) -> tuple[Stake, ...] | None:
+    """The first that give what is lacking, without those that turn out not to be needed; None if
+    all together are not enough."""
+    chosen: list[tuple[Stake, Amounts]] = []
+    missing = lacks.amounts
+    for victim in candidates:
+        if all(amount <= 0 for amount in missing):
+            break
+        given = lacks.given(victim)
+        if any(gift > 0 < amount for gift, amount in zip(given, missing, strict=True)):
+            chosen.append((victim, given))
+            missing = _less(missing, given)
+    return None if any(amount > 0 for amount in missing) else _spared(chosen, missing)
+
+
+def spared(chosen: Iterable[Stake], lacks: Lacks) -> tuple[Stake, ...]:
+    """Without those that turn out not to be needed, the last chosen looked at first."""
+    given = [(victim, lacks.given(victim)) for victim in chosen]
+    missing = lacks.amounts
+    for _, gift in given:
+        missing = _less(missing, gift)
+    return _spared(given, missing)
+
+
+def _spared(chosen: Iterable[tuple[Stake, Amounts]], missing: Amounts) -> tuple[Stake, ...]:
+    """`missing`: with all of them gone, so nothing of it is above 0."""
+    kept: list[Stake] = []
+    for victim, given in reversed(list(chosen)):
+        without = tuple(amount + gift for amount, gift in zip(missing, given, strict=True))
+        if all(amount <= 0 for amount in without):
+            missing = without
+        else:
+            kept.append(victim)
+    return tuple(reversed(kept))
+
+
+def _less(amounts: Amounts, given: Amounts) -> Amounts:
+    return tuple(amount - gift for amount, gift in zip(amounts, given, strict=True))

@@ -1,0 +1,309 @@
+"""What a waiting job could have, and when: made for the one job that somebody asks about.
+
+Taken when the job's turn comes, or that of the first of its line that is blocked: then the sheets
+show what those ahead leave. Nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.outlook import (
+    NAMED,
+    Drains,
+    GangStays,
+    HeldAhead,
+    InMinRuntime,
+    KeptForAMove,
+    KnownTime,
+    NeverEvicted,
+    NoLowerRank,
+    OfTheSameUser,
+    Outlook,
+    Owed,
+    OwnShareUsed,
+    Reservation,
+    Room,
+    SliceNotOver,
+    Spared,
+    StartUnanswered,
+    StopsAlready,
+    WithinShare,
+    WouldNotHelp,
+    WouldTurnBack,
+)
+from slotq_core.model.reasons import Reason, SlotsComing
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.actions.entitlement import Entitlement
+from slotq_core.policy.actions.reclaim import is_fair, may_reclaim, may_take
+from slotq_core.policy.actions.time_slice import Slices
+from slotq_core.policy.explain import waiting as explain
+from slotq_core.policy.explain.timers import known_times
+from slotq_core.policy.lines import Line
+from slotq_core.policy.order import Yields, entered, is_fellow, rank
+from slotq_core.policy.state.candidates import is_settled
+from slotq_core.policy.state.gangs import Gang
+from slotq_core.policy.state.job_parts import part_name, whole_name
+from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.quotas.accounts import Accounts
+
+Cause = tuple[type[Spared], tuple[tuple[str, Any], ...]]
+"""Why something is spared, and the numbers of that."""
+
+
+class PlanInProgress(Protocol):
+    """What a forecast looks at of the plan that is being made, at the moment of a job's turn."""
+
+    now: int
+    snapshot: Snapshot
+    gangs: dict[str, Gang]
+    waiting: dict[str, Job]
+    accounts: Accounts
+    entitled: Entitlement
+    yields: Yields
+    slices: Slices
+    reasons: dict[str, Reason]
+
+    def rooms_of(self, job: Job) -> list[PoolRoom]: ...
+
+    def keeps_back(self, job: Job) -> Reason | None: ...
+
+    def within_bounds(self, job: Job, room: PoolRoom) -> bool: ...
+
+
+class Question:
+    """The job that somebody asks about, and what is seen of it; without one, nothing."""
+
+    def __init__(self, job: Job | None, walk: PlanInProgress, *, by_user: bool) -> None:
+        self._walk, self._by_user = walk, by_user
+        self._names: set[str] = set()
+        self._pools = job.pools if job else ()
+        self._line: Line | None = None
+        self._seen: dict[str, Outlook] = {}
+        """By pool. What comes later is nearer to the job's own turn."""
+        self._gang: tuple[Job, ...] = ()
+        """Those that it starts with, where it is one of a gang."""
+        if job is not None:
+            self._names = {job.name, *(part_name(job.name, pool) for pool, _ in job.parts)}
+            if not (job.claim or job.parts or job.group in walk.gangs):
+                self._line = Line.of(job, by_user=by_user)
+
+    def look(self, job: Job) -> None:
+        """It is this job's turn, or that of all of its gang."""
+        if not self._names:
+            return
+        gang = self._walk.gangs.get(job.group)
+        together = gang.waiting if gang and not gang.runs else ()
+        for each in gang.standing() if gang and together else [job]:
+            if self._is_about(each):
+                self._gang = together
+                self._look(each, self._walk.rooms_of(each))
+
+    def _look(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
+        served = self._served_in(job, rooms)
+        kept = self._walk.keeps_back(job) is not None
+        for room in rooms:
+            seen = _in_pool(self._walk, job, room)
+            shut = room.unwell or not room.may_evict_for(job)
+            if served or kept or shut:  # Nobody is looked at to be stopped.
+                seen = replace(seen, spared=())
+            if kept or (served and not (room in served and room.unwell)):
+                seen = replace(seen, times=())  # What it waits for has no time.
+            self._seen[room.pool.name] = seen
+
+    def _served_in(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
+        """Where what is free and coming free is enough for it: that is all that it then waits
+        for. The pool of its claim before all others, well or not."""
+        walk = self._walk
+        soon = [room for room in rooms if room.fits_soon(job, walk.entitled)]
+        claimed = [room for room in soon if job.claim and room.pool.name == job.claim.pool]
+        gang = walk.gangs.get(job.group)
+        if claimed or (gang and not gang.runs):  # Of a gang its turn tells; see `answer`.
+            return claimed
+        return [room for room in soon if room.admits(job) and walk.within_bounds(job, room)]
+
+    def answer(self) -> Outlook | None:
+        """None: its turn has not come."""
+        seen = [self._seen[name] for name in self._pools if name in self._seen]
+        if not seen:
+            return None
+        reasons = (self._walk.reasons.get(job.name) for job in self._gang)
+        if any(isinstance(why, SlotsComing) for why in reasons):
+            seen = [replace(each, spared=(), times=()) for each in seen]
+        times = (time for each in seen for time in each.times)
+        return Outlook(
+            rooms=tuple(room for each in seen for room in each.rooms),
+            spared=tuple(spared for each in seen for spared in each.spared),
+            reserved=tuple(kept for each in seen for kept in each.reserved),
+        ).with_times(*times)
+
+    def _is_about(self, job: Job) -> bool:
+        if job.name in self._names:
+            return True
+        if self._line is None or job.claim:
+            return False
+        return Line.of(job, by_user=self._by_user) == self._line
+
+
+def _in_pool(walk: PlanInProgress, job: Job, room: PoolRoom) -> Outlook:
+    missing = room.missing(job, walk.entitled)
+    known = known_times(job, entered(job, walk.yields), room, walk.slices)
+    times = {(cause, at) for cause, at in known if at is not None and at > walk.now}
+    return Outlook(
+        rooms=(_room(job, room, missing),),
+        spared=tuple(_spared(walk, job, room, missing)),
+        reserved=tuple(_reserved(walk, job, room)),
+        times=tuple(KnownTime(at=at, cause=cause, pool=room.pool.name) for cause, at in times),
+    )
+
+
+def _room(job: Job, room: PoolRoom, missing: Demand) -> Room:
+    resource = explain.short(job, room.free_now)
+    return Room(
+        pool=room.pool.name,
+        needed=job.demand[resource],
+        free=max(0, room.free_now[resource]),
+        coming=max(0, room.coming[resource]),
+        missing=missing[resource],
+        resource=resource,
+    )
+
+
+def _reserved(walk: PlanInProgress, job: Job, room: PoolRoom) -> Iterator[Reservation]:
+    """The job's own claim first; then those ahead, then claims of those behind, then a drain."""
+    name = room.pool.name
+    mine = [job] if job.claim and job.claim.pool == name else []
+    others = (each for each in room.claims.values() if each.name != job.name)
+    for other in (*mine, *room.awaiting, *others):
+        claim = other.claim if other.claim and other.claim.pool == name else None
+        kind: type[Reservation] = HeldAhead
+        if claim:
+            kind = KeptForAMove if claim.moved else Owed
+        yield _kept(kind, other, name)
+    drains = walk.waiting.get(room.drains_for)
+    if drains is not None:
+        yield _kept(Drains, drains, name)
+
+
+def _kept(kind: type[Reservation], holder: Job, pool: str) -> Reservation:
+    return kind(
+        pool=pool,
+        job=whole_name(holder.name),
+        project=holder.project,
+        slots=holder.demand.slots,
+    )
+
+
+def _spared(walk: PlanInProgress, job: Job, room: PoolRoom, missing: Demand) -> Iterator[Spared]:
+    """Everything that holds slots there, by cause; the largest part first."""
+    groups: dict[Cause, list[Job]] = {}
+    until: dict[Cause, int | None] = {}
+    for other, cause, ends in _causes(walk, job, room, missing):
+        groups.setdefault(cause, []).append(other)
+        known = [at for at in (until.get(cause), ends) if at is not None]
+        until[cause] = min(known, default=None)
+    found = [_group(room.pool.name, cause, groups[cause], until[cause]) for cause in groups]
+    yield from sorted(found, key=lambda each: (-each.slots, each.code, each.jobs))
+
+
+def _group(pool: str, cause: Cause, jobs: Sequence[Job], until: int | None) -> Spared:
+    kind, numbers = cause
+    names = sorted({whole_name(job.name) for job in jobs})
+    timed = {"until": until} if kind in {InMinRuntime, SliceNotOver} else {}
+    return kind(
+        pool=pool,
+        jobs=tuple(names[:NAMED]),
+        count=len(names),
+        slots=sum(job.demand.slots for job in jobs),
+        **dict(numbers),
+        **timed,
+    )
+
+
+def _causes(
+    walk: PlanInProgress, job: Job, room: PoolRoom, missing: Demand
+) -> Iterator[tuple[Job, Cause, int | None]]:
+    """Of each that holds slots there why it is not stopped for the job, and until when."""
+    for other in walk.snapshot.active:
+        here = other.attempt is not None and other.attempt.pool == room.pool.name
+        if here and other.state is JobState.STOPPING:
+            yield other, (StopsAlready, ()), None
+    protected = {other.name: until for until, other in room.protections}
+    stoppable = {
+        each.name
+        for project in room.may_give()
+        for stake in room.candidates(project)
+        for each in stake.jobs
+    }
+    yielding = walk.slices.yielding(job, room)
+    for other in room.everyone():
+        cause = _of_itself(other, protected)
+        if cause is None and other.group in walk.gangs and other.name not in stoppable:
+            cause = GangStays, (("group", other.group),)
+        if cause is not None:
+            yield other, cause, protected.get(other.name)
+        elif other.project == job.project:
+            yield other, *_in_its_project(job, other, yielding, missing)
+        else:
+            yield other, _in_another(walk, job, other, room, missing), None
+
+
+def _of_itself(other: Job, protected: Mapping[str, int | None]) -> Cause | None:
+    """What keeps it from being stopped for anybody."""
+    if not other.evictable:
+        return NeverEvicted, ()
+    if not is_settled(other):
+        return StartUnanswered, ()
+    return (InMinRuntime, ()) if other.name in protected else None
+
+
+def _in_its_project(
+    job: Job, other: Job, yielding: Mapping[str, int], missing: Demand
+) -> tuple[Cause, int | None]:
+    """Preempt asks for a lower rank, a turn for an equal one of another user."""
+    if rank(other) < rank(job):
+        return _no_help(missing), None
+    if other.name in yielding:
+        return (SliceNotOver, ()), yielding[other.name]
+    return (NoLowerRank, ()), None
+
+
+def _in_another(
+    walk: PlanInProgress, job: Job, other: Job, room: PoolRoom, missing: Demand
+) -> Cause:
+    """Reclaim asks at the gate (reclaim.py)."""
+    mine = walk.accounts.of(job, room.pool.name)
+    theirs = walk.accounts.of(other, room.pool.name)
+    if not mine or not theirs:
+        return NoLowerRank, ()
+    if is_fellow(job, other):
+        return OfTheSameUser, ()
+    if not may_reclaim(job, mine):
+        over = explain.beyond(mine[0], job, mine[0].share)
+        return OwnShareUsed, _numbers(mine[0].name, mine[0].used, mine[0].share, over)
+    if may_take(job, mine, other, theirs):
+        return _no_help(missing)
+    if is_fair(job, mine, theirs):
+        return WouldTurnBack, (("project", job.project),)
+    over = theirs[0].resources[0]
+    numbers = _numbers(theirs[0].name, theirs[0].used, theirs[0].share, over)
+    return WithinShare, (*numbers, ("quota", theirs[0].quota[over]))
+
+
+def _numbers(
+    project: str, used: Demand, share: Demand, resource: str
+) -> tuple[tuple[str, Any], ...]:
+    return (
+        ("project", project),
+        ("used", used[resource]),
+        ("share", share[resource]),
+        ("resource", resource),
+    )
+
+
+def _no_help(missing: Demand) -> Cause:
+    return WouldNotHelp, (("missing", missing.slots),)

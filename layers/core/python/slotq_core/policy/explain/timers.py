@@ -1,0 +1,38 @@
+"""The moments at which time alone may change something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotq_core.model.jobs import Job
+from slotq_core.model.outlook import TimeCause
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.actions.reserve import due_at
+from slotq_core.policy.actions.time_slice import Slices
+from slotq_core.policy.explain.waiting import protection_ends
+from slotq_core.policy.lifecycle.demotion import demotes_at
+from slotq_core.policy.lifecycle.retry import gives_up_at
+from slotq_core.policy.state.pool_room import PoolRoom
+
+
+def first_timer(snapshot: Snapshot) -> int | None:
+    """When something is settled next, whatever is decided now."""
+    timers = [job.not_before for job in snapshot.due if job.not_before is not None]
+    timers += [at for at, _ in (*gives_up_at(snapshot), *demotes_at(snapshot))]
+    return min(timers, default=None)
+
+
+def known_times(
+    job: Job, entry: int, room: PoolRoom, slices: Slices
+) -> Iterator[tuple[TimeCause, int | None]]:
+    """For a job that waits for that pool, past moments among them; None: never. `entry`: when it
+    counts as having entered."""
+    health = room.pool.health
+    yield TimeCause.RESERVE_AFTER, due_at(entry, room)
+    yield TimeCause.POOL_BACKOFF, health.not_before
+    yield TimeCause.LEARNED_LIMIT, health.learned_until
+    yield TimeCause.PROBE, room.probed_until
+    yield TimeCause.RIGHTS, room.rights.tried_again(job)
+    yield TimeCause.MIN_RUNTIME, protection_ends(job, room)
+    for end in slices.ends(job, [room]):
+        yield TimeCause.TIME_SLICE, end

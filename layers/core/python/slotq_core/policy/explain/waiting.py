@@ -1,0 +1,298 @@
+"""Step 5, explain: why a job that was looked at waits, as a typed reason with its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import PoolState
+from slotq_core.model.reasons import (
+    ClassNotAllowed,
+    EndangersItsGang,
+    GangBlocked,
+    GangIncomplete,
+    HeldForOthers,
+    LimitReached,
+    LowerRankedProtected,
+    NoFreeSlots,
+    PoolBacksOff,
+    PoolClosed,
+    PoolIsProbed,
+    PoolNotOpen,
+    PoolsTooSmall,
+    QuotaForFixed,
+    Reason,
+    Reserved,
+    RightsMissing,
+    ShareUsed,
+    SlotsComing,
+    TurnComes,
+    UserLimitReached,
+)
+from slotq_core.policy.actions.preempt import outranks
+from slotq_core.policy.actions.reclaim import may_reclaim
+from slotq_core.policy.actions.time_slice import Slices
+from slotq_core.policy.order import rank
+from slotq_core.policy.state.claims import Entitled
+from slotq_core.policy.state.gangs import Gang
+from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.quotas.account import Account
+from slotq_core.policy.state.quotas.accounts import Accounts
+from slotq_core.policy.state.user_limits import UserBooks
+
+
+def coming(job: Job, room: PoolRoom) -> Reason:
+    """The job waits for slots that are coming free, or for the pool that it has a claim in.
+
+    Asked before they are taken out of the room.
+    """
+    if room.unwell:
+        return _unwell(job, room)
+    if room.rights.keeps_out(job):
+        return _lacking(job, room)
+    return SlotsComing(
+        pool=room.pool.name,
+        needed=job.demand.slots,
+        free=max(0, room.free.slots),
+        coming=max(0, room.coming.slots),
+    )
+
+
+def reserved(job: Job, room: PoolRoom) -> Reason:
+    return Reserved(pool=room.pool.name, needed=job.demand.slots, free=max(0, room.free_now.slots))
+
+
+def too_small(job: Job, rooms: Iterable[PoolRoom], accounts: Accounts) -> Reason:
+    """None of the pools that it may use is large enough."""
+    every = list(rooms)
+    shut = [name for name in job.pools if not accounts.open_to(job, name)]
+    if shut and not every:
+        return PoolNotOpen(pool=shut[0], project=job.project)
+    drained = [room for room in every if room.pool.state is PoolState.DRAINED]
+    if drained:
+        return _unwell(job, drained[0])
+    resource = next((short(job, room.size) for room in every), "slots")
+    largest = max((room.size[resource] for room in every), default=0)
+    return PoolsTooSmall(needed=job.demand[resource], largest=largest, resource=resource)
+
+
+def taken_back(job: Job, room: PoolRoom) -> Reason:
+    """What it would have been given goes to a job that may reclaim it."""
+    return HeldForOthers(
+        pool=room.pool.name,
+        needed=job.demand.slots,
+        free=max(0, room.free_now.slots),
+        holder="a project that deserves it",
+    )
+
+
+def incomplete(gang: Gang) -> Reason:
+    """Too few of its members wait for it to start."""
+    here = {job.name for job in gang.waiting}
+    return GangIncomplete(
+        group=gang.group.name,
+        needed=gang.needed,
+        waiting=len(here),
+        missing=tuple(sorted(gang.mandatory - here)),
+    )
+
+
+def gang_blocked(gang: Gang, drain: PoolRoom | None) -> Reason:
+    return GangBlocked(
+        group=gang.group.name,
+        needed=gang.needed,
+        drains=drain.pool.name if drain else "",
+    )
+
+
+def endangers(job: Job, room: PoolRoom, counts_as: str) -> Reason:
+    return EndangersItsGang(
+        group=job.group,
+        pool=room.pool.name,
+        needed=job.demand.slots,
+        free=max(0, room.free_now.slots),
+        counts_as=counts_as,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sheets:
+    """What an explanation is read from."""
+
+    accounts: Accounts
+    entitled: Entitled
+    slices: Slices
+    waiting: Mapping[str, Job]
+
+
+def blocked(job: Job, rooms: Sequence[PoolRoom], sheets: Sheets) -> Reason:
+    """What keeps the job out of the pool where it is nearest to a start."""
+    accounts = sheets.accounts
+    well = [room for room in rooms if not room.unwell and not room.rights.keeps_out(job)]
+    if not well:
+        return _unwell(job, rooms[0]) if rooms[0].unwell else _lacking(job, rooms[0])
+    room = min(well, key=lambda each: job.demand.slots - max(0, each.free_now.slots))
+    bound = _bound(job, room, accounts)
+    if bound:
+        return bound
+    if not room.may_evict_for(job) and not job.demand.within(room.free_now):
+        return _lacking(job, room)
+    free = max(0, room.free_now.slots)
+    holder = room.drains_for or room.holder or next(iter(room.claims), "")
+    if job.demand.within(room.free_now) and holder:
+        return _held(job, room, holder, sheets)
+    held = room.held_below(rank(job), job.project)
+    enough = job.demand.within(room.left(job, sheets.entitled) + held)
+    if held and enough and accounts.beyond_shares(job, room.pool.name).within(held):
+        return LowerRankedProtected(
+            pool=room.pool.name,
+            needed=job.demand.slots,
+            free=free,
+            until=protection_ends(job, room),
+        )
+    until = sheets.slices.first_end(job, room)
+    if until is not None:
+        return TurnComes(pool=room.pool.name, needed=job.demand.slots, free=free, until=until)
+    return _full(job, room, accounts, held)
+
+
+def _full(job: Job, room: PoolRoom, accounts: Accounts, held: Demand) -> Reason:
+    """Too little is free, and nothing may be stopped for it. `held`: by lower ranks of its own."""
+    chain = accounts.of(job, room.pool.name)
+    if chain and not may_reclaim(job, chain):
+        over = beyond(chain[0], job, chain[0].share)
+        return ShareUsed(
+            pool=room.pool.name,
+            needed=job.demand[over],
+            project=chain[0].name,
+            used=chain[0].used[over],
+            share=chain[0].share[over],
+            quota=chain[0].quota[over],
+            resource=over,
+        )
+    missing = short(job, room.free_now)
+    return NoFreeSlots(
+        pool=room.pool.name,
+        needed=job.demand[missing],
+        free=max(0, room.free_now[missing]),
+        capacity=room.size[missing],
+        lower_ranked=held[missing],
+        resource=missing,
+    )
+
+
+def _held(job: Job, room: PoolRoom, holder: str, sheets: Sheets) -> Reason:
+    """With the figures of the projects, where the holder is of another."""
+    free = max(0, room.free_now.slots)
+    held = HeldForOthers(pool=room.pool.name, needed=job.demand.slots, free=free, holder=holder)
+    chain = sheets.accounts.of(job, room.pool.name)
+    owner = sheets.waiting[holder].project if holder in sheets.waiting else job.project
+    if not chain or owner == job.project:
+        return held
+    return replace(
+        held,
+        holder_project=owner,
+        project=chain[0].name,
+        used=chain[0].used.slots,
+        quota=chain[0].quota.slots,
+    )
+
+
+def _bound(job: Job, room: PoolRoom, accounts: Accounts) -> Reason | None:
+    """The limit, or the quota for what cannot be evicted, that keeps the job back."""
+    if accounts.users.admits_in(job, room.pool.name) is None:
+        return _user_bound(job, room.pool.name, accounts.users)
+    for account in accounts.of(job, room.pool.name):
+        if account.over_limit(job.demand):
+            return _limit(job, account)
+        if not job.evictable and not account.fixed_in_quota(job.demand):
+            held = account.fixed + job.demand
+            over = next(name for name in account.resources if held[name] > account.quota[name])
+            return QuotaForFixed(
+                owner=account.name,
+                needed=job.demand[over],
+                used=account.fixed[over],
+                quota=account.quota[over],
+                resource=over,
+            )
+    return None
+
+
+def _user_bound(job: Job, pool: str, users: UserBooks) -> Reason:
+    """Where no class of the job's has room for it."""
+    user = job.submitter
+    totals = {its: users.total(user, its, pool) or 0 for its in users.choices(job)}
+    left = {its: total - users.held(user, its, pool) for its, total in totals.items() if total}
+    if not left:
+        asked = job.priority_class or next(iter(totals))
+        return ClassNotAllowed(pool=pool, user=user, priority_class=asked)
+    its = max(left, key=lambda each: left[each])
+    return UserLimitReached(
+        pool=pool,
+        needed=job.demand.slots,
+        user=user,
+        priority_class=its,
+        used=users.held(user, its, pool),
+        limit=totals[its],
+    )
+
+
+def _limit(job: Job, account: Account) -> Reason:
+    held = account.used + account.stopping
+    over = next(
+        name
+        for name, most in account.limit.items()
+        if name in job.demand and held[name] + job.demand[name] > most
+    )
+    return LimitReached(
+        owner=account.name,
+        needed=job.demand[over],
+        used=held[over],
+        limit=account.limit[over],
+        resource=over,
+    )
+
+
+def short(job: Job, room: Demand) -> str:
+    """The resource that is missing, slots before others."""
+    missing = [name for name, amount in job.demand.items() if amount > room[name]]
+    return "slots" if "slots" in missing or not missing else missing[0]
+
+
+def beyond(account: Account, job: Job, bound: Demand) -> str:
+    """The resource of which the account would have more than the bound."""
+    held = account.used + job.demand
+    return next((name for name in account.resources if held[name] > bound[name]), "slots")
+
+
+def _unwell(job: Job, room: PoolRoom) -> Reason:
+    if room.pool.state is not PoolState.ACTIVE:
+        return PoolClosed(pool=room.pool.name, state=room.pool.state)
+    health = room.pool.health
+    if room.rests:
+        return PoolBacksOff(pool=room.pool.name, until=health.not_before or 0, cause=health.message)
+    return PoolIsProbed(pool=room.pool.name, needed=job.demand.slots, probe=room.probe)
+
+
+def _lacking(job: Job, room: PoolRoom) -> Reason:
+    missing = room.rights.missing(job)
+    assert missing is not None
+    return RightsMissing(
+        pool=room.pool.name,
+        role=missing.role,
+        action=missing.action,
+        until=room.rights.tried_again(job),
+        probe=room.rights.tries(job),
+        cause=missing.message,
+    )
+
+
+def protection_ends(job: Job, room: PoolRoom) -> int | None:
+    """When the first of those that might be evicted or moved for this job loses its protection."""
+    for until, other in room.protections:
+        lower = other.project != job.project or outranks(job, other)
+        if other.evictable and (lower or room.pool.consolidate):
+            return until
+    return None

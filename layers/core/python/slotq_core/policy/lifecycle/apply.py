@@ -1,0 +1,165 @@
+"""What a decision does to the jobs it names: pure, so that the manager's commits and the
+simulator's world are the same thing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from slotq_core import names
+from slotq_core.lifecycle import move
+from slotq_core.model.attempts import Attempt, StopCause, StopOrder
+from slotq_core.model.groups import LEFT_OUT
+from slotq_core.model.jobs import Claim, Job, JobState
+from slotq_core.model.pools import Pool
+from slotq_core.policy.lifecycle.missing_rights import missing_for
+from slotq_core.policy.lifecycle.retry import end_backoff, stopped_for
+from slotq_core.policy.plan import (
+    Decision,
+    Demote,
+    DropClaim,
+    EndBackoff,
+    Evict,
+    GiveUp,
+    LeaveOut,
+    Move,
+    RollBack,
+    Start,
+    StartGang,
+    TryLater,
+)
+
+Step = tuple[Job, Job]
+"""A job before and after."""
+
+
+def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step, ...]:
+    """What changes, an eviction's beneficiary first."""
+    changed: Iterable[Step]
+    match decision:
+        case EndBackoff(job=job) | GiveUp(job=job) | LeaveOut(job=job):
+            changed = [(job, _ALONE[type(decision)](job, now))]
+        case Demote(job=job, after=after):
+            changed = [(job, after)]
+        case TryLater(changed=changed):
+            pass
+        case RollBack(group=group, jobs=jobs):
+            changed = [(job, evicted(job, group, now)) for job in jobs]
+        case Start(job=job):
+            changed = [_start(decision, pools, now)]
+        case StartGang(starts=starts):
+            changed = [_start(each, pools, now) for each in starts]
+        case DropClaim(job=job):
+            changed = [(job, replace(job, claim=None))]
+        case Evict(beneficiary=job, victims=victims, claim=claim, along=along, cause=cause):
+            owed = [(each, replace(each, claim=its)) for each, its in ((job, claim), *along)]
+            gone = [(each, evicted(each, job.name, now, cause=cause)) for each in victims]
+            changed = [*owed, *gone]
+        case Move(beneficiary=job, moved=going, claim=claim):
+            changed = [(job, replace(job, claim=claim))]
+            changed += [(each, moved(each, its, job.name, now)) for each, its in going]
+    return tuple(changed)
+
+
+def pools_touched(decision: Decision) -> tuple[str, ...]:
+    """The pools whose state the decision rests on: its commit is conditioned on their ledgers."""
+    match decision:
+        case EndBackoff() | GiveUp() | Demote() | LeaveOut() | RollBack() | TryLater():
+            return ()
+        case Start(pool=pool):
+            return (pool,)
+        case StartGang(starts=starts):
+            return tuple(dict.fromkeys(each.pool for each in starts))
+        case DropClaim(job=job):
+            return (job.claim.pool,) if job.claim else ()
+        case Move(moved=going, claim=claim):
+            return tuple(dict.fromkeys((claim.pool, *(its.pool for _, its in going))))
+        case Evict(claim=claim, along=along):
+            return tuple(dict.fromkeys((claim.pool, *(each.pool for _, each in along))))
+
+
+def _start(start: Start, pools: Mapping[str, Pool], now: int) -> Step:
+    return start.job, started(start.classed or start.job, pools[start.pool], now)
+
+
+def started(job: Job, pool: Pool, now: int) -> Job:
+    """The job with its slots, and the durable intent to create its next training job."""
+    number = job.attempts + 1
+    attempt = Attempt(
+        number=number,
+        training_job=names.training_job_name(job.name, number),
+        token=names.token(job.name, job.entry_time, number),
+        pool=pool.name,
+        instance_type=pool.instance_type,
+        admitted_at=now,
+        probes=missing_for(pool, job) is not None,
+    )
+    return move(
+        job,
+        JobState.STARTING,
+        at=now,
+        attempts=number,
+        attempt=attempt,
+        schedule_attempts=0,
+        message="",
+    )
+
+
+def evicted(victim: Job, by: str, now: int, *, cause: StopCause = StopCause.EVICTED) -> Job:
+    """The victim with the durable intent to stop it. It holds its slots until it has ended.
+
+    `by`: the job that it makes room for, or its gang, to start again whole.
+    """
+    order = StopOrder(cause=cause, by=by, at=now)
+    stopping = _stopping(victim, order, stopped_for(order))
+    return replace(stopping, evictions=victim.evictions + 1)
+
+
+def requeued(job: Job, by: str, now: int) -> Job:
+    """The job whose user gives its attempt up. It goes back into the line as an evicted one does:
+    at its entry time, with its checkpoints."""
+    return evicted(job, by, now, cause=StopCause.REQUEUED)
+
+
+def moved(job: Job, claim: Claim, by: str, now: int) -> Job:
+    """The job with the durable intent to stop it, and its room in the other pool from now on."""
+    order = StopOrder(cause=StopCause.EVICTED, by=by, at=now)
+    after = _stopping(job, order, f"moved to {claim.pool} for {by}")
+    return replace(after, claim=claim, evictions=job.evictions + 1)
+
+
+def left_out(job: Job, now: int) -> Job:
+    """The member that its gang ended without."""
+    message = f"its gang {job.group} ended without it"
+    return move(job, JobState.CANCELLED, at=now, cause=LEFT_OUT, message=message)
+
+
+def given_up(job: Job, now: int) -> Job:
+    """The start that got no instances, with the durable intent to stop it."""
+    assert job.attempt is not None
+    order = StopOrder(cause=StopCause.NO_CAPACITY, by=job.attempt.pool, at=now)
+    return _stopping(job, order, f"pool {job.attempt.pool} had no instances for it in time")
+
+
+def cancelled(job: Job, by: str, now: int) -> Job:
+    """The user's word, whatever was about to happen. A job that holds slots is stopped first."""
+    message = f"cancelled by {by}"
+    if job.attempt is None:
+        return move(job, JobState.CANCELLED, at=now, message=message)
+    sent = job.attempt.stop is not None and job.attempt.stop.sent
+    order = StopOrder(cause=StopCause.CANCELLED, by=by, at=now, sent=sent)
+    return _stopping(job, order, message)
+
+
+def _stopping(job: Job, order: StopOrder, message: str) -> Job:
+    assert job.attempt is not None
+    attempt = replace(job.attempt, stop=order)
+    return move(job, JobState.STOPPING, at=order.at, attempt=attempt, message=message)
+
+
+_ALONE: Mapping[type, Callable[[Job, int], Job]] = {
+    EndBackoff: end_backoff,
+    GiveUp: given_up,
+    LeaveOut: left_out,
+}
+"""Decisions of which the job and the moment say everything."""

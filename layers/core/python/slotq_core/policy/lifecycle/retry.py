@@ -1,0 +1,168 @@
+"""What becomes of a job when its attempt has ended (DESIGN 5.5), as a pure decision.
+
+"Evictions, capacity errors and SageMaker's own faults requeue; they never count against the user's
+retries. Reaching the maximum runtime is the job's own end. Anything else fails it, unless it has
+retries left." After a fault the job backs off; after a capacity error its pool does
+(pool_health.py), and the job waits at its place for the next pool that has room. After a refusal
+for want of a right both do (missing_rights.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from slotq_core.lifecycle import move
+from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOrder
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.timestamps import FAR_OFF
+
+FIRST_BACKOFF = 30_000
+LONGEST_BACKOFF = 600_000
+
+LONGEST_MESSAGE = 1024
+"""Characters that a job keeps of what SageMaker says: as many as a FailureReason may have. An error
+answer may have thousands, its reason comes first, and a job's message is in every copy of it."""
+
+_CUT = " …"
+
+
+class Ending(StrEnum):
+    """How the training job ended, before the queue has asked what that means for the job."""
+
+    COMPLETED = "completed"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    REJECTED = "rejected"
+    """SageMaker rejects the request, and always will: no retry helps."""
+    MAX_RUNTIME = "max_runtime"
+    """The job's own end, whatever retries it has left."""
+    NO_CAPACITY = "no_capacity"
+    FAULT = "fault"
+    NO_RIGHTS = "no_rights"
+    """The queue, or SageMaker with the job's role, lacked a right."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """The job as it goes on, and the attempt as the history keeps it."""
+
+    job: Job
+    attempt: Attempt
+
+
+def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "") -> Ended:
+    """Settle a job whose live attempt ended at `at`. `now` is when the queue learned of it.
+
+    Of `message` the head is kept (`LONGEST_MESSAGE`): every text of SageMaker's that a job bears
+    comes through here.
+    """
+    assert job.attempt is not None
+    message = _head(message)
+    outcome = _outcome(ending, job.attempt)
+    attempt = replace(job.attempt, ended_at=at, outcome=outcome, message=message)
+    since = attempt.running_since
+    job = replace(job, ran=job.ran + (0 if since is None else max(0, at - since)))
+    return Ended(job=_onward(job, outcome, ending, now, message), attempt=attempt)
+
+
+def backoff(errors: int) -> int:
+    """How long to wait after so many capacity errors or faults in a row: doubling, to a limit."""
+    return min(LONGEST_BACKOFF, FIRST_BACKOFF << min(errors - 1, 16))
+
+
+_EVICTIONS = {
+    StopCause.EVICTED: "evicted for",
+    StopCause.YIELDED: "yielded to",
+    StopCause.REQUEUED: "given up by",
+}
+"""The causes after which a job waits again because somebody wanted it so."""
+
+
+def stopped_for(stop: StopOrder) -> str:
+    """An eviction in words: also what a yielded job shows."""
+    return f"{_EVICTIONS[stop.cause]} {stop.by}"
+
+
+def gives_up_at(snapshot: Snapshot) -> Iterator[tuple[int, Job]]:
+    """When each starting job that SageMaker keeps Pending is given up: "beyond the pool's
+    `pending_timeout` it is stopped and goes on to its next pool"."""
+    timeouts = {pool.name: pool.pending_timeout for pool in snapshot.pools if pool.pending_timeout}
+    for job in snapshot.active if timeouts else ():
+        attempt = job.attempt
+        if job.state is not JobState.STARTING or attempt is None or attempt.pending_since is None:
+            continue
+        if attempt.pool in timeouts:
+            yield attempt.pending_since + timeouts[attempt.pool], job
+
+
+def backed_off(job: Job, now: int) -> bool:
+    """Whether a back-off's time is over, or it was begun by a clock gone wrong."""
+    assert job.not_before is not None
+    return job.not_before <= now or job.changed_at > now + FAR_OFF
+
+
+def end_backoff(job: Job, now: int) -> Job:
+    """Its time is over: it waits for slots again, at its old place."""
+    return move(job, _waiting_state(job), at=now, message="")
+
+
+def _head(message: str) -> str:
+    cut = message[: LONGEST_MESSAGE - len(_CUT)]
+    return message if len(message) <= LONGEST_MESSAGE else cut + _CUT
+
+
+def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
+    """A completed job is completed even while it was being stopped; otherwise the stop decides:
+    what a training script does when it is told to end says nothing about the job."""
+    if ending is Ending.COMPLETED:
+        return AttemptOutcome.COMPLETED
+    if attempt.stop is not None:
+        evicted = attempt.stop.cause in _EVICTIONS
+        return AttemptOutcome.EVICTED if evicted else AttemptOutcome(attempt.stop.cause.value)
+    return {
+        Ending.STOPPED: AttemptOutcome.STOPPED,
+        Ending.FAILED: AttemptOutcome.FAILED,
+        Ending.REJECTED: AttemptOutcome.FAILED,
+        Ending.MAX_RUNTIME: AttemptOutcome.MAX_RUNTIME,
+        Ending.NO_CAPACITY: AttemptOutcome.NO_CAPACITY,
+        Ending.FAULT: AttemptOutcome.FAULT,
+        Ending.NO_RIGHTS: AttemptOutcome.NO_RIGHTS,
+    }[ending]
+
+
+def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message: str) -> Job:
+    match outcome:
+        case AttemptOutcome.EVICTED:
+            assert job.attempt is not None and job.attempt.stop is not None
+            return move(job, JobState.PREEMPTED, at=now, message=stopped_for(job.attempt.stop))
+        case AttemptOutcome.NO_CAPACITY:
+            return move(job, _waiting_state(job), at=now, cause=outcome.value, message=message)
+        case AttemptOutcome.FAULT:
+            faults = job.faults + 1
+            back = {"not_before": now + backoff(faults), "faults": faults}
+            return move(job, JobState.BACKOFF, at=now, message=message, **back)
+        case AttemptOutcome.NO_RIGHTS:
+            # One step more than the right itself backs off: another job tries it first, which may
+            # not need what this one was refused.
+            faults = job.faults + 1
+            back = {"not_before": now + backoff(faults + 1), "faults": faults}
+            cause = outcome.value
+            return move(job, JobState.BACKOFF, at=now, cause=cause, message=message, **back)
+        case AttemptOutcome.FAILED if job.retries and ending is Ending.FAILED:
+            return move(job, JobState.PENDING, at=now, message=message, retries=job.retries - 1)
+        case AttemptOutcome.CANCELLED:
+            assert job.attempt is not None and job.attempt.stop is not None
+            return move(
+                job, JobState.CANCELLED, at=now, message=f"cancelled by {job.attempt.stop.by}"
+            )
+        case AttemptOutcome.FAILED | AttemptOutcome.MAX_RUNTIME:
+            cause = "" if ending is Ending.FAILED else ending.value
+            return move(job, JobState.FAILED, at=now, cause=cause, message=message)
+    return move(job, JobState(outcome.value), at=now, message=message)
+
+
+def _waiting_state(job: Job) -> JobState:
+    return JobState.PREEMPTED if job.evictions else JobState.PENDING

@@ -1,0 +1,95 @@
+"""Attempts to start a job, counted: NVIDIA FLARE's scheduler settings (DESIGN 5.4).
+
+"`max_schedule_count`, `min/max_schedule_interval` with doubling: between attempts the job is in
+`backoff`, freed capacity does not shorten it, a job with slots coming free has not failed its
+attempt. Default: no such settings, never give up. Giving up is `failed`, reason `cannot_schedule`."
+
+An attempt begins when the job's turn comes and lasts while anything is promised to it: slots that
+are coming free, a claim, a pool that drains for it. It has failed when the job is blocked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from slotq_core.lifecycle import move
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.reasons import Reason
+from slotq_core.model.snapshot import SchedulerSettings, Snapshot
+from slotq_core.policy.lines import Line, by_user, heads_needed, in_lines
+from slotq_core.policy.order import position
+from slotq_core.policy.plan import TryLater
+
+NOT_SCHEDULED = "not_scheduled"
+"""`Job.cause` between two attempts."""
+
+CANNOT_SCHEDULE = "cannot_schedule"
+"""`Job.cause` of a job that was given up."""
+
+
+def interval(settings: SchedulerSettings, attempts: int) -> int:
+    """How long after so many attempts the next one comes (ms).
+
+    "Before attempt k+1: min(max_interval, min_interval·2^(k−1))."
+    """
+    doubled = settings.min_schedule_interval << min(attempts - 1, 40)
+    return min(settings.max_schedule_interval, doubled)
+
+
+def tried_in_vain(
+    jobs: Sequence[Job], settings: SchedulerSettings, why: Reason, now: int
+) -> TryLater:
+    """An attempt that failed, of one job or of a gang's members: "a group counts as one"."""
+    attempts = 1 + max(job.schedule_attempts for job in jobs)
+    after = _given_up if attempts >= settings.max_schedule_count else _backing_off
+    said = f"attempt {attempts} of {settings.max_schedule_count} to start it: {why.sentence()}"
+    changed = tuple((job, after(job, settings, attempts, said, now)) for job in jobs)
+    return TryLater(changed=changed, why=why)
+
+
+def _given_up(job: Job, _settings: SchedulerSettings, attempts: int, said: str, now: int) -> Job:
+    return move(
+        job,
+        JobState.FAILED,
+        at=now,
+        cause=CANNOT_SCHEDULE,
+        message=f"given up after {said}",
+        schedule_attempts=attempts,
+    )
+
+
+def _backing_off(job: Job, settings: SchedulerSettings, attempts: int, said: str, now: int) -> Job:
+    return move(
+        job,
+        JobState.BACKOFF,
+        at=now,
+        cause=NOT_SCHEDULED,
+        message=said,
+        not_before=now + interval(settings, attempts),
+        schedule_attempts=attempts,
+    )
+
+
+def failed_alike(tried: Iterable[TryLater], snapshot: Snapshot, now: int) -> Iterator[TryLater]:
+    """The attempts of those behind a blocked job in its line: blocked alike, they have failed too.
+
+    Of each line only as many as a plan from the heads of the lines is sure to see, for that plan is
+    to be the same as this one; the rest are the heads of the next plan, at the same moment. (A gang
+    has no line: its attempt is of all of it.)
+    """
+    singles = [(each.changed[0][0], each.why) for each in tried if len(each.changed) == 1]
+    apart = by_user(snapshot)
+    blocked = {Line.of(job, by_user=apart): (position(job), why) for job, why in singles}
+    if not blocked or snapshot.scheduler is None:
+        return
+    lines = {
+        Line.of(line[0], by_user=apart): line
+        for line in in_lines(snapshot.waiting, by_user=apart)
+        if not line[0].claim
+    }
+    keys = (line.key for line in lines)
+    needed = heads_needed(keys, snapshot.pools, snapshot.active, attempts=True)
+    for line, (first, why) in blocked.items():
+        for job in lines[line][: needed[line.key]]:
+            if position(job) > first:
+                yield tried_in_vain([job], snapshot.scheduler, why, now)

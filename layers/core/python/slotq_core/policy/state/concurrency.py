@@ -1,0 +1,107 @@
+"""How many jobs may hold slots at once, whatever room there is (DESIGN 5.4).
+
+"`max_jobs` (checked first, consumes no attempt)"; a sweep's `max_parallel`. A job kept back by one
+of them is not tried: so it evicts nothing, drains nothing, and has not failed an attempt.
+
+What is owed slots by a claim counts as holding them. For `max_jobs` a gang counts as one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from slotq_core.model.jobs import Job
+from slotq_core.model.reasons import JobLimitReached, Reason, SweepLimit
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.order import position
+
+ALL = ""
+"""What `max_jobs` counts; else the name of a sweep."""
+
+Held = dict[str, Counter[str]]
+"""By what is counted: how many jobs of each unit hold slots or are owed them."""
+
+
+class Parallel:
+    """The counts of one plan. They grow as the walk gives jobs their slots."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        settings = snapshot.scheduler
+        self._limits = _sweeps(snapshot)
+        self._gangs = {group.name for group in snapshot.groups} - self._limits.keys()
+        if settings and settings.max_jobs is not None:
+            self._limits[ALL] = settings.max_jobs
+        self._held: Held = {each: Counter() for each in self._limits}
+        for job in _holders(snapshot) if self._limits else ():
+            self.take(job)
+
+    def take(self, job: Job) -> None:
+        for counted, unit in self._units(job):
+            self._held[counted][unit] += 1
+
+    def give_back(self, job: Job) -> None:
+        for counted, unit in self._units(job):
+            self._held[counted][unit] -= 1
+            if not self._held[counted][unit]:
+                del self._held[counted][unit]
+
+    def keeps_back(self, job: Job) -> Reason | None:
+        """Why the job is not even tried; None where it is."""
+        for counted, unit in () if job.claim else self._units(job):
+            held, limit = self._held[counted], self._limits[counted]
+            if unit in held or len(held) < limit:
+                continue
+            if counted == ALL:
+                return JobLimitReached(active=len(held), limit=limit)
+            return SweepLimit(group=counted, active=len(held), limit=limit)
+        return None
+
+    def state(self) -> Held:
+        """For `back_to`."""
+        return {counted: held.copy() for counted, held in self._held.items()}
+
+    def back_to(self, state: Held) -> None:
+        self._held = {counted: held.copy() for counted, held in state.items()}
+
+    def _units(self, job: Job) -> Iterator[tuple[str, str]]:
+        """Where the job counts, and as what: those of a gang as one."""
+        if ALL in self._limits:
+            gang = job.group in self._gangs
+            yield ALL, f"gang {job.group}" if gang else f"job {job.name}"
+        if job.group and job.group in self._limits:
+            yield job.group, job.name
+
+
+def wanting(snapshot: Snapshot, lines: Sequence[Sequence[Job]]) -> Sequence[Sequence[Job]]:
+    """Of these lines what waits for slots that it could use: without those whose sweep keeps them
+    back even if all of the pools were empty. So a long sweep asks for no more than it may have at
+    once; one of several projects, in each of them, so that nobody's share changes by whose jobs
+    start first."""
+    sweeps = _sweeps(snapshot)
+    if not sweeps:
+        return lines
+    held = Counter((job.group, job.project) for job in _holders(snapshot))
+    kept_back = set()
+    members = (job for job in snapshot.waiting if job.group in sweeps and job.claim is None)
+    for job in sorted(members, key=position):
+        held[job.group, job.project] += 1
+        if held[job.group, job.project] > sweeps[job.group]:
+            kept_back.add(job.name)
+    left = ([job for job in line if job.name not in kept_back] for line in lines)
+    return [line for line in left if line]
+
+
+def _sweeps(snapshot: Snapshot) -> dict[str, int]:
+    """Each with its limit."""
+    return {
+        group.name: group.max_parallel
+        for group in snapshot.groups
+        if group.max_parallel is not None
+    }
+
+
+def _holders(snapshot: Snapshot) -> Iterator[Job]:
+    """Whoever holds slots or is owed them."""
+    yield from snapshot.active
+    yield from (job for job in snapshot.waiting if job.claim)

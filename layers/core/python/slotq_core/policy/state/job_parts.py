@@ -1,0 +1,189 @@
+"""Jobs over several pools at once (heterogeneous clusters): all of their parts, or nothing.
+
+Such a job is to the policy what a gang of its parts is. So they are planned as one: each part
+becomes a member of a gang of its own, and what is decided about the parts is then said of the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from slotq_core.model.demand import Demand
+from slotq_core.model.groups import Group
+from slotq_core.model.jobs import Job
+from slotq_core.model.reasons import GangBlocked, NeedsSeveralPools, Reason
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.plan import (
+    Decision,
+    Demote,
+    DropClaim,
+    EndBackoff,
+    Evict,
+    GiveUp,
+    Plan,
+    Start,
+    StartGang,
+    TryLater,
+)
+from slotq_core.policy.state.user_limits import UserBooks
+
+
+class Planner(Protocol):
+    """`plan`, as cycle.py has it."""
+
+    def __call__(self, snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan: ...
+
+
+def in_parts(plan: Planner) -> Planner:
+    """The planner for worlds in which jobs may have parts, from one that knows of gangs only."""
+
+    def planned(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
+        jobs = (*snapshot.active, *snapshot.waiting, *snapshot.due)
+        whole = {job.name: job for job in jobs if job.parts}
+        if not whole:
+            return plan(snapshot, now, asked)
+        return _rejoined(plan(_in_one_class(_taken_apart(snapshot)), now, asked), whole)
+
+    return planned
+
+
+def part_name(job: str, pool: str) -> str:
+    """No job's name: those have no such sign."""
+    return f"{job}@{pool}"
+
+
+def whole_name(part: str) -> str:
+    """Of the job that the part is of; a job's own name stays."""
+    return part.partition("@")[0]
+
+
+def _taken_apart(snapshot: Snapshot) -> Snapshot:
+    gangs = [
+        Group(name=job.name, members=tuple(part_name(job.name, pool) for pool, _ in job.parts))
+        for job in (*snapshot.active, *snapshot.waiting)
+        if job.parts
+    ]
+    return replace(
+        snapshot,
+        active=tuple(part for job in snapshot.active for part in _parts(job)),
+        waiting=tuple(part for job in snapshot.waiting for part in _parts(job)),
+        groups=(*snapshot.groups, *gangs),
+    )
+
+
+def _in_one_class(apart: Snapshot) -> Snapshot:
+    """The parts of an AUTO job are admitted in one class: the highest that has room for all."""
+    auto: dict[str, list[Job]] = {}
+    for job in apart.waiting:
+        if job.auto and whole_name(job.name) != job.name:
+            auto.setdefault(job.group, []).append(job)
+    if not auto:
+        return apart
+    books = UserBooks(apart)
+    books.begin(apart)
+    its = {name: _claimed_in(parts) or books.common_class(parts) for name, parts in auto.items()}
+    parts = {part.name for those in auto.values() for part in those}
+    waiting = (
+        replace(job, admitted_class=its[job.group]) if job.name in parts else job
+        for job in apart.waiting
+    )
+    return replace(apart, waiting=tuple(waiting))
+
+
+def _claimed_in(parts: Iterable[Job]) -> str:
+    """The class that its claim counts in; empty: it has none."""
+    return next((part.claim.priority_class for part in parts if part.claim), "")
+
+
+def _parts(job: Job) -> Iterator[Job]:
+    if not job.parts:
+        yield job
+        return
+    for pool, demand in job.parts:
+        yield replace(
+            job,
+            name=part_name(job.name, pool),
+            group=job.name,
+            parts=(),
+            demand=demand,
+            pools=(pool,),
+            attempt=job.attempt and replace(job.attempt, pool=pool),
+            claim=job.claim and replace(job.claim, pool=pool, amount=demand),
+        )
+
+
+def _rejoined(plan: Plan, whole: Mapping[str, Job]) -> Plan:
+    """What is decided about the parts, said once of each job."""
+    jobs = {part_name(name, pool): job for name, job in whole.items() for pool, _ in job.parts}
+    decisions: list[Decision] = []
+    for decision in plan.decisions:
+        said = _of_the_whole(decision, jobs)
+        if said not in decisions:
+            decisions.append(said)
+    reasons = {name: why for name, why in plan.reasons.items() if name not in jobs}
+    for name, why in plan.reasons.items():
+        if name in jobs and jobs[name].name not in reasons:
+            reasons[jobs[name].name] = _reason(jobs[name], why)
+    return replace(plan, decisions=tuple(decisions), reasons=reasons)
+
+
+def _of_the_whole(decision: Decision, jobs: Mapping[str, Job]) -> Decision:
+    match decision:
+        case StartGang(starts=starts) if starts[0].job.name in jobs:
+            job, classed = jobs[starts[0].job.name], starts[0].classed
+            whole = classed and _as_whole(classed, job)
+            return Start(job=job, pool=job.parts[0][0], classed=whole)
+        case EndBackoff() | GiveUp() | DropClaim() if decision.job.name in jobs:
+            return replace(decision, job=jobs[decision.job.name])
+        case Demote(job=job, after=after) if job.name in jobs:
+            return Demote(job=jobs[job.name], after=_as_whole(after, jobs[job.name]))
+        case TryLater(changed=changed, why=why) if changed[0][0].name in jobs:
+            before, after = changed[0]
+            job = jobs[before.name]
+            return TryLater(changed=((job, _as_whole(after, job)),), why=_reason(job, why))
+        case Evict():
+            return _eviction(decision, jobs)
+    return decision
+
+
+def _eviction(decision: Evict, jobs: Mapping[str, Job]) -> Evict:
+    victims = tuple(_once(jobs.get(victim.name, victim) for victim in decision.victims))
+    job = jobs.get(decision.beneficiary.name)
+    if job is None:
+        return replace(decision, victims=victims)
+    pool, amount = job.parts[0]
+    claim = replace(decision.claim, pool=pool, amount=amount)
+    return Evict(beneficiary=job, victims=victims, claim=claim)
+
+
+def _as_whole(part: Job, job: Job) -> Job:
+    """What was decided about the part, of the job."""
+    return replace(
+        part,
+        name=job.name,
+        group=job.group,
+        parts=job.parts,
+        demand=job.demand,
+        pools=job.pools,
+        attempt=part.attempt and job.attempt,
+        claim=part.claim and job.claim,
+    )
+
+
+def _once(jobs: Iterable[Job]) -> Iterator[Job]:
+    yield from {job.name: job for job in jobs}.values()
+
+
+def _reason(job: Job, why: Reason) -> Reason:
+    if not isinstance(why, GangBlocked):
+        return why
+    return NeedsSeveralPools(
+        needed=tuple((pool, demand.slots) for pool, demand in job.parts), drains=why.drains
+    )
+
+
+def total(parts: Iterable[tuple[str, Demand]]) -> Demand:
+    """What a job with these parts needs in all."""
+    return sum((demand for _, demand in parts), Demand())

@@ -1,0 +1,153 @@
+"""The books as a plan finds them: who asks for how much, and deserves what (DESIGN 5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from slotq_core.model.attempts import StopCause
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.projects import EVERYWHERE, Department, Project
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.state.concurrency import wanting
+from slotq_core.policy.state.quotas.account import NOTHING, Account, Chain
+from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
+
+
+def opened(
+    snapshot: Snapshot, scope: str, asked: Mapping[tuple[str, str], Demand]
+) -> dict[str, Chain]:
+    """By project, its accounts in one scope, with their fair shares and nothing held yet.
+
+    "Departments divide first; projects divide their department's part."
+    """
+    total = sum(
+        (pool.offers for pool in snapshot.pools if scope in {EVERYWHERE, pool.name}), NOTHING
+    )
+    account = _Maker(snapshot, scope)
+    members: dict[str, list[Account]] = {each.name: [] for each in snapshot.departments}
+    tops: list[Account] = []
+    for age, project in enumerate(snapshot.projects):
+        its = account(project, age, project.quota.get(scope, NOTHING))
+        its.asked = _smaller(asked.get((project.name, scope), NOTHING), total)
+        members.get(project.department, tops).append(its)
+    departments = {}
+    for age, department in enumerate(snapshot.departments):
+        within = members[department.name]
+        quota = sum((each.quota for each in within), NOTHING)
+        if department.quota is not None:
+            quota = department.quota.get(scope, NOTHING)
+        departments[department.name] = its = account(department, age, quota)
+        its.asked = sum((_wish(each) for each in within), NOTHING)
+    _share_out(total, [*departments.values(), *tops])
+    for name, above in departments.items():
+        _share_out(above.share, members[name])
+    chains: dict[str, Chain] = {each.name: (each,) for each in tops}
+    for name, above in departments.items():
+        chains |= {each.name: (each, above) for each in members[name]}
+    return chains
+
+
+class _Maker:
+    """Makes the accounts of one scope."""
+
+    def __init__(self, snapshot: Snapshot, scope: str) -> None:
+        self._scope = scope
+        self._resources = _shared_resources((*snapshot.projects, *snapshot.departments))
+
+    def __call__(self, owner: Project | Department, age: int, quota: Demand) -> Account:
+        limit = dict(owner.limit.get(self._scope, {}))
+        if not owner.over_quota:
+            for name in self._resources:
+                limit[name] = min(quota[name], limit.get(name, quota[name]))
+        return Account(
+            name=owner.name,
+            age=age,
+            owner=owner,
+            resources=self._resources,
+            quota=quota,
+            limit=limit,
+        )
+
+
+def _shared_resources(owners: Iterable[Project | Department]) -> tuple[str, ...]:
+    """Those that somebody has a quota of; slots, where nobody has any."""
+    named = {name for owner in owners for quota in (owner.quota or {}).values() for name in quota}
+    return tuple(sorted(named)) or ("slots",)
+
+
+def asked_in(
+    snapshot: Snapshot,
+    lines: Sequence[Sequence[Job]],
+    scopes_of: Callable[[Iterable[str]], Iterable[str]],
+    shut: AbstractSet[tuple[str, str]],
+) -> dict[tuple[str, str], Demand]:
+    """What each project holds and waits for in each scope: a job counts in each pool that it
+    accepts and may use. `lines`: of all that waits. `shut`: what projects may not use."""
+
+    def asking() -> Iterator[tuple[tuple[str, str], Demand]]:
+        for (project, pool), held in Demand.totals(_staying(snapshot)).items():
+            for scope in scopes_of([pool]):
+                yield (project, scope), held
+        for line in wanting(snapshot, lines):
+            job, of_all = line[0], line[0].demand * len(line)
+            usable: Sequence[str] = job.pools
+            if shut:
+                usable = [name for name in usable if (job.project, name) not in shut]
+            for scope in scopes_of(usable) if usable else ():
+                yield (job.project, scope), of_all
+
+    return Demand.totals(asking())
+
+
+def _staying(snapshot: Snapshot) -> Iterator[tuple[tuple[str, str], Demand]]:
+    """What is held and will be, or will be asked for again: by project and pool."""
+    for job in snapshot.active:
+        assert job.attempt is not None
+        if job.claim:
+            yield (job.project, job.claim.pool), job.demand
+        elif job.state is not JobState.STOPPING or _comes_back(job):
+            yield (job.project, job.attempt.pool), job.demand
+
+
+def _comes_back(job: Job) -> bool:
+    """One that is being stopped for others will wait again: shares are the same meanwhile."""
+    stop = job.attempt.stop if job.attempt else None
+    return stop is not None and stop.cause in {StopCause.EVICTED, StopCause.YIELDED}
+
+
+def _wish(account: Account) -> Demand:
+    """What it asks for, up to its limit."""
+    asked = account.asked
+    return Demand({name: min(asked[name], account.limit.get(name, asked[name])) for name in asked})
+
+
+def _smaller(one: Demand, other: Demand) -> Demand:
+    """Nobody can be given more than everything: so the first jobs of a line ask like all of it."""
+    return Demand({name: min(one[name], other[name]) for name in {*one, *other}})
+
+
+def _share_out(total: Demand, accounts: Iterable[Account]) -> None:
+    everyone = list(accounts)
+    for resource in everyone[0].resources if everyone else ():
+        sharers = [
+            Sharer(
+                name=each.key,
+                age=each.age,
+                quota=each.quota[resource],
+                limit=each.limit.get(resource),
+                request=each.asked[resource],
+                weight=each.owner.weight,
+                priority=each.owner.priority,
+            )
+            for each in everyone
+        ]
+        shares: Mapping[str, int] = divide(total[resource], sharers)
+        for each in everyone:
+            each.share += Demand({resource: shares[each.key]})
+    for each in everyone:
+        larger = {name: max(each.quota[name], each.share[name]) for name in each.resources}
+        each.deserved = Demand(
+            {name: min(most, each.limit.get(name, most)) for name, most in larger.items()}
+        )

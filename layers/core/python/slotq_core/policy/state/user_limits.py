@@ -1,0 +1,212 @@
+"""What each user holds and may hold, by class and pool (DESIGN 5.3).
+
+"Slots a user may hold per class and pool. Over what is left: waits, blocking none of the user's
+smaller jobs. A class missing in a user's limits is 0 once the user has any limit for that pool,
+else unlimited. Limits count the class it was admitted in." Personal limits beat those of the user's
+groups; of several groups the largest counts. They count what is stopping, and what a claim is owed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.model.users import AUTO, PriorityClass, User, UserGroup, UserLimits
+from slotq_core.policy.state.priority_classes import classes_of, name_of_value
+
+Key = tuple[str, str, str]
+"""User, class, pool: what one limit counts."""
+
+Counted = tuple[Key, int]
+"""Where the slots of one job count, and how many."""
+
+Place = tuple[str, str]
+"""A job's name, and a pool: one that moves holds slots in one and is owed slots in another."""
+
+
+def limits_of(user: User, groups: Mapping[str, UserGroup]) -> UserLimits:
+    """The user's limits with those of the groups, pool by pool and class by class."""
+    found: dict[str, dict[str, int]] = {}
+    for name in user.groups:
+        for pool, limits in groups[name].limits.items() if name in groups else ():
+            merged = found.setdefault(pool, {})
+            for its, slots in limits.items():
+                merged[its] = max(slots, merged.get(its, 0))
+    for pool, limits in user.limits.items():
+        found.setdefault(pool, {}).update(limits)
+    return found
+
+
+class Rights:
+    """What users may hold in all: nothing here depends on what they hold."""
+
+    def __init__(
+        self,
+        classes: Iterable[PriorityClass] = (),
+        users: Iterable[User] = (),
+        groups: Iterable[UserGroup] = (),
+    ) -> None:
+        """`classes`: those configured; none: HFAI's."""
+        configured, by_name = tuple(classes), {each.name: each for each in groups}
+        self.classes = classes_of(configured)
+        self._limits = {user.name: limits_of(user, by_name) for user in users}
+        self.numbers_are_classes = bool(configured or self._limits)
+        """Whether a bare number takes the name of the class of that value. Else there is nothing
+        that the class would change."""
+
+    def limited(self, user: str, pool: str) -> bool:
+        return pool in self._limits.get(user, ())
+
+    def total(self, user: str, its: str, pool: str) -> int | None:
+        """Slots that the user may hold in that class and pool; None: no limit."""
+        if not self.limited(user, pool):
+            return None
+        return self._limits[user][pool].get(its, 0)
+
+    def told(self, user: str, pools: Iterable[str]) -> str:
+        """What the user may hold in these pools, for people."""
+        parts = (
+            f"{slots} of {its} in pool {pool}"
+            for pool in pools
+            for its, slots in self._limits.get(user, {}).get(pool, {}).items()
+            if slots
+        )
+        return f"there are {', '.join(parts) or 'none at all'}"
+
+    def class_of(self, job: Job) -> str:
+        """The class that the job counts in; empty: a number that is no class's value."""
+        named = job.admitted_class or job.priority_class
+        return named or name_of_value(job.priority, self.classes)
+
+    def choices(self, job: Job) -> Iterable[str]:
+        """The classes that the job may be admitted in, the best first."""
+        return self.classes if _is_open(job) else (self.class_of(job),)
+
+
+class UserBooks(Rights):
+    """What users hold, during one plan."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__(snapshot.classes, snapshot.users, snapshot.user_groups)
+        self._held: Counter[Key] = Counter()
+        self._counted: dict[Place, Counted] = {}
+        self._stopping: Counter[Key] = Counter()
+        """What of `_held` was stopping when the plan began."""
+
+    def begin(self, snapshot: Snapshot) -> None:
+        """What is held and owed when the plan begins."""
+        if not self._limits:
+            return
+        for job in snapshot.active:
+            assert job.attempt is not None
+            self.take(job, job.attempt.pool)
+            if job.state is JobState.STOPPING and (job.name, job.attempt.pool) in self._counted:
+                key, slots = self._counted[job.name, job.attempt.pool]
+                self._stopping[key] += slots
+        for job in (*snapshot.active, *snapshot.waiting):
+            if job.claim:
+                self.take(job, job.claim.pool)
+
+    def take(self, job: Job, pool: str) -> None:
+        """The job holds its slots there, or is owed them."""
+        if self.limited(job.submitter, pool):
+            key = (job.submitter, self.class_taken(job, pool), pool)
+            self._counted[job.name, pool] = (key, job.demand.slots)
+            self._held[key] += job.demand.slots
+
+    def give_back(self, job: Job, pool: str) -> None:
+        if (job.name, pool) in self._counted:
+            key, slots = self._counted.pop((job.name, pool))
+            self._held[key] -= slots
+
+    def mark(self) -> dict[Place, Counted]:
+        """This moment, for `back_to`."""
+        return dict(self._counted)
+
+    def back_to(self, mark: dict[Place, Counted]) -> None:
+        self._counted = dict(mark)
+        self._held = Counter()
+        for key, slots in mark.values():
+            self._held[key] += slots
+
+    def class_held(self, job: Job, pool: str) -> str:
+        """The class that the job counts in there; empty: in none."""
+        (_, its, _), _ = self._counted.get((job.name, pool), (("", "", ""), 0))
+        return its
+
+    def held(self, user: str, its: str, pool: str) -> int:
+        return self._held[user, its, pool]
+
+    def left(self, user: str, its: str, pool: str) -> int | None:
+        """Slots that the user may hold there besides, in that class; None: no limit."""
+        total = self.total(user, its, pool)
+        return None if total is None else max(0, total - self.held(user, its, pool))
+
+    def admits_in(self, job: Job, pool: str) -> str | None:
+        """The class that the job can be admitted in there; None: in none.
+
+        "AUTO takes, at each pass, the highest class in which the user has room."
+        """
+        choices = self._choices_in(job, pool)
+        if not self.limited(job.submitter, pool):
+            return next(iter(choices))
+        return next((its for its in choices if not self._over(job, its, pool)), None)
+
+    def will_admit(self, job: Job, pool: str) -> bool:
+        """Whether there is a class in which the job can be admitted there once what is stopping has
+        stopped."""
+        if not self.limited(job.submitter, pool):
+            return True
+        return any(
+            self._over(job, its, pool) <= self._stopping[job.submitter, its, pool]
+            for its in self._choices_in(job, pool)
+        )
+
+    def common_class(self, parts: Sequence[Job]) -> str:
+        """The highest class in which there is room for all of these AUTO jobs, each in the first of
+        its pools; where none has it, the highest of all."""
+        choices = list(self.choices(parts[0]))
+        with_room = (
+            its
+            for its in choices
+            if not any(
+                self.limited(part.submitter, part.pools[0]) and self._over(part, its, part.pools[0])
+                for part in parts
+            )
+        )
+        return next(with_room, choices[0])
+
+    def over(self, job: Job, pool: str) -> Demand:
+        """What others that count in the same limit would have to give for it to have room for the
+        job. (An AUTO job has nobody give: it is below all of them.)"""
+        if job.auto or not self.limited(job.submitter, pool):
+            return Demand()
+        return Demand(slots=self._over(job, self.class_of(job), pool))
+
+    def gives(self, others: Iterable[Job], job: Job, pool: str) -> Demand:
+        """What these would give to the limit that the job counts in there."""
+        key = (job.submitter, self.class_of(job), pool)
+        counted = (self._counted.get((other.name, pool)) for other in others)
+        return Demand(slots=sum(each[1] for each in counted if each and each[0] == key))
+
+    def _over(self, job: Job, its: str, pool: str) -> int:
+        total = self.total(job.submitter, its, pool) or 0
+        return max(0, self._held[job.submitter, its, pool] + job.demand.slots - total)
+
+    def class_taken(self, job: Job, pool: str) -> str:
+        """The class that the job counts in when it takes slots there."""
+        return self.admits_in(job, pool) or next(iter(self._choices_in(job, pool)))
+
+    def _choices_in(self, job: Job, pool: str) -> Iterable[str]:
+        """What an AUTO job claims, it claims in one class."""
+        if job.claim and job.claim.pool == pool and job.claim.priority_class and _is_open(job):
+            return (job.claim.priority_class,)
+        return self.choices(job)
+
+
+def _is_open(job: Job) -> bool:
+    """Whether its class is yet to be found: an AUTO job's, until it is admitted."""
+    return job.auto and job.attempt is None and job.admitted_class in {"", AUTO}

@@ -1,0 +1,85 @@
+"""Who may be asked again in one plan: what the turns want to know of the walk so far (turns.py).
+
+"What was given in this plan and is taken back in it was never given": whoever lost it is asked
+again, and whoever else may now be brought anything. "A job kept back by a quota or limit drains
+nothing", nor does one that has come to be kept back since its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.policy.order import Rank, rank
+from slotq_core.policy.turn.losses import Losses
+from slotq_core.policy.turn.prospects import has_prospects
+from slotq_core.policy.turn.walk import Walk
+
+
+class Again:
+    """The questions, asked between two turns."""
+
+    def __init__(self, walk: Walk) -> None:
+        self._walk = walk
+
+    def has_prospects(self, job: Job) -> bool:
+        """Whether a turn of the job, or of its gang, may bring it anything now."""
+        walk, gang = self._walk, self._walk.gangs.get(job.group)
+        jobs = gang.standing() if gang and not gang.runs else [job]
+        return any(
+            has_prospects(each, walk.rooms_of(each), walk.accounts, walk.entitled) for each in jobs
+        )
+
+    def undrain(self) -> set[str]:
+        """No pool drains any more. Returns the jobs and the gangs that pools drained for."""
+        drained = [room for room in self._walk.rooms.values() if room.drains_for]
+        drainers = {name for room in drained for name in (room.drains_for, room.drains_gang)}
+        for room in drained:
+            room.drains_for = room.drains_gang = ""
+        return drainers - {""}
+
+    def drains_in_vain(self) -> bool:
+        """Whether a pool drains for one that its limit or quota keeps back by now, or that so many
+        run already, for those served since have used that up."""
+        walk = self._walk
+        drained = [(walk.waiting[r.drains_for], r) for r in walk.rooms.values() if r.drains_for]
+        return any(walk.keeps_back(job) or not walk.within_bounds(job, r) for job, r in drained)
+
+    def leaves_surplus(self) -> bool:
+        """Whether more is coming free than is needed by those it was evicted for. Told once."""
+        surplus, self._walk.surplus = self._walk.surplus, False
+        return surplus
+
+    def could_take_back(self) -> Callable[[Job], bool]:
+        """Whether a job might have something evicted that was given its slots in this plan."""
+        walk, lowest = self._walk, dict[str, Rank]()
+        for started in walk.started():
+            its = rank(started)
+            lowest[started.project] = min(its, lowest.get(started.project, its))
+
+        def could(job: Job) -> bool:
+            if job.project in lowest and lowest[job.project] < rank(job):
+                return True
+            others = lowest.keys() - {job.project}
+            return any(others & walk.entitled.projects(job, pool) for pool in job.pools)
+
+        return could
+
+    def is_called_for(self) -> bool:
+        """Whether the last turn has changed something for others."""
+        return bool(self._walk.losses)
+
+    def losses(self) -> tuple[list[Job], dict[str, Demand]]:
+        """Who lost in the last turn what it had been given, as it waits, of a gang its lead; and
+        what is free now, by pool, where it lost that, or where whoever moves has come. Told once.
+
+        An AUTO job that was to start in a class is below every class again."""
+        walk, losses, self._walk.losses = self._walk, self._walk.losses, Losses()
+        lost = [walk.waiting[job.name] for job, _ in losses.taken_back]
+        pools = {pool for _, pool in losses.taken_back} | losses.moved_to
+        left = {pool: free for pool in pools if (free := walk.rooms[pool].free_now).slots > 0}
+        as_one = {job.group: walk.gangs[job.group] for job in lost if job.group in walk.gangs}
+        whole = {name: gang for name, gang in as_one.items() if not gang.runs}
+        takers = [job for job in lost if job.group not in whole]
+        return takers + [gang.lead() for gang in whole.values()], left

@@ -1,0 +1,392 @@
+"""The working state of one plan: what each step of a turn gives, holds and takes back.
+
+In which order the steps are tried stands in cycle.py; who may be evicted, and for whom, in the file
+of each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import Any
+
+from slotq_core.model.attempts import StopCause
+from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.reasons import Reason
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.actions.consolidate import Consolidation
+from slotq_core.policy.actions.entitlement import Entitlement
+from slotq_core.policy.actions.preempt import Preemption
+from slotq_core.policy.actions.reclaim import Books, reclaim
+from slotq_core.policy.actions.time_slice import Slices
+from slotq_core.policy.actions.victims import Eviction
+from slotq_core.policy.explain import waiting as explain
+from slotq_core.policy.explain.timers import first_timer, known_times
+from slotq_core.policy.lifecycle.demotion import admitted_in
+from slotq_core.policy.lifecycle.start_attempts import failed_alike
+from slotq_core.policy.lines import by_user, in_lines
+from slotq_core.policy.order import Rank, entered, last_yields, rank
+from slotq_core.policy.plan import Decision, DropClaim, Evict, Move, Plan, Start, TryLater
+from slotq_core.policy.state.candidates import Place
+from slotq_core.policy.state.concurrency import Parallel
+from slotq_core.policy.state.gangs import gangs, starts_together
+from slotq_core.policy.state.pool_room import PoolRoom, rooms_of
+from slotq_core.policy.state.quotas.accounts import Accounts
+from slotq_core.policy.state.running_jobs import Holders
+from slotq_core.policy.turn.losses import Losses
+
+
+class Walk:
+    """One way down the order. Each step says whether it served the job."""
+
+    def __init__(self, snapshot: Snapshot, now: int) -> None:
+        self.now = now
+        self.snapshot = snapshot
+        self._lines = in_lines(snapshot.waiting, by_user=by_user(snapshot))
+        self._parallel = Parallel(snapshot)
+        self.gangs = gangs(snapshot)
+        self.waiting = {job.name: job for job in snapshot.waiting}
+        self._holders = Holders(snapshot, now, self.gangs)
+        self.rooms = rooms_of(snapshot, self._holders, now)
+        self.accounts = Accounts(snapshot, self._lines)
+        self.entitled = Entitlement(self.accounts)
+        self.yields = last_yields(snapshot.yields)
+        self.slices = Slices(
+            accounts=self.accounts,
+            entitled=self.entitled,
+            gangs=self.gangs,
+            yields=self.yields,
+            now=now,
+        )
+        self.sheets = explain.Sheets(
+            accounts=self.accounts,
+            entitled=self.entitled,
+            slices=self.slices,
+            waiting=self.waiting,
+        )
+        self._preemption = Preemption(
+            everywhere=self.rooms, accounts=self.accounts, entitled=self.entitled
+        )
+        self._books = Books(
+            accounts=self.accounts,
+            entitled=self.entitled,
+            waiting=self._waits,
+            rooms=self.rooms_of,
+        )
+        self._consolidation = Consolidation(
+            everywhere=self.rooms, accounts=self.accounts, entitled=self.entitled
+        )
+        self.decisions: dict[str, Decision] = {}
+        """By the job that each is for, in the order in which they were taken."""
+        self.reasons: dict[str, Reason] = {}
+        self.given_up: dict[str, DropClaim] = {}
+        """Claims, by job. Once there is one, this plan decides nothing else, and is over."""
+        self._takers: dict[str, list[Job]] = {}
+        """Those that take turns, by project, once anybody has asked for them."""
+        self._yielded: set[tuple[str, Rank]] = set()
+        """Users, and at which rank a job of theirs has yielded in this plan."""
+        self._held_in: dict[str, str] = {}
+        """By job, the pool that keeps its slots from those behind it."""
+        self.losses = Losses()
+        """Of this turn."""
+        self.surplus = False
+        """Whether more was evicted for somebody than it needs."""
+        self.wake_at = first_timer(snapshot)
+
+    def takers(self) -> list[list[Job]]:
+        """Who takes a turn, line by line: each job that waits, and one for each gang that could
+        start."""
+        found = []
+        for line in self._lines:
+            gang = self.gangs.get(line[0].group)
+            if gang is None or gang.runs:
+                found.append(line)
+            elif not gang.ready:
+                self.reasons |= {job.name: explain.incomplete(gang) for job in line}
+        return found + [[gang.lead()] for gang in self.gangs.values() if gang.ready]
+
+    def plan(self) -> Plan:
+        if self.given_up:
+            return Plan(decisions=tuple(self.given_up.values()), wake_at=self.now)
+        decided = list(starts_together(self.decisions.values(), self.gangs))
+        tried = [each for each in decided if isinstance(each, TryLater)]
+        return Plan(
+            decisions=(*decided, *failed_alike(tried, self.snapshot, self.now)),
+            reasons={
+                name: why
+                for name, why in self.reasons.items()
+                if not isinstance(self.decisions.get(name), Start)
+            },
+            wake_at=self.wake_at,
+        )
+
+    def has_yielded(self, job: Job) -> bool:
+        """Whether its user's place at that rank was lost to a turn in this plan."""
+        return (job.submitter, rank(job)) in self._yielded
+
+    def keeps_back(self, job: Job) -> Reason | None:
+        """That so many run already that it, or its gang, is not even tried."""
+        return self._parallel.keeps_back(job)
+
+    def is_kept_back(self, job: Job) -> bool:
+        why = self.keeps_back(job)
+        if why:
+            gang = self.gangs.get(job.group)
+            tried = gang.waiting if gang and not gang.runs else [job]
+            self.reasons |= {each.name: why for each in tried}
+        return why is not None
+
+    def rooms_of(self, job: Job) -> list[PoolRoom]:
+        """Of its pools those that there are, and that its project may use."""
+        there = (self.rooms[name] for name in job.pools if name in self.rooms)
+        return [room for room in there if self.accounts.open_to(job, room.pool.name)]
+
+    def take_its_claim(self, job: Job) -> None:
+        """While it is its turn, what it is owed is its own to use."""
+        if job.claim:
+            for room in self.rooms_of(job):
+                room.take_claim(job)
+            self.accounts.take_claim(job, job.claim.pool)
+
+    def within_bounds(self, job: Job, room: PoolRoom) -> bool:
+        """ "`limit` always holds", and quota binds what cannot be evicted."""
+        name = room.pool.name
+        if self.endangers_its_gang(job, name) or self._goes_with_its_gang(job):
+            return False
+        return self.accounts.limits_allow(job, name) and self.accounts.quotas_allow(job, name)
+
+    def _goes_with_its_gang(self, job: Job) -> bool:
+        """It would join one that is evicted in this plan."""
+        if job.group not in self.gangs or not self.gangs[job.group].runs:
+            return False
+        evictions = (each for each in self.decisions.values() if isinstance(each, Evict))
+        return any(victim.group == job.group for each in evictions for victim in each.victims)
+
+    def endangers_its_gang(self, job: Job, pool: str) -> bool:
+        """It would join one that runs without it; and all of that could then be reclaimed, or
+        evicted for jobs that could not evict it before."""
+        gang = self.gangs.get(job.group)
+        if gang is None or not gang.runs:
+            return False
+        counted = self.classed(job, pool) or job
+        return bool(self.accounts.beyond_shares(job, pool)) or gang.is_lowered_by(counted)
+
+    def start(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        for room in rooms:
+            if room.fits_now(job, self.entitled):
+                classed = self.classed(job, room.pool.name)
+                room.give(classed or job)
+                self._take(job, room)
+                its = self.waiting[job.name]
+                self.decisions[job.name] = Start(job=its, pool=room.pool.name, classed=classed)
+                return True
+        return False
+
+    def started(self) -> Iterator[Job]:
+        """Those that this plan gives their slots, so far."""
+        return (each.job for each in self.decisions.values() if isinstance(each, Start))
+
+    def classed(self, job: Job, pool: str) -> Job | None:
+        """An AUTO job as it is admitted there; None: in no class, or it is no AUTO job."""
+        waiting, users = self.waiting[job.name], self.accounts.users
+        its = users.admits_in(waiting, pool) if waiting.auto else None
+        return admitted_in(waiting, users.classes[its], users.classes) if its else None
+
+    def wait_for_coming(
+        self,
+        job: Job,
+        rooms: Sequence[PoolRoom],
+        within: Sequence[PoolRoom],
+        *,
+        owed: bool = False,
+    ) -> bool:
+        """The pool of its claim first, then its own order: a claim is not given up for less, nor
+        because the pool is unwell for a while; but where others have used up its limit since, or a
+        right is missing that others do not need.
+
+        `owed`: it will have a claim to what it waits for."""
+        claimed = [room for room in rooms if job.claim and room.pool.name == job.claim.pool]
+        claimed = [each for each in claimed if self.accounts.may_come_true(job, each.pool.name)]
+        claimed = [each for each in claimed if not each.rights.keeps_out(job)]
+        for room in (*claimed, *within):
+            if room.fits_soon(job, self.entitled):
+                self._hold(job, room, promised=not (owed or job.claim))
+                self.wake(job, claimed)
+                return True
+        return False
+
+    def goes_where_it_moves(
+        self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]
+    ) -> bool:
+        """And nowhere else: back where it was it would take what it moved for."""
+        there = [room for room in within if job.claim and room.pool.name == job.claim.pool]
+        if self.start(job, there):
+            self.losses.moved_to.update(room.pool.name for room in there)
+            return True
+        return self.wait_for_coming(job, rooms, ())
+
+    def _hold(self, job: Job, room: PoolRoom, *, promised: bool = False) -> None:
+        """Everyone behind counts its slots as held."""
+        self.reasons[job.name] = explain.coming(job, room)
+        room.hold(job)
+        self._held_in[job.name] = room.pool.name
+        self._take(job, room, promised=promised)
+
+    def _take(self, job: Job, room: PoolRoom, *, promised: bool = False) -> None:
+        """It holds its slots for everyone behind; a claimant has been counted from the start."""
+        if job.claim and job.claim.pool != room.pool.name:
+            self.give_up(job)
+        self.accounts.take(job, room.pool.name, promised=promised)
+        if not job.claim:
+            self._parallel.take(job)
+
+    def consolidate(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        found = self._consolidation.find(job, rooms)
+        if found is None:
+            return False
+        moved = self._consolidation.carry_out(found, self.now)
+        for other, room in found.to:
+            if found.room.was_given(other):
+                self._start_elsewhere(other, found.room, room)
+        if not moved:
+            return self.start(job, [found.room])
+        self._hold(job, found.room)
+        its, claim = self.waiting[job.name], self.claim_of(job.name)
+        self.decisions[job.name] = Move(beneficiary=its, moved=moved, claim=claim)
+        return True
+
+    def _start_elsewhere(self, job: Job, given: PoolRoom, room: PoolRoom) -> None:
+        """One that was to start in the given room of this plan starts in the other."""
+        self.losses.elsewhere = True
+        self.give_up(job)
+        given.evict(job)
+        self.accounts.give_back(job, given.pool.name)
+        room.give(job)
+        self.accounts.take(job, room.pool.name)
+        start = self.decisions[job.name]
+        assert isinstance(start, Start)
+        self.decisions[job.name] = replace(start, pool=room.pool.name)
+
+    def reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        return self.evict(job, reclaim(job, rooms, self._books))
+
+    def reclaim_along(
+        self,
+        job: Job,
+        rooms: Sequence[PoolRoom],
+        along: Iterable[Place],
+        spare: AbstractSet[str],
+    ) -> Eviction | None:
+        """What a gang's member may reclaim, but of these. `along`: who else starts with it, and
+        where. The gate is asked with them counted."""
+        before = self.accounts.mark()
+        for other, pool in along:
+            self.accounts.take(other, pool)
+        found = reclaim(job, rooms, self._books, spare)
+        self.accounts.back_to(before)
+        return found
+
+    def safe_once_started(self) -> set[str]:
+        """The candidates, by name, that are none any more once this plan is carried out."""
+        return self._holders.safe_once_started()
+
+    def _waits(self, project: str) -> Iterator[Job]:
+        """What of it has not been served in this plan, and may be."""
+        if not self._takers:
+            for line in self.takers():
+                self._takers.setdefault(line[0].project, []).extend(line)
+        for job in self._takers.get(project, ()):
+            served = job.claim or job.name in self._held_in or job.name in self.decisions
+            if not served and not self.keeps_back(job):
+                yield job
+
+    def preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        surely = [room for room in rooms if room.may_evict_for(job)]
+        rooms = [room for room in surely if self.accounts.quotas_allow(job, room.pool.name)]
+        return self.evict(job, self._preemption.find(job, rooms))
+
+    def take_turn(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        well = [room for room in rooms if not room.unwell and room.may_evict_for(job)]
+        rooms = [room for room in well if self.accounts.quotas_allow(job, room.pool.name)]
+        drains = {r.pool.name: self.waiting[r.drains_for] for r in rooms if r.closed_to(job)}
+        return self.evict(job, self.slices.find(job, rooms, drains), StopCause.YIELDED)
+
+    def evict(self, job: Job, found: Eviction | None, cause: StopCause = StopCause.EVICTED) -> bool:
+        if found is None:
+            return False
+        places = [place for stake in found.victims for place in stake.places]
+        victims = [job for job, pool in places if self.take_back(job, pool)]
+        gang = self.gangs.get(job.group)
+        if not victims and gang is None:
+            room = [found.room]
+            return self.start(job, room) or self.wait_for_coming(job, room, room)
+        self._hold(job, found.room)
+        if victims:
+            self.surplus |= found.room.both.slots > 0
+            self.decisions[job.name] = Evict(
+                beneficiary=self.waiting[job.name],
+                victims=tuple(victims),
+                claim=self.claim_of(job.name),
+                cause=cause,
+            )
+            if cause is StopCause.YIELDED:
+                self._yielded |= {(victim.submitter, rank(victim)) for victim in victims}
+        return True
+
+    def take_back(self, victim: Job, pool: str) -> bool:
+        """Whether it really runs: one that was only given its slots in this plan never had them."""
+        self.rooms[pool].evict(victim)
+        if isinstance(self.decisions.get(victim.name), Start):
+            del self.decisions[victim.name]
+            self.give_up(victim)
+            self.accounts.give_back(victim, pool)
+            self._parallel.give_back(victim)
+            self.losses.taken_back.append((victim, pool))
+            self.reasons[victim.name] = explain.taken_back(victim, self.rooms[pool])
+            return False
+        self.accounts.evict(victim, pool)
+        return True
+
+    def claim_of(self, name: str) -> Claim:
+        job = self.waiting[name]
+        pool = self._held_in[name]
+        its = self.accounts.users.class_held(job, pool) if job.auto else ""
+        return Claim(pool=pool, amount=job.demand, since=self.now, priority_class=its)
+
+    def give_up(self, job: Job) -> bool:
+        """Whether it had a claim. What others have been told in this plan rests on that, so the
+        next one begins anew without it."""
+        its = self.waiting[job.name]
+        if its.claim:
+            self.given_up[job.name] = DropClaim(job=its)
+        return its.claim is not None
+
+    def wake(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
+        """The moments at which time alone may change something for the job."""
+        rooms = [room for room in rooms if room.timed]
+        if not rooms:
+            return
+        entry = entered(job, self.yields)
+        moments = [at for room in rooms for _, at in known_times(job, entry, room, self.slices)]
+        self.wake_at = min(
+            (at for at in [*moments, self.wake_at] if at is not None and at > self.now),
+            default=None,
+        )
+
+    def mark(self) -> Any:
+        rooms = {name: room.state() for name, room in self.rooms.items()}
+        books = self._holders.mark(), self.accounts.mark(), self._parallel.state()
+        said = dict(self.decisions), dict(self.reasons), dict(self.given_up), dict(self._held_in)
+        return said, rooms, books, self.losses.copy(), self.surplus
+
+    def back_to(self, mark: Any) -> None:
+        said, rooms, books, losses, self.surplus = mark
+        self.decisions, self.reasons, self.given_up, self._held_in = map(dict, said)
+        self.losses = losses.copy()
+        for name, state in rooms.items():
+            self.rooms[name].back_to(state)
+        holders, accounts, counts = books
+        self._holders.back_to(holders)
+        self.accounts.back_to(accounts)
+        self._parallel.back_to(counts)

@@ -1,0 +1,45 @@
+"""JSON -> model: what a user may change about a job that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import ConfigDict, Field, ValidationError, model_validator
+
+from slotq_core.wire.body import BaseModel, invalid, json_object
+from slotq_core.wire.submission import MAX_TAGS
+
+
+class AmendmentBody(BaseModel):
+    """What shall be different about a job. Queue settings change as they are given: as tags."""
+
+    model_config = ConfigDict(extra="forbid")
+    held: bool | None = Field(default=None, strict=True)
+    """True: it shall not start until it is released; false: it may."""
+    tags: dict[str, str] = Field(default_factory=dict, max_length=MAX_TAGS)
+    """Added to the job's tags, in place of those with the same key."""
+    give_up: int | None = Field(default=None, strict=True, ge=0)
+    """The number of the attempt that it gives up, to wait again at its place; of one that is over
+    nothing is left to give up."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.held is None and not self.tags and self.give_up is None:
+            raise ValueError("say what shall change: held, tags, give_up")
+        return self
+
+
+def parse_amendment(body: str | bytes) -> AmendmentBody:
+    """Raises InvalidRequest with the field at fault."""
+    try:
+        return AmendmentBody.model_validate(json_object(body, what="the job's changes"))
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def retagged(request: Mapping[str, Any], tags: Mapping[str, str]) -> dict[str, Any]:
+    """The request with these tags, in place of those with the same key."""
+    kept = [tag for tag in request.get("Tags") or () if tag["Key"] not in tags]
+    added = [{"Key": key, "Value": value} for key, value in tags.items()]
+    return {**request, "Tags": [*kept, *added]}

@@ -1,0 +1,241 @@
+"""JSON <-> model for changes of the configuration: what a request may set, and the record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from slotq_core.errors import InvalidRequest
+from slotq_core.model.limits import Limits, QueueUse
+from slotq_core.model.pools import Pool, PoolState
+from slotq_core.timestamps import iso
+from slotq_core.wire.body import BaseModel, invalid, json_object
+from slotq_core.wire.limits_definition import LONGEST_PATTERN, MOST, MOST_RULES
+from slotq_core.wire.limits_definition import SETTINGS as LIMIT_SETTINGS
+from slotq_core.wire.limits_definition import settings_of as limit_settings
+from slotq_core.wire.pool_definition import DURATIONS, LONGEST, MOST_SLOTS, SETTINGS, settings_of
+from slotq_core.wire.views import VERSION, PoolSettingsView
+
+
+def _seconds(key: str) -> Any:
+    return Field(default=None, ge=DURATIONS[key], le=LONGEST, strict=True)
+
+
+def _limit(key: str, default: int | None = 0) -> Any:
+    return Field(default=default, ge=0, le=MOST[key], strict=True)
+
+
+class PoolBody(BaseModel):
+    """What shall be different about a pool; a pool that is not there is made, of `slots` and
+    `instance_type` at least. What is not named stays. Durations are seconds, null stands for none.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+    slots: int = Field(default=0, ge=0, le=MOST_SLOTS, strict=True)
+    """Below what is in use: nothing is stopped, and nothing starts until use has fallen."""
+    instance_type: str = ""
+    reserve_after: int | None = _seconds("reserve_after")
+    min_runtime: int | None = _seconds("min_runtime")
+    max_min_runtime: int | None = _seconds("max_min_runtime")
+    time_slice: int | None = _seconds("time_slice")
+    pending_timeout: int | None = _seconds("pending_timeout")
+    count_foreign: bool = Field(default=False, strict=True)
+    consolidate: bool = Field(default=False, strict=True)
+    resources: dict[str, int] = Field(default_factory=dict)
+    """All that it has besides slots."""
+    state: PoolState = PoolState.ACTIVE
+    revision: int | None = Field(default=None, ge=0, strict=True)
+    """The configuration's, that this was decided on: refused if there is another by now."""
+
+
+class CallerRuleBody(BaseModel):
+    """Limits of their own for the callers whose ARN fits; what is not named is as everybody's."""
+
+    model_config = ConfigDict(extra="forbid")
+    callers: str = Field(min_length=1, max_length=LONGEST_PATTERN)
+    """The ARN of a caller, `*` standing for any text. The first rule that fits counts."""
+    together: bool = Field(default=False, strict=True)
+    """All of them count as one caller: for a role whose users choose their session's name."""
+    waiting: int | None = _limit("waiting", None)
+    submissions: int | None = _limit("submissions", None)
+    priority: int | None = _limit("priority", None)
+
+
+class LimitsBody(BaseModel):
+    """What shall be different about the limits. What is not named stays; 0 stands for no limit."""
+
+    model_config = ConfigDict(extra="forbid")
+    waiting: int = _limit("waiting")
+    """Jobs of one caller that wait, back off or are held."""
+    submissions: int = _limit("submissions")
+    """New jobs of one caller in a minute."""
+    priority: int = _limit("priority")
+    """The largest that a caller may give."""
+    waiting_in_all: int = _limit("waiting_in_all")
+    """As `waiting`, of all callers."""
+    lines: int = _limit("lines")
+    """Kinds of jobs that wait: a pass looks at each."""
+    callers: list[CallerRuleBody] = Field(default_factory=list, max_length=MOST_RULES)
+    """All the rules there shall be."""
+    revision: int | None = Field(default=None, ge=0, strict=True)
+    """The configuration's, that this was decided on: refused if there is another by now."""
+
+
+class CallerRuleView(BaseModel):
+    callers: str
+    together: bool = False
+    waiting: int | None = None
+    submissions: int | None = None
+    priority: int | None = None
+
+
+class LimitSettingsView(BaseModel):
+    """As `LimitsBody` sets them; 0 stands for no limit."""
+
+    waiting: int
+    submissions: int
+    priority: int
+    waiting_in_all: int
+    lines: int
+    callers: list[CallerRuleView]
+
+
+class OwnLimitsView(BaseModel):
+    """What counts for the caller, and what of it is used."""
+
+    caller: str
+    counted_as: str
+    """Another name where a rule counts several callers together."""
+    waiting: int
+    waiting_used: int
+    submissions: int
+    submissions_used: int
+    """In the present minute."""
+    priority: int
+
+
+class QueueUseView(BaseModel):
+    """What all callers use together, counted at each tick."""
+
+    waiting: int
+    lines: int
+
+
+class LimitsView(BaseModel):
+    version: int = VERSION
+    revision: int
+    limits: LimitSettingsView
+    own: OwnLimitsView
+    use: QueueUseView
+
+
+class LimitsChangeView(BaseModel):
+    before: LimitSettingsView
+    after: LimitSettingsView
+
+
+class PoolChangeView(BaseModel):
+    """What became of one pool."""
+
+    name: str
+    before: PoolSettingsView | None
+    """None: there was no such pool."""
+    after: PoolSettingsView | None
+    """None: it was removed."""
+
+
+class ChangeView(BaseModel):
+    """One change of the configuration."""
+
+    revision: int
+    who: str
+    """Who signed the request; SLOTQ_POOLS where the pools came from the template."""
+    at: str
+    pools: list[PoolChangeView]
+    """Those that differ."""
+    order: list[str]
+    """All pools after it, in their order."""
+    limits: LimitsChangeView | None = None
+    """None: they stayed."""
+
+
+class ChangesView(BaseModel):
+    version: int = VERSION
+    changes: list[ChangeView]
+    """The latest first."""
+
+
+def parse_pool(body: str | bytes) -> tuple[dict[str, Any], int | None]:
+    """The settings that a body names, as `definitions.defined` takes them, and the revision.
+
+    Raises InvalidRequest with the field at fault.
+    """
+    given = json_object(body, what="the pool's settings")
+    try:
+        read = PoolBody.model_validate(given)
+    except ValidationError as error:
+        raise invalid(error) from None
+    settings = read.model_dump(exclude_unset=True, exclude={"revision"})
+    if not settings:
+        raise InvalidRequest(f"say what shall change: {', '.join(SETTINGS)}")
+    return settings, read.revision
+
+
+def parse_limits(body: str | bytes) -> tuple[dict[str, Any], int | None]:
+    """The settings that a body names, as `limit_settings.limits_from` takes them, and the revision.
+
+    Raises InvalidRequest with the field at fault.
+    """
+    given = json_object(body, what="the limits")
+    try:
+        read = LimitsBody.model_validate(given)
+    except ValidationError as error:
+        raise invalid(error) from None
+    settings = read.model_dump(exclude_unset=True, exclude={"revision"})
+    if not settings:
+        raise InvalidRequest(f"say what shall change: {', '.join(LIMIT_SETTINGS)}")
+    return settings, read.revision
+
+
+def limits_view(limits: Limits, *, revision: int, own: OwnLimitsView, use: QueueUse) -> LimitsView:
+    return LimitsView(
+        revision=revision,
+        limits=limit_settings_view(limits),
+        own=own,
+        use=QueueUseView(waiting=use.waiting, lines=use.lines),
+    )
+
+
+def limit_settings_view(limits: Limits) -> LimitSettingsView:
+    return LimitSettingsView.model_validate(limit_settings(limits))
+
+
+def change_view(
+    revision: int,
+    *,
+    who: str,
+    at: int,
+    pools: tuple[tuple[Pool, ...], tuple[Pool, ...]],
+    limits: tuple[Limits, Limits],
+) -> ChangeView:
+    """`pools` and `limits`: before and after."""
+    old, new = ({pool.name: pool for pool in each} for each in pools)
+    differ = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    views = [
+        PoolChangeView(name=name, before=_settings(old.get(name)), after=_settings(new.get(name)))
+        for name in differ
+    ]
+    before, after = map(limit_settings_view, limits)
+    return ChangeView(
+        revision=revision,
+        who=who,
+        at=iso(at),
+        pools=views,
+        order=[*new],
+        limits=None if before == after else LimitsChangeView(before=before, after=after),
+    )
+
+
+def _settings(pool: Pool | None) -> PoolSettingsView | None:
+    return PoolSettingsView(**settings_of(pool)) if pool else None

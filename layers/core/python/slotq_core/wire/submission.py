@@ -1,0 +1,224 @@
+"""JSON -> model: what a submission may say. A CreateTrainingJob request, read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from slotq_core import names
+from slotq_core.errors import InvalidRequest
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Submission
+from slotq_core.wire.body import MAX_BODY, BaseModel, faults_in, json_object
+from slotq_core.wire.training_request import Fault, faults_at_the_door, refusal
+
+PRIORITY_LIMIT = 1_000_000
+MAX_RETRIES = 100
+MAX_TAGS = 46
+"""SageMaker allows 50 tags, and the queue adds four of its own."""
+
+MAX_INSTANCES = 10_000
+"""Of one job: as many as a pool may have."""
+_MAX_TYPE = 64
+_MAX_ROLE = 2048
+_MAX_GROUPS = 5
+"""SageMaker's limits."""
+
+PRIORITY_TAG = "priority"
+SETTING_TAGS = (
+    names.POOLS_TAG,
+    "slotq:preemptible",
+    "slotq:min-runtime",
+    "slotq:retries",
+    names.RUNTIME_LIMIT_TAG,
+)
+_ALLOWED_TAGS = ", ".join((PRIORITY_TAG, *SETTING_TAGS))
+
+
+class InstanceGroup(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    InstanceType: str = Field(max_length=_MAX_TYPE)
+    InstanceCount: int = Field(ge=1, le=MAX_INSTANCES, strict=True)
+
+
+class ResourceConfig(BaseModel):
+    """Either InstanceType and InstanceCount, or InstanceGroups of one type."""
+
+    model_config = ConfigDict(extra="allow")
+    InstanceType: str | None = Field(default=None, max_length=_MAX_TYPE)
+    InstanceCount: int | None = Field(default=None, ge=1, le=MAX_INSTANCES, strict=True)
+    InstanceGroups: list[InstanceGroup] | None = Field(default=None, max_length=_MAX_GROUPS)
+    TrainingPlanArn: str = Field(default="", max_length=_MAX_ROLE)
+
+    @model_validator(mode="after")
+    def _has_instances(self) -> Self:
+        if "InstancePreferences" in (self.model_extra or {}):
+            raise ValueError(
+                "leave out InstancePreferences: a job prefers pools, by the tag 'slotq:pools'"
+            )
+        if self.InstanceGroups:
+            kinds = sorted({group.InstanceType for group in self.InstanceGroups})
+            if len(kinds) > 1:
+                raise ValueError(
+                    f"InstanceGroups must all be of one instance type, not {', '.join(kinds)}"
+                )
+        elif self.InstanceType is None or self.InstanceCount is None:
+            raise ValueError("give InstanceType and InstanceCount (at least 1), or InstanceGroups")
+        return self
+
+    @property
+    def instance_type(self) -> str:
+        return (
+            self.InstanceGroups[0].InstanceType if self.InstanceGroups else self.InstanceType or ""
+        )
+
+    @property
+    def instances(self) -> int:
+        if self.InstanceGroups:
+            return sum(group.InstanceCount for group in self.InstanceGroups)
+        return self.InstanceCount or 0
+
+
+class Tag(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    Key: str = Field(min_length=1, max_length=128)
+    Value: str = Field(max_length=256)
+
+
+class SubmissionBody(BaseModel):
+    """A CreateTrainingJob request whose queue settings travel as tags.
+
+    What is required, and of which type the other fields are, is SageMaker's own
+    (`training_request`). Fields that neither knows are passed on untouched.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    TrainingJobName: str = Field(json_schema_extra=names.SCHEMA)
+    RoleArn: str = Field(default="", max_length=_MAX_ROLE)
+    ResourceConfig: ResourceConfig
+    Tags: list[Tag] = Field(default_factory=list, max_length=MAX_TAGS)
+
+    @field_validator("TrainingJobName")
+    @classmethod
+    def _legal_name(cls, name: str) -> str:
+        if not names.is_legal(name):
+            raise ValueError(
+                "use 1 to 63 letters, digits and hyphens, with a letter or digit at either end"
+            )
+        if names.STAMP in name:
+            raise ValueError(f"'{names.STAMP}' marks the queue's own names; leave it out")
+        return name
+
+    @field_validator("Tags")
+    @classmethod
+    def _known_tags(cls, tags: list[Tag]) -> list[Tag]:
+        keys = [tag.Key for tag in tags]
+        for key in keys:
+            if key.startswith("slotq:") and key not in SETTING_TAGS:
+                raise ValueError(f"the tag '{key}' is not known; the queue reads {_ALLOWED_TAGS}")
+            if keys.count(key) > 1:
+                raise ValueError(f"the tag '{key}' is there more than once")
+        return tags
+
+    @model_validator(mode="after")
+    def _readable_settings(self) -> Self:
+        _ = self.priority, self.pools, self.preemptible, self.min_runtime, self.retries
+        limit = self._tag(names.RUNTIME_LIMIT_TAG)
+        if limit not in {None, "job", "attempt"}:
+            raise ValueError(
+                f"the tag '{names.RUNTIME_LIMIT_TAG}' takes job or attempt, not '{limit}'"
+            )
+        return self
+
+    def _tag(self, key: str) -> str | None:
+        return next((tag.Value.strip() for tag in self.Tags if tag.Key == key), None)
+
+    @property
+    def priority(self) -> int:
+        return _integer(PRIORITY_TAG, self._tag(PRIORITY_TAG), -PRIORITY_LIMIT, PRIORITY_LIMIT)
+
+    @property
+    def pools(self) -> tuple[str, ...]:
+        """The pools asked for, the most welcome first; empty: any that offers the instance type."""
+        text = self._tag(names.POOLS_TAG)
+        if text is None:
+            return ()
+        wanted = tuple(part.strip() for part in text.split(","))
+        if not all(wanted) or len(set(wanted)) < len(wanted):
+            raise ValueError("the tag 'slotq:pools' takes different pool names, comma separated")
+        return wanted
+
+    @property
+    def preemptible(self) -> bool:
+        text = (self._tag("slotq:preemptible") or "true").lower()
+        if text not in {"true", "false"}:
+            raise ValueError(f"the tag 'slotq:preemptible' takes true or false, not '{text}'")
+        return text == "true"
+
+    @property
+    def min_runtime(self) -> int:
+        """Milliseconds; the tag counts seconds."""
+        return 1000 * _integer("slotq:min-runtime", self._tag("slotq:min-runtime"), 0, 28 * 86400)
+
+    @property
+    def retries(self) -> int:
+        return _integer("slotq:retries", self._tag("slotq:retries"), 0, MAX_RETRIES)
+
+
+def _integer(tag: str, text: str | None, low: int, high: int) -> int:
+    if text is None:
+        return 0
+    if not re.fullmatch(r"[+-]?[0-9]{1,9}", text) or not low <= int(text) <= high:
+        raise ValueError(
+            f"the tag '{tag}' takes an integer from {low:,} to {high:,}, not '{text[:40]}'"
+        )
+    return int(text)
+
+
+def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission, dict[str, Any]]:
+    """What a new submission asks for, and the body itself as the request to keep.
+
+    Raises InvalidRequest with every fault: its path, and what would be right.
+    """
+    request = body if isinstance(body, Mapping) else json_object(body)
+    return _read(request, faults_at_the_door(request))
+
+
+def read_submission(request: Mapping[str, Any]) -> tuple[Submission, dict[str, Any]]:
+    """The same of a request that the queue keeps: it was taken by the rules of its day, which may
+    have asked for less."""
+    return _read(request, [])
+
+
+def _read(request: Mapping[str, Any], structural: list[Fault]) -> tuple[Submission, dict[str, Any]]:
+    canonical = json.dumps(request, sort_keys=True, separators=(",", ":"), default=str)
+    if len(canonical.encode()) > MAX_BODY:
+        raise InvalidRequest(f"the request is larger than {MAX_BODY:,} bytes")
+    try:
+        read = SubmissionBody.model_validate(request)
+    except ValidationError as error:
+        found = faults_in(error)
+        told = {fault.path for fault in found}
+        more = [fault for fault in structural if fault.path not in told]
+        raise refusal([*found, *more]) from None
+    if structural:
+        raise refusal(structural)
+    submission = Submission(
+        name=read.TrainingJobName,
+        instance_type=read.ResourceConfig.instance_type,
+        demand=Demand(slots=read.ResourceConfig.instances),
+        role=read.RoleArn,
+        plan=read.ResourceConfig.TrainingPlanArn,
+        pools=read.pools,
+        priority=read.priority,
+        preemptible=read.preemptible,
+        min_runtime=read.min_runtime,
+        retries=read.retries,
+        digest=hashlib.sha256(canonical.encode()).hexdigest(),
+    )
+    return submission, dict(request)

@@ -1,0 +1,305 @@
+"""What is wrong with a CreateTrainingJob request, by the structure that SageMaker's API gives it.
+
+Two places ask. The client knows the structure from its own botocore, with every bound, and refuses
+what that does not know. The queue's door knows only the names and types of `training_fields`, which
+may be older than the user's SDK: it refuses what is missing or wrongly typed, and what nearly has a
+known name; every other unknown field passes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import islice
+from math import inf
+from typing import Any
+
+from slotq_core.errors import InvalidRequest
+
+REQUEST = "CreateTrainingJobRequest"
+"""The structure of the whole request."""
+
+ON_INSTANCES = ("AlgorithmSpecification", "ResourceConfig")
+"""What SageMaker asks for besides of a job that runs on instances."""
+PROGRAMS = ("TrainingImage", "AlgorithmName")
+"""The two ways to say what runs: an AlgorithmSpecification has one of them."""
+MOST_FAULTS = 20
+"""Of one request: so many are told."""
+MOST_UNKNOWN = 100
+"""Unknown fields of one request. Each is compared with the known names, which costs time; SageMaker
+does not add so many between two releases of anything."""
+_LONGEST_NAME = 64
+"""Of a field: a longer one is no misspelling, and would cost time to compare."""
+_SHOWN = 40
+_NEAR = 0.85
+"""How alike two names are (difflib's ratio) for one to be a misspelling of the other. RoleArm and
+RoleArn are 0.86 alike."""
+_AKIN = 0.6
+"""The same, for a hint about a name that is refused anyway."""
+
+_KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "string": ("a text", lambda value: isinstance(value, str)),
+    "integer": ("a whole number", lambda value: type(value) is int),
+    "float": ("a number", lambda value: type(value) in {int, float}),
+    "boolean": ("true or false", lambda value: isinstance(value, bool)),
+    "timestamp": ("a moment", lambda value: isinstance(value, str) or type(value) in {int, float}),
+    "list": ("a list", lambda value: isinstance(value, list)),
+    "map": ("an object", lambda value: isinstance(value, Mapping)),
+    "structure": ("an object", lambda value: isinstance(value, Mapping)),
+}
+"""What each kind of value is called, and what is one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shape:
+    """What one value of the request may be. Bounds that are None are not known here."""
+
+    kind: str
+    """One of _KINDS."""
+    members: Mapping[str, Shape] = field(default_factory=dict)
+    """A structure's fields."""
+    required: frozenset[str] = frozenset()
+    item: Shape | None = None
+    """Of a list's items, or a map's values."""
+    key: Shape | None = None
+    """Of a map's keys."""
+    low: int | None = None
+    high: int | None = None
+    """Of a number; of a text's length; of how many items a list or a map has."""
+    pattern: str | None = None
+    """A regular expression that the whole of a text matches."""
+    form: str = ""
+    """What is told of the pattern."""
+    values: tuple[str, ...] = ()
+    """What a text may be; empty: anything."""
+    others: bool = False
+    """Whether a text may be something else too: the values are those that were known once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fault:
+    path: str
+    """`ResourceConfig.InstanceCount`, `Tags.0.Key`; empty: the whole request."""
+    message: str
+    dated: bool = False
+    """Whether a later version of SageMaker's API may see no fault in it."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+def refusal(faults: Sequence[Fault]) -> InvalidRequest:
+    """The error that tells them all, each on a line; its field is the first one's."""
+    if len(faults) == 1:
+        return InvalidRequest(str(faults[0]), field=faults[0].path)
+    told = [f"  {fault}" for fault in faults[:MOST_FAULTS]]
+    number = str(len(faults)) if len(faults) <= MOST_FAULTS else f"more than {MOST_FAULTS}"
+    lines = "\n".join([f"the request has {number} faults:", *told])
+    return InvalidRequest(lines, field=faults[0].path)
+
+
+@cache
+def known_shape() -> Shape:
+    """The structure as `training_fields` has it: names, types and what is required."""
+    from slotq_core.wire.training_fields import REQUIRED, STRUCTURES
+
+    return _shape(REQUEST, STRUCTURES, REQUIRED)
+
+
+def faults_at_the_door(request: Mapping[str, Any]) -> list[Fault]:
+    """What no version of SageMaker's API takes; at most MOST_FAULTS and one more."""
+    return _Reading(refuse_unknown=False).faults(request, known_shape())
+
+
+def faults_by(shape: Shape, request: Mapping[str, Any]) -> list[Fault]:
+    """The same by a structure that is the user's own: what it does not know is a fault too."""
+    return _Reading(refuse_unknown=True).faults(request, shape)
+
+
+def _shape(
+    kind: str,
+    structures: Mapping[str, Mapping[str, str]],
+    required: Mapping[str, tuple[str, ...]],
+) -> Shape:
+    """From the notation of `training_fields`: `string`, a structure's name, `list …`, `map …`."""
+    outer, _, inner = kind.partition(" ")
+    if inner:
+        return Shape(kind=outer, item=_shape(inner, structures, required))
+    if kind not in structures:
+        return Shape(kind=kind)
+    members = {
+        name: _shape(notation, structures, required) for name, notation in structures[kind].items()
+    }
+    return Shape(kind="structure", members=members, required=frozenset(required.get(kind, ())))
+
+
+class _Reading:
+    """One look at one request."""
+
+    def __init__(self, *, refuse_unknown: bool) -> None:
+        self._refuse_unknown = refuse_unknown
+        self._unknown = 0
+
+    def faults(self, request: Mapping[str, Any], shape: Shape) -> list[Fault]:
+        found = [*islice(self._all(request, shape), MOST_FAULTS + 1)]
+        if self._unknown > MOST_UNKNOWN:
+            found.insert(0, Fault(path="", message=_too_many_unknown()))
+        return found[: MOST_FAULTS + 1]
+
+    def _all(self, request: Mapping[str, Any], shape: Shape) -> Iterator[Fault]:
+        yield from self._of(request, _on_instances(shape, request), "")
+        if "ServerlessJobConfig" not in request:
+            name = "AlgorithmSpecification"
+            yield from _program(request.get(name), shape.members.get(name))
+
+    def _of(self, value: Any, shape: Shape, path: str) -> Iterator[Fault]:
+        what, fits = _KINDS[shape.kind]
+        if not fits(value):
+            yield Fault(path=path, message=f"must be {what}, not {_said(value)}")
+            return
+        for wrong in _beyond(value, shape):
+            yield Fault(path=path, message=wrong, dated=True)
+        if shape.kind == "structure":
+            yield from self._of_structure(value, shape, path)
+        elif shape.kind == "map":
+            for key, each in value.items():
+                yield from self._of_entry(key, each, shape, _join(path, key))
+        elif shape.kind == "list" and shape.item:
+            for number, each in enumerate(value):
+                yield from self._of(each, shape.item, _join(path, number))
+
+    def _of_entry(self, key: str, value: Any, shape: Shape, path: str) -> Iterator[Fault]:
+        if shape.key:
+            for wrong in _beyond(key, shape.key):
+                yield Fault(path=path, message=f"its name {wrong}", dated=True)
+        if shape.item:
+            yield from self._of(value, shape.item, path)
+
+    def _of_structure(self, value: Mapping[str, Any], shape: Shape, path: str) -> Iterator[Fault]:
+        meant = set()
+        for name, each in value.items():
+            if name in shape.members:
+                yield from self._of(each, shape.members[name], _join(path, name))
+                if each == "" and not path and name in shape.required:
+                    yield Fault(path=_join(path, name), message="is required, and empty")
+            else:
+                near = self._misspelt(name, [it for it in shape.members if it not in value])
+                if near:
+                    meant.add(near)
+                if near or self._refuse_unknown:
+                    message = _unknown_field(near or akin(name, shape.members))
+                    yield Fault(path=_join(path, name), message=message, dated=True)
+        for name in shape.members:
+            if name in shape.required and name not in value and name not in meant:
+                yield Fault(path=_join(path, name), message="is required")
+
+    def _misspelt(self, name: str, absent: Sequence[str]) -> str | None:
+        """The known field that was meant. One that is there too was not: SageMaker has added fields
+        that are called almost as others, TrainingPlanArns beside TrainingPlanArn."""
+        self._unknown += 1
+        return nearest(name, absent, _NEAR) if self._unknown <= MOST_UNKNOWN else None
+
+
+def _on_instances(shape: Shape, request: Mapping[str, Any]) -> Shape:
+    """The structure of a job that runs on instances needs more than the API's own, which also has
+    jobs without."""
+    if "ServerlessJobConfig" in request:
+        return shape
+    return replace(shape, required=shape.required.union(ON_INSTANCES))
+
+
+def _program(algorithm: Any, shape: Shape | None) -> Iterator[Fault]:
+    """SageMaker takes one of two ways to say what runs; the API's structure leaves it open."""
+    if not isinstance(algorithm, Mapping) or shape is None:
+        return
+    given = [name for name in PROGRAMS if algorithm.get(name)]
+    if not given and algorithm.keys() <= shape.members.keys():
+        message = "give TrainingImage or AlgorithmName"
+        yield Fault(path="AlgorithmSpecification", message=message)
+    if len(given) > 1:
+        message = "give TrainingImage or AlgorithmName, not both"
+        yield Fault(path="AlgorithmSpecification", message=message)
+
+
+def nearest(name: str, known: Iterable[str], alike: float) -> str | None:
+    """The known name that this one is a misspelling of: the same but for case, hyphens and
+    underscores, or at least so much alike (0 to 1)."""
+    if len(name) > _LONGEST_NAME:
+        return None
+    same = {_plain(each): each for each in known}
+    if _plain(name) in same:
+        return same[_plain(name)]
+    from difflib import get_close_matches  # Only the misspelt pay for it.
+
+    return next(iter(get_close_matches(name, same.values(), n=1, cutoff=alike)), None)
+
+
+def akin(name: str, known: Iterable[str]) -> str | None:
+    """The known name that comes closest, for a hint; None where none is like it."""
+    return nearest(name, known, _AKIN)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name).casefold()
+
+
+def _unknown_field(near: str | None) -> str:
+    return "is not a field of CreateTrainingJob" + (f"; did you mean {near}?" if near else "")
+
+
+def _too_many_unknown() -> str:
+    return f"more than {MOST_UNKNOWN} fields are unknown: send a CreateTrainingJob request"
+
+
+def _beyond(value: Any, shape: Shape) -> Iterator[str]:
+    """The bounds that a value of the right kind does not keep; of a text one, the most telling."""
+    if shape.values and not shape.others and value not in shape.values:
+        yield f"must be one of {', '.join(shape.values)}, not {_quoted(value, shape)}"
+    elif shape.pattern and not re.fullmatch(shape.pattern, value, re.DOTALL):
+        said = f", not {_quoted(value, shape)}" if shape.values else ""
+        yield f"must {shape.form}{said}"
+    elif shape.low is not None or shape.high is not None:
+        size, unit = _size(value)
+        if not (shape.low or 0) <= size <= (inf if shape.high is None else shape.high):
+            yield f"must {_range(shape.low, shape.high, unit)}, not {size:,}"
+
+
+def _size(value: Any) -> tuple[int, str]:
+    if isinstance(value, int):
+        return value, ""
+    return len(value), "characters" if isinstance(value, str) else "entries"
+
+
+def _quoted(value: str, shape: Shape) -> str:
+    near = akin(value, shape.values)
+    return f"{value[:_SHOWN]!r}" + (f"; did you mean {near}?" if near else "")
+
+
+def _range(low: int | None, high: int | None, unit: str) -> str:
+    verb = "have" if unit else "be"
+    end = f" {unit}" if unit else ""
+    if high is None:
+        return f"{verb} at least {low:,}{end}"
+    if not low:
+        return f"{verb} at most {high:,}{end}"
+    return f"{verb} {low:,} to {high:,}{end}"
+
+
+def _said(value: Any) -> str:
+    """What kind of value it is: the value itself may be a secret."""
+    if value is None:
+        return "null; leave the field out"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return f"the number {value}"
+    if isinstance(value, str):
+        return "a text"
+    return "a list" if isinstance(value, list) else "an object"
+
+
+def _join(path: str, part: object) -> str:
+    part = str(part)[:_SHOWN]
+    return f"{path}.{part}" if path else part

@@ -1,0 +1,347 @@
+"""Model -> JSON: what the queue answers. Version 1.
+
+What it reads stands in `wire_submission`, `wire_amendment` and `wire_configuration`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pydantic import Field
+
+from slotq_core import names
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.outlook import Outlook
+from slotq_core.model.pools import MissingRight, Pool
+from slotq_core.model.reasons import Number, Reason
+from slotq_core.timestamps import iso, seconds
+from slotq_core.wire.body import BaseModel
+from slotq_core.wire.pool_definition import settings_of
+
+VERSION = 1
+
+
+class ReasonView(BaseModel):
+    """Why a job waits: `code` and `numbers` for programs, `text` for people."""
+
+    code: str
+    text: str
+    numbers: dict[str, Number]
+
+
+class OutlookView(BaseModel):
+    """What a waiting job could have, and when: each entry as a reason is."""
+
+    rooms: list[ReasonView]
+    """What each of its pools has for it."""
+    evictions: list[ReasonView]
+    """What holds slots there, by why it is not evicted for the job."""
+    reserved: list[ReasonView]
+    """What is kept there for one job, this one or another."""
+    times: list[ReasonView]
+    """When time alone may change something for it, the earliest first."""
+    earliest: str | None = None
+    """The earliest time known; None: it depends on what others do."""
+
+
+class AttemptView(BaseModel):
+    number: int
+    training_job: str
+    pool: str
+    instance_type: str
+    admitted_at: str
+    running_since: str | None = None
+    ended_at: str | None = None
+    outcome: str | None = None
+    message: str = ""
+    stop_cause: str | None = None
+    """`evicted`, `requeued`, `cancelled` …, from the moment that it is decided; None where nobody
+    wanted it to end."""
+    stopped_for: str | None = None
+    """The job that this attempt was evicted for, or who cancelled it or gave it up."""
+    artifact: str = ""
+    checkpoints: str = ""
+    logs: str = ""
+    """The CloudWatch log group, and after the colon what its streams' names begin with."""
+
+
+class JobView(BaseModel):
+    """One job as the queue shows it. Moments are ISO 8601 in UTC, durations seconds."""
+
+    version: int = VERSION
+    name: str
+    state: str
+    priority: int
+    place: int | None = None
+    """1 is next, among the waiting jobs that share a pool with it; None if it does not wait."""
+    reason: ReasonView | None = None
+    outlook: OutlookView | None = None
+    """More than the reason; only where one job was asked for, and waits."""
+    entry_time: str
+    changed_at: str
+    demand: dict[str, int]
+    pools: list[str]
+    pool: str | None = None
+    """Where it runs; None while it does not."""
+    preemptible: bool
+    min_runtime: float
+    retries: int
+    submitter: str
+    project: str = ""
+    attempts_begun: int
+    evictions: int
+    training_job: str | None = None
+    """The SageMaker training job of its latest attempt."""
+    cause: str = ""
+    """Why it is in its state, where the state alone does not say: `max_runtime`, `rejected` …"""
+    message: str = ""
+    attempts: list[AttemptView] = Field(default=[])
+    """The history; only where one job was asked for."""
+
+
+class RequestView(BaseModel):
+    """A job's CreateTrainingJob request as it stands: as submitted, with the tags of today."""
+
+    version: int = VERSION
+    name: str
+    request: dict[str, Any]
+    withheld: list[str] = Field(default=[])
+    """The fields that only those see who have the submitter's IAM identity."""
+
+
+class QueueView(BaseModel):
+    version: int = VERSION
+    jobs: list[JobView]
+
+
+class MissingRightView(BaseModel):
+    """A right that is missing in a pool: nothing that needs it starts there."""
+
+    role: str = ""
+    """The execution role whose jobs need it; empty: every job does."""
+    action: str
+    """What has to be allowed, as IAM calls it."""
+    since: str
+    refusals: int
+    """In a row."""
+    not_before: str
+    """Nothing tries before."""
+    message: str = ""
+    """SageMaker's last word on it."""
+
+
+class PoolHealthView(BaseModel):
+    """What the queue has learned of a pool from SageMaker's refusals."""
+
+    errors: int = 0
+    """Capacity errors in a row; 0: healthy."""
+    not_before: str | None = None
+    """Nothing starts before."""
+    learned: int | None = None
+    """Slots that the account's service limit allows, where those are fewer than the capacity."""
+    learned_until: str | None = None
+    """When the configured capacity is tried again."""
+    message: str = ""
+    """SageMaker's last word on it."""
+    missing_rights: list[MissingRightView] = Field(default=[])
+    """What the queue, or an execution role, may not do there."""
+
+
+class PoolSettingsView(BaseModel):
+    """A pool's settings, as PATCH /pools/{name} takes them. Durations are seconds."""
+
+    slots: int
+    instance_type: str
+    reserve_after: int | None
+    """How long a job that does not fit may be passed by others; None: for ever."""
+    min_runtime: int
+    """How long an attempt is safe from eviction."""
+    max_min_runtime: int
+    """The most that a job's own min_runtime counts."""
+    time_slice: int | None
+    """How long a job runs before it yields to another user's; None: as long as it likes."""
+    pending_timeout: int | None
+    """How long SageMaker may look for instances; None: for ever."""
+    count_foreign: bool
+    """Whether training jobs outside the queue count against it."""
+    consolidate: bool
+    """Whether what runs there may move to another pool."""
+    resources: dict[str, int]
+    """What it has besides slots."""
+    state: str
+    """`active`; `paused`: nothing starts; `drained`: nor does it count in anybody's share."""
+
+
+class PoolView(BaseModel):
+    """One pool as the queue uses it. Amounts are by resource; `slots` is an instance each."""
+
+    name: str
+    instance_type: str
+    capacity: dict[str, int]
+    """As configured."""
+    size: dict[str, int]
+    """What the queue may use of it now: the capacity, less while the account allows less, and
+    without what others occupy."""
+    used: dict[str, int]
+    """By jobs that start, run or stop."""
+    foreign: dict[str, int]
+    """By training jobs outside the queue, where the pool counts them."""
+    settings: PoolSettingsView
+    health: PoolHealthView
+
+
+class PoolsView(BaseModel):
+    version: int = VERSION
+    revision: int = 0
+    """Of the configuration: rises with each change of it."""
+    pools: list[PoolView]
+
+
+class FindingView(BaseModel):
+    """One way in which what is kept disagrees with itself or with SageMaker."""
+
+    kind: str
+    """For programs: `ended_unseen`, `orphan`, `ledger` …"""
+    subject: str
+    """The job, training job or pool."""
+    text: str
+    mended: bool
+
+
+class DoctorView(BaseModel):
+    version: int = VERSION
+    findings: list[FindingView]
+
+
+class AboutView(BaseModel):
+    """Which queue answers, and whom it takes the caller for."""
+
+    version: int = VERSION
+    """Of the JSON that it speaks."""
+    slotq: str
+    """The release that is deployed."""
+    caller: str
+    """The ARN of who signed the request."""
+
+
+class ErrorView(BaseModel):
+    """What every answer of 4xx and 5xx carries."""
+
+    version: int = VERSION
+    code: str
+    message: str
+    field: str = ""
+
+
+def reason_view(reason: Reason) -> ReasonView:
+    return ReasonView(code=reason.code, text=reason.sentence(), numbers=reason.numbers())
+
+
+def outlook_view(outlook: Outlook) -> OutlookView:
+    return OutlookView(
+        rooms=[reason_view(each) for each in outlook.rooms],
+        evictions=[reason_view(each) for each in outlook.spared],
+        reserved=[reason_view(each) for each in outlook.reserved],
+        times=[reason_view(each) for each in outlook.times],
+        earliest=_iso(outlook.earliest),
+    )
+
+
+def attempt_view(attempt: Attempt) -> AttemptView:
+    return AttemptView(
+        number=attempt.number,
+        training_job=attempt.training_job,
+        pool=attempt.pool,
+        instance_type=attempt.instance_type,
+        admitted_at=iso(attempt.admitted_at),
+        running_since=_iso(attempt.running_since),
+        ended_at=_iso(attempt.ended_at),
+        outcome=attempt.outcome,
+        message=attempt.message,
+        stop_cause=attempt.stop.cause if attempt.stop else None,
+        stopped_for=attempt.stop.by if attempt.stop else None,
+        artifact=attempt.artifact,
+        checkpoints=attempt.checkpoints,
+        logs=f"{names.LOG_GROUP}:{attempt.training_job}/",
+    )
+
+
+def job_view(
+    job: Job,
+    *,
+    place: int | None = None,
+    reason: Reason | None = None,
+    outlook: Outlook | None = None,
+    attempts: Sequence[Attempt] = (),
+) -> JobView:
+    return JobView(
+        name=job.name,
+        state=job.state,
+        priority=job.priority,
+        place=place,
+        reason=reason_view(reason) if reason else None,
+        outlook=outlook_view(outlook) if outlook else None,
+        entry_time=iso(job.entry_time),
+        changed_at=iso(job.changed_at),
+        demand=dict(job.demand),
+        pools=list(job.pools),
+        pool=job.attempt.pool if job.attempt else None,
+        preemptible=job.preemptible,
+        min_runtime=seconds(job.min_runtime),
+        retries=job.retries,
+        submitter=job.submitter,
+        project=job.project,
+        attempts_begun=job.attempts,
+        evictions=job.evictions,
+        training_job=names.training_job_name(job.name, job.attempts) if job.attempts else None,
+        cause=job.cause,
+        message=job.message,
+        attempts=[attempt_view(attempt) for attempt in attempts],
+    )
+
+
+def queue_view(jobs: Iterable[JobView]) -> QueueView:
+    return QueueView(jobs=list(jobs))
+
+
+def pool_view(pool: Pool, *, size: Demand, used: Demand) -> PoolView:
+    health = pool.health
+    return PoolView(
+        name=pool.name,
+        instance_type=pool.instance_type,
+        capacity=_amounts(pool.capacity),
+        size=_amounts(size),
+        used=_amounts(used),
+        foreign=_amounts(pool.foreign),
+        settings=PoolSettingsView(**settings_of(pool)),
+        health=PoolHealthView(
+            errors=health.errors,
+            not_before=_iso(health.not_before),
+            learned=health.learned,
+            learned_until=_iso(health.learned_until),
+            message=health.message,
+            missing_rights=[_missing_right(each) for each in health.missing_rights],
+        ),
+    )
+
+
+def _missing_right(missing: MissingRight) -> MissingRightView:
+    return MissingRightView(
+        role=missing.role,
+        action=missing.action,
+        since=iso(missing.since),
+        refusals=missing.refusals,
+        not_before=iso(missing.not_before),
+        message=missing.message,
+    )
+
+
+def _amounts(demand: Demand) -> dict[str, int]:
+    return {"slots": demand.slots, **demand}
+
+
+def _iso(moment: int | None) -> str | None:
+    return None if moment is None else iso(moment)
