@@ -20,6 +20,7 @@ from slotq.simulate.run.metrics import Figures, Metrics
 from slotq.simulate.scenario.scenario import SECTIONS
 from slotq.simulate.scenario.sections import ChangeSpec, WhySpec
 from slotq_core.lifecycle import TRANSITIONS
+from tests import scenario_pages
 from tests.faults.mutants import MUTANTS
 
 ROOT = Path(__file__).parents[2]
@@ -176,7 +177,7 @@ def test_links_lead_to_files(page):
 def test_every_page_is_in_the_index():
     index = (ROOT / "docs" / "README.md").read_text()
     for page in (ROOT / "docs").iterdir():
-        assert f"({page.name})" in index or page.name == "README.md" or page.suffix == ".png"
+        assert f"({page.name})" in index or page.name == "README.md" or page.suffix in {".png", ""}
 
 
 def test_the_readme_opens_with_the_two_commands():
@@ -221,24 +222,22 @@ def test_the_metrics_of_bad_days_are_counted_somewhere():
     assert named == set(re.findall(r'count\("(\w+)"', handler)) - {"PoolsRefused"}
 
 
-def test_every_rule_names_its_scenarios_and_every_scenario_its_rule():
-    text = (ROOT / "docs" / "policy.md").read_text()
-    rows = [line for line in text.splitlines() if line.startswith("| ")]
-    named = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[-2])}
+def test_the_index_of_scenarios_is_up_to_date():
+    """If this fails: make scenarios."""
+    assert (ROOT / "docs" / "scenarios.md").read_text() == scenario_pages.page()
+
+
+def test_every_scenario_is_in_a_folder_of_the_index():
+    there = set((ROOT / "tests" / "scenarios").rglob("*.yaml"))
+    folders = scenario_pages.SUBJECTS
+    assert there == {path for path in there if path.parent.name in folders}
+
+
+def test_the_decisions_name_scenarios_and_tests_that_there_are():
+    text = (ROOT / "docs" / "policy-decisions.md").read_text()
     there = {path.stem for path in (ROOT / "tests" / "scenarios").rglob("*.yaml")}
-    said = set(re.findall(r"`(\w+)`", text))
-    assert there <= said
-    assert named <= there
-
-
-def test_every_file_that_the_policys_page_names_is_there():
-    text = (ROOT / "docs" / "policy.md").read_text()
-    core = ROOT / "layers/core/python/slotq_core"
-    named = {
-        row
-        for line in text.splitlines()
-        if line.startswith("| ")
-        for row in re.findall(r"`(\w+\.py)`", line.split("|")[2])
-    }
-    there = {path.name for room in ("policy", "admission") for path in (core / room).rglob("*.py")}
-    assert named <= there | {"scenario.py", "checks.py"}
+    bracketed = re.findall(r"\(((?:`\w+`(?:,\s+)?)+)\)", text)
+    named = {name for part in bracketed for name in re.findall(r"\w+", part)}
+    assert named and named <= there
+    tests = {path.name for path in (ROOT / "tests").rglob("*.py")}
+    assert set(re.findall(r"`(test_\w+\.py)`", text)) <= tests

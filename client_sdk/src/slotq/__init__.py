@@ -1,8 +1,25 @@
 """SlotQ for its users: submit SageMaker training jobs to the queue.
 
-What is public is `__all__`, the errors of `slotq.errors` and the views of `slotq_core.wire.views`;
-docs/api.md lists all of it. `QueueTrainingJobSession` needs the `sagemaker2` or the `sagemaker3`
-extra; each name is imported when it is first asked for.
+The public names are `__all__`, the errors of `slotq.errors` and the views of
+`slotq_core.wire.views`; docs/api.md lists them. `QueueTrainingJobSession` needs the `sagemaker2`
+or `sagemaker3` extra. Each name is imported when it is first used.
+
+    client         the queue's calls
+    session        SageMaker's SDKs and boto3, through the queue
+    jobs           one job, from submission to end
+    packaging      a folder and a command as a training job
+    transport      signed HTTP calls
+    configuration  the user's settings
+    cli            the program `slotq`
+    output         tables and JSON
+    checkup        what stands between this machine and the queue
+    remote_shell   a session in a running training job
+    cost           what a queue costs
+    simulate       the policy on a virtual clock
+    local          the whole system on this machine
+    demo           the use case, played
+    errors         what can go wrong on the user's side
+    version        the version
 """
 
 from __future__ import annotations

@@ -1,1 +1,6 @@
-"""What a queue costs: measured counts, prices and assumptions, and the bill that they make."""
+"""What a queue costs.
+
+    counts  measured calls and units
+    rates   prices and assumptions
+    bill    the bill
+"""

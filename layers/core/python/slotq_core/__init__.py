@@ -1,6 +1,23 @@
 """The core of SlotQ: a priority queue in front of SageMaker training.
 
-Start at `policy.cycle`, the whole policy on one screen.
+In reading order; each imports only from those above it, and from `errors` and `timestamps`.
+
+    model       jobs, pools, projects … as data
+    lifecycle   the legal transitions of a job
+    names       names and tokens of training jobs
+    wire        JSON to model and back
+    privacy     who sees what of a request
+    policy      what runs and what waits: begin with `policy.cycle`
+    admission   what is refused at the door
+    ports       what the manager needs from the world
+    routing     from an API event to the function that answers it
+    operations  passes, effects, reconciliation and the users' verbs
+    manager     submit, cancel, observe, tick
+    adapters    the ports on DynamoDB, SageMaker …
+    api         the HTTP routes
+    openapi     their description
+    errors      the one error tree
+    timestamps  times as text
 """
 
 __version__ = "0.1.0"

@@ -1,5 +1,8 @@
 """`slotq top`: the queue live on the whole screen.
 
-`scene` is what there is to see and what a key does to it, `draw` makes lines of it, `keyboard`
-reads keys, and `loop` keeps them going.
+    command   the command
+    scene     what is shown, and what a key does to it
+    draw      the scene as lines of text
+    keyboard  keys by name
+    loop      keeps the scene up to date
 """

@@ -1,6 +1,11 @@
-"""A run as a picture: the pools over time, and below them its jobs (`slotq simulate --plot`).
+"""A run as a picture. Needs matplotlib (`slotq[plot]`).
 
-The only part that needs matplotlib, which `slotq[plot]` brings.
+    picture    the whole picture
+    pool_area  a pool over time
+    job_rows   jobs over time
+    curves     amounts over time as points
+    palette    colours
+    times      lengths of time
 """
 
 from slotq.simulate.plot.picture import KINDS, save

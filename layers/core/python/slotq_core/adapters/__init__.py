@@ -1,0 +1,16 @@
+"""The ports, implemented. No adapter knows another.
+
+    dynamodb        the store
+    memory          the same store in memory, for simulations and tests
+    sagemaker       the training service
+    eventbridge     job state changes as events
+    sqs             dead letters
+    lambda_wake     asks for a pass by an asynchronous invocation
+    settings        settings from environment variables
+    pool_settings   the pools of the settings, brought into the store
+Rules that every store applies:
+    snapshots       builds the snapshot of a pass
+    holdings        what a transaction takes from each pool and gives back
+    expiry          how long an ended job stays readable
+    stored_request  a request as it is kept: compressed JSON
+"""

@@ -1,8 +1,16 @@
-"""The words of SlotQ as data: frozen, keyword-only, without behaviour beyond arithmetic.
+"""SlotQ's words as data: frozen and keyword-only.
 
-Every time is a whole number of milliseconds since the epoch (in a simulation: since its start), and
-every duration a whole number of milliseconds, so that equal moments compare equal on every path.
-Seconds and ISO 8601 exist only at the edges (`wire`, the adapters, the scenario loader).
+Times are milliseconds since the epoch, durations milliseconds, all whole numbers, so that equal
+times compare equal on every path.
 
-Each kind of thing has its module; a name is imported from there, and from nowhere else.
+    jobs      a job, as submitted and as the queue keeps it
+    attempts  one run of a job
+    demand    amounts: what a job needs, what a pool has
+    pools     capacity that jobs can run on
+    projects  projects and departments: quota, weight, limit
+    users     priority classes, users' limits, yields
+    groups    gangs and sweeps
+    snapshot  the input of a decision
+    reasons   why a job waits
+    outlook   what a waiting job could have, and when
 """

@@ -1,0 +1,5 @@
+"""The store in memory. It passes the contract suite of the real one.
+
+    store  the port `Store`
+    index  lines in their order, claimants and due timers
+"""

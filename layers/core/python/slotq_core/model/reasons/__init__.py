@@ -1,7 +1,13 @@
-"""Why a job waits: a closed set of typed reasons, each with its numbers. All that there are.
+"""Why a job waits: a closed set of typed reasons, each with its numbers.
 
-The policy produces them, `wire` carries them, people read `sentence`. Floor 1, because both the
-policy and the client speak of them.
+The policy produces them, `wire` carries them, people read `sentence`.
+
+    base              what every reason has
+    room              no room: what the job needs and what its pools have
+    unavailable       its pools take nothing now
+    limits            a quota, a limit or a concurrency setting keeps it back
+    gang_incomplete   its gang cannot start
+    waits_for_others  others come first, or its time has not come
 """
 
 from __future__ import annotations

@@ -1,0 +1,9 @@
+"""What follows from an outcome.
+
+    apply           a decision, applied to the jobs it names
+    retry           a job whose attempt has ended
+    pool_health     a pool after capacity errors: back-off and probe
+    start_attempts  scheduler settings: attempts to start, back-off, giving up
+    demotion        classes that demote
+    suspend         when a job that must stop is stopped
+"""

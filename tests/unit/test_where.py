@@ -1,0 +1,45 @@
+"""docs/where.md: each question leads from the README to the place where it is decided."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+ROWS = [
+    re.findall(r"\]\(([^)]+)\)|\| `(\w+)` \|$", line)
+    for line in (DOCS / "where.md").read_text().splitlines()
+    if line.startswith(("| that ", "| which ", "| who "))
+]
+PATHS = [(row[0][0], row[1][0], row[2][1]) for row in ROWS]
+
+
+def names(path: Path) -> set[str]:
+    """What a Python file defines, at any depth."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+    return found
+
+
+def test_there_are_fifteen():
+    assert len(PATHS) == 15
+
+
+@pytest.mark.parametrize(("first", "second", "symbol"), PATHS)
+def test_a_path_leads_there(first, second, symbol):
+    links = re.findall(r"\]\(([^)#]+)", (ROOT / "README.md").read_text())
+    opened = (DOCS / first).resolve()
+    assert opened in {(ROOT / link).resolve() for link in links}, "the README links to it"
+    target = (DOCS / second).resolve()
+    text = opened.read_text()
+    dotted = ".".join(target.with_suffix("").parts[-2:])
+    assert target.name in text or dotted in text, f"{first} names {target.name}"
+    assert symbol in names(target)
