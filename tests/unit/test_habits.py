@@ -1,0 +1,30 @@
+"""What contributors run by habit is what CI runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_pre_commit_runs_what_make_check_runs():
+    recipe = re.search(r"^check:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    checks = [line.strip().replace("$(BIN)", ".venv/bin") for line in recipe[1].splitlines()]
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert [hook["entry"] for hook in local["hooks"]] == checks
+
+
+def test_the_hosted_ci_calls_the_ci_of_the_repository():
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
+
+
+def test_the_devcontainer_can_be_read():
+    folder = ROOT / ".devcontainer"
+    settings = json.loads((folder / "devcontainer.json").read_text())
+    assert (folder / settings["build"]["dockerfile"]).exists()
