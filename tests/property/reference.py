@@ -69,7 +69,7 @@ class _World:
         used = sum(size(job) for job in active if self.where[job.name] == pool.name)
         return pool.size(self.now).slots - used
 
-    def unwell(self, pool: Pool) -> bool:
+    def unavailable(self, pool: Pool) -> bool:
         """Backs off, or one job has been trying it for less than ten minutes: "one probe at a
         time"."""
         if not pool.health.errors:
@@ -200,7 +200,7 @@ class _Walk:
             return False
         claimed = self.world.claims.get(job.name)
         mine = [self.world.pools[name] for name in job.pools if name in self.world.pools]
-        mine = [p for p in mine if not self.world.unwell(p) or claimed == p.name]
+        mine = [p for p in mine if not self.world.unavailable(p) or claimed == p.name]
         pools = [p for p in mine if p.name not in self.drains or claimed == p.name]
         self.walked.add(job.name)
         return self.starts(job, pools) or self.waits_or_evicts(job, pools, line)
@@ -208,7 +208,7 @@ class _Walk:
     def starts(self, job: Job, pools: list[Pool]) -> bool:
         for pool in pools:
             free = self.world.free(pool) - self.held_free[pool.name]
-            if self.world.unwell(pool):
+            if self.world.unavailable(pool):
                 continue
             if size(job) <= min(self.left(job, pool), free):
                 self.world.gives_up_elsewhere(job, pool)
@@ -225,7 +225,7 @@ class _Walk:
                 return True
             self.hold(job, pool)
             return False
-        well = [pool for pool in pools if not self.world.unwell(pool)]
+        well = [pool for pool in pools if not self.world.unavailable(pool)]
         options = {pool.name: self.world.options(job, pool) for pool in well}
         base = min((v.priority for each in options.values() for v in each), default=0)
         offers = [
@@ -270,7 +270,7 @@ class _Walk:
             pool
             for pool in pools
             if size(job) <= pool.size(self.world.now).slots
-            and not self.world.unwell(pool)
+            and not self.world.unavailable(pool)
             and pool.reserve_after is not None
             and self.world.now - job.entry_time >= pool.reserve_after
         ]

@@ -14,15 +14,15 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.actions.victim_search import better
-from slotq_core.policy.actions.victims import Eviction, Lack, Lacks, one_by_one
-from slotq_core.policy.state.candidates import Stake, stake_of
+from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, one_by_one
+from slotq_core.policy.state.candidates import Candidate, candidate_of
 from slotq_core.policy.state.pool_room import PoolRoom
-from slotq_core.policy.state.running_jobs import Holders
+from slotq_core.policy.state.running_jobs import RunningJobs
 
 NOW = 1_000_000
 POOL = Pool(name="p", instance_type="ml.test", capacity=Demand(slots=9))
 ROOM = PoolRoom(
-    POOL, active=(), claimants=(), holders=Holders(Snapshot(pools=(POOL,)), NOW, {}), now=NOW
+    POOL, active=(), claimants=(), holders=RunningJobs(Snapshot(pools=(POOL,)), NOW, {}), now=NOW
 )
 
 
@@ -49,7 +49,7 @@ def running(name: str, *, priority: int, demand: Demand, since: int) -> Job:
 
 
 @st.composite
-def candidates(draw: st.DrawFn, *, most: int) -> list[Stake]:
+def candidates(draw: st.DrawFn, *, most: int) -> list[Candidate]:
     """Single jobs and gangs of two, some of which need gpus besides their slots."""
     found = []
     for number in range(draw(st.integers(1, most))):
@@ -62,55 +62,59 @@ def candidates(draw: st.DrawFn, *, most: int) -> list[Stake]:
             )
             for member in range(draw(st.sampled_from([1, 1, 1, 2])))
         ]
-        found.append(stake_of([(job, POOL.name) for job in jobs], f"j{number:02d}", NOW))
+        found.append(candidate_of([(job, POOL.name) for job in jobs], f"j{number:02d}", NOW))
     return sorted(found, key=attrgetter("order"))
 
 
 demands = st.builds(Demand, slots=st.integers(1, 12), gpus=st.sampled_from([0, 0, 2, 5]))
 
 
-def lacks_of(missing: Demand) -> Lacks:
-    return Lacks(Lack(missing=missing, gives=lambda stake: stake.frees(POOL.name)))
+def lacks_of(missing: Demand) -> Shortfalls:
+    return Shortfalls(
+        Shortfall(missing=missing, gives=lambda candidate: candidate.frees(POOL.name))
+    )
 
 
-def harm(victims: tuple[Stake, ...], base: tuple[int, int]) -> tuple:
+def harm(victims: tuple[Candidate, ...], base: tuple[int, int]) -> tuple:
     return Eviction(room=ROOM, victims=victims).harm(base)
 
 
 @given(candidates(most=9), demands)
-def test_no_other_set_does_less_harm(stakes: list[Stake], missing: Demand) -> None:
-    lacks, base = lacks_of(missing), stakes[0].rank
-    chosen = one_by_one(stakes, lacks)
+def test_no_other_set_does_less_harm(candidates: list[Candidate], missing: Demand) -> None:
+    shortfalls, base = lacks_of(missing), candidates[0].rank
+    chosen = one_by_one(candidates, shortfalls)
     enough = [
         some
-        for count in range(len(stakes) + 1)
-        for some in combinations(stakes, count)
+        for count in range(len(candidates) + 1)
+        for some in combinations(candidates, count)
         if missing.within(sum((each.frees(POOL.name) for each in some), Demand()))
     ]
     if chosen is None:
         assert not enough
         return
-    found = better(chosen, stakes, lacks, base)
+    found = better(chosen, candidates, shortfalls, base)
     assert found in enough
     assert harm(found, base) == min(harm(some, base) for some in enough)
 
 
 @given(candidates(most=60), st.builds(Demand, slots=st.integers(1, 99), gpus=st.integers(0, 20)))
 def test_whatever_the_bound_it_is_never_worse_than_one_by_one(
-    stakes: list[Stake], missing: Demand
+    candidates: list[Candidate], missing: Demand
 ) -> None:
-    lacks, base = lacks_of(missing), stakes[0].rank
-    chosen = one_by_one(stakes, lacks)
+    shortfalls, base = lacks_of(missing), candidates[0].rank
+    chosen = one_by_one(candidates, shortfalls)
     if chosen is not None:
-        found = better(chosen, stakes, lacks, base)
-        assert lacks.met_by(found)
+        found = better(chosen, candidates, shortfalls, base)
+        assert shortfalls.met_by(found)
         assert harm(found, base) <= harm(chosen, base)
 
 
 @given(candidates(most=9), demands)
-def test_nobody_among_the_victims_can_be_spared(stakes: list[Stake], missing: Demand) -> None:
-    lacks = lacks_of(missing)
-    chosen = one_by_one(stakes, lacks) or ()
-    for victims in (chosen, better(chosen, stakes, lacks, stakes[0].rank)):
+def test_nobody_among_the_victims_can_be_spared(
+    candidates: list[Candidate], missing: Demand
+) -> None:
+    shortfalls = lacks_of(missing)
+    chosen = one_by_one(candidates, shortfalls) or ()
+    for victims in (chosen, better(chosen, candidates, shortfalls, candidates[0].rank)):
         for victim in victims:
-            assert not lacks.met_by([each for each in victims if each is not victim])
+            assert not shortfalls.met_by([each for each in victims if each is not victim])

@@ -10,7 +10,7 @@ from slotq.errors import ScenarioError
 from slotq.simulate import load, simulate
 from slotq.simulate.report import differences, unequal
 from slotq.simulate.run.live import live_record
-from slotq_core.policy.turn.turn_order import Turns
+from slotq_core.policy.turn.turn_order import TurnOrder
 from tests.property.in_vain import nobody_starts_in_vain
 
 FILES = sorted(Path(__file__).parent.rglob("*.yaml"))
@@ -62,7 +62,7 @@ def test_one_that_is_started_to_be_evicted_at_once_would_be_seen(
         / "who_outranks_comes_when_a_lower_one_takes_what_is_idle.yaml"
     )
     simulate(scenario, nobody_starts_in_vain())
-    monkeypatch.setattr(Turns, "_unblock", lambda *_: None)
+    monkeypatch.setattr(TurnOrder, "_unblock", lambda *_: None)
     with pytest.raises(AssertionError, match="j2"):
         simulate(scenario, nobody_starts_in_vain())
 

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_pre_commit_runs_what_make_check_runs():
     recipe = re.search(r"^check:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert recipe is not None
     checks = [line.strip().replace("$(BIN)", ".venv/bin") for line in recipe[1].splitlines()]
     (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     assert [hook["entry"] for hook in local["hooks"]] == checks

@@ -23,9 +23,9 @@ from slotq.errors import (
 from slotq.jobs import resubmit as again
 from slotq.jobs.job import QueuedJob, QueuedJobList
 from slotq.jobs.many import Many
+from slotq.jobs.rendering import JobList, PoolList
 from slotq.jobs.request_check import check
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
-from slotq.output.rendering import JobList, PoolList
 from slotq.transport import discovery, refusals
 from slotq.transport.patience import patiently, to_stderr
 from slotq.transport.signed_http import Answer, Transport

@@ -11,7 +11,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from slotq.output import notices
+from slotq.jobs import notices
 from tests.least_request import TRAINER, least_request
 from tests.unit.client.fake_queue import FakeQueue, attempt, ended, running, served, waiting
 

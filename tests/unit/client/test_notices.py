@@ -12,7 +12,7 @@ import pytest
 from slotq.jobs import progress as screen
 from slotq.jobs.follow import follow
 from slotq.jobs.job import QueuedJob
-from slotq.output.notices import Output, Trouble, print_line
+from slotq.jobs.notices import Output, Trouble, print_line
 from tests.unit.client.fake_queue import (
     Clock,
     FakeHttp,

@@ -9,7 +9,7 @@ from typing import Any
 
 from slotq.jobs import progress as screen
 from slotq.jobs.follow import follow
-from slotq.output.rendering import JOB, bundle
+from slotq.jobs.rendering import JOB, bundle
 from slotq_core.wire.views import OutlookView
 from tests.unit.client.fake_queue import Clock, attempt, ended, running, waiting
 

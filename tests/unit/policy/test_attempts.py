@@ -15,7 +15,7 @@ from slotq_core.model.snapshot import SchedulerSettings, Snapshot
 from slotq_core.operations.status import why
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import started, steps
-from slotq_core.policy.lifecycle.start_attempts import interval, tried_in_vain
+from slotq_core.policy.lifecycle.start_attempts import failed_attempt, interval
 from slotq_core.policy.plan import Plan, TryLater
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
@@ -39,7 +39,7 @@ def test_intervals_double_up_to_the_longest(made, seconds):
 
 def test_an_attempt_in_vain_is_counted_and_the_next_is_dated():
     job = waits("job", schedule_attempts=2)
-    ((before, after),) = tried_in_vain([job], FLARE, SMALL, NOW).changed
+    ((before, after),) = failed_attempt([job], FLARE, SMALL, NOW).changed
     assert before is job
     assert (after.state, after.not_before) == (JobState.BACKOFF, NOW + 40_000)
     assert (after.schedule_attempts, after.cause) == (3, "not_scheduled")
@@ -53,7 +53,7 @@ def test_an_attempt_in_vain_is_counted_and_the_next_is_dated():
 
 
 def test_the_last_attempt_in_vain_ends_the_job():
-    ((_, after),) = tried_in_vain([waits("job", schedule_attempts=9)], FLARE, SMALL, NOW).changed
+    ((_, after),) = failed_attempt([waits("job", schedule_attempts=9)], FLARE, SMALL, NOW).changed
     assert (after.state, after.cause) == (JobState.FAILED, "cannot_schedule")
     assert after.message.startswith("given up after attempt 10 of 10 to start it: needs 1 slot")
     assert (after.not_before, after.claim) == (None, None)
@@ -62,9 +62,9 @@ def test_the_last_attempt_in_vain_ends_the_job():
 def test_a_gangs_attempt_is_one():
     """Whatever each of them has behind it; and one that came later has its last with the others."""
     both = [waits("a", schedule_attempts=8), waits("b")]
-    tried = tried_in_vain(both, FLARE, SMALL, NOW)
+    tried = failed_attempt(both, FLARE, SMALL, NOW)
     assert [(j.state, j.schedule_attempts) for _, j in tried.changed] == [(JobState.BACKOFF, 9)] * 2
-    given_up = tried_in_vain([both[1], replace(both[0], schedule_attempts=9)], FLARE, SMALL, NOW)
+    given_up = failed_attempt([both[1], replace(both[0], schedule_attempts=9)], FLARE, SMALL, NOW)
     assert {after.state for _, after in given_up.changed} == {JobState.FAILED}
 
 

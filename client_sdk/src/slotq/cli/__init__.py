@@ -1,15 +1,18 @@
 """The program `slotq`.
 
-    main            the group of commands
-    app             what all commands share
-    exits           exit codes
-    verbs           commands that change jobs
-    views           commands that show jobs
-    queue           commands about the queue as a whole
-    machine         commands about this machine
-    top             `slotq top`
-    each            one verb over several jobs
-    name_arguments  job names on the command line
-    words           other arguments
-    schemas         the JSON schema of each command's output
+main            the group of commands
+app             what all commands share
+exits           exit codes
+verbs           commands that change jobs
+views           commands that show jobs
+queue           commands about the queue as a whole
+machine         commands about this machine
+top             `slotq top`
+each            one verb over several jobs
+selection       jobs that options select
+encoding        output that the terminal cannot encode
+extras          what a command needs beyond the plain installation
+name_arguments  job names on the command line
+words           other arguments
+schemas         the JSON schema of each command's output
 """

@@ -1,6 +1,6 @@
 """What a queue costs.
 
-    counts  measured calls and units
-    rates   prices and assumptions
-    bill    the bill
+counts  measured calls and units
+rates   prices and assumptions
+bill    the bill
 """

@@ -1,9 +1,14 @@
 """One job, from submission to end.
 
-    submission  the request that is sent
-    job         `QueuedJob`
-    follow      follows a job until it ends
-    progress    shows waiting: lines, one line, a notebook table
-    job_logs    log lines across attempts
-    resubmit    submits an ended job again
+submission       the request that is sent
+job              `QueuedJob`
+follow           follows a job until it ends
+progress         shows waiting: lines, one line, a notebook table
+job_logs         log lines across attempts
+resubmit         submits an ended job again
+many             verbs for many jobs at once
+request_check    faults of a request, before it is sent
+sagemaker_model  the request's structure in this machine's botocore
+rendering        tables in HTML and plain text
+notices          what a session says: printed and logged
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from slotq.errors import CannotReach, Unavailable
-from slotq.output.notices import Trouble
+from slotq.jobs.notices import Trouble
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.wire.views import AttemptView, JobView
 

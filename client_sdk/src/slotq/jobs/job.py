@@ -10,8 +10,8 @@ from slotq.configuration.bounds import SHORTEST_POLL, seconds
 from slotq.errors import NotCompleted
 from slotq.jobs import progress as screen
 from slotq.jobs.follow import ended, follow
-from slotq.output.notices import logged
-from slotq.output.rendering import JOB, AttemptList, Bundle, Column, Listed, bundle
+from slotq.jobs.notices import logged
+from slotq.jobs.rendering import JOB, AttemptList, Bundle, Column, Listed, bundle
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.views import AttemptView, JobView
 

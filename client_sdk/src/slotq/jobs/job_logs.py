@@ -8,7 +8,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from slotq.output.notices import Output, Trouble
+from slotq.jobs.notices import Output, Trouble
 from slotq_core.names import LOG_GROUP
 from slotq_core.wire.views import JobView
 

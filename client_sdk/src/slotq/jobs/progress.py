@@ -9,8 +9,8 @@ from importlib import import_module
 from typing import Any, Protocol, TextIO
 
 from slotq.jobs.follow import standing
-from slotq.output.notices import log, print_line, shows
-from slotq.output.rendering import JOB, Bundle, bundle
+from slotq.jobs.notices import log, print_line, shows
+from slotq.jobs.rendering import JOB, Bundle, bundle
 from slotq_core.wire.views import JobView
 
 

@@ -1,13 +1,16 @@
 """The whole system on this machine: `slotq local`.
 
-    emulator      all of it in one process
-    front         who answers a request
-    serve         runs an emulator, here or in the background
-    state         what is kept of a running emulator
-    endpoint      where it listens
-    services      AWS around the queue: moto, API Gateway, Lambda
-    training      the SageMaker training plane
-    container     jobs as processes: /opt/ml, environment, transfer
-    pool_options  pools on the command line
-    job_shell     a shell beside a job's process
+emulator      all of it in one process
+entry         what keeps strangers out
+keys          the keys of one emulator
+front         who answers a request
+serve         runs an emulator, here or in the background
+state         a running emulator, for `stop` and `env`
+kept          what survives a restart
+endpoint      where it listens
+services      AWS around the queue: moto, API Gateway, Lambda
+training      the SageMaker training plane
+container     jobs as processes: /opt/ml, environment, transfer
+pool_options  pools on the command line
+job_shell     a shell beside a job's process
 """

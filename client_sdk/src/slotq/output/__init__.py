@@ -1,8 +1,9 @@
 """What people and programs read.
 
-    job_tables   jobs as tables
-    pool_tables  pools and changes as tables
-    columns      the columns of `slotq ls`
-    plain_table  the queue as a plain table
-    json_views   JSON that is not the queue's own
+job_tables   jobs as tables
+pool_tables  pools and changes as tables
+columns      the columns of `slotq ls`
+submitters   who submitted a job, in few letters
+plain_table  the queue as a plain table
+json_views   JSON that is not the queue's own
 """

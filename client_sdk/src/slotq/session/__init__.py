@@ -1,13 +1,15 @@
 """Where `fit()` is caught: SageMaker's calls, answered by the queue.
 
-    installed_sdk       `QueueTrainingJobSession` for the SDK that is installed
-    sdk2                for SDK v2
-    sdk3                for SDK v3
-    install             `slotq.install`, for plain boto3
-    hooks               botocore's event hooks
-    training_calls      the operations, answered for jobs of the queue
-    describe            DescribeTrainingJob
-    list_training_jobs  ListTrainingJobs
-    virtual_log_stream  CloudWatch's log calls, across attempts
-    relay               the same as an endpoint, for other programs
+installed_sdk       `QueueTrainingJobSession` for the SDK that is installed
+sdk2                for SDK v2
+sdk3                for SDK v3
+install             `slotq.install`, for plain boto3
+hooks               botocore's event hooks
+training_calls      the operations, answered for jobs of the queue
+describe            DescribeTrainingJob
+list_training_jobs  ListTrainingJobs
+deletion            DeleteTrainingJob
+shared_clients      clients that SDK v3 keeps for the whole process
+virtual_log_stream  CloudWatch's log calls, across attempts
+relay               the same as an endpoint, for other programs
 """

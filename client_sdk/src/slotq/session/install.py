@@ -18,7 +18,7 @@ import boto3
 
 from slotq.client import QueueClient
 from slotq.configuration.settings import load
-from slotq.output.notices import log, logged
+from slotq.jobs.notices import log, logged
 from slotq.session.deletion import Deletion
 from slotq.session.hooks import TakenCall, honour_sts_endpoint, take_over
 from slotq.session.training_calls import TrainingCalls

@@ -22,7 +22,7 @@ from slotq.errors import InvalidRequest, NoSuchJob
 from slotq.jobs import progress as screen
 from slotq.jobs.follow import follow, left
 from slotq.jobs.job_logs import LogTail
-from slotq.output.notices import logged
+from slotq.jobs.notices import logged
 from slotq.session.hooks import honour_sts_endpoint
 from slotq.session.install import Installation, connect
 from slotq_core.model.jobs import JobState

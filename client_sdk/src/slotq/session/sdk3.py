@@ -29,7 +29,7 @@ from sagemaker.core.utils.logs import CloudWatchLogsClient
 from sagemaker.core.utils.utils import SageMakerClient
 
 from slotq.client import QueueClient
-from slotq.output.notices import logged, print_line
+from slotq.jobs.notices import logged, print_line
 from slotq.session.hooks import honour_sts_endpoint
 from slotq.session.install import Installation, connect
 from slotq.session.shared_clients import given, mark, shared

@@ -1,9 +1,9 @@
 """The policy on a virtual clock: `slotq simulate` (DESIGN 6.2).
 
-    scenario  the file: read and checked
-    run       the world on a virtual clock, and its record
-    report    what the file expects and the run does not show
-    plot      the run as a picture
+scenario  the file: read and checked
+run       the world on a virtual clock, and its record
+report    what the file expects and the run does not show
+plot      the run as a picture
 """
 
 from slotq.errors import ScenarioError

@@ -1,7 +1,9 @@
 """Calls to the queue.
 
-    signed_http  one call, signed and repeated
-    refusals     error answers as exceptions
-    discovery    finds a queue by its name
-    network      names and connections
+signed_http  one call, signed and repeated
+refusals     error answers as exceptions
+discovery    finds a queue by its name
+aws_session  the boto3 session that signs
+patience     waits until a limit lets a call through
+network      names and connections
 """

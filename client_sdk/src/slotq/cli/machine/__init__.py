@@ -1,9 +1,9 @@
 """Commands about this machine.
 
-    local_command     `slotq local`
-    demo_command      `slotq demo`
-    simulate_command  `slotq simulate`
-    exec              `slotq exec`
-    completion        `slotq completion`
-    version_command   `slotq version`
+local_command     `slotq local`
+demo_command      `slotq demo`
+simulate_command  `slotq simulate`
+exec              `slotq exec`
+completion        `slotq completion`
+version_command   `slotq version`
 """

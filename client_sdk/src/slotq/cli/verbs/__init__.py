@@ -1,12 +1,12 @@
 """Commands that change jobs.
 
-    submit         `slotq submit`
-    cancel         `slotq cancel`
-    hold           `slotq hold`
-    release        `slotq release`
-    priority       `slotq priority`
-    move           `slotq move`
-    requeue        `slotq requeue`
-    retry_command  `slotq retry`
-    clone          `slotq clone`
+submit         `slotq submit`
+cancel         `slotq cancel`
+hold           `slotq hold`
+release        `slotq release`
+priority       `slotq priority`
+move           `slotq move`
+requeue        `slotq requeue`
+retry_command  `slotq retry`
+clone          `slotq clone`
 """

@@ -1,11 +1,11 @@
 """Commands that show jobs.
 
-    ls             `slotq ls`
-    show_command   `slotq show`
-    why            `slotq why`
-    history        `slotq history`
-    logs_command   `slotq logs`
-    watch          `slotq watch`
-    watching       following changes on the terminal
-    shell_command  `slotq shell`
+ls             `slotq ls`
+show_command   `slotq show`
+why            `slotq why`
+history        `slotq history`
+logs_command   `slotq logs`
+watch          `slotq watch`
+watching       following changes on the terminal
+shell_command  `slotq shell`
 """

@@ -1,0 +1,8 @@
+"""What keeps strangers out of the emulator.
+
+guard           hosts and origins: keeps web pages out
+authenticating  who signed a whole request
+signatures      checks Signature V4
+presigned       URLs that carry their signature
+error_answers   refusals in the asker's protocol
+"""

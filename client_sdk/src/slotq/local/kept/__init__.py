@@ -1,12 +1,12 @@
 """What an emulator keeps over a restart, in `kept/` of its state folder.
 
-snapshot    all of it: when it counts, where it lies, for whom
-objects     S3: buckets, and each object's content in a file that its hash names
-items       DynamoDB: the queue's table
-lines       the training jobs' log lines
-jobs        the training jobs themselves
+    snapshot       all that is kept, as one moment of it
+    items          a table's items
+    objects        S3's buckets and objects
+    training_jobs  training jobs
+    lines          log lines
 
-Everything is read and written through the services' own API, so nothing here depends on how moto
-keeps it, and a newer version reads what an older one has left. Not kept: what else moto holds
-(users and roles, models, versions of objects, uploads in parts that are under way).
+All is read and written through the services' own API, so nothing depends on how moto stores it,
+and a newer version reads what an older one left. Not kept: moto's users and roles, models, object
+versions and unfinished multipart uploads.
 """

@@ -1,13 +1,13 @@
 """Our own SageMaker training plane. It knows no HTTP.
 
-    plane           the operations
-    training_job    one training job and its states
-    listing         ListTrainingJobs
-    request_check   checks a request by botocore's model
-    call_errors     how a call can fail
-    runner          what the plane asks of whatever does the work
-    process_runner  work as processes
-    training_run    one training job from download to upload
-    virtual_runner  work on a virtual clock
-    knobs           delays and faults, to order
+plane           the operations
+training_job    one training job and its states
+listing         ListTrainingJobs
+request_check   checks a request by botocore's model
+call_errors     how a call can fail
+runner          what the plane asks of whatever does the work
+process_runner  work as processes
+training_run    one training job from download to upload
+virtual_runner  work on a virtual clock
+knobs           delays and faults, to order
 """

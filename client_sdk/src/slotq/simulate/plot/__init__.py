@@ -1,11 +1,11 @@
 """A run as a picture. Needs matplotlib (`slotq[plot]`).
 
-    picture    the whole picture
-    pool_area  a pool over time
-    job_rows   jobs over time
-    curves     amounts over time as points
-    palette    colours
-    times      lengths of time
+picture    the whole picture
+pool_area  a pool over time
+job_rows   jobs over time
+curves     amounts over time as points
+palette    colours
+times      lengths of time
 """
 
 from slotq.simulate.plot.picture import KINDS, save

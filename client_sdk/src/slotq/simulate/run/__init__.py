@@ -1,11 +1,11 @@
 """A scenario, run on a virtual clock.
 
-    engine            the policy over jobs that take their time
-    live              the same through manager, store and training plane
-    beginning         the world at t = 0
-    standing          jobs that have not ended, as a plan wants them
-    failing_attempts  attempts that a scenario lets fail
-    record            what happened
-    timeline          capacity and use over time
-    metrics           the figures of a run
+engine            the policy over jobs that take their time
+live              the same through manager, store and training plane
+beginning         the world at t = 0
+standing          jobs that have not ended, as a plan wants them
+failing_attempts  attempts that a scenario lets fail
+record            what happened
+timeline          capacity and use over time
+metrics           the figures of a run
 """

@@ -1,13 +1,13 @@
 """The ports, implemented. No adapter knows another.
 
-    dynamodb        the store
-    memory          the same store in memory, for simulations and tests
-    sagemaker       the training service
-    eventbridge     job state changes as events
-    sqs             dead letters
-    lambda_wake     asks for a pass by an asynchronous invocation
-    settings        settings from environment variables
-    pool_settings   the pools of the settings, brought into the store
+    dynamodb          the store
+    memory            the same store in memory, for simulations and tests
+    sagemaker         the training service
+    eventbridge       job state changes as events
+    sqs               dead letters
+    lambda_wake       asks for a pass by an asynchronous invocation
+    settings          settings from environment variables
+    initial_settings  pools and limits of the settings, brought into the store
 Rules that every store applies:
     snapshots       builds the snapshot of a pass
     holdings        what a transaction takes from each pool and gives back

@@ -1,7 +1,8 @@
 """What is refused at the door.
 
-    rules           pools, class and size of a submission
-    dependencies    jobs that come after others
-    roles           which execution roles a caller may name
-    training_plans  which training plans a submission may name
+rules           pools, class and size of a submission
+dependencies    jobs that come after others
+roles           which execution roles a caller may name
+training_plans  which training plans a submission may name
+caller_limits   how much a caller may ask of the queue
 """

@@ -10,6 +10,7 @@ times compare equal on every path.
     projects  projects and departments: quota, weight, limit
     users     priority classes, users' limits, yields
     groups    gangs and sweeps
+    limits    what callers may ask of the queue
     snapshot  the input of a decision
     reasons   why a job waits
     outlook   what a waiting job could have, and when

@@ -1,10 +1,14 @@
 """What the manager does, an operation a file.
 
-    passes     a pass: load, plan, commit, effect, confirm
-    effects    calls to SageMaker and what their answers mean
-    reconcile  repairs drift between the queue and SageMaker
-    amend      changes that users make to a job
-    configure  changes of the configuration, on the record
-    status     jobs as people see them, with place and reason
-    poison     sends what cannot be understood to the dead letters
+passes         a pass: load, plan, commit, effect, confirm
+effects        calls to SageMaker and what their answers mean
+reconcile      repairs drift between the queue and SageMaker
+admit          counts a submission against the limits
+amend          changes that users make to a job
+bulk           changes of many jobs in one request
+configure      changes of the configuration, on the record
+status         jobs as people see them, with place and reason
+poison         sends what cannot be understood to the dead letters
+pool_lessons   what an outcome teaches about a pool
+rights_report  missing rights, for those who can give them
 """

@@ -33,10 +33,10 @@ from slotq_core.policy.lines import by_user
 from slotq_core.policy.plan import Plan
 from slotq_core.policy.state.job_parts import in_parts
 from slotq_core.policy.turn.blocked import blocked
-from slotq_core.policy.turn.gang_turn import Together
+from slotq_core.policy.turn.gang_turn import GangTurn
 from slotq_core.policy.turn.prospects import has_prospects
-from slotq_core.policy.turn.revisit import Again
-from slotq_core.policy.turn.turn_order import Turns
+from slotq_core.policy.turn.revisit import Revisits
+from slotq_core.policy.turn.turn_order import TurnOrder
 from slotq_core.policy.turn.walk import Walk
 
 
@@ -53,8 +53,8 @@ def plan(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
         return Plan(wake_at=first_timer(snapshot))
     walk = Walk(snapshot, now)
     question = Question(asked, walk, by_user=by_user(snapshot))
-    again = Again(walk)
-    turns = Turns(walk.takers(), walk.accounts, again, yields=walk.yields)
+    again = Revisits(walk)
+    turns = TurnOrder(walk.takers(), walk.accounts, again, yields=walk.yields)
     while not walk.given_up and (job := turns.next()) and not walk.has_yielded(job):
         question.look(job)
         if not _visit(walk, job):
@@ -70,7 +70,7 @@ def _visit(walk: Walk, job: Job) -> bool:
     if walk.is_kept_back(job):
         return False
     if gang and not gang.runs:
-        return Together(walk=walk, gang=gang).take_turn()
+        return GangTurn(walk=walk, gang=gang).take_turn()
     rooms = walk.rooms_of(job)
     able = [room for room in rooms if room.admits(job)]
     walk.take_its_claim(job)

@@ -37,7 +37,7 @@ def rank(job: Job) -> Rank:
     return (_WORKLOADS[job.workload], priority)
 
 
-def is_fellow(job: Job, other: Job) -> bool:
+def same_user_and_rank(job: Job, other: Job) -> bool:
     """ "Never interrupt a user's running job for another job of the same user and rank." Jobs that
     name no user are nobody's fellow."""
     return bool(job.submitter) and job.submitter == other.submitter and rank(job) == rank(other)

@@ -1,5 +1,5 @@
 """Who sees what of a request.
 
-    disclosure  which fields of a request are shown to whom
-    redaction   messages without the request's secrets
+disclosure  which fields of a request are shown to whom
+redaction   messages without the request's secrets
 """

@@ -1,10 +1,14 @@
 """JSON to model and back, versioned. Only these modules, `api` and `openapi` know pydantic.
 
-    submission       a CreateTrainingJob request, read
-    amendment        a change to a job
-    configuration    a change of the configuration, and the record
-    views            what the queue answers
-    body             how a body is read, and how its faults are told
-    pool_definition  a pool as people write it (without pydantic)
-    strict_json      JSON from strangers (without pydantic)
+submission         a CreateTrainingJob request, read
+amendment          a change to a job
+configuration      a change of the configuration, and the record
+views              what the queue answers
+bulk_changes       changes of many jobs, and their outcomes
+body               how a body is read, and how its faults are told
+pool_definition    a pool as people write it (without pydantic)
+limits_definition  the limits as people write them (without pydantic)
+strict_json        JSON from strangers (without pydantic)
+training_request   faults of a CreateTrainingJob request (without pydantic)
+training_fields    its fields, generated from botocore's model
 """

@@ -1,15 +1,16 @@
 """The store on DynamoDB.
 
-    store             the port `Store`
-    layout            the table, its items, and every expression sent to it
-    loading           reads what a pass needs
-    transactions      changes of jobs as the actions of one transaction
-    held_slots        who holds and claims the slots of a pool
-    configured_pools  the pools, changed on the record
-    pool_facts        a pool's health, and what others occupy of it
-    sightings         training jobs that nobody expects
-    wake              the generation and the lease of passes
-    calls             calls to the table: pages, consistency, errors
-    dynamodb_errors   what DynamoDB's errors mean to the queue
-    repair            inspection, repair, backup and expiry
+store             the port `Store`
+layout            the table, its items, and every expression sent to it
+loading           reads what a pass needs
+transactions      changes of jobs as the actions of one transaction
+counters          what callers have used of their limits
+held_slots        who holds and claims the slots of a pool
+configured_pools  the pools, changed on the record
+pool_facts        a pool's health, and what others occupy of it
+sightings         training jobs that nobody expects
+wake              the generation and the lease of passes
+calls             calls to the table: pages, consistency, errors
+dynamodb_errors   what DynamoDB's errors mean to the queue
+repair            inspection, repair, backup and expiry
 """

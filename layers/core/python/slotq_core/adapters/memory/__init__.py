@@ -1,5 +1,6 @@
 """The store in memory. It passes the contract suite of the real one.
 
-    store  the port `Store`
-    index  lines in their order, claimants and due timers
+store     the port `Store`
+index     lines in their order, claimants and due timers
+counters  what callers have used of their limits
 """

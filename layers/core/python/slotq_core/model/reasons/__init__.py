@@ -7,6 +7,7 @@ The policy produces them, `wire` carries them, people read `sentence`.
     unavailable       its pools take nothing now
     limits            a quota, a limit or a concurrency setting keeps it back
     gang_incomplete   its gang cannot start
+    rights_missing    AWS refuses the start: a right is missing
     waits_for_others  others come first, or its time has not come
 """
 
@@ -18,7 +19,7 @@ from slotq_core.model.reasons.limits import (
     ClassNotAllowed,
     JobLimitReached,
     LimitReached,
-    QuotaForFixed,
+    QuotaExceeded,
     SweepLimit,
     UserLimitReached,
 )
@@ -63,7 +64,7 @@ __all__ = [
     "PoolIsProbed",
     "PoolNotOpen",
     "PoolsTooSmall",
-    "QuotaForFixed",
+    "QuotaExceeded",
     "Reason",
     "Reserved",
     "RightsMissing",

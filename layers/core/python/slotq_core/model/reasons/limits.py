@@ -63,7 +63,7 @@ class ClassNotAllowed(Reason):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class QuotaForFixed(Reason):
+class QuotaExceeded(Reason):
     """What cannot be evicted has to stay within the quota."""
 
     code: ClassVar[str] = "quota_for_non_preemptible"

@@ -18,9 +18,15 @@ from operator import attrgetter
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState
-from slotq_core.policy.actions.victims import Eviction, Lack, Lacks, least_harm, one_by_one
-from slotq_core.policy.order import is_fellow
-from slotq_core.policy.state.candidates import Stake
+from slotq_core.policy.actions.victims import (
+    Eviction,
+    Shortfall,
+    Shortfalls,
+    least_harm,
+    one_by_one,
+)
+from slotq_core.policy.order import same_user_and_rank
+from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.claims import Entitled
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.accounts import Accounts
@@ -77,20 +83,22 @@ class Consolidation:
     def _of(self, job: Job, room: PoolRoom) -> tuple[Eviction, Mapping[str, str]] | None:
         name = room.pool.name
         missing = room.missing(job, self.entitled)
-        lacks = Lacks(Lack(missing=missing, gives=lambda stake: stake.frees(name)))
+        shortfalls = Shortfalls(
+            Shortfall(missing=missing, gives=lambda candidate: candidate.frees(name))
+        )
         target: dict[str, str] = {}
-        chosen = one_by_one(self._movable(job, room, target), lacks)
+        chosen = one_by_one(self._movable(job, room, target), shortfalls)
         if chosen is None or len(chosen) > MOST:
             return None
         return Eviction(room=room, victims=chosen), target
 
-    def _movable(self, job: Job, room: PoolRoom, target: dict[str, str]) -> Iterator[Stake]:
+    def _movable(self, job: Job, room: PoolRoom, target: dict[str, str]) -> Iterator[Candidate]:
         """Those that find room elsewhere besides all that came before. `target`: where."""
         here = room.pool.name
         left: dict[str, Demand] = {}
         bound: set[tuple[str, str]] = set()
-        for stake in self._candidates(job, room):
-            moving = stake.jobs[0]
+        for candidate in self._candidates(job, room):
+            moving = candidate.jobs[0]
             for name in moving.pools:
                 other = self.everywhere.get(name)
                 if other is None or other is room or not self._takes_in(moving, room, other):
@@ -101,21 +109,23 @@ class Consolidation:
                     bound |= limits  # Of each limit, one job comes to count in it at a time.
                     left[name] = there - moving.demand
                     target[moving.name] = name
-                    yield stake
+                    yield candidate
                     break
 
-    def _candidates(self, job: Job, room: PoolRoom) -> Iterable[Stake]:
+    def _candidates(self, job: Job, room: PoolRoom) -> Iterable[Candidate]:
         """Single jobs that run or would from now on, whatever project, in the order of candidates
         for an eviction. No job that runs is interrupted for one of its user's that ranks alike."""
-        stakes = [stake for project in room.may_give() for stake in room.candidates(project)]
-        for stake in sorted(stakes, key=attrgetter("order")):
-            moving = stake.jobs[0]
-            runs = moving.state is JobState.RUNNING and not is_fellow(job, moving)
-            if (runs or room.was_given(moving)) and not stake.gang:
-                yield stake
+        candidates = [
+            candidate for project in room.may_give() for candidate in room.candidates(project)
+        ]
+        for candidate in sorted(candidates, key=attrgetter("order")):
+            moving = candidate.jobs[0]
+            runs = moving.state is JobState.RUNNING and not same_user_and_rank(job, moving)
+            if (runs or room.was_given(moving)) and not candidate.gang:
+                yield candidate
 
     def _takes_in(self, moving: Job, room: PoolRoom, other: PoolRoom) -> bool:
         """As a job that starts there, and by nobody's claim."""
-        if other.unwell or other.drains_for or not other.may_evict_for(moving):
+        if other.unavailable or other.drains_for or not other.may_evict_for(moving):
             return False
         return self.accounts.may_move(moving, room.pool.name, other.pool.name)

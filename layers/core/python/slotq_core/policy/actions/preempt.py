@@ -13,9 +13,15 @@ from operator import attrgetter
 
 from slotq_core.model.jobs import Job
 from slotq_core.policy.actions.victim_search import better
-from slotq_core.policy.actions.victims import Eviction, Lack, Lacks, least_harm, one_by_one
+from slotq_core.policy.actions.victims import (
+    Eviction,
+    Shortfall,
+    Shortfalls,
+    least_harm,
+    one_by_one,
+)
 from slotq_core.policy.order import Rank, rank
-from slotq_core.policy.state.candidates import Stake
+from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.claims import Entitled
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.accounts import Accounts
@@ -42,48 +48,48 @@ class Preemption:
         return least_harm(found, base)
 
     def _in_pool(
-        self, job: Job, room: PoolRoom, candidates: Sequence[Stake], base: Rank
+        self, job: Job, room: PoolRoom, candidates: Sequence[Candidate], base: Rank
     ) -> Eviction | None:
         if not candidates:
             return None
-        lacks = self._lacks(job, room)
-        chosen = one_by_one(candidates, lacks)
+        shortfalls = self._shortfalls(job, room)
+        chosen = one_by_one(candidates, shortfalls)
         if chosen is None:
             return None
-        return Eviction(room=room, victims=better(chosen, candidates, lacks, base))
+        return Eviction(room=room, victims=better(chosen, candidates, shortfalls, base))
 
-    def _lacks(self, job: Job, room: PoolRoom) -> Lacks:
+    def _shortfalls(self, job: Job, room: PoolRoom) -> Shortfalls:
         name = room.pool.name
-        return Lacks(
-            Lack(
+        return Shortfalls(
+            Shortfall(
                 missing=room.missing(job, self.entitled),
-                gives=lambda stake: stake.frees(name),
+                gives=lambda candidate: candidate.frees(name),
             ),
-            Lack(
+            Shortfall(
                 missing=self.accounts.over_limits(job, name),
-                gives=lambda stake: self.accounts.counted(stake, name),
+                gives=lambda candidate: self.accounts.counted(candidate, name),
             ),
-            Lack(
+            Shortfall(
                 missing=self.accounts.users.over(job, name),
-                gives=lambda stake: self.accounts.users.gives(stake.jobs, job, name),
+                gives=lambda candidate: self.accounts.users.gives(candidate.jobs, job, name),
             ),
-            Lack(
+            Shortfall(
                 missing=self.accounts.beyond_shares(job, name),
-                gives=lambda stake: self.accounts.counted(stake, name),
+                gives=lambda candidate: self.accounts.counted(candidate, name),
             ),
         )
 
-    def _candidates(self, job: Job, room: PoolRoom) -> list[Stake]:
+    def _candidates(self, job: Job, room: PoolRoom) -> list[Candidate]:
         """In the order in which they are taken. Those in other pools help only against a limit of
         the project's."""
         rooms = [room]
         if self.accounts.over_limits(job, room.pool.name):
             rooms += self.accounts.sharing_limit(room, self.everywhere.values())
-        found = dict.fromkeys(stake for each in rooms for stake in _outranked(job, each))
+        found = dict.fromkeys(candidate for each in rooms for candidate in _outranked(job, each))
         return sorted(found, key=attrgetter("order"))
 
 
-def _outranked(job: Job, room: PoolRoom) -> Iterable[Stake]:
+def _outranked(job: Job, room: PoolRoom) -> Iterable[Candidate]:
     for other in room.candidates(job.project):
         if other.rank >= rank(job):
             return  # They come in the order of their ranks.

@@ -23,9 +23,9 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.projects import Department, Fairness
 from slotq_core.policy.actions.victim_search import better
-from slotq_core.policy.actions.victims import Eviction, Lack, Lacks, least_harm, spared
-from slotq_core.policy.order import Rank, is_fellow
-from slotq_core.policy.state.candidates import Stake
+from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, least_harm, spared
+from slotq_core.policy.order import Rank, same_user_and_rank
+from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.claims import Entitled
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Account, Chain, Deprivation
@@ -39,7 +39,7 @@ Waiting = Callable[[str], Iterable[Job]]
 Rooms = Callable[[Job], Iterable[PoolRoom]]
 """Where a job may run."""
 
-Taken = tuple[Job, str, Stake]
+Taken = tuple[Job, str, Candidate]
 """For whom, in which pool, and what."""
 
 
@@ -62,7 +62,7 @@ def reclaim(
     found = [(each, victims) for each in reclaims if (victims := each.most_over_served_first())]
     if not found:
         return None
-    base = min(stakes[0].rank for each, _ in found for stakes in each.givers().values())
+    base = min(candidates[0].rank for each, _ in found for candidates in each.givers().values())
     return least_harm(
         [Eviction(room=each.room, victims=each.better(victims, base)) for each, victims in found],
         base,
@@ -76,12 +76,12 @@ def may_reclaim(job: Job, mine: Chain) -> bool:
 
 def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     """Whether the gate is open from the reclaimer to this one victim, nothing else gone yet."""
-    if is_fellow(job, victim) or not may_reclaim(job, mine):
+    if same_user_and_rank(job, victim) or not may_reclaim(job, mine):
         return False
     return _Taking(job, mine).may_take(victim.demand, theirs)
 
 
-def deserved_of(taken: Iterable[Taken], accounts: Accounts) -> Stake | None:
+def deserved_of(taken: Iterable[Taken], accounts: Accounts) -> Candidate | None:
     """Of what a gang's members take one by one, with all of that gone in the books and them there:
     one that its project deserves after all."""
     for job, pool, victim in taken:
@@ -109,34 +109,34 @@ class _Reclaim:
         self._name = room.pool.name
         self._mine = self._accounts.of(job, self._name)
         self._missing = NOTHING
-        self._givers: dict[str, Sequence[Stake]] | None = None
+        self._givers: dict[str, Sequence[Candidate]] | None = None
         """Kept until more are to be spared: nothing moves while this is decided."""
 
-    def givers(self) -> Mapping[str, Sequence[Stake]]:
+    def givers(self) -> Mapping[str, Sequence[Candidate]]:
         """By project, what of it may be stopped, in order."""
         if self._givers is None:
             names = self.room.may_give() & self._accounts.may_give(self._mine, self._name)
             found = {name: self._candidates(name) for name in names if name != self.job.project}
-            self._givers = {name: stakes for name, stakes in found.items() if stakes}
+            self._givers = {name: candidates for name, candidates in found.items() if candidates}
         return self._givers
 
     def _spare_too(self, names: Iterable[str]) -> None:
         self._spare.update(names)
         self._givers = None
 
-    def _candidates(self, project: str) -> Sequence[Stake]:
-        stakes = self.room.candidates(project)
+    def _candidates(self, project: str) -> Sequence[Candidate]:
+        candidates = self.room.candidates(project)
         if self._spare:
-            stakes = [each for each in stakes if each.name not in self._spare]
+            candidates = [each for each in candidates if each.name not in self._spare]
         if not self.job.submitter:
-            return stakes
-        return [each for each in stakes if not any(map(self._is_never_interrupted, each.jobs))]
+            return candidates
+        return [each for each in candidates if not any(map(self._is_never_interrupted, each.jobs))]
 
     def _is_never_interrupted(self, other: Job) -> bool:
         """A fellow's, where it runs: what was only given to it in this plan may be taken back."""
-        return other.attempt is not None and is_fellow(self.job, other)
+        return other.attempt is not None and same_user_and_rank(self.job, other)
 
-    def most_over_served_first(self) -> tuple[Stake, ...] | None:
+    def most_over_served_first(self) -> tuple[Candidate, ...] | None:
         """The victims by the rule, one at a time; None where the gate closes before there are
         enough."""
         if not may_reclaim(self.job, self._mine):
@@ -154,36 +154,40 @@ class _Reclaim:
     def _safe_once_started(self) -> set[str]:
         """The candidates, by name, that are none any more once this plan is carried out: those that
         a `min_runtime` protects then, and its user's own."""
-        candidates = (stake for stakes in self.givers().values() for stake in stakes)
-        fellows = (each for each in candidates if any(is_fellow(self.job, j) for j in each.jobs))
-        return self.room.safe_once_started().union(each.name for each in fellows)
+        candidates = (
+            candidate for candidates in self.givers().values() for candidate in candidates
+        )
+        same_user = (
+            each for each in candidates if any(same_user_and_rank(self.job, j) for j in each.jobs)
+        )
+        return self.room.protected_after_start().union(each.name for each in same_user)
 
-    def _fair_to_all(self) -> tuple[Stake, ...] | None:
+    def _fair_to_all(self) -> tuple[Candidate, ...] | None:
         """Enough victims by the rule, of which each is fair with the others gone."""
-        lacks = self._lacks(self._missing)
-        while (taken := self._take(self.givers(), lacks.met_by)) is not None:
-            victims = spared(taken, lacks)
+        shortfalls = self._shortfalls(self._missing)
+        while (taken := self._take(self.givers(), shortfalls.met_by)) is not None:
+            victims = spared(taken, shortfalls)
             deserved = self._deserved(victims) or self._brought_back(victims)
             if deserved is None:
                 return victims
             self._spare_too([deserved.name])
         return None
 
-    def better(self, victims: tuple[Stake, ...], base: Rank) -> tuple[Stake, ...]:
+    def better(self, victims: tuple[Candidate, ...], base: Rank) -> tuple[Candidate, ...]:
         """Which projects give, and how much, is decided; of the jobs of each it may be others: no
         more of it in all, and so that the gate is open before each of them."""
         for giver in sorted({victim.project for victim in victims}):
             mine = [each for each in victims if each.project == giver]
             others = [each for each in victims if each.project != giver]
-            lacks = self._lacks(_rest(self._missing, self._freed(others)))
-            found = better(mine, self._candidates(giver), lacks, base)
+            shortfalls = self._shortfalls(_rest(self._missing, self._freed(others)))
+            found = better(mine, self._candidates(giver), shortfalls, base)
             if found != tuple(mine) and self._counted(found).within(self._counted(mine)):
                 victims = self._takable([*others, *found]) or victims
         return victims
 
-    def _takable(self, victims: Sequence[Stake]) -> tuple[Stake, ...] | None:
+    def _takable(self, victims: Sequence[Candidate]) -> tuple[Candidate, ...] | None:
         """All of these in the order in which they are taken, if the gate lets them."""
-        by_project: dict[str, list[Stake]] = {}
+        by_project: dict[str, list[Candidate]] = {}
         for victim in sorted(victims, key=attrgetter("order")):
             by_project.setdefault(victim.project, []).append(victim)
         found = self._take(by_project, lambda taken: len(taken) == len(victims))
@@ -191,7 +195,7 @@ class _Reclaim:
             return None
         return found
 
-    def _brought_back(self, victims: Sequence[Stake]) -> Stake | None:
+    def _brought_back(self, victims: Sequence[Candidate]) -> Candidate | None:
         """One of these whose project, below its quota without it, has work within that which would
         take the slots back at once, from one that has them beyond its own quota."""
         if not self.job.evictable or self._mine[0].in_quota(self.job.demand):
@@ -216,12 +220,12 @@ class _Reclaim:
                     return True
             elif self._accounts.of(job, room.pool.name) is theirs:
                 its = {each.name for each in room.candidates(self.job.project)}
-                stays = its - self.room.safe_once_started()
+                stays = its - self.room.protected_after_start()
                 if stays and not room.fits_soon(job, self._entitled):
                     return True
         return False
 
-    def _deserved(self, victims: Sequence[Stake]) -> Stake | None:
+    def _deserved(self, victims: Sequence[Candidate]) -> Candidate | None:
         """One of these that its project deserves, with the others gone."""
         if len(victims) == 1:
             return None
@@ -236,13 +240,15 @@ class _Reclaim:
         return None
 
     def _take(
-        self, givers: Mapping[str, Sequence[Stake]], enough: Callable[[Sequence[Stake]], bool]
-    ) -> tuple[Stake, ...] | None:
+        self,
+        givers: Mapping[str, Sequence[Candidate]],
+        enough: Callable[[Sequence[Candidate]], bool],
+    ) -> tuple[Candidate, ...] | None:
         """ "The most over-served project gives first, one victim at a time." """
         taking = _Taking(self.job, self._mine)
         left = [
-            (list(stakes), chain)
-            for project, stakes in givers.items()
+            (list(candidates), chain)
+            for project, candidates in givers.items()
             if (chain := self._accounts.of_project(project, self._name))
         ]
         while not enough(taking.victims):
@@ -257,17 +263,19 @@ class _Reclaim:
             left = [each for each in left if each[0]]
         return tuple(taking.victims)
 
-    def _first(self, option: tuple[list[Stake], Chain]) -> Demand:
+    def _first(self, option: tuple[list[Candidate], Chain]) -> Demand:
         """What the next to be stopped of that project holds in its accounts."""
         return self._accounts.counted(option[0][0], self._name)
 
-    def _lacks(self, missing: Demand) -> Lacks:
-        return Lacks(Lack(missing=missing, gives=lambda stake: stake.frees(self._name)))
+    def _shortfalls(self, missing: Demand) -> Shortfalls:
+        return Shortfalls(
+            Shortfall(missing=missing, gives=lambda candidate: candidate.frees(self._name))
+        )
 
-    def _freed(self, victims: Iterable[Stake]) -> Demand:
+    def _freed(self, victims: Iterable[Candidate]) -> Demand:
         return sum((victim.frees(self._name) for victim in victims), NOTHING)
 
-    def _counted(self, victims: Iterable[Stake]) -> Demand:
+    def _counted(self, victims: Iterable[Candidate]) -> Demand:
         return sum((self._accounts.counted(victim, self._name) for victim in victims), NOTHING)
 
 
@@ -277,11 +285,11 @@ class _Taking:
 
     job: Job
     mine: Chain
-    victims: list[Stake] = field(default_factory=list)
+    victims: list[Candidate] = field(default_factory=list)
     gone: dict[str, Demand] = field(default_factory=dict)
-    stretches: dict[str, float] = field(default_factory=dict)
+    dominant_shares: dict[str, float] = field(default_factory=dict)
 
-    def take(self, victim: Stake, counted: Demand, theirs: Chain) -> None:
+    def take(self, victim: Candidate, counted: Demand, theirs: Chain) -> None:
         """`counted`: what the victim holds in those accounts."""
         self.victims.append(victim)
         for account in theirs:
@@ -319,15 +327,15 @@ class _Taking:
         than the one it takes from."""
         for mine, other in _siblings(self.mine, theirs):
             ratio = self._stretch(mine)
-            if ratio > 1 and ratio >= other.stretch(gone=self._gone(other) + counted):
+            if ratio > 1 and ratio >= other.dominant_share(gone=self._gone(other) + counted):
                 return True
         return False
 
     def _stretch(self, mine: Account) -> float:
         """The reclaimer's, with the job: the same before each victim."""
-        if mine.key not in self.stretches:
-            self.stretches[mine.key] = mine.stretch(self.job.demand)
-        return self.stretches[mine.key]
+        if mine.key not in self.dominant_shares:
+            self.dominant_shares[mine.key] = mine.dominant_share(self.job.demand)
+        return self.dominant_shares[mine.key]
 
     def _deprivation(self, account: Account) -> Deprivation:
         if account.key not in self.gone:

@@ -22,16 +22,16 @@ from dataclasses import dataclass
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job
 from slotq_core.model.users import Yielded
-from slotq_core.policy.actions.victims import Eviction, Lack, Lacks, least_harm, spared
+from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, least_harm, spared
 from slotq_core.policy.order import Yields, rank
-from slotq_core.policy.state.candidates import Stake
+from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.claims import Entitled
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.accounts import Accounts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Slices:
+class TimeSlices:
     """What a turn looks at: the books, who may take whose claim, who yielded last, the moment."""
 
     accounts: Accounts
@@ -94,19 +94,19 @@ class Slices:
             return None
         mine, held = slots_held(room, job)[job.submitter], self._held_for_a_slice(job, room)
         missing = room.missing(job, self.entitled) if drains is None else job.demand
-        lacks = Lacks(
-            Lack(missing=missing, gives=lambda stake: stake.frees(name)),
-            Lack(
+        shortfalls = Shortfalls(
+            Shortfall(missing=missing, gives=lambda candidate: candidate.frees(name)),
+            Shortfall(
                 missing=self.accounts.over_limits(job, name),
-                gives=lambda stake: self.accounts.counted(stake, name),
+                gives=lambda candidate: self.accounts.counted(candidate, name),
             ),
-            Lack(
+            Shortfall(
                 missing=self.accounts.beyond_shares(job, name),
-                gives=lambda stake: self.accounts.counted(stake, name),
+                gives=lambda candidate: self.accounts.counted(candidate, name),
             ),
         )
-        chosen: list[Stake] = []
-        while not lacks.met_by(chosen):
+        chosen: list[Candidate] = []
+        while not shortfalls.met_by(chosen):
             options = [each for each in options if held[each.jobs[0].submitter] > mine]
             if not options:
                 return None
@@ -114,16 +114,16 @@ class Slices:
             options.remove(first)
             chosen.append(first)
             held[first.jobs[0].submitter] -= first.slots
-        return Eviction(room=room, victims=spared(chosen, lacks)) if chosen else None
+        return Eviction(room=room, victims=spared(chosen, shortfalls)) if chosen else None
 
-    def _over(self, job: Job, room: PoolRoom) -> list[Stake]:
+    def _over(self, job: Job, room: PoolRoom) -> list[Candidate]:
         """What could yield to the job now: its slice is over."""
         found = []
-        for stake in room.candidates(job.project):
-            other = stake.jobs[0]
+        for candidate in room.candidates(job.project):
+            other = candidate.jobs[0]
             end = self._slice_ends(job, other, room)
             if end is not None and end <= self.now and self._yields(other, job):
-                found.append(stake)
+                found.append(candidate)
         return found
 
     def _held_for_a_slice(self, job: Job, room: PoolRoom) -> Counter[str]:
@@ -179,9 +179,9 @@ def _key(each: Yielded) -> tuple[str, str, int]:
     return (each.user, each.workload, each.priority)
 
 
-def _is_like(drains: Job, stake: Stake) -> bool:
+def _is_like(drains: Job, candidate: Candidate) -> bool:
     """Whether the running job is of the same project, rank and user, and so never yields to it."""
-    other = stake.jobs[0]
+    other = candidate.jobs[0]
     alike = other.project == drains.project and rank(other) == rank(drains)
     return alike and other.submitter == drains.submitter
 
@@ -192,7 +192,7 @@ def _vies(other: Job, job: Job) -> bool:
     return alike and other.submitter != job.submitter
 
 
-def _order(held: Counter[str], stake: Stake) -> tuple[object, ...]:
-    attempt = stake.jobs[0].attempt
+def _order(held: Counter[str], candidate: Candidate) -> tuple[object, ...]:
+    attempt = candidate.jobs[0].attempt
     assert attempt is not None
-    return (-held[stake.jobs[0].submitter], attempt.running_since, stake.order)
+    return (-held[candidate.jobs[0].submitter], attempt.running_since, candidate.order)

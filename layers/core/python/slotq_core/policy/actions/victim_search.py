@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from slotq_core.policy.actions.victims import Amounts, Lacks
+from slotq_core.policy.actions.victims import Amounts, Shortfalls
 from slotq_core.policy.order import Rank
-from slotq_core.policy.state.candidates import Stake
+from slotq_core.policy.state.candidates import Candidate
 
 SETS = 1 << 14
 """How many sets are looked at for one eviction in one pool. What is found by then counts."""
@@ -28,8 +28,8 @@ _LOST = 60
 
 
 def better(
-    chosen: Sequence[Stake], candidates: Sequence[Stake], lacks: Lacks, base: Rank
-) -> tuple[Stake, ...]:
+    chosen: Sequence[Candidate], candidates: Sequence[Candidate], shortfalls: Shortfalls, base: Rank
+) -> tuple[Candidate, ...]:
     """The least harmful of the candidates that give what is lacking: those chosen, or better ones.
 
     `candidates`: in the order in which they are taken; of equally harmful sets the one that does
@@ -38,16 +38,18 @@ def better(
     harm = _Harm(candidates, base)
     most = sum(map(harm.of, chosen))
     useful = [
-        (stake, given)
-        for stake in candidates
-        if harm.of(stake) < most and any(given := lacks.given(stake))
+        (candidate, given)
+        for candidate in candidates
+        if harm.of(candidate) < most and any(given := shortfalls.given(candidate))
     ]
-    search = _Search(goal=lacks.amounts, best=most << len(useful))
-    for place, (stake, given) in enumerate(useful):
-        search.offer(harm.of(stake) << len(useful) | 1 << place, given)
+    search = _Search(goal=shortfalls.amounts, best=most << len(useful))
+    for place, (candidate, given) in enumerate(useful):
+        search.offer(harm.of(candidate) << len(useful) | 1 << place, given)
         if search.left <= 0:
             break
-    found = tuple(stake for place, (stake, _) in enumerate(useful) if search.best >> place & 1)
+    found = tuple(
+        candidate for place, (candidate, _) in enumerate(useful) if search.best >> place & 1
+    )
     return found or tuple(chosen)
 
 
@@ -55,15 +57,15 @@ class _Harm:
     """Harm as one number, so that sums compare as `victims.harm` of the sets does: in its highest
     bits how many victims are of the highest rank, in its lowest how many there are at all."""
 
-    def __init__(self, candidates: Sequence[Stake], base: Rank) -> None:
-        ranks = sorted({stake.rank for stake in candidates if stake.rank > base})
+    def __init__(self, candidates: Sequence[Candidate], base: Rank) -> None:
+        ranks = sorted({candidate.rank for candidate in candidates if candidate.rank > base})
         self._shift = {rank: _LOST + _COUNT * (1 + level) for level, rank in enumerate(ranks)}
 
-    def of(self, stake: Stake) -> int:
-        number = len(stake.places)
-        shift = self._shift.get(stake.rank)
+    def of(self, candidate: Candidate) -> int:
+        number = len(candidate.places)
+        shift = self._shift.get(candidate.rank)
         above = 0 if shift is None else number << shift
-        return above + (stake.lost << _COUNT) + number
+        return above + (candidate.lost << _COUNT) + number
 
 
 @dataclass(kw_only=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from slotq_core.model.demand import Demand
 from slotq_core.policy.order import Rank
-from slotq_core.policy.state.candidates import Stake
+from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.pool_room import PoolRoom
 
 Amounts = tuple[int, ...]
@@ -24,7 +24,7 @@ class Eviction:
     """Victims whose slots, with what is free and coming, are enough."""
 
     room: PoolRoom
-    victims: tuple[Stake, ...]
+    victims: tuple[Candidate, ...]
 
     def harm(self, base: Rank) -> tuple[tuple[Rank, ...], int, int]:
         """Small is good: "fewer of a higher rank, then less slot-time lost, then fewer victims".
@@ -45,28 +45,28 @@ def least_harm(found: Iterable[Eviction | None], base: Rank) -> Eviction | None:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Lack:
+class Shortfall:
     """Something of which too little is there for the job, and what each victim gives of it."""
 
     missing: Demand
-    gives: Callable[[Stake], Demand]
+    gives: Callable[[Candidate], Demand]
 
 
-class Lacks:
+class Shortfalls:
     """All that keeps a job from starting somewhere, and that victims could give."""
 
-    def __init__(self, *lacks: Lack) -> None:
-        self._lacks = [lack for lack in lacks if lack.missing]
+    def __init__(self, *shortfalls: Shortfall) -> None:
+        self._shortfalls = [shortfall for shortfall in shortfalls if shortfall.missing]
         self.amounts: Amounts = tuple(
-            amount for lack in self._lacks for amount in lack.missing.values()
+            amount for shortfall in self._shortfalls for amount in shortfall.missing.values()
         )
 
-    def given(self, stake: Stake) -> Amounts:
+    def given(self, candidate: Candidate) -> Amounts:
         """What it gives of each of `amounts`."""
-        gifts = [(lack, lack.gives(stake)) for lack in self._lacks]
-        return tuple(gift[name] for lack, gift in gifts for name in lack.missing)
+        gifts = [(shortfall, shortfall.gives(candidate)) for shortfall in self._shortfalls]
+        return tuple(gift[name] for shortfall, gift in gifts for name in shortfall.missing)
 
-    def met_by(self, victims: Iterable[Stake]) -> bool:
+    def met_by(self, victims: Iterable[Candidate]) -> bool:
         """Whether these give all of it."""
         missing = self.amounts
         for victim in victims:
@@ -74,33 +74,35 @@ class Lacks:
         return all(amount <= 0 for amount in missing)
 
 
-def one_by_one(candidates: Iterable[Stake], lacks: Lacks) -> tuple[Stake, ...] | None:
+def one_by_one(
+    candidates: Iterable[Candidate], shortfalls: Shortfalls
+) -> tuple[Candidate, ...] | None:
     """The first that give what is lacking, without those that turn out not to be needed; None if
     all together are not enough."""
-    chosen: list[tuple[Stake, Amounts]] = []
-    missing = lacks.amounts
+    chosen: list[tuple[Candidate, Amounts]] = []
+    missing = shortfalls.amounts
     for victim in candidates:
         if all(amount <= 0 for amount in missing):
             break
-        given = lacks.given(victim)
+        given = shortfalls.given(victim)
         if any(gift > 0 < amount for gift, amount in zip(given, missing, strict=True)):
             chosen.append((victim, given))
             missing = _less(missing, given)
     return None if any(amount > 0 for amount in missing) else _spared(chosen, missing)
 
 
-def spared(chosen: Iterable[Stake], lacks: Lacks) -> tuple[Stake, ...]:
+def spared(chosen: Iterable[Candidate], shortfalls: Shortfalls) -> tuple[Candidate, ...]:
     """Without those that turn out not to be needed, the last chosen looked at first."""
-    given = [(victim, lacks.given(victim)) for victim in chosen]
-    missing = lacks.amounts
+    given = [(victim, shortfalls.given(victim)) for victim in chosen]
+    missing = shortfalls.amounts
     for _, gift in given:
         missing = _less(missing, gift)
     return _spared(given, missing)
 
 
-def _spared(chosen: Iterable[tuple[Stake, Amounts]], missing: Amounts) -> tuple[Stake, ...]:
+def _spared(chosen: Iterable[tuple[Candidate, Amounts]], missing: Amounts) -> tuple[Candidate, ...]:
     """`missing`: with all of them gone, so nothing of it is above 0."""
-    kept: list[Stake] = []
+    kept: list[Candidate] = []
     for victim, given in reversed(list(chosen)):
         without = tuple(amount + gift for amount, gift in zip(missing, given, strict=True))
         if all(amount <= 0 for amount in without):

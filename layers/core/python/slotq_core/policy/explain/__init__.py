@@ -1,6 +1,6 @@
 """Why a job waits.
 
-    waiting   the typed reason of a job that was examined
-    timers    the times at which the clock alone may change something
-    forecast  the outlook of one job, when someone asks
+waiting   the typed reason of a job that was examined
+timers    the times at which the clock alone may change something
+forecast  the outlook of one job, when someone asks
 """

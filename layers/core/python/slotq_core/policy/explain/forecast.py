@@ -40,11 +40,11 @@ from slotq_core.model.reasons import Reason, SlotsComing
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.actions.entitlement import Entitlement
 from slotq_core.policy.actions.reclaim import is_fair, may_reclaim, may_take
-from slotq_core.policy.actions.time_slice import Slices
+from slotq_core.policy.actions.time_slice import TimeSlices
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.explain.timers import known_times
 from slotq_core.policy.lines import Line
-from slotq_core.policy.order import Yields, entered, is_fellow, rank
+from slotq_core.policy.order import Yields, entered, rank, same_user_and_rank
 from slotq_core.policy.state.candidates import is_settled
 from slotq_core.policy.state.gangs import Gang
 from slotq_core.policy.state.job_parts import part_name, whole_name
@@ -65,7 +65,7 @@ class PlanInProgress(Protocol):
     accounts: Accounts
     entitled: Entitlement
     yields: Yields
-    slices: Slices
+    slices: TimeSlices
     reasons: dict[str, Reason]
 
     def rooms_of(self, job: Job) -> list[PoolRoom]: ...
@@ -108,10 +108,10 @@ class Question:
         kept = self._walk.keeps_back(job) is not None
         for room in rooms:
             seen = _in_pool(self._walk, job, room)
-            shut = room.unwell or not room.may_evict_for(job)
+            shut = room.unavailable or not room.may_evict_for(job)
             if served or kept or shut:  # Nobody is looked at to be stopped.
                 seen = replace(seen, spared=())
-            if kept or (served and not (room in served and room.unwell)):
+            if kept or (served and not (room in served and room.unavailable)):
                 seen = replace(seen, times=())  # What it waits for has no time.
             self._seen[room.pool.name] = seen
 
@@ -236,8 +236,8 @@ def _causes(
     stoppable = {
         each.name
         for project in room.may_give()
-        for stake in room.candidates(project)
-        for each in stake.jobs
+        for candidate in room.candidates(project)
+        for each in candidate.jobs
     }
     yielding = walk.slices.yielding(job, room)
     for other in room.everyone():
@@ -280,7 +280,7 @@ def _in_another(
     theirs = walk.accounts.of(other, room.pool.name)
     if not mine or not theirs:
         return NoLowerRank, ()
-    if is_fellow(job, other):
+    if same_user_and_rank(job, other):
         return OfTheSameUser, ()
     if not may_reclaim(job, mine):
         over = explain.beyond(mine[0], job, mine[0].share)

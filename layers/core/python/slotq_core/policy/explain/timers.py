@@ -8,7 +8,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.outlook import TimeCause
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.actions.reserve import due_at
-from slotq_core.policy.actions.time_slice import Slices
+from slotq_core.policy.actions.time_slice import TimeSlices
 from slotq_core.policy.explain.waiting import protection_ends
 from slotq_core.policy.lifecycle.demotion import demotes_at
 from slotq_core.policy.lifecycle.retry import gives_up_at
@@ -23,7 +23,7 @@ def first_timer(snapshot: Snapshot) -> int | None:
 
 
 def known_times(
-    job: Job, entry: int, room: PoolRoom, slices: Slices
+    job: Job, entry: int, room: PoolRoom, slices: TimeSlices
 ) -> Iterator[tuple[TimeCause, int | None]]:
     """For a job that waits for that pool, past moments among them; None: never. `entry`: when it
     counts as having entered."""

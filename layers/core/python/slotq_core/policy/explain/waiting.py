@@ -22,7 +22,7 @@ from slotq_core.model.reasons import (
     PoolIsProbed,
     PoolNotOpen,
     PoolsTooSmall,
-    QuotaForFixed,
+    QuotaExceeded,
     Reason,
     Reserved,
     RightsMissing,
@@ -33,7 +33,7 @@ from slotq_core.model.reasons import (
 )
 from slotq_core.policy.actions.preempt import outranks
 from slotq_core.policy.actions.reclaim import may_reclaim
-from slotq_core.policy.actions.time_slice import Slices
+from slotq_core.policy.actions.time_slice import TimeSlices
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.claims import Entitled
 from slotq_core.policy.state.gangs import Gang
@@ -48,7 +48,7 @@ def coming(job: Job, room: PoolRoom) -> Reason:
 
     Asked before they are taken out of the room.
     """
-    if room.unwell:
+    if room.unavailable:
         return _unwell(job, room)
     if room.rights.keeps_out(job):
         return _lacking(job, room)
@@ -123,16 +123,16 @@ class Sheets:
 
     accounts: Accounts
     entitled: Entitled
-    slices: Slices
+    slices: TimeSlices
     waiting: Mapping[str, Job]
 
 
 def blocked(job: Job, rooms: Sequence[PoolRoom], sheets: Sheets) -> Reason:
     """What keeps the job out of the pool where it is nearest to a start."""
     accounts = sheets.accounts
-    well = [room for room in rooms if not room.unwell and not room.rights.keeps_out(job)]
+    well = [room for room in rooms if not room.unavailable and not room.rights.keeps_out(job)]
     if not well:
-        return _unwell(job, rooms[0]) if rooms[0].unwell else _lacking(job, rooms[0])
+        return _unwell(job, rooms[0]) if rooms[0].unavailable else _lacking(job, rooms[0])
     room = min(well, key=lambda each: job.demand.slots - max(0, each.free_now.slots))
     bound = _bound(job, room, accounts)
     if bound:
@@ -210,7 +210,7 @@ def _bound(job: Job, room: PoolRoom, accounts: Accounts) -> Reason | None:
         if not job.evictable and not account.fixed_in_quota(job.demand):
             held = account.fixed + job.demand
             over = next(name for name in account.resources if held[name] > account.quota[name])
-            return QuotaForFixed(
+            return QuotaExceeded(
                 owner=account.name,
                 needed=job.demand[over],
                 used=account.fixed[over],

@@ -36,7 +36,7 @@ def interval(settings: SchedulerSettings, attempts: int) -> int:
     return min(settings.max_schedule_interval, doubled)
 
 
-def tried_in_vain(
+def failed_attempt(
     jobs: Sequence[Job], settings: SchedulerSettings, why: Reason, now: int
 ) -> TryLater:
     """An attempt that failed, of one job or of a gang's members: "a group counts as one"."""
@@ -92,4 +92,4 @@ def failed_alike(tried: Iterable[TryLater], snapshot: Snapshot, now: int) -> Ite
     for line, (first, why) in blocked.items():
         for job in lines[line][: needed[line.key]]:
             if position(job) > first:
-                yield tried_in_vain([job], snapshot.scheduler, why, now)
+                yield failed_attempt([job], snapshot.scheduler, why, now)

@@ -24,7 +24,7 @@ Order = tuple[Rank, int, int, int, str, str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Stake:
+class Candidate:
     """A candidate for an eviction: one job, or all that runs of a gang, in whatever pools."""
 
     name: str
@@ -71,10 +71,10 @@ class Stake:
         return (self.rank, self.unsaved, -self.slots, -self.entry_time, self.name, first)
 
 
-def alone(job: Job, pool: str, now: int) -> Stake:
+def alone(job: Job, pool: str, now: int) -> Candidate:
     """A job as a candidate by itself, as most are: so this is quicker than `stake_of`."""
     cost = unsaved(job, now)
-    return Stake(
+    return Candidate(
         name=job.name,
         gang=False,
         places=((job, pool),),
@@ -86,14 +86,14 @@ def alone(job: Job, pool: str, now: int) -> Stake:
     )
 
 
-def stake_of(
+def candidate_of(
     places: Iterable[Place], name: str, now: int, *, gang: bool = False, ranked: Iterable[Job] = ()
-) -> Stake:
+) -> Candidate:
     """Those jobs as one candidate. `ranked`: who counts for its rank and entry besides."""
     ordered = tuple(sorted(places, key=lambda place: (place[0].name, place[1])))
     jobs = [job for job, _ in ordered]
     members = [*jobs, *ranked]
-    return Stake(
+    return Candidate(
         name=name,
         gang=gang,
         places=ordered,

@@ -23,7 +23,7 @@ Held = dict[str, Counter[str]]
 """By what is counted: how many jobs of each unit hold slots or are owed them."""
 
 
-class Parallel:
+class Concurrency:
     """The counts of one plan. They grow as the walk gives jobs their slots."""
 
     def __init__(self, snapshot: Snapshot) -> None:

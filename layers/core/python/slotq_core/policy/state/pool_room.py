@@ -19,9 +19,9 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.missing_rights import RightsThere
 from slotq_core.policy.lifecycle.pool_health import backs_off, probe, probes_until
 from slotq_core.policy.order import Rank, position
-from slotq_core.policy.state.candidates import Stake
+from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.claims import Claims, Entitled, kept
-from slotq_core.policy.state.running_jobs import Holders, Protection
+from slotq_core.policy.state.running_jobs import Protection, RunningJobs
 
 NOTHING = Demand()
 
@@ -58,7 +58,7 @@ class PoolRoom:
         *,
         active: Sequence[Job],
         claimants: Iterable[Job],
-        holders: Holders,
+        holders: RunningJobs,
         now: int,
     ) -> None:
         """`active` and `claimants`: of this pool. `holders`: of all pools."""
@@ -110,7 +110,7 @@ class PoolRoom:
         """What the project's jobs of a lower rank hold here, evictable or not."""
         return self._holders.held_below(rank, self.pool.name, project)
 
-    def candidates(self, project: str) -> Sequence[Stake]:
+    def candidates(self, project: str) -> Sequence[Candidate]:
         """What of the project may be stopped here, in the order in which it is taken."""
         return self._holders.candidates(self.pool.name, project)
 
@@ -122,9 +122,9 @@ class PoolRoom:
         """The projects that have candidates here."""
         return self._holders.may_give(self.pool.name)
 
-    def safe_once_started(self) -> set[str]:
+    def protected_after_start(self) -> set[str]:
         """Of all pools, the candidates that are none any more once this plan is carried out."""
-        return self._holders.safe_once_started()
+        return self._holders.protected_after_start()
 
     @property
     def protections(self) -> Sequence[Protection]:
@@ -160,12 +160,12 @@ class PoolRoom:
         return job.name not in self.claims
 
     @property
-    def unwell(self) -> bool:
+    def unavailable(self) -> bool:
         return self.rests or bool(self.probe) or self.pool.state is not PoolState.ACTIVE
 
     def admits(self, job: Job) -> bool:
         """Whether anything of that kind may start here, whatever room there is."""
-        return not (self.unwell or self.closed_to(job) or self.rights.keeps_out(job))
+        return not (self.unavailable or self.closed_to(job) or self.rights.keeps_out(job))
 
     def may_evict_for(self, job: Job) -> bool:
         """Nothing is stopped for a job that might not start even then."""
@@ -252,7 +252,7 @@ def _probing(pool: Pool, active: Sequence[Job], now: int) -> tuple[str, int | No
     return (job.name, probes_until(job)) if job else ("", None)
 
 
-def rooms_of(snapshot: Snapshot, holders: Holders, now: int) -> dict[str, PoolRoom]:
+def rooms_of(snapshot: Snapshot, holders: RunningJobs, now: int) -> dict[str, PoolRoom]:
     """A fresh sheet for every pool."""
     active: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     claimants: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}

@@ -16,13 +16,13 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.order import Rank, rank
 from slotq_core.policy.state.candidates import (
+    Candidate,
     Place,
-    Stake,
     alone,
+    candidate_of,
     is_safe_once_started,
     may_be_stopped,
     protection,
-    stake_of,
 )
 from slotq_core.policy.state.gangs import Gang
 
@@ -32,7 +32,7 @@ Protection = tuple[int | None, Job]
 _order = attrgetter("order")
 
 
-class Holders:
+class RunningJobs:
     """What is starting or running, or was given slots in this plan. What is stopping holds slots
     too, but is nobody's to evict."""
 
@@ -40,7 +40,7 @@ class Holders:
         self._now = now
         names = [pool.name for pool in snapshot.pools]
         self._running: dict[str, dict[str, dict[str, Job]]] = {name: {} for name in names}
-        self._stakes: dict[str, dict[str, list[Stake]]] = {name: {} for name in names}
+        self._stakes: dict[str, dict[str, list[Candidate]]] = {name: {} for name in names}
         self._protections: dict[str, list[Protection]] = {name: [] for name in names}
         self._held_below: dict[tuple[Rank, str, str], Demand] = {}
         """Made for reasons, until somebody comes or goes."""
@@ -49,7 +49,7 @@ class Holders:
         most never are, so only then are they made candidates."""
         self._lowest: dict[tuple[str, str], Rank] = {}
         """Of those, the lowest rank, where it has been asked for."""
-        self._alone: dict[str, Stake] = {}
+        self._alone: dict[str, Candidate] = {}
         """The candidates that are single jobs, by its name."""
         self._gangs = {name: _Gang(gang.ranked) for name, gang in gangs.items()}
         self._pools = {pool.name: pool for pool in snapshot.pools}
@@ -84,7 +84,7 @@ class Holders:
             self._held_below[key] = Demand.total(job.demand for job in below)
         return self._held_below[key]
 
-    def candidates(self, pool: str, project: str) -> Sequence[Stake]:
+    def candidates(self, pool: str, project: str) -> Sequence[Candidate]:
         """What of the project may be stopped there, in the order in which it is taken."""
         self._regroup()
         self._sort(pool, project)
@@ -93,10 +93,10 @@ class Holders:
     def lowest(self, pool: str, project: str) -> Rank | None:
         """The lowest rank of these; None: there are none."""
         self._regroup()
-        stakes = self._stakes[pool].get(project)
-        if stakes is None:
+        candidates = self._stakes[pool].get(project)
+        if candidates is None:
             return None
-        ranks = [stakes[0].rank] if stakes else []
+        ranks = [candidates[0].rank] if candidates else []
         if (pool, project) in self._unsorted:
             ranks.append(self._lowest_unsorted(pool, project))
         return min(ranks)
@@ -106,7 +106,7 @@ class Holders:
         self._regroup()
         return self._stakes[pool].keys()
 
-    def safe_once_started(self) -> set[str]:
+    def protected_after_start(self) -> set[str]:
         """The candidates, by name, that are none any more once this plan is carried out: what they
         were given in it is theirs for a `min_runtime` from then on."""
         return set(self._safe_once_started.values())
@@ -197,10 +197,10 @@ class Holders:
     def _sort(self, pool: str, project: str) -> None:
         """Make candidates of those that are none yet."""
         if jobs := self._unsorted.pop((pool, project), None):
-            stakes = [*self._stakes[pool][project], *(self._single(job, pool) for job in jobs)]
-            self._stakes[pool][project] = sorted(stakes, key=_order)
+            candidates = [*self._stakes[pool][project], *(self._single(job, pool) for job in jobs)]
+            self._stakes[pool][project] = sorted(candidates, key=_order)
 
-    def _single(self, job: Job, pool: str) -> Stake:
+    def _single(self, job: Job, pool: str) -> Candidate:
         self._alone[job.name] = alone(job, pool, self._now)
         return self._alone[job.name]
 
@@ -216,25 +216,27 @@ class Holders:
             return
         for name in sorted(self._stale):
             gang = self._gangs[name]
-            if gang.stake:
-                self._withdraw(gang.stake)
-            gang.stake = gang.as_one(name, self._now)
-            if gang.stake:
-                self._offer(gang.stake)
+            if gang.candidate:
+                self._withdraw(gang.candidate)
+            gang.candidate = gang.as_one(name, self._now)
+            if gang.candidate:
+                self._offer(gang.candidate)
         self._stale.clear()
 
-    def _offer(self, stake: Stake) -> None:
-        for pool in stake.pools:
-            insort(self._stakes[pool].setdefault(stake.project, []), stake, key=_order)
+    def _offer(self, candidate: Candidate) -> None:
+        for pool in candidate.pools:
+            insort(self._stakes[pool].setdefault(candidate.project, []), candidate, key=_order)
 
-    def _withdraw(self, stake: Stake) -> None:
-        for pool in stake.pools:
-            self._sort(pool, stake.project)
-            others = [each for each in self._stakes[pool][stake.project] if each is not stake]
+    def _withdraw(self, candidate: Candidate) -> None:
+        for pool in candidate.pools:
+            self._sort(pool, candidate.project)
+            others = [
+                each for each in self._stakes[pool][candidate.project] if each is not candidate
+            ]
             if others:
-                self._stakes[pool][stake.project] = others
+                self._stakes[pool][candidate.project] = others
             else:
-                del self._stakes[pool][stake.project]
+                del self._stakes[pool][candidate.project]
 
 
 class _Gang:
@@ -246,14 +248,14 @@ class _Gang:
         self.places: list[Place] = []
         self.ends: list[int | None] = []
         """When the protections of its members end."""
-        self.stake: Stake | None = None
+        self.candidate: Candidate | None = None
         """The candidate that it is."""
 
-    def as_one(self, name: str, now: int) -> Stake | None:
+    def as_one(self, name: str, now: int) -> Candidate | None:
         """All of it, where all of it may be stopped."""
         if not self.places or self.ends or not self._may_be_stopped():
             return None
-        return stake_of(self.places, name, now, gang=True, ranked=self._ranked)
+        return candidate_of(self.places, name, now, gang=True, ranked=self._ranked)
 
     def protections(self) -> Iterable[tuple[int | None, Place]]:
         """All of it is safe until the last of its protections ends."""

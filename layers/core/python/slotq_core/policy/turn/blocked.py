@@ -11,7 +11,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import Reason
 from slotq_core.policy.actions.reserve import pool_to_drain
 from slotq_core.policy.explain import waiting as explain
-from slotq_core.policy.lifecycle.start_attempts import tried_in_vain
+from slotq_core.policy.lifecycle.start_attempts import failed_attempt
 from slotq_core.policy.order import entered
 from slotq_core.policy.state.gangs import Gang
 from slotq_core.policy.state.pool_room import PoolRoom
@@ -84,4 +84,4 @@ def _in_vain(walk: Walk, jobs: Sequence[Job], why: Reason) -> None:
     joins = lead.group in walk.gangs and walk.gangs[lead.group].runs
     if settings and not joins:
         tried = [walk.waiting[job.name] for job in jobs]
-        walk.decisions[lead.name] = tried_in_vain(tried, settings, why, walk.now)
+        walk.decisions[lead.name] = failed_attempt(tried, settings, why, walk.now)

@@ -34,7 +34,7 @@ Target = dict[str, str]
 """By member, the pool in which it is served best."""
 
 
-class Together:
+class GangTurn:
     """A gang's members, in the order in which they are served, and the rooms that each may use."""
 
     def __init__(self, *, walk: Walk, gang: Gang) -> None:
@@ -82,7 +82,7 @@ class Together:
         is (reclaim.py)."""
         self._spare.clear()
         served = self._fair_to_all()
-        if not served and not self._spare.issuperset(safe := self._walk.safe_once_started()):
+        if not served and not self._spare.issuperset(safe := self._walk.protected_after_start()):
             self._spare |= safe
             served = self._fair_to_all()
         return served

@@ -17,7 +17,7 @@ from slotq_core.policy.turn.prospects import has_prospects
 from slotq_core.policy.turn.walk import Walk
 
 
-class Again:
+class Revisits:
     """The questions, asked between two turns."""
 
     def __init__(self, walk: Walk) -> None:

@@ -16,7 +16,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.policy.order import NO_YIELDS, Position, Yields, position, rank
 from slotq_core.policy.state.quotas.accounts import Accounts
-from slotq_core.policy.turn.revisit import Again
+from slotq_core.policy.turn.revisit import Revisits
 
 Key = tuple[Any, ...]
 
@@ -98,14 +98,14 @@ class Blocked:
             yield self._in_pool[pool]
 
 
-class Turns:
+class TurnOrder:
     """Gives each waiting job its turn; those behind a blocked one of their line get none."""
 
     def __init__(
         self,
         lines: Iterable[Sequence[Job]],
         accounts: Accounts,
-        again: Again,
+        again: Revisits,
         *,
         yields: Yields = NO_YIELDS,
     ) -> None:

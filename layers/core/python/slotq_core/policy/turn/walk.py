@@ -19,7 +19,7 @@ from slotq_core.policy.actions.consolidate import Consolidation
 from slotq_core.policy.actions.entitlement import Entitlement
 from slotq_core.policy.actions.preempt import Preemption
 from slotq_core.policy.actions.reclaim import Books, reclaim
-from slotq_core.policy.actions.time_slice import Slices
+from slotq_core.policy.actions.time_slice import TimeSlices
 from slotq_core.policy.actions.victims import Eviction
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.explain.timers import first_timer, known_times
@@ -29,11 +29,11 @@ from slotq_core.policy.lines import by_user, in_lines
 from slotq_core.policy.order import Rank, entered, last_yields, rank
 from slotq_core.policy.plan import Decision, DropClaim, Evict, Move, Plan, Start, TryLater
 from slotq_core.policy.state.candidates import Place
-from slotq_core.policy.state.concurrency import Parallel
+from slotq_core.policy.state.concurrency import Concurrency
 from slotq_core.policy.state.gangs import gangs, starts_together
 from slotq_core.policy.state.pool_room import PoolRoom, rooms_of
 from slotq_core.policy.state.quotas.accounts import Accounts
-from slotq_core.policy.state.running_jobs import Holders
+from slotq_core.policy.state.running_jobs import RunningJobs
 from slotq_core.policy.turn.losses import Losses
 
 
@@ -44,15 +44,15 @@ class Walk:
         self.now = now
         self.snapshot = snapshot
         self._lines = in_lines(snapshot.waiting, by_user=by_user(snapshot))
-        self._parallel = Parallel(snapshot)
+        self._parallel = Concurrency(snapshot)
         self.gangs = gangs(snapshot)
         self.waiting = {job.name: job for job in snapshot.waiting}
-        self._holders = Holders(snapshot, now, self.gangs)
+        self._holders = RunningJobs(snapshot, now, self.gangs)
         self.rooms = rooms_of(snapshot, self._holders, now)
         self.accounts = Accounts(snapshot, self._lines)
         self.entitled = Entitlement(self.accounts)
         self.yields = last_yields(snapshot.yields)
-        self.slices = Slices(
+        self.slices = TimeSlices(
             accounts=self.accounts,
             entitled=self.entitled,
             gangs=self.gangs,
@@ -287,9 +287,9 @@ class Walk:
         self.accounts.back_to(before)
         return found
 
-    def safe_once_started(self) -> set[str]:
+    def protected_after_start(self) -> set[str]:
         """The candidates, by name, that are none any more once this plan is carried out."""
-        return self._holders.safe_once_started()
+        return self._holders.protected_after_start()
 
     def _waits(self, project: str) -> Iterator[Job]:
         """What of it has not been served in this plan, and may be."""
@@ -307,7 +307,7 @@ class Walk:
         return self.evict(job, self._preemption.find(job, rooms))
 
     def take_turn(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        well = [room for room in rooms if not room.unwell and room.may_evict_for(job)]
+        well = [room for room in rooms if not room.unavailable and room.may_evict_for(job)]
         rooms = [room for room in well if self.accounts.quotas_allow(job, room.pool.name)]
         drains = {r.pool.name: self.waiting[r.drains_for] for r in rooms if r.closed_to(job)}
         return self.evict(job, self.slices.find(job, rooms, drains), StopCause.YIELDED)
@@ -315,7 +315,7 @@ class Walk:
     def evict(self, job: Job, found: Eviction | None, cause: StopCause = StopCause.EVICTED) -> bool:
         if found is None:
             return False
-        places = [place for stake in found.victims for place in stake.places]
+        places = [place for candidate in found.victims for place in candidate.places]
         victims = [job for job, pool in places if self.take_back(job, pool)]
         gang = self.gangs.get(job.group)
         if not victims and gang is None:

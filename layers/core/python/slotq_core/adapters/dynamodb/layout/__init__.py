@@ -1,8 +1,8 @@
 """What is in the table, and every expression that touches it.
 
-    table               keys, partitions and the table's definition
-    items               items to model and back
-    validation          which items can be understood
-    expressions         conditions, updates and queries, named
-    ledger_expressions  the same for a pool's ledger
+table               keys, partitions and the table's definition
+items               items to model and back
+validation          which items can be understood
+expressions         conditions, updates and queries, named
+ledger_expressions  the same for a pool's ledger
 """

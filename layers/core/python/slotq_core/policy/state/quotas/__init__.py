@@ -1,7 +1,7 @@
 """Quotas and fair shares (DESIGN 5.2).
 
-    fair_shares  divides one resource among projects or departments
-    account      what one project or department holds and deserves
-    opening      the accounts at the beginning of a plan
-    accounts     the accounts during a plan
+fair_shares  divides one resource among projects or departments
+account      what one project or department holds and deserves
+opening      the accounts at the beginning of a plan
+accounts     the accounts during a plan
 """

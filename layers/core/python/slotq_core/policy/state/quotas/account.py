@@ -134,7 +134,7 @@ class Account:
             self.name,
         )
 
-    def stretch(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> float:
+    def dominant_share(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> float:
         """What it holds over its fair share, as a ratio: above 1 it has more than it deserves."""
         held = self.used - gone + demand
         return self._largest_part(held, self.share)

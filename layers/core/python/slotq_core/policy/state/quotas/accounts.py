@@ -17,7 +17,7 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.order import rank
-from slotq_core.policy.state.candidates import Stake
+from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import NOTHING, Account, Chain
 from slotq_core.policy.state.quotas.opening import asked_in, opened
@@ -217,9 +217,11 @@ class Accounts:
             if other is not room and self._scope.get(other.pool.name) == scope == EVERYWHERE
         ]
 
-    def counted(self, stake: Stake, pool: str) -> Demand:
+    def counted(self, candidate: Candidate, pool: str) -> Demand:
         """What it holds in all the pools that count together with that one."""
-        return stake.frees_in(self._together.get(self._scope.get(pool, EVERYWHERE), frozenset()))
+        return candidate.frees_in(
+            self._together.get(self._scope.get(pool, EVERYWHERE), frozenset())
+        )
 
     def evict(self, victim: Job, pool: str) -> None:
         """It gives back its share at once, and counts in the limits until it has ended."""
