@@ -175,7 +175,7 @@ def test_what_operations_names_is_there(template):
     page = (ROOT / "docs" / "operations.md").read_text()
     code = (ROOT / "functions" / "queue_manager" / "app.py").read_text()
     core = ROOT / "layers/core/python/slotq_core"
-    code += (core / "reconcile.py").read_text() + (core / "errors.py").read_text()
+    code += (core / "operations" / "reconcile.py").read_text() + (core / "errors.py").read_text()
     events = {
         event for name in FUNCTIONS for event in template["Resources"][name]["Properties"]["Events"]
     }
