@@ -1,4 +1,4 @@
-"""`make bench`: how long plans and simulations take, and how that grows. See README.md."""
+"""`make bench`: the time of plans and simulations, and its growth. See README.md."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from benchmarks.measure import Figure, lines_of, plan_figure, simulation_figure,
 from benchmarks.worlds import Size, world
 
 MOST_GROWTH = 1.4
-"""Of the exponent: n log n is about 1.1 over these sizes, n² is 2. The rest is noise's."""
+"""The largest exponent of growth. n log n is about 1.1 over these sizes, n² is 2. The rest allows
+for noise."""
 MOST_FOR_PROJECTS = 8.0
-"""Of what 1,000 projects cost, against 50 with as many lines."""
+"""The largest cost of 1,000 projects, relative to 50 projects with as many lines."""
 
 
 def main() -> int:

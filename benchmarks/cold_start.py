@@ -1,10 +1,10 @@
-"""What a cold start costs: import and first client of the handler, against `import boto3` and one
+"""The cost of a cold start: import and first client of the handler, against `import boto3` and one
 DynamoDB client. Run by `make bench`; alone: `python -m benchmarks.cold_start [--runs N]`.
 
-CPU time of fresh processes of the Lambda's own Python. The handler comes from the layer as it is
-deployed (layers/core/build_layer.py), the baseline from boto3 as pip installs it, in a folder of
-its own. Each round runs all kinds once, so that what else the machine does touches all alike; of
-each kind the least counts, as for plans, for what else the machine does only adds.
+Measures CPU time of fresh processes of the Lambda's own Python. The handler comes from the layer as
+deployed (layers/core/build_layer.py), the baseline from boto3 as pip installs it, in a separate
+folder. Each round runs all kinds once, so other load on the machine affects all kinds alike. The
+least time of each kind counts, as for plans, because other load only adds time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 WORK = ROOT / ".cache" / "cold-start"
 RUNS = 15
 MOST: Mapping[str, float] = {"event": 1.1, "api": 1.35}
-"""The aims: how much dearer than the baseline a cold start may be."""
+"""The largest cost of a cold start, as a multiple of the baseline."""
 
 _TIMED = """
 import sys, time
@@ -61,7 +61,7 @@ with contextlib.redirect_stdout(io.StringIO()):
 late = sorted(name for name in set(sys.modules) - before if name.partition(".")[0] == "slotq_core")
 assert not late, f"a tick imports more: {late}"
 """
-"""After the time is taken: a tick is handled with what was imported, so nothing was put off."""
+"""Runs after the time is taken: handles a tick, which must import no further slotq_core module."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,11 +84,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             taken[kind].append(_seconds(python, work, paths, after))
     return _report(
         {kind: times[1:] for kind, times in taken.items()}
-    )  # The first fills the caches.
+    )  # The first run fills the caches.
 
 
 def _python() -> str:
-    """The Lambda's own Python; empty where there is none."""
+    """The Lambda's own Python. Empty if there is none."""
     find = 'source .ci/lambda-python && echo "$lambda_python"'
     ran = subprocess.run(
         ["bash", "-c", find], cwd=ROOT, capture_output=True, text=True, check=False
@@ -106,7 +106,7 @@ def _layer(python: str) -> Path:
 
 
 def _made(name: str, source: Path, target: str, python: str) -> Path:
-    """What `sam build` makes of a folder, made anew where the folder has changed."""
+    """The output of `sam build` for a folder. Built again after a change in the folder."""
     folder = WORK / name
     files = [path for path in source.rglob("*") if "__pycache__" not in path.parts]
     if not folder.exists() or folder.stat().st_mtime < max(it.stat().st_mtime for it in files):
@@ -119,7 +119,7 @@ def _made(name: str, source: Path, target: str, python: str) -> Path:
 
 
 def _plain(python: str) -> Path:
-    """boto3 as pip installs it, in the version of the layer."""
+    """boto3 as pip installs it, in the layer's version."""
     folder = WORK / "boto3"
     if not folder.exists():
         constraints = str(ROOT / "constraints.txt")
@@ -147,7 +147,7 @@ def _report(taken: Mapping[str, Sequence[float]]) -> int:
 
 
 def _seconds(python: str, work: str, paths: Sequence[Path], after: str) -> float:
-    """CPU seconds of one fresh process, as in Lambda: nothing of this machine's packages."""
+    """CPU seconds of one fresh process, as in Lambda: without this machine's packages."""
     code = _TIMED.format(paths=[str(path) for path in paths], work=work, after=after)
     environment = {
         "AWS_DEFAULT_REGION": "us-east-1",

@@ -1,12 +1,12 @@
-"""What a job's life asks of AWS, counted: invocations, calls, read and write units, by the real
+"""The AWS usage of a job's life: invocations, calls, read and write units, counted with the real
 handler over moto's DynamoDB and the emulator's training plane.
 
     make counts                   prints the counts
     make counts ARGS=--write      and keeps them for `slotq cost`
 
-What something costs is what a script costs with it less what the same script costs without it.
-Nothing is timed: the counts are the same on every machine, and a test holds the kept ones to the
-code.
+The cost of a step is the cost of a script with the step, less that of the same script without it.
+Nothing is timed: the counts are the same on every machine, and a test compares the saved counts
+with the code.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from tests.functional.account import NOW, TABLE, Account, add_job, context, samp
 from tests.functional.conftest import in_use
 
 BEHIND = 1000
-"""Jobs that wait before the one that is looked at."""
+"""The number of jobs that wait before the measured one."""
 LISTED = 20
 MINUTE = 60_000
 EVENTS = ("training-starting", "training-in-progress", "training-completed")
-"""Of an attempt, those that can change something."""
+"""The events of an attempt that can change something."""
 BOTH = {"ResourceConfig": {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 2}}
 URGENT = {"Tags": [{"Key": "priority", "Value": "9"}]}
 
 
 class Customer:
-    """Does what a script says, and counts the invocations that it takes."""
+    """Runs a script's steps and counts the invocations."""
 
     def __init__(self, account: Account, aside: Any) -> None:
         self.account, self.aside = account, aside
@@ -77,7 +77,7 @@ class Customer:
             self.send(event)
 
     def crowd(self) -> None:
-        """A thousand jobs that need two slots wait; nobody pays for how they came there."""
+        """Add a thousand waiting jobs of two slots each. Their arrival costs nothing."""
         bare = a_job("any", slots=2, priority=0, pools=("main",))
         entered = [NOW - BEHIND + n for n in range(BEHIND)]
         jobs = [
@@ -119,7 +119,8 @@ def evicted(its: Customer) -> None:
 
 
 def beside(its: Customer) -> None:
-    """Two jobs run, a thousand of two slots wait, one of the two ends: nothing can start."""
+    """Two jobs run and a thousand jobs of two slots wait. One of the two ends, and nothing can
+    start."""
     its.submit("keeper")
     its.submit("filler")
     its.crowd()
@@ -127,7 +128,8 @@ def beside(its: Customer) -> None:
 
 
 def behind(its: Customer) -> None:
-    """And behind the thousand waits a job of one slot, which fits when one of the two has ended."""
+    """The same, with a job of one slot behind the thousand. It fits when one of the two has
+    ended."""
     its.submit("keeper")
     its.submit("filler")
     its.crowd()
@@ -208,7 +210,7 @@ def crowded_for_longer(its: Customer) -> None:
 
 
 MEASURED: dict[str, tuple[Script, Script, int]] = {
-    # what: (the script with it, the same without it, how often it is in there)
+    # name: (script with the step, script without it, number of times the step occurs)
     "job": (simple, nothing, 1),
     "job, evicted once": (evicted, simple_of_two, 1),
     "job, behind 1,000": (behind, beside, 1),
@@ -229,7 +231,7 @@ def cost_of(script: Script) -> Counts:
         patch.setenv("SLOTQ_LIMITS", template()["Parameters"]["Limits"]["Default"])
         aside = boto3.client("dynamodb", region_name="us-east-1")
         for account in in_use(Account(), patch):
-            app.manager()  # A cold start is nobody's life.
+            app.manager()  # A cold start belongs to no job.
             its = Customer(account, aside)
             with metered(account.dynamodb, aside) as meter, _silence():
                 script(its)
@@ -247,7 +249,7 @@ def cost_of(script: Script) -> Counts:
 
 
 def _silence() -> contextlib.redirect_stdout[io.StringIO]:
-    """What the function logs and counts is not what is looked at."""
+    """Discard the function's logs and metrics."""
     return contextlib.redirect_stdout(io.StringIO())
 
 

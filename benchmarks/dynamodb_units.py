@@ -1,11 +1,11 @@
-"""What DynamoDB would charge for a client's calls, by the sizes of the items that they touch.
+"""The units that DynamoDB would charge for a client's calls, by the sizes of the items.
 
-Neither engine on this machine reports units as AWS bills them, so they are worked out by AWS's
-rules ("DynamoDB read and write operations" in its guide): a read counts 4 KB of what it reads, half
-where it is eventually consistent; a write 1 KB of the larger of what was and what is, twice in a
-transaction; a write to an index the same, and two where the item moves within it. A condition that
-is false costs its write all the same. Index writes of a transaction are counted twice too, which
-AWS does not say clearly: at worst this is too much.
+Neither engine on this machine reports units as AWS bills them, so this module applies AWS's rules
+("DynamoDB read and write operations" in its guide). A read unit covers 4 KB read, or twice that in
+an eventually consistent read. A write unit covers 1 KB of the larger of the old and the new item; a
+transaction counts twice. A write to an index costs the same, and two writes if the item moves
+within the index. A write with a false condition still counts. Index writes of a transaction count
+twice too, which AWS does not state clearly: at worst, the result is too high.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from slotq_core.adapters.dynamodb.layout.table import table_definition
 
 READ, WRITTEN = 4096, 1024
-"""Bytes for one unit."""
+"""Bytes per unit."""
 Item = Mapping[str, Any]
 _INDEX_KEYS = [
     key["AttributeName"]
@@ -31,7 +31,7 @@ _WRITES = ("PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems")
 
 
 def item_size(item: Item) -> int:
-    """Bytes as DynamoDB counts: names and values; 3 for a list or map, 1 for each member."""
+    """Bytes as DynamoDB counts them: names and values; 3 for a list or map, 1 for each member."""
     return sum(len(name.encode()) + _size(value) for name, value in item.items())
 
 
@@ -55,7 +55,7 @@ def read_units(size: int, *, consistent: bool) -> float:
 
 
 def write_units(before: Item | None, after: Item | None) -> int:
-    """Of one write to the table and its index."""
+    """The units of one write to the table and its index."""
     size = max(item_size(before or {}), item_size(after or {}))
     return max(1, ceil(size / WRITTEN)) + _index_units(before, after)
 
@@ -70,13 +70,13 @@ def _index_units(before: Item | None, after: Item | None) -> int:
 
 
 def _indexed(item: Item | None) -> Item | None:
-    """The item as the index holds it: whole, where it has the index's keys."""
+    """The item in the index: the whole item if it has the index's keys, else None."""
     return item if item and all(key in item for key in _INDEX_KEYS) else None
 
 
 @dataclass
 class Meter:
-    """What a client has done."""
+    """The usage of a client."""
 
     calls: Counter[str] = field(default_factory=Counter)
     read_units: float = 0.0
@@ -85,8 +85,8 @@ class Meter:
 
 @contextmanager
 def metered(client: Any, aside: Any) -> Iterator[Meter]:
-    """While it lasts, the calls of `client` are counted. `aside`: a client of the same tables that
-    is asked for what the calls touch."""
+    """Count the calls of `client` during the context. `aside` is a second client of the same
+    tables, which reads the items that the calls touch."""
     watch = _Watch(Meter(), aside)
     events = client.meta.events
     events.register("provide-client-params.dynamodb.*", watch.before)
@@ -99,7 +99,7 @@ def metered(client: Any, aside: Any) -> Iterator[Meter]:
 
 
 class _Watch:
-    """One call at a time, as the handler makes them."""
+    """Watches one call at a time, as the handler makes them."""
 
     def __init__(self, meter: Meter, aside: Any) -> None:
         self.meter, self._aside = meter, aside

@@ -1,4 +1,4 @@
-"""One figure each: CPU time of this process, so that other programs on the machine count little."""
+"""Measures one figure each, in CPU time of this process, so other programs have little effect."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from slotq_core.policy.lines import Line, by_user
 
 TRACE_SLOTS = 256
 QUEUES = 8
-"""Projects of the simulation that is not from a trace."""
+"""The number of projects in the simulation that uses no trace."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
     seconds: float
     about: str
-    """What there was to do, for people."""
+    """The size of the work, for people."""
 
 
 def plan_figure(snapshot: Snapshot, runs: int, *, lines: int, after: bool = False) -> Figure:
-    """`after`: of the plan that follows when the first one's decisions have been carried out."""
+    """Time a plan. With `after`, time the plan that follows once the first plan's decisions are
+    carried out."""
     if after:
         snapshot = _carried_out(snapshot)
     seconds = _least(lambda: plan(snapshot, NOW), runs)
@@ -46,7 +47,7 @@ def lines_of(snapshot: Snapshot) -> int:
 
 
 def simulation_figure(jobs: int) -> Figure:
-    """A pool at about nine tenths of what it can do, so that a queue comes and goes."""
+    """Simulate a pool at about nine tenths of its capacity, so that a queue forms and drains."""
     rng = random.Random(jobs)
     specs: list[dict[str, object]] = [
         {

@@ -1,4 +1,4 @@
-"""Worlds of any size to plan in: the same size gives the same world, on every machine."""
+"""Worlds of any size to plan in. The same size gives the same world on every machine."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from slotq_core.model.projects import EVERYWHERE, Department, Project
 from slotq_core.model.snapshot import Snapshot
 
 NOW = 1_000_000_000
-"""The moment at which these worlds are planned (ms)."""
+"""The moment of the plan (ms)."""
 
 POOLS = 20
 KINDS = 80
-"""How many kinds of job there are, by priority, slots and pools. In each project that submits a
-kind it is a line of its own."""
+"""The number of kinds of job, by priority, slots and pools. Each project that submits a kind has a
+separate line for it."""
 
 _SLOTS = (1, 1, 1, 2, 2, 4, 8)
 _DAY = 86_400_000
@@ -30,14 +30,14 @@ class Size:
     waiting: int
     active: int = 2_000
     projects: int = 50
-    """0: no projects at all."""
+    """The number of projects. 0: no projects."""
     departments: int = 0
     kinds: int = KINDS
-    """How many kinds of job each project submits."""
+    """The number of kinds of job that each project submits."""
 
 
 def world(size: Size) -> Snapshot:
-    """A busy queue: what is active fills the pools but for a few slots."""
+    """A busy queue. Active jobs fill the pools except for a few slots."""
     rng = random.Random(f"{size}")
     pools = [f"pool-{i:02d}" for i in range(POOLS)]
     projects = [f"project-{i:04d}" for i in range(size.projects)] or [""]
@@ -63,7 +63,7 @@ def world(size: Size) -> Snapshot:
 
 
 Kind = tuple[int, int, tuple[str, ...], bool]
-"""Priority, slots, pools and whether it may be evicted."""
+"""Priority, slots, pools, and whether the job is preemptible."""
 
 
 def _kind(rng: random.Random, pools: Sequence[str]) -> Kind:
@@ -115,7 +115,7 @@ def _pool(name: str, capacity: int) -> Pool:
 
 
 def _project(rng: random.Random, i: int, size: Size, capacity: int) -> Project:
-    """Quotas that add up to about what there is."""
+    """A project. All quotas together are about the capacity."""
     quota = rng.randrange(2 * capacity // size.projects + 1)
     return Project(
         name=f"project-{i:04d}",

@@ -1,10 +1,13 @@
-"""The Lambda: API requests, training events, passes that were asked for, the tick. Wiring only.
+"""The Lambda function: API requests, training events, requested passes, the tick. Wiring only.
 
-What comes in is routed by its shape; everything else is in `slotq_core`. Clients are made when they
-are first used and the API is imported with its first request, so that the event path starts fast.
-The template deploys this file as three functions, and SLOTQ_SERVES says which one this is: `views`
-answers GET requests, `door` the API's other requests, `queue` everything but requests. Without it
-one function serves all (emulator). Each has a role that can do no more, and concurrency of its own.
+The shape of an event decides its route; everything else is in `slotq_core`. Clients are created on
+first use, and the API is imported with its first request, so that training events start fast.
+
+The template deploys this file as three functions. SLOTQ_SERVES names the function: `views` answers
+GET requests, `door` answers the API's other requests, and `queue` handles everything but requests.
+Without SLOTQ_SERVES, one function serves everything (emulator). Each function has its own minimal
+role and its own concurrency.
+
 No request, hyperparameter or environment is ever logged: errors are logged by kind and place.
 """
 
@@ -49,8 +52,8 @@ Event = Mapping[str, Any]
 Handle = Callable[[Event, Any], dict[str, Any]]
 
 QUEUE = os.environ.get("POWERTOOLS_SERVICE_NAME", "slotq-queue-manager")
-"""Tells the logs, metrics and traces of one queue from those of another in the account. Not `slotq`
-alone: that is the client's logger, and the emulator has both in one process."""
+"""Name that separates the logs, metrics and traces of one queue from another queue in the account.
+Not plain `slotq`: the client's logger has that name, and the emulator runs both in one process."""
 
 logger = Logger(service=QUEUE)
 metrics = Metrics(namespace="SlotQ", service=QUEUE)
@@ -60,20 +63,22 @@ clock = SystemClock()
 SERVES = "SLOTQ_SERVES"
 
 TIME_TO_END = LONGEST_CALL
-"""What a pass leaves of the function's time (ms): its last call to SageMaker may take as long."""
+"""Time (ms) that a pass leaves at the end of the function's time: the last call to SageMaker may
+take that long."""
 
 
 class Failed(Exception):
-    """An event could not be handled: Lambda tries it again. Tells the kind of error only."""
+    """Raised when an event could not be handled, so that Lambda retries. Names only the kind of
+    error."""
 
 
 @tracer.capture_lambda_handler(capture_response=False, capture_error=False)
 @metrics.log_metrics
 def handler(event: Event, context: Any) -> dict[str, Any]:
-    """An API request is answered; any other event is taken in, and a pass follows.
+    """Answer an API request; record any other event and run a pass.
 
-    What cannot be understood is put among the dead letters: trying it again would not help. Any
-    other error is raised, for Lambda to try again.
+    Events that cannot be understood go to the dead letters: a retry would not help. Any other error
+    is raised, so that Lambda retries.
     """
     request_id = getattr(context, "aws_request_id", None)
     trigger, handle = route(event)
@@ -89,13 +94,13 @@ def handler(event: Event, context: Any) -> dict[str, Any]:
 
 
 def route(event: Any) -> tuple[str, Handle]:
-    """The trigger that the event comes from, and what handles it."""
+    """Return the trigger of the event, and its handler."""
     trigger, handle = _route(event)
     return (trigger, handle) if is_served(trigger, event) else (trigger, not_here)
 
 
 def is_served(trigger: str, event: Any) -> bool:
-    """Whether this function takes such events."""
+    """Whether this function handles such events."""
     is_request = trigger == "ApiRequest"
     match os.environ.get(SERVES):
         case "views":
@@ -141,7 +146,7 @@ def on_training_event(event: Event, context: Any) -> dict[str, Any]:
 
 
 def on_pass(_event: Event, context: Any) -> dict[str, Any]:
-    """A pass that was asked for: nothing to do where another has seen to it meanwhile."""
+    """Run a requested pass. Nothing happens if another pass has handled the request."""
     holder, budget = context.aws_request_id, budget_of(context)
     return told(manager().run_pass(holder=holder, budget=budget, only_news=True))
 
@@ -170,7 +175,7 @@ def budget_of(context: Any) -> int:
 
 
 def told(result: PassResult) -> dict[str, Any]:
-    """Count and log what a pass did; and its answer."""
+    """Count and log what a pass did; return the answer."""
     count("Decision", len(result.decisions))
     for finding in result.findings:
         logger.warning("drift", kind=finding.kind, subject=finding.subject, drift=finding.text)
@@ -187,14 +192,14 @@ def told(result: PassResult) -> dict[str, Any]:
 
 
 def announce() -> None:
-    """What this invocation has committed, to whoever listens."""
+    """Announce the changes that this invocation has committed."""
     if lost := announced().send():
         logger.warning("state changes that nobody heard of", number=lost)
         count("NotAnnounced", lost)
 
 
 def put_away(event: object, reason: str) -> dict[str, Any]:
-    """What nobody understands: to the dead letters, and to the log without its contents."""
+    """Send an unreadable event to the dead letters, and log the event without its contents."""
     subject = subject_of(event)
     logger.error("this event cannot be understood", subject=subject, reason=reason)
     count("DeadLetter")
@@ -203,7 +208,7 @@ def put_away(event: object, reason: str) -> dict[str, Any]:
 
 
 def subject_of(event: object) -> str:
-    """The event's training job, else its id: enough to find it again."""
+    """Return the event's training job, or else its id, so that the event can be found again."""
     known = event if isinstance(event, Mapping) else {}
     detail = known.get("detail")
     name = detail.get("TrainingJobName") if isinstance(detail, Mapping) else None
@@ -211,7 +216,7 @@ def subject_of(event: object) -> str:
 
 
 def report(error: Exception) -> None:
-    """Log what went wrong and where; not the error's own text, which may quote a request."""
+    """Log the kind and place of an error. Leave out the error's text, which may quote a request."""
     steps = traceback.extract_tb(error.__traceback__)
     where = [f"{step.filename}:{step.lineno} {step.name}" for step in steps]
     logger.error("failed", error=type(error).__name__, where=where)
@@ -224,7 +229,7 @@ def count(name: str, number: int = 1) -> None:
 
 @cache
 def routes() -> Routes:
-    """The API, imported with its first request."""
+    """Return the API, imported with its first request."""
     from slotq_core.api import Routes
 
     return Routes(manager, unexpected=report)
@@ -232,7 +237,7 @@ def routes() -> Routes:
 
 @cache
 def manager() -> QueueManager:
-    """The queue over DynamoDB and SageMaker, made once per cold start."""
+    """Return the queue over DynamoDB and SageMaker, created once per cold start."""
     table, history = os.environ["SLOTQ_TABLE"], history_from_environment()
     if os.environ.get(announcements.VARIABLE) == "1":
         store: DynamoStore = AnnouncingStore(
@@ -273,8 +278,9 @@ def dead_letters() -> SqsDeadLetters:
 
 
 def notifier() -> AsynchronousPass | InlinePass:
-    """How a pass is asked for: on the spot where SLOTQ_INLINE_PASS=1 (emulator, SAM local), else of
-    the function SLOTQ_MANAGER, or of this one."""
+    """Return how to ask for a pass. With SLOTQ_INLINE_PASS=1 (emulator, SAM local), the pass runs
+    on the spot. Otherwise the pass is an invocation of the function SLOTQ_MANAGER, or of this
+    function."""
     if os.environ.get("SLOTQ_INLINE_PASS") == "1":
         return InlinePass(lambda: manager().run_pass())
     name = os.environ.get("SLOTQ_MANAGER") or os.environ["AWS_LAMBDA_FUNCTION_NAME"]
@@ -283,7 +289,8 @@ def notifier() -> AsynchronousPass | InlinePass:
 
 @cache
 def client(service: str) -> Any:
-    """A client that gives up before API Gateway does; of what need not arrive, after one try."""
+    """Return a client with short timeouts. The client for `events`, whose calls may be lost, tries
+    once."""
     tries = {"total_max_attempts": 1} if service == "events" else {}
     timeouts = {"connect_timeout": 2, "read_timeout": 5, "retries": {"mode": "standard", **tries}}
     return session().create_client(service, config=Config(**timeouts))
@@ -291,5 +298,5 @@ def client(service: str) -> Any:
 
 @cache
 def session() -> Any:
-    """botocore's own: boto3 around it would only cost time at each cold start."""
+    """Return a botocore session. boto3 would only add time to each cold start."""
     return botocore.session.get_session()

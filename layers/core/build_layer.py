@@ -1,16 +1,17 @@
-"""Makes the core layer: what Lambda unpacks into /opt, with the folder `python` in it.
+"""Builds the core layer, which Lambda unpacks into /opt: the folder `python`.
 
-A cold start is mostly imports, and this file makes them cheap (benchmarks/cold_start.py measures
-it):
+A cold start is mostly imports, and this script makes them cheap (benchmarks/cold_start.py measures
+them):
 
-- every module is compiled, because Lambda cannot keep what it compiles. The compiled files are not
-  checked against their sources' times, which a zip file does not keep exactly;
-- what dataclasses are made of is compiled too (prepared.py);
-- of botocore's descriptions of AWS only what the queue calls is kept: each client reads its whole
-  service's. tests/iam holds the list against the calls that are made. Its help texts go too.
+- It compiles every module, because Lambda cannot keep what it compiles. Python does not check the
+  compiled files against their sources' times, which a zip file does not keep exactly.
+- It also compiles the generated methods of dataclasses (prepared.py).
+- It keeps only the parts of botocore's service descriptions that the queue calls, because each
+  client reads the whole description of its service. tests/iam compares the list with the calls.
+  It also removes botocore's help texts.
 
-One layer serves both processors: compiled extensions bear the processor in their file names, lie
-side by side, and Python takes its own.
+One layer serves both processors: the file names of compiled extensions contain the processor, so
+the files lie side by side and Python loads its own.
 
     python3.13 build_layer.py FOLDER
 """
@@ -35,7 +36,7 @@ PLATFORMS = {
     "x86_64": ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64"),
     "aarch64": ("manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"),
 }
-"""Of each processor: the wheels that run on Lambda's Amazon Linux 2023."""
+"""The wheel platforms that run on Lambda's Amazon Linux 2023, by processor."""
 
 OPERATIONS: Mapping[str, frozenset[str]] = {
     "dynamodb": frozenset(
@@ -62,18 +63,18 @@ OPERATIONS: Mapping[str, frozenset[str]] = {
     ),
     "sqs": frozenset({"SendMessage"}),
 }
-"""What the queue calls, by service. A client of the layer knows nothing else."""
+"""The operations that the queue calls, by service. The layer's clients know no others."""
 
 OF_OTHERS: Mapping[str, frozenset[str]] = {
     "xray": frozenset({"GetSamplingRules", "GetSamplingTargets"}),
 }
-"""What packages of the layer may call: the X-Ray SDK makes this client at its import, where it does
-not see by LAMBDA_TASK_ROOT that it is in Lambda."""
+"""Operations that packages of the layer may call. The X-Ray SDK creates this client at import,
+unless LAMBDA_TASK_ROOT shows that it is in Lambda."""
 
 KEPT: Mapping[str, frozenset[str]] = {**OPERATIONS, **OF_OTHERS}
 
 NEVER_READ = ("examples-1", "paginators-1", "waiters-2", "completions-1")
-"""What clients do without."""
+"""Kinds of files that the clients never read."""
 
 
 NO_PROSE = '''\
@@ -90,11 +91,11 @@ ClientMethodDocstring = PaginatorDocstring = WaiterDocstring = _NoProse
 '''
 
 NAMES = frozenset({*KEPT, "api.sagemaker"})
-"""The services as endpoints.json calls them."""
+"""The services' names in endpoints.json."""
 
 
 def build(folder: Path) -> None:
-    """Make the layer's folder `python`."""
+    """Build the layer's folder `python`."""
     shutil.rmtree(folder, ignore_errors=True)
     first, *others = PLATFORMS
     install(folder, first)
@@ -113,7 +114,7 @@ def build(folder: Path) -> None:
 
 
 def install(folder: Path, processor: str) -> None:
-    """The pinned packages, as wheels for one processor."""
+    """Install the pinned packages as wheels for one processor."""
     platforms = (f"--platform={each}" for each in PLATFORMS[processor])
     subprocess.run(  # pip, with arguments from this file # nosec B603
         [
@@ -129,7 +130,8 @@ def install(folder: Path, processor: str) -> None:
 
 
 def add_extensions(folder: Path, processor: str) -> None:
-    """The compiled extensions of another processor, beside those that are there."""
+    """Add the compiled extensions for another processor. Exits if a file name does not contain its
+    processor."""
     with tempfile.TemporaryDirectory() as work:
         install(Path(work), processor)
         for extension in Path(work).rglob("*.so"):
@@ -140,7 +142,7 @@ def add_extensions(folder: Path, processor: str) -> None:
 
 
 def trim(data: Path) -> None:
-    """Keep of botocore's data what the clients of these services read."""
+    """Keep only the parts of botocore's data that the clients of these services read."""
     for service in [each for each in data.iterdir() if each.is_dir()]:
         if service.name not in KEPT:
             shutil.rmtree(service)
@@ -167,7 +169,8 @@ def trim_file(file: Path, operations: frozenset[str]) -> None:
 
 
 def described(service: Mapping[str, Any], operations: frozenset[str]) -> dict[str, Any]:
-    """A service's description with these operations, the shapes that they use, and no prose."""
+    """A service's description with only these operations and the shapes that they use, without
+    prose."""
     missing = operations - set(service["operations"])
     if missing:
         raise SystemExit(f"botocore knows no {', '.join(sorted(missing))}")
@@ -179,7 +182,7 @@ def described(service: Mapping[str, Any], operations: frozenset[str]) -> dict[st
 
 
 def reached(nodes: Any, shapes: Mapping[str, Any]) -> Iterator[str]:
-    """The names of all shapes that these refer to, one way or another."""
+    """The names of all shapes that these nodes refer to, directly or indirectly."""
     seen: set[str] = set()
     ahead = list(nodes)
     while ahead:
@@ -200,7 +203,7 @@ def silent(node: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def silent_shape(shape: Mapping[str, Any]) -> dict[str, Any]:
-    """A member may itself be called `documentation`: only the prose beside members goes."""
+    """A shape without prose. A member named `documentation` stays."""
     kept = silent(shape)
     if "members" in kept:
         kept["members"] = {name: silent(member) for name, member in kept["members"].items()}
@@ -208,7 +211,7 @@ def silent_shape(shape: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def known_endpoints(endpoints: Mapping[str, Any]) -> dict[str, Any]:
-    """Every partition and region, with the services that are called."""
+    """Every partition and region, with only the services that are called."""
     partitions = [
         {
             **partition,
@@ -235,7 +238,7 @@ slotq_core.prepared.keep(texts)
 
 
 def prepare_dataclasses(folder: Path) -> None:
-    """Keep compiled what dataclasses of the layer are made of (prepared.py)."""
+    """Compile and keep the generated methods of the layer's dataclasses (prepared.py)."""
     shutil.copy2(HERE / "prepared.py", folder / "slotq_core")
     subprocess.run(  # this Python, with a text from this file # nosec B603
         [sys.executable, "-S", "-s", "-B", "-c", NOTE_TEXTS],

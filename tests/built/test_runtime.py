@@ -98,4 +98,4 @@ def test_one_process_serves_many_invocations(emulator: Account, functions):
     manager, door = (functions(name, SLOTQ_TABLE=table) for name in ("QueueManager", "Door"))
     for _ in range(3):
         assert manager.invoke(sample("tick")) == {"decisions": 0, "busy": False}
-        assert door.invoke(sample("examine"))["statusCode"] == 200
+        assert door.invoke(sample("set-limits"))["statusCode"] == 200

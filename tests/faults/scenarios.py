@@ -104,9 +104,9 @@ def submit(at: float, job: str, **fields: Any) -> Step:
     return Step(at, f"submit {job}", act, "submit", job)
 
 
-def submit_hostile(at: float) -> Step:
+def submit_hostile(at: float, **settings: str) -> Step:
     def act(world: World) -> None:
-        world.submit_body(hostile())
+        world.submit_body(hostile(**settings))
 
     return Step(at, "submit hostile", act, "submit", "hostile")
 
@@ -134,16 +134,29 @@ def knobs(at: float, **values: Any) -> Step:
     return Step(at, f"knobs {values}", lambda world: world.plane.knobs.turn(values))
 
 
-def hostile(name: str = "hostile", hyperparameters: int = 300) -> dict[str, Any]:
+def hostile(name: str = "hostile", hyperparameters: int = 300, **settings: str) -> dict[str, Any]:
     """A request as odd as the door lets in: long keys and values, each of them a fragment of the
     others and of what SageMaker answers, in every script."""
     odd = ("Could not assume role ", "not authorized to perform: iam:PassRole ", "é😀")
-    body = request(name, priority=-1_000_000)
+    body = request(name, priority=-1_000_000, **settings)
     body["HyperParameters"] = {
         f"{'k' * (n % 200)}{n}": odd[n % len(odd)] * (1 + n % 9) for n in range(hyperparameters)
     }
     body["Environment"] = {f"E{n}": "x" * 512 for n in range(40)}
     return body
+
+
+def beside_a_hostile_job(scenario: Scenario) -> Scenario:
+    """The same story, while SageMaker refuses another user's request at length, in a pool of its
+    own: it fails, and changes nothing for the others."""
+    if "hostile" in scenario.ends:
+        return scenario
+    return replace(
+        scenario,
+        steps=(submit_hostile(0.25, pools="h"), *scenario.steps),
+        ends={**scenario.ends, "hostile": S.FAILED},
+        pools=(*scenario.pools, pool("h")),
+    )
 
 
 def until(at: float) -> Step:
@@ -207,7 +220,7 @@ EVERY_RIGHT = ",".join(
 WRONG_ROLE = "arn:aws:iam::123456789012:role/wrong"
 """SageMaker cannot assume it for a while."""
 
-SCENARIOS: tuple[Scenario, ...] = (
+STORIES: tuple[Scenario, ...] = (
     Scenario("submit_and_complete", (submit(1, "a"),), done("a")),
     Scenario(
         "third_of_two_waits",
@@ -483,3 +496,5 @@ SCENARIOS: tuple[Scenario, ...] = (
         runtime=60_000,
     ),
 )
+
+SCENARIOS = tuple(beside_a_hostile_job(story) for story in STORIES)

@@ -44,7 +44,7 @@ logging.getLogger("slotq_core.adapters.lambda_wake").disabled = True
 
 START = 1_790_000_000_000
 TABLE = "queue"
-TYPES = {"p": "ml.m5.large", "q": "ml.c5.xlarge", "r": "ml.r5.large"}
+TYPES = {"p": "ml.m5.large", "q": "ml.c5.xlarge", "r": "ml.r5.large", "h": "ml.m4.xlarge"}
 """Each pool has an instance type of its own, so that the plane's count tells them apart."""
 TICK = 60_000
 SOON = 50

@@ -24,8 +24,11 @@ for event in map(json.loads, sys.stdin):
     app.handler(event, context)
 heavy = {"pydantic", "pydantic_core", "slotq_core.api", "slotq",
          "aws_lambda_powertools.event_handler", "yaml"}
+light = {"slotq_core.wire.strict_json", "slotq_core.wire.pool_definition",
+         "slotq_core.wire.limits_definition"}
 print(json.dumps([name for name in sys.modules
-                  if name in heavy or name.startswith("slotq_core.wire.views")]))
+                  if name in heavy
+                  or name.startswith("slotq_core.wire.") and name not in light]))
 """
 
 

@@ -15,7 +15,7 @@ from slotq_core.adapters.dynamodb.layout.items import job_of
 from tests.built.replies import function_of
 from tests.contract.by_hand import Table, as_another_version
 from tests.faults import crashes
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.scenarios import STORIES
 from tests.faults.world import Invocation, World
 from tests.functional.account import HOUR, TABLE, Account, add_job, context, forget, sample
 from tests.functional.conftest import account  # noqa: F401 - pytest finds fixtures by their name
@@ -146,7 +146,7 @@ def campaign() -> Recorders:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(World, "wire", noted)
-        for scenario in SCENARIOS:
+        for scenario in STORIES:
             calls, _ = crashes.count_calls(scenario)
             points = list(crashes.crash_points(calls))
             for point in points[:: len(points) // CRASHES + 1]:

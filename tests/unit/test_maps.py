@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,8 @@ def inside(folder: Path) -> set[str]:
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(ROOT)))
 def test_a_folder_has_a_map(folder):
-    doc = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()), clean=False) or ""
-    named = [line.split()[0] for line in doc.splitlines() if line.startswith("    ")]
+    doc = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    named = re.findall(r"^ *(\w+)  +\S", doc, re.MULTILINE)
     assert sorted(named) == sorted(inside(folder))
 
 

@@ -1,7 +1,7 @@
-"""What stands between this machine and the queue, looked at one thing after the other.
+"""Check, step by step, whether this machine can use the queue.
 
-Each check rests on those before it: where one of the first is not all right, the later ones are not
-looked at, and what is said of it is the cause. Nothing is changed by looking.
+Each check depends on the earlier ones: after a failure, the later checks are skipped, because the
+failure is the cause to repair first. The checks change nothing.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from slotq.version import __version__
 from slotq_core.wire.views import VERSION, AboutView
 
 MOST_SKEW = timedelta(minutes=5)
-"""A signature that is older, or younger, is refused."""
+"""AWS refuses signatures whose time differs by more."""
 
 NOBODY = "slotq_doctor"
-"""No job can have this name, so what is asked about it changes nothing."""
+"""No job can have this name, so a request about it changes nothing."""
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Check:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     """For programs: one of CHECKS."""
     text: str
     advice: str = ""
-    """What to do where it is not all right."""
+    """What to do after a failure."""
     error: SlotQError | None = None
-    """What it comes to where it is not all right."""
+    """The error of a failed check."""
     looked: bool = True
 
     @property
     def ok(self) -> bool | None:
-        """None: it could not be looked at."""
+        """Whether the check passed; None if it was skipped."""
         return self.error is None if self.looked else None
 
 
@@ -60,7 +60,7 @@ class Look:
     network: Network = field(default_factory=Sockets)
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     answer: Answer | None = None
-    """The queue's, to the question who it is."""
+    """The queue's answer to `GET /version`."""
     about: AboutView | None = None
 
     @property
@@ -78,7 +78,7 @@ class Look:
 
     @property
     def proxy(self) -> str:
-        """The proxy that connects for us; empty: none does."""
+        """The proxy used to reach the endpoint; empty if there is none."""
         if self.host in _LOOPBACK:
             return ""
         found: Mapping[str, str] = get_environ_proxies(self.endpoint)
@@ -91,7 +91,7 @@ def checkup(
     network: Network | None = None,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> Iterator[Check]:
-    """Every check of CHECKS, in that order. `client` may raise: that is the first finding."""
+    """Run the checks of CHECKS in order. An error raised by `client` fails the first check."""
     try:
         look = Look(client=client(), network=network or Sockets(), now=now)
     except SlotQError as error:
@@ -107,7 +107,7 @@ def checkup(
             continue
         found = examine(look)
         yield found
-        # What somebody may do says nothing of what comes after it.
+        # Missing permissions do not affect the later checks.
         broken = broken or (found.error is not None and name != "permissions")
 
 
@@ -196,7 +196,7 @@ def _answer(look: Look) -> Check:
 
 
 def _clock(look: Look) -> Check:
-    """By the moment that every answer bears, also one that refuses a signature."""
+    """Compare the clock with the Date header, which even an answer that refuses a signature has."""
     said = look.answer.headers.get("Date") if look.answer is not None else None
     try:
         there = parsedate_to_datetime(said or "")
@@ -221,8 +221,8 @@ _VERBS = (
     ("change", "PATCH", f"/jobs/{NOBODY}", b'{"held":true}'),
     ("cancel", "DELETE", f"/jobs/{NOBODY}", None),
 )
-"""A request of each kind that the queue answers without doing anything: it refuses an empty
-submission, and knows no such job."""
+"""One request of each kind that changes nothing: the queue refuses an empty submission and knows no
+job of that name."""
 
 
 def _permissions(look: Look) -> Check:
@@ -265,7 +265,7 @@ def _versions(look: Look) -> Check:
 
 
 def _series(version: str) -> list[str]:
-    """What has to agree: releases of one minor version understand each other."""
+    """Major and minor version: releases that share both understand each other."""
     return version.split(".")[:2]
 
 

@@ -1,8 +1,8 @@
-"""A session in a running SageMaker training job, by Systems Manager (SSM).
+"""A shell in a running SageMaker training job, by Systems Manager (SSM).
 
-SageMaker lets one in where the job was created with RemoteDebugConfig, its role may speak to SSM,
-and the caller may start a session; the session itself is the Session Manager plugin's. Whatever is
-missing is told, with what to do about it.
+SageMaker needs RemoteDebugConfig in the job's request, rights for SSM in the job's role, and the
+right to start a session for the caller. The Session Manager plugin runs the session. Errors say
+what is missing and how to provide it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MISSING = {
 
 
 def running_job(client: QueueClient, name: str) -> JobView:
-    """The job, which has a training job to look into. Raises NoShell, NoSuchJob."""
+    """The job, if it runs as a training job. Raises NoShell, NoSuchJob."""
     job = client.job(name)
     if job.state == JobState.RUNNING and job.training_job:
         return job
@@ -56,10 +56,10 @@ def running_job(client: QueueClient, name: str) -> JobView:
 def open_shell(
     client: QueueClient, name: str, *, host: int, aws: Any | None = None, run: Run | None = None
 ) -> int:
-    """A session in instance `host` (1 is the first) of the job; returns its exit code when it is
-    over. Raises NoShell with what is missing, and what QueueClient.job raises.
+    """Open a shell in instance `host` (from 1) of the job; returns its exit code when it is over.
 
-    `aws`: the boto3 session; made of the client's settings where it is not given.
+    `aws`: the boto3 session; None: one made from the client's settings. Raises NoShell with what is
+    missing, and what QueueClient.job raises.
     """
     job = running_job(client, name)
     training_job = str(job.training_job)
@@ -93,7 +93,7 @@ def _session(client: QueueClient) -> Any:
 
 
 def _debuggable(aws: Any, client: QueueClient, name: str, training_job: str) -> bool:
-    """As SageMaker says; where the caller may not ask it, as the request said."""
+    """Whether remote debugging is on, from SageMaker or, if that fails, from the request."""
     try:
         described: Mapping[str, Any] = aws.client("sagemaker").describe_training_job(
             TrainingJobName=training_job
@@ -114,7 +114,7 @@ def _not_enabled(training_job: str) -> str:
 
 
 def _started(aws: Any, target: Mapping[str, str]) -> dict[str, Any]:
-    """SSM's answer, which the plugin goes on with."""
+    """SSM's answer to StartSession, which the plugin needs. Raises NoShell."""
     try:
         answer = aws.client("ssm").start_session(**target)
     except ClientError as error:
@@ -131,9 +131,9 @@ def _domain(region: str) -> str:
 
 
 def on_this_terminal(command: Sequence[str]) -> int:
-    """What the keys send meanwhile (Ctrl-C, Ctrl-Z) is the session's."""
+    """Run a command on this terminal. Keys such as Ctrl-C and Ctrl-Z affect the command alone."""
     with _signals_passed_by():
-        # The plugin's own command.
+        # The command is the plugin.
         return subprocess.run(command, check=False).returncode  # noqa: S603 # nosec B603
 
 

@@ -134,6 +134,6 @@ def test_a_say_of_ones_own_replaces_the_printing_and_not_the_log(caplog, capsys)
 
 
 def test_a_warning_is_printed_by_nobody_who_was_not_asked():
-    code = "from slotq import notices; notices.log(notices.Trouble('no answer'))"
+    code = "from slotq.jobs import notices; notices.log(notices.Trouble('no answer'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"", b"")

@@ -1,4 +1,4 @@
-"""`python -m slotq.cli`: the `slotq` program without its script."""
+"""`python -m slotq.cli`: the same as the `slotq` program."""
 
 from slotq.cli.main import main
 

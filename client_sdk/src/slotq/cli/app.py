@@ -1,4 +1,4 @@
-"""What all commands share: the global options, the client, the console and how to answer."""
+"""What all commands share: the global options, the client, the console, answers and errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from slotq.transport.network import Network
 from slotq_core.wire.views import ErrorView
 
 WIDE = 10_000
-"""Columns where nobody's terminal limits them: a table in a file or a pipe is never cut."""
+"""Columns of output that is not a terminal: a table in a file or a pipe is never cut."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -46,7 +46,7 @@ class App:
     json: bool = False
     color: bool = True
     connect: Callable[[str | None], QueueClient] | None = None
-    """Makes the client in place of `QueueClient`."""
+    """Makes the client; None: `QueueClient`."""
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -55,32 +55,32 @@ class App:
             service, region_name=queue.config.signing_region() or queue.aws.region_name
         )
     )
-    """boto3's client for a service, in the queue's region."""
+    """Returns boto3's client for a service, in the queue's region."""
     asks: Callable[[], bool] = lambda: sys.stdin.isatty() and sys.stderr.isatty()
-    """Whether somebody sits there to be asked."""
+    """Whether a user is present to answer questions."""
     network: Network | None = None
-    """What is below HTTP; None: this machine's own."""
+    """Resolves names and opens connections; None: this machine's network."""
 
     def client(self) -> QueueClient:
-        """The queue at the configured endpoint. Raises NotConfigured."""
+        """A client of the queue at the configured endpoint. Raises NotConfigured."""
         if self.connect is not None:
             return self.connect(self.endpoint)
         return QueueClient(self.endpoint, profile=self.profile)
 
     def config(self) -> Config:
-        """The settings alone. Raises NotConfigured."""
+        """The settings, without a client. Raises NotConfigured."""
         return load({"endpoint": self.endpoint, "profile": self.profile})
 
     def console(self, *, stderr: bool = False) -> Console:
-        """Plain where it is not a terminal, where NO_COLOR is set and with --no-color."""
+        """A console: plain if it is no terminal, if NO_COLOR is set, or with --no-color."""
         terminal = (sys.stderr if stderr else sys.stdout).isatty()
         plain = not self.color or "NO_COLOR" in os.environ or not terminal
         return Console(
             no_color=plain,
             color_system=None if plain else "auto",
             width=None if terminal else WIDE,
-            height=None if terminal else WIDE,  # rich heeds a width alone less than TERM=dumb
-            force_terminal=terminal,  # nor do FORCE_COLOR and TTY_COMPATIBLE make a terminal
+            height=None if terminal else WIDE,  # rich lets TERM=dumb override a width alone
+            force_terminal=terminal,  # Ignore FORCE_COLOR and TTY_COMPATIBLE.
             stderr=stderr,
             highlight=False,
             markup=False,
@@ -88,23 +88,23 @@ class App:
         )
 
     def answer(self, view: BaseModel, shown: RenderableType) -> None:
-        """Print the wire view for programs, or what is shown to people."""
+        """Print `view` as JSON for programs, or `shown` for people."""
         if self.json:
             click.echo(as_json(view.model_dump_json(indent=2)))
         else:
             self.console().print(shown)
 
     def line(self, view: BaseModel, text: str) -> None:
-        """The same for a stream of answers: one JSON document a line."""
+        """Print one answer of a stream: as one line of JSON, or `text`."""
         click.echo(as_json(view.model_dump_json()) if self.json else text)
 
     def fail(self, error: SlotQError, hint: str = "") -> Failure:
-        """The error as click shows it, with what to do next."""
+        """The error in the form that click shows, with a hint on what to do next."""
         return Failure(error, as_json=self.json, hint=hint)
 
 
 class Failure(click.ClickException):
-    """An error of SlotQ's as click shows it: on stderr, with the exit code of `exits`."""
+    """An error of SlotQ in the form that click shows: on stderr, with an exit code of `exits`."""
 
     def __init__(self, error: SlotQError, *, as_json: bool, hint: str = "") -> None:
         super().__init__(str(error))
@@ -126,7 +126,7 @@ class Failure(click.ClickException):
 
 
 def json_option(command: Command) -> Command:
-    """`--json` after the command's name too, where people look for it."""
+    """Add `--json` to a command, for users who write it after the command's name."""
 
     def switch_on(ctx: click.Context, _: click.Parameter, value: bool) -> None:
         if value:

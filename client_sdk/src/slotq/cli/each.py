@@ -1,4 +1,4 @@
-"""A verb over one job or many: what is shown, and which exit code it comes to."""
+"""Apply a verb to one job or many: show the results, choose the exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slotq_core.wire.views import JobView, queue_view
 
 @contextmanager
 def named(app: App, client: QueueClient, name: str) -> Iterator[None]:
-    """A refusal inside is about the job of this name: where there is none, the nearest is told."""
+    """Turn a refusal inside into a Failure; for an unknown job, suggest similar names."""
     try:
         yield
     except Refused as error:
@@ -34,7 +34,7 @@ def on_each(
     verb: Callable[[str], JobView],
     shown: Callable[[JobView], RenderableType] = explanation,
 ) -> None:
-    """Do it with each job, one after the other, and show it (`_show`)."""
+    """Apply `verb` to each job, one after the other, and show the results (see `_show`)."""
     wanted = list(dict.fromkeys(names))
 
     def outcomes() -> Iterator[Outcome]:
@@ -50,7 +50,7 @@ def on_each(
 def change_each(
     app: App, chosen: Selection, verb: str, do: Callable[[Many], Iterable[Outcome]]
 ) -> None:
-    """Do it with all the chosen jobs at once, and show what came of each."""
+    """Apply `do` to all chosen jobs at once, and show the outcome of each."""
     client = app.client()
     names = chosen.resolved(app, client, verb)
     _show(
@@ -70,10 +70,10 @@ def _show(
     *,
     one: bool,
 ) -> None:
-    """What came of each job, whatever became of the others; then exit as the first that failed.
+    """Show every outcome, then exit with the code of the first failure.
 
-    As JSON: `one` job is a JobView, several are a QueueView of those with which it was done, and
-    each error is an ErrorView on stderr.
+    In JSON, `one` job is a JobView; several are a QueueView of the jobs without an error. Each
+    error is an ErrorView on stderr.
     """
     done: list[JobView] = []
     failed: list[Failure] = []

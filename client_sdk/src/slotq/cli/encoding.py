@@ -1,4 +1,4 @@
-"""Output where the terminal or the pipe cannot take every character (LANG=C, PYTHONIOENCODING)."""
+"""Output to streams that cannot encode every character (LANG=C, PYTHONIOENCODING)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PLAIN = {
     "│": "|", "·": ".", "•": "*", "▒": "/", "█": "#", "▏": "|", "✔": "+", "✘": "x", "×": "x",
     "“": '"', "”": '"', "‘": "'", "’": "'",
 }  # fmt: skip
-"""What stands for characters that we print ourselves; for any other it is a question mark."""
+"""Replacements for characters of our own output; every other character becomes a question mark."""
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:
@@ -24,14 +24,14 @@ codecs.register_error("slotq", _plain)
 
 
 def forgive() -> None:
-    """Let nothing that we print end the program with a UnicodeEncodeError."""
+    """Replace characters that cannot be encoded, instead of raising UnicodeEncodeError."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="slotq")
 
 
 def as_json(text: str) -> str:
-    """JSON that any stream takes: what stdout cannot encode is escaped, and read back unchanged."""
+    """JSON for any stream: if stdout cannot encode it, all non-ASCII characters are escaped."""
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Exit codes, in this one place; `slotq --help` shows this table."""
+"""Exit codes; `slotq --help` shows this table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slotq.errors import (
 
 
 class Exit(IntEnum):
-    """What a command's exit code means."""
+    """The meaning of a command's exit code."""
 
     OK = 0
     NO = 1
@@ -49,9 +49,9 @@ _OF_ERROR: tuple[tuple[type[SlotQError], Exit], ...] = (
     (Unavailable, Exit.UNREACHABLE),
     (UnexpectedAnswer, Exit.UNREACHABLE),
 )
-"""The first that fits counts."""
+"""The first match counts."""
 
 
 def exit_of(error: SlotQError) -> Exit:
-    """The exit code for an error that nobody has caught."""
+    """The exit code for an uncaught error."""
     return next((code for kind, code in _OF_ERROR if isinstance(error, kind)), Exit.NO)

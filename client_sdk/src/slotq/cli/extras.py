@@ -1,4 +1,4 @@
-"""What a command needs beyond `pip install slotq`."""
+"""Optional dependencies: what a command needs beyond `pip install slotq`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from slotq.errors import NotConfigured
 
 
 @contextmanager
-def extra(name: str, *, of: str) -> Iterator[None]:
-    """Where an import inside finds no package, `of` (a command, an option) needs that extra."""
+def needs_extra(name: str, *, of: str) -> Iterator[None]:
+    """If an import inside finds no package, say that `of` (a command, an option) needs an extra."""
     try:
         yield
     except ModuleNotFoundError as error:

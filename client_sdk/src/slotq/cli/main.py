@@ -1,5 +1,5 @@
-"""`slotq`: the group of commands. Each is imported when it is asked for, so that a short answer is
-quick and a missing extra stops only the command that needs it."""
+"""`slotq`: the group of commands. A command's module is imported only when the command is used:
+start-up is fast, and a missing extra affects only the commands that need it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ COMMANDS = {
     "completion": "slotq.cli.machine.completion:completion",
     "version": "slotq.cli.machine.version_command:version",
 }
-"""By command: where it is. The order is that of the help."""
+"""The module of each command, in the order of the help."""
 
 _EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {int(code):>3}  {meaning}" for code, meaning in MEANINGS.items()
@@ -54,7 +54,7 @@ _EPILOG = "\b\nExit codes:\n" + "\n".join(
 
 
 class Commands(click.Group):
-    """Loads commands by name and turns SlotQ's errors into messages and exit codes."""
+    """Loads commands by name, and turns SlotQ's errors into messages and exit codes."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [name for name, place in COMMANDS.items() if find_spec(place.split(":")[0])]

@@ -1,4 +1,4 @@
-"""Names on the command line: completed by the shell, and forgiven where they are nearly right."""
+"""Names on the command line: completion by the shell, and suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from slotq.transport.discovery import complete
 from slotq.transport.signed_http import Transport
 
 PATIENCE = 1.5
-"""Seconds that a completion may take: somebody waits with a finger on the key."""
+"""Seconds that a completion may take while the user waits."""
 _SHOWN = 3
 
 
 class JobName(Word):
-    """A job's name; completed with those of jobs in `states` (None: in any)."""
+    """A job's name; completes names of jobs in `states` (None: any state)."""
 
     name = "name"
 
@@ -51,7 +51,7 @@ class JobName(Word):
 
 
 class PoolNames(Word):
-    """Pools, comma separated; the last is completed."""
+    """Pools, separated by commas; completes the last one."""
 
     name = "pools"
 
@@ -70,18 +70,18 @@ class PoolNames(Word):
 
 
 def names_argument(states: Sequence[str] | None = LIVING) -> Callable[[Any], Any]:
-    """One or more jobs, by name."""
+    """An argument for one or more jobs, by name."""
     return click.argument("names", nargs=-1, required=True, metavar="NAME...", type=JobName(states))
 
 
 def some_names_argument(states: Sequence[str]) -> Callable[[Any], Any]:
-    """The same, where options may select the jobs instead."""
+    """An argument for jobs by name, or none if options select the jobs."""
     return click.argument("names", nargs=-1, metavar="[NAME]...", type=JobName(states))
 
 
 def quick_client(ctx: click.Context) -> QueueClient:
-    """The queue, asked once and not for long. The group's options are not in the App yet: while it
-    completes, click runs no command."""
+    """A client that tries once, with a short timeout. Takes the group's options from the context:
+    during completion click runs no command, so the App lacks them."""
     app = ctx.find_object(App)
     if app is not None and app.connect is not None:
         return app.connect(app.endpoint)
@@ -92,8 +92,8 @@ def quick_client(ctx: click.Context) -> QueueClient:
 
 
 def in_time(find: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
-    """What was found within PATIENCE; nothing where there is no queue to ask. A completion never
-    complains: its words would stand in the middle of the command line."""
+    """What `find` returns within PATIENCE; otherwise nothing. Suppresses errors: a message would
+    appear in the middle of the command line."""
     found: list[CompletionItem] = []
 
     def run() -> None:
@@ -107,13 +107,13 @@ def in_time(find: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
 
 
 def nearest(name: str, there: Iterable[str]) -> str:
-    """`Did you mean …?`, or nothing where no name is near."""
+    """`Did you mean …?`, or an empty string if no name is similar."""
     found = get_close_matches(name, list(there), _SHOWN)
     return f"Did you mean {' or '.join(found)}?" if found else ""
 
 
 class Hints:
-    """What to try where there is no such job; the queue is asked for its names once."""
+    """Suggestions for an unknown job; fetches the queue's names only once."""
 
     def __init__(self, client: QueueClient) -> None:
         self._client = client

@@ -1,7 +1,7 @@
-"""By command what it prints with --json, as a JSON schema.
+"""JSON schemas of what each command prints with --json.
 
-`make schemas` writes docs/cli-output.schema.json; a test compares the two, and the commands' own
-output with it.
+`make schemas` writes docs/cli-output.schema.json. Tests compare the file with this module, and the
+output of the commands with the schemas.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from slotq_core.wire.views import ErrorView, JobView, PoolsView, PoolView, Queue
 
 class StateView(BaseModel):
     t: float
-    """Seconds of the scenario."""
+    """Time in the scenario, in seconds."""
     state: str
 
 
 class SimulatedJob(BaseModel):
     state: str
-    """The last."""
+    """The last state."""
     states: list[StateView]
     started: list[float]
-    """Seconds."""
+    """Start times in seconds."""
     evictions: int
 
 
@@ -60,7 +60,7 @@ class SimulationView(BaseModel):
     jobs: dict[str, SimulatedJob]
     metrics: Metrics
     differences: list[DifferenceView] | None = None
-    """With --check and --live."""
+    """Only with --check and --live."""
 
 
 class AmountView(BaseModel):
@@ -81,13 +81,13 @@ class CostView(BaseModel):
 
     usd: SumsView
     per_job: dict[str, AmountView]
-    """By what is paid for; so is `fixed`, which is for a month without a job."""
+    """By item of the bill, as is `fixed`, the cost of a month without jobs."""
     fixed: dict[str, AmountView]
     usd_for_one: dict[str, float]
     prices_as_of: str
     assumed: dict[str, float]
     counts: dict[str, dict[str, float]]
-    """What was measured, by what is done."""
+    """What was measured, by activity."""
 
 
 class BackupView(BaseModel):
@@ -139,11 +139,11 @@ OUTPUTS: dict[str, tuple[type[BaseModel], ...]] = {
     "backup load": (BackupView,),
     "version": (VersionView,),
 }
-"""One of these. (`submit` prints the request itself with --dry-run.)"""
+"""The views a command may print. (With --dry-run, `submit` prints the request itself.)"""
 
 
 def document() -> dict[str, Any]:
-    """A definition for each command, under its name; errors have one too."""
+    """The schema: one definition per command, under its name, and one for errors."""
     models = {view for views in OUTPUTS.values() for view in views} | {ErrorView}
     ordered = sorted(models, key=lambda model: model.__name__)
     _, schemas = models_json_schema(

@@ -1,4 +1,4 @@
-"""Which jobs a verb is for: those named, or those that options select."""
+"""Which jobs a verb applies to: jobs named, or jobs selected by options."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from slotq_core.model.jobs import JobState
 from slotq_core.wire.views import JobView, queue_view
 
 HANDFUL = 5
-"""So many selected jobs are changed without a question."""
+"""Up to this many selected jobs are changed without a question."""
 MOST_SHOWN = 1000
-"""As many jobs as the queue tells in one answer."""
+"""Largest number of jobs in one answer of the queue."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
-    """What the command line says of the jobs it is for. Each option narrows the choice, and so do
-    names beside them."""
+    """What the command line says about the jobs. Each option narrows the selection, and so do names
+    beside options."""
 
     names: tuple[str, ...]
     states: tuple[str, ...]
@@ -41,7 +41,7 @@ class Selection:
     dry_run: bool
     yes: bool
     fit: Sequence[str]
-    """The states of the jobs that the verb is for, where none is named."""
+    """States of the jobs that the verb applies to if no job is named."""
 
     @property
     def by_options(self) -> bool:
@@ -50,13 +50,14 @@ class Selection:
 
     @property
     def one(self) -> bool:
-        """One job is named: what comes of it is shown as one job."""
+        """Whether one named job is meant; its result is then shown as a single job."""
         return not self.by_options and len(set(self.names)) == 1
 
     def resolved(self, app: App, client: QueueClient, verb: str) -> list[str]:
-        """The names, once the user has seen that it is these. Ends the command after a dry run.
+        """The names of the selected jobs, after the user has confirmed a large selection.
 
-        Raises NoSuchJob where the options select none, and click's UsageError.
+        Ends the command after a dry run. Raises NoSuchJob if the options select no job, and click's
+        UsageError.
         """
         self._check()
         if not self.by_options and not self.dry_run:
@@ -77,7 +78,7 @@ class Selection:
             )
         if self.mine and self.submitter is not None:
             raise click.UsageError("--mine and --submitter exclude each other")
-        # To the queue an empty word is none: a variable that is not set would select all jobs.
+        # The queue ignores an empty value, so an unset variable would select all jobs.
         for option in ("submitter", "project", "pool"):
             if getattr(self, option) == "":
                 raise click.UsageError(f"--{option} is empty: say which, or leave it out")
@@ -113,15 +114,15 @@ class Selection:
 
 
 _SAID = tuple(field.name for field in fields(Selection) if field.name != "fit")
-"""What the command line says."""
+"""The options and arguments on the command line."""
 
 
 def selecting(
     fit: Sequence[str] = LIVING,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command NAME... and the options that select, as one argument `chosen`.
+    """Give a command NAME... and the selecting options, passed as one argument `chosen`.
 
-    `fit`: the states of the jobs that it is for.
+    `fit`: the states of the jobs that the command applies to.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -160,7 +161,7 @@ def _options() -> list[Callable[..., Any]]:
 
 
 def _ask(app: App, jobs: Sequence[JobView], verb: str) -> None:
-    """Let a person at a terminal look at it first. Nobody is asked elsewhere."""
+    """Show the jobs to a user at a terminal and ask for confirmation; does nothing elsewhere."""
     if not app.asks():
         return
     app.console(stderr=True).print(queue_table(jobs[:HANDFUL]))

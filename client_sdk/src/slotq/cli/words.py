@@ -1,4 +1,4 @@
-"""What a word on the command line may be, where it is neither text nor number."""
+"""Types of words on the command line that are neither plain text nor plain numbers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _AGO = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhdw])")
 
 
 class Word(click.ParamType):  # type: ignore[type-arg]
-    """Only the newer releases of click say what of."""
+    """Base class of our parameter types. Only newer releases of click make ParamType generic."""
 
 
 class Moment(Word):
-    """`90s`, `30m`, `2h`, `7d` or `1w` ago; else a date or an ISO 8601 moment, in UTC where it does
-    not say."""
+    """A moment: `90s`, `30m`, `2h`, `7d` or `1w` ago, or a date or ISO 8601 time; UTC if no zone is
+    given."""
 
     name = "moment"
 
@@ -43,7 +43,7 @@ class Moment(Word):
 
 
 class Amount(click.FloatRange):
-    """A number within bounds, which NaN is not."""
+    """A number within bounds; refuses NaN."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)

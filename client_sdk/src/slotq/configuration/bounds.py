@@ -1,4 +1,4 @@
-"""Numbers that a program hands over, refused where they are set and not where they would tell."""
+"""Check numbers where a program sets them, before they are used."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import math
 from slotq.errors import InvalidRequest
 
 SHORTEST_POLL = 0.01
-"""Seconds between two looks at the queue; less would be a load and no news."""
+"""Shortest interval in seconds between two requests for the state of a job."""
 
 
 def whole(setting: str, value: object, low: int, high: int) -> int:
-    """Raises InvalidRequest, which names the setting, for what is no whole number from `low` to
-    `high`."""
+    """Return `value` if it is a whole number from `low` to `high`.
+
+    Raises InvalidRequest with the name of the setting otherwise.
+    """
     if type(value) is not int or not low <= value <= high:
         raise InvalidRequest(
             f"{setting} must be a whole number from {low:,} to {high:,}, not {value!r}",
@@ -22,7 +24,7 @@ def whole(setting: str, value: object, low: int, high: int) -> int:
 
 
 def seconds(setting: str, value: object, *, least: float = 0.0) -> float:
-    """Raises InvalidRequest for what is no number of seconds, from `least` up."""
+    """Return `value` if it is a number of seconds >= `least`; else raises InvalidRequest."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or value < least:  # type: ignore[arg-type, operator]
         raise InvalidRequest(

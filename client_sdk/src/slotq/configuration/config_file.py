@@ -1,4 +1,4 @@
-"""Writing into the config file: only what is to be different, and readable for its owner alone."""
+"""Change the config file: only the given settings, and readable for its owner alone."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from slotq.configuration.settings import PROFILES
 from slotq.errors import NotConfigured
 
 Values = Mapping[str, str | int | None]
-"""By setting; None: it shall not be there."""
+"""New values by setting; None removes the setting."""
 
 
 def changed(path: Path, text: str, values: Values, *, profile: str | None) -> str:
-    """The text with these settings, its comments and the rest as they were.
+    """The text with these settings changed; comments and other settings stay.
 
-    `profile`: whose table; None: what stands above the tables. Raises NotConfigured where the file
-    is written so that this would not come out as it should.
+    `profile` selects that profile's table; None selects the lines above all tables. Raises
+    NotConfigured if the text is not TOML, or its layout prevents the change.
     """
     try:
         before = tomllib.loads(text)
@@ -42,12 +42,14 @@ def changed(path: Path, text: str, values: Values, *, profile: str | None) -> st
 
 
 def save(path: Path, text: str) -> None:
-    """Replace the file in one step; it and a new folder are its owner's alone. Raises
-    NotConfigured where that is not possible."""
+    """Replace the file atomically. Only the owner may read the file and a newly made folder.
+
+    Raises NotConfigured if the file cannot be written.
+    """
     target = path.resolve()
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # mkstemp makes files that nobody else can read.
+        # mkstemp creates files that only the owner can read.
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -61,7 +63,7 @@ def save(path: Path, text: str) -> None:
 
 
 def _table(lines: list[str], profile: str | None) -> tuple[int, int]:
-    """The lines of the table, from and to; a new table is begun at the end."""
+    """The range of lines of the table; appends a new table to `lines` if there is none."""
     heads = [n for n, line in enumerate(lines) if line.lstrip().startswith("[")]
     if profile is None:
         return 0, heads[0] if heads else len(lines)

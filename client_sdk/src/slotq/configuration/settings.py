@@ -11,13 +11,13 @@
 
 and for `slotq submit -- COMMAND` instance_type, image, role, pool, output (SLOTQ_INSTANCE_TYPE …).
 
-A profile is a table of the file; what it does not say is said above the tables, for all of them:
+A profile is a table of the file. Settings above the tables apply to all profiles:
 
     [profiles.research]
     queue = "research-queue"
 
-SLOTQ_CONFIG names another file; XDG_CONFIG_HOME is honoured. Each value knows where it came from,
-so that a message about a wrong one can say so.
+SLOTQ_CONFIG names another file; XDG_CONFIG_HOME is respected. Each value records its source, so
+that an error message can name the source.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SETTINGS = (
     "output",
 )
 PROFILES = "profiles"
-"""The file's table of profiles."""
+"""The name of the file's table of profiles."""
 _PROFILE_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _REGION_OF_HOST = re.compile(r"\.execute-api\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.")
 _VPC_HOST = re.compile(r"^vpce-.*\.vpce\.amazonaws\.")
@@ -58,42 +58,43 @@ _ROLE = re.compile(r"arn:[a-z-]+:iam::\d{12}:role/.+")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
-    """Settings as read; nothing is missing until someone asks for it."""
+    """Settings as read. A missing setting raises an error only when it is needed."""
 
     endpoint: str | None = None
-    """Base URL of the API, its stage included, without a final slash."""
+    """Base URL of the API, with its stage, without a final slash."""
     queue: str | None = None
-    """The name of the queue's stack: by it the endpoint is found (`slotq.transport.discovery`)."""
+    """Name of the queue's stack, used to find the endpoint (`slotq.transport.discovery`)."""
     api_id: str | None = None
-    """The API's id; needed where the endpoint is a VPC endpoint's own host name."""
+    """The API's id; required if the endpoint is the host name of a VPC endpoint."""
     region: str | None = None
-    """For the signature; None: look at the endpoint, then at AWS's own settings."""
+    """Region of the signature; None: the endpoint's region, else that of AWS's own settings."""
     profile: str | None = None
-    """The profile of the file that was taken."""
+    """The selected profile of the file."""
     aws_profile: str | None = None
-    """The profile of AWS's own files that signs; None: as boto3 finds credentials."""
+    """The profile of AWS's own files that signs; None: boto3 finds the credentials."""
     priority: int | None = None
-    """Of a job that carries no priority tag; None: the queue's default."""
+    """Priority of jobs without a priority tag; None: the queue's default."""
     instance_type: str | None = None
-    """Of a job that is made of a command (`slotq.packaging.command_job`); and so the next four."""
+    """Instance type of jobs made from a command (`slotq.packaging.command_job`), as are the next
+    four."""
     image: str | None = None
-    """The training image's URI."""
+    """URI of the training image."""
     role: str | None = None
-    """The ARN of the execution role."""
+    """ARN of the execution role."""
     pool: str | None = None
-    """Pools that it may run in, comma separated, the most welcome first."""
+    """Pools that the job may run in, separated by commas, in order of preference."""
     output: str | None = None
-    """The S3 URI below which code, models and checkpoints go."""
+    """S3 URI below which code, models and checkpoints are stored."""
     file: Path | None = None
-    """The config file that is, or would be, read."""
+    """The config file, whether or not it exists."""
     sources: Mapping[str, str] = field(default_factory=dict)
-    """By setting: "argument", "SLOTQ_…" or the file's path, with the profile."""
+    """Where each setting came from: "argument", "SLOTQ_…", or the file's path and profile."""
 
     def source(self, setting: str) -> str:
         return self.sources.get(setting, "not set")
 
     def required_endpoint(self) -> str:
-        """The endpoint. Raises NotConfigured with the ways to set it."""
+        """The endpoint. Raises NotConfigured, with the ways to set an endpoint."""
         if self.endpoint is None:
             raise NotConfigured(
                 "no endpoint of the queue is configured. `slotq configure` asks for it; or set "
@@ -106,7 +107,7 @@ class Config:
         return self.endpoint
 
     def signing_region(self) -> str | None:
-        """The region of the signature as far as these settings know it."""
+        """The region of the signature, if these settings determine it."""
         host = urlsplit(self.endpoint or "").hostname or ""
         found = _REGION_OF_HOST.search(host)
         return self.region or (found.group(1) if found else None)
@@ -118,12 +119,13 @@ def load(
     environ: Mapping[str, str] | None = None,
     document: Mapping[str, Any] | None = None,
 ) -> Config:
-    """Settings from all three places. Raises NotConfigured for a malformed or unknown one.
+    """Settings from arguments, environment and file. Raises NotConfigured if one is malformed or
+    unknown.
 
-    An argument that is None, and a variable that is empty, count as not given. A profile that is an
-    argument stands above the environment. Where one place says which queue by its name, an endpoint
-    that a lesser place says is another queue's. `document`: what the config file is to hold, in
-    place of what it holds.
+    Arguments that are None and empty variables count as not given. A profile passed as an argument
+    takes precedence over the environment. A source that names a queue but no endpoint discards the
+    endpoint and API id of sources with lower precedence. `document` replaces the content of the
+    file.
     """
     env = os.environ if environ is None else environ
     path = config_path(env)
@@ -150,7 +152,7 @@ def _places(
     path: Path,
     document: Mapping[str, Any],
 ) -> list[tuple[str, Mapping[str, object]]]:
-    """Where settings stand and what stands there, the least first."""
+    """The sources of settings and their values, lowest precedence first."""
     given = {name: value for name, value in arguments.items() if value is not None}
     variables = {s: env[_variable(s)] for s in SETTINGS if env.get(_variable(s))}
     shared, tables = _parts(path, document)
@@ -163,7 +165,7 @@ def _places(
 
 
 def config_path(env: Mapping[str, str]) -> Path:
-    """Where the config file is, or would be."""
+    """The path of the config file, whether or not it exists."""
     if env.get("SLOTQ_CONFIG"):
         return Path(env["SLOTQ_CONFIG"]).expanduser()
     home = env.get("XDG_CONFIG_HOME") or (env.get("HOME") or "~") + "/.config"
@@ -171,8 +173,10 @@ def config_path(env: Mapping[str, str]) -> Path:
 
 
 def read(path: Path, *, required: bool = False) -> dict[str, Any]:
-    """The whole file; nothing where there is none, unless it is required. Raises NotConfigured
-    where it is no TOML."""
+    """The content of the file; empty if there is no file and it is not `required`.
+
+    Raises NotConfigured if a required file is missing, or the file is unreadable or not TOML.
+    """
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -184,7 +188,7 @@ def read(path: Path, *, required: bool = False) -> dict[str, Any]:
 
 
 def profile_name(name: str) -> str:
-    """The name itself. Raises NotConfigured where no profile can be called so."""
+    """Return `name`. Raises NotConfigured if no profile may have this name."""
     if not _PROFILE_NAME.fullmatch(name):
         raise NotConfigured(
             f"'{name}' cannot be a profile's name: use letters, digits, hyphens and underscores"
@@ -197,7 +201,7 @@ def _variable(setting: str) -> str:
 
 
 def _parts(path: Path, document: Mapping[str, Any]) -> tuple[dict[str, object], dict[str, Any]]:
-    """What the file says for everybody, and its profiles."""
+    """The settings for all profiles, and the tables of the profiles."""
     shared = dict(document)
     tables = shared.pop(PROFILES, {})
     if not isinstance(tables, dict) or not all(isinstance(it, dict) for it in tables.values()):
@@ -206,7 +210,7 @@ def _parts(path: Path, document: Mapping[str, Any]) -> tuple[dict[str, object], 
 
 
 def _profile(path: Path, name: str, tables: Mapping[str, Any]) -> tuple[str, dict[str, object]]:
-    """Where the profile stands, and what it says."""
+    """The source text of the profile, and its settings."""
     if name not in tables:
         there = f"there are {', '.join(tables)}" if tables else "it has none"
         raise NotConfigured(
@@ -229,7 +233,7 @@ def _known(found: dict[str, object], where: str) -> dict[str, object]:
 
 
 def checked(setting: str, value: object, where: str) -> Any:
-    """The value as its setting takes it. Raises NotConfigured, which names where it came from."""
+    """Validate and normalise a value. Raises NotConfigured, which names the source `where`."""
     if setting == "priority":
         return _priority(value, where)
     if not isinstance(value, str) or not value.strip():

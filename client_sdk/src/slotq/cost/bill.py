@@ -1,4 +1,4 @@
-"""From counts, prices and assumptions to a bill: per job, and for a month."""
+"""Compute the bill from counts, prices and assumptions: per job and per month."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from dataclasses import dataclass
 from slotq.cost.counts import Counts
 
 NEEDED_EVENTS = 3
-"""Training events of an attempt that the counts of a life have in them."""
+"""Training events per attempt that the counts of a job already include."""
 PER_HOUR = 3600
 
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """How a queue is used."""
+    """How a queue is used. Averages, except `jobs`."""
 
     jobs: float
-    """A month."""
+    """Jobs per month."""
     evictions: float
-    """Of a job, on average."""
+    """Evictions per job."""
     ahead: float
-    """Jobs that wait before a new one, on average."""
+    """Waiting jobs ahead of a new job."""
     watched: float
-    """Hours of a job's life in which somebody waits for it before a screen, on average."""
+    """Hours per job during which a user watches it wait or run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Item:
-    """A line of the bill. Amounts in the unit of its price."""
+    """A line of the bill. `amount` is in the unit of its price."""
 
     name: str
     amount: float
@@ -39,7 +39,7 @@ class Item:
 class Bill:
     per_job: tuple[Item, ...]
     fixed: tuple[Item, ...]
-    """A month, whether there are jobs or not."""
+    """Monthly cost, independent of the number of jobs."""
     jobs: float
 
     @property
@@ -62,7 +62,7 @@ def bill(
     prices: Mapping[str, float],
     assumed: Mapping[str, float],
 ) -> Bill:
-    """`prices`: USD for one of each unit."""
+    """The bill for `usage`. `prices`: USD per unit."""
     minutes = counts["minute"] * assumed["minutes_a_month"]
     standing = {name: assumed[name] for name in ("metrics", "alarm_metrics", "kms_keys")}
     standing["endpoint_hours"] = assumed["endpoint_zones"] * assumed["minutes_a_month"] / 60
@@ -74,7 +74,7 @@ def bill(
 
 
 def job_counts(usage: Usage, counts: Mapping[str, Counts], assumed: Mapping[str, float]) -> Counts:
-    """Of one average job. What a thousand jobs ahead cost is taken as growing with their number."""
+    """The counts of one average job. The cost of jobs ahead is assumed to grow linearly."""
     job, thousands = counts["job"], usage.ahead / 1000
     looked, looked_behind = counts["look at a job that waits"], counts["look at a job behind 1,000"]
     look = looked + (looked_behind - looked) * thousands

@@ -1,4 +1,4 @@
-"""What the queue asks of AWS, as `benchmarks/cost_of_a_job.py` has counted it."""
+"""The queue's use of AWS, as counted by `benchmarks/cost_of_a_job.py`."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ FILE = Path(__file__).with_name("counts.json")
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """Of one thing that happens, as often as it happens; so they may be broken."""
+    """AWS usage of one activity of the queue; averages, so values may be fractional."""
 
     requests: float = 0.0
-    """Of the API."""
+    """Requests to the API."""
     invocations: float = 0.0
-    """Of both functions, those by the API among them."""
+    """Invocations of both functions, including those made by the API."""
     dynamodb_calls: float = 0.0
     read_units: float = 0.0
     write_units: float = 0.0
     sagemaker_calls: float = 0.0
     invoke_calls: float = 0.0
-    """Passes that the queue manager asks itself for."""
+    """Invocations by which the queue manager asks itself for another pass."""
     events_put: float = 0.0
-    """State changes that are announced."""
+    """State changes published as events."""
 
     def __add__(self, other: Counts) -> Counts:
         return self._with(other, lambda one, two: one + two)
@@ -52,5 +52,5 @@ class Counts:
 
 
 def measured() -> Mapping[str, Counts]:
-    """By what is counted: `job`, `minute` …; each of the keys of the benchmark's MEASURED."""
+    """The counts by activity: `job`, `minute` …, the keys of the benchmark's MEASURED."""
     return {name: Counts(**its) for name, its in json.loads(FILE.read_text()).items()}

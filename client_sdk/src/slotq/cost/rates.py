@@ -1,8 +1,8 @@
-"""What AWS charges for each thing, and what has to be assumed because it cannot be counted here.
+"""AWS's prices, and assumptions for what cannot be counted here.
 
 The prices are public on-demand list prices of us-east-1 in USD, without free tiers, as known in
-autumn 2026. They were not read from AWS's price list: whoever relies on the sum checks them there
-and gives others where they differ.
+autumn 2026. They were not read from AWS's price list: check them there before you rely on the sum,
+and pass other prices if they differ.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """USD for so many of a unit."""
+    """USD for `per` units."""
 
     usd: float
     per: float
@@ -42,7 +42,8 @@ PRICES: Mapping[str, Price] = {
     "endpoint_hours": Price(usd=0.01, per=1, unit="hours of a VPC endpoint in one zone"),
     "kms_keys": Price(usd=1.00, per=1, unit="customer managed keys a month"),
 }
-"""What is free: EventBridge's own events and schedules, SageMaker's API, a standard parameter."""
+"""Not listed because free: EventBridge's AWS events and schedules, SageMaker's API, a standard SSM
+parameter."""
 
 
 @dataclass(frozen=True, kw_only=True)

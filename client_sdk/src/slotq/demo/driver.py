@@ -1,4 +1,4 @@
-"""The demo from its first line to its last."""
+"""Runs the demo from its first line to its last."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slotq.demo.world import emulator
 
 
 def run(console: Console, *, speed: float) -> bool:
-    """Play the story and say whether all of it held. Leaves nothing behind, on Ctrl-C neither."""
+    """Play the story. Returns whether every check held. Cleans up, after Ctrl-C too."""
     console.print(f"Pool {POOL} has {SLOTS} slots. One second here is {speed:g} s of the story.")
     with _terminated_as_interrupted(), quiet(), emulator(f"{POOL}={SLOTS}@{INSTANCE_TYPE}") as aws:
         evidence = Evidence(EVICTED, aws.bucket)
@@ -39,7 +39,7 @@ def run(console: Console, *, speed: float) -> bool:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM ends the demo as Ctrl-C does, so that it still cleans up."""
+    """Make SIGTERM end the demo as Ctrl-C does, with the same cleaning up."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What the demo takes of the environment that it is started in."""
+"""Controls which environment variables the demo sees."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ _KEPT = (
     "PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "VIRTUAL_ENV",
     "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
 )  # fmt: skip
-"""What finds programs, packages and folders."""
+"""Variables that locate programs, packages and folders."""
 
 
 @contextmanager
 def bare() -> Iterator[None]:
-    """Nothing else: a proxy, a profile, a library's or an SDK's setting of the user's would change
-    what the demo shows. Some are read as early as at an import."""
+    """Keep only the variables in `_KEPT`: a proxy, a profile, or the user's settings of a library
+    or an SDK would change what the demo shows. An import already reads some of them."""
     with _replaced({name: os.environ[name] for name in _KEPT if name in os.environ}):
         yield
 
 
 @contextmanager
 def with_variables(values: Mapping[str, str], *, instead_of: tuple[str, ...]) -> Iterator[None]:
-    """These, and of those that there are all whose name does not begin so."""
+    """Set these variables. Keep the others, except those whose names begin with `instead_of`."""
     others = {name: os.environ[name] for name in os.environ if not name.startswith(instead_of)}
     with _replaced({**others, **values}):
         yield

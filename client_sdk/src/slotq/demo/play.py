@@ -1,4 +1,4 @@
-"""Plays the story: submits each job with the SageMaker SDK at its moment, and watches the queue."""
+"""Plays the story: submits each job at its moment with the SageMaker SDK, and watches the queue."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from slotq_core.wire.views import JobView
 
 ROLE = "arn:aws:iam::123456789012:role/demo"
 IMAGE = "123456789012.dkr.ecr.us-east-1.amazonaws.com/demo:1"
-"""Never fetched: the emulator runs the script with this Python."""
+"""An image that is never fetched: the emulator runs the script with this Python."""
 POLL = 0.2
 PATIENCE = 20.0
-"""Seconds for what a part waits for; then it is played anyway, and the checks will tell."""
+"""Seconds to wait for the conditions of a part. After that the part is played anyway, and the
+checks show the consequences."""
 LONGEST = 300.0
-"""Seconds after which the demo is given up."""
+"""Seconds after which the demo gives up."""
 _IN_MOTION = {JobState.STARTING, JobState.STOPPING}
 _ENDED = {JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED, JobState.STOPPED}
 
@@ -37,7 +38,7 @@ class TookTooLong(SlotQError):
 
 
 class Screen(Protocol):
-    """Where the demo shows what happens; `at` is in seconds since the first submission."""
+    """Shows the demo's events. `at` is in seconds since the first submission."""
 
     def submits(self, at: float, part: Part) -> None: ...
     def changed(self, at: float, before: JobView | None, now: JobView) -> None: ...
@@ -46,7 +47,7 @@ class Screen(Protocol):
 
 @dataclass(kw_only=True)
 class Player:
-    """One playing of the story against the queue and the AWS of the environment."""
+    """Plays the story once, against the queue and the AWS of the environment."""
 
     screen: Screen
     evidence: Evidence
@@ -57,7 +58,7 @@ class Player:
     shown: list[object] = field(default_factory=list)
 
     def play(self) -> dict[str, JobView]:
-        """Every job as it ended, with its attempts. Raises TookTooLong."""
+        """Play the story. Returns every job at its end, with its attempts. Raises TookTooLong."""
         with as_file(files("slotq.demo") / "job") as source:
             session = self._session()
             estimators = {part.name: self._estimator(part, session, source) for part in PARTS}
@@ -93,7 +94,8 @@ class Player:
         )
 
     def _wait_for(self, part: Part) -> None:
-        """Until the part's moment has come, and the others are where it wants them."""
+        """Wait until the part's moment has come and the other jobs are in the states that it
+        requires."""
         patience = time.monotonic() + part.at / self.speed + PATIENCE
         while self._at() < part.at / self.speed or not self._ready(part):
             if time.monotonic() > patience:
@@ -111,7 +113,7 @@ class Player:
         return self.evidence.checkpoint(EVICTED) is not None
 
     def _look(self) -> None:
-        """Ask the queue, and show what has changed."""
+        """Ask the queue, and show the changes."""
         jobs, at = self.queue.jobs(), self._at()
         if at > LONGEST:
             raise TookTooLong(f"the demo has not ended after {LONGEST:g} s")

@@ -1,4 +1,4 @@
-"""What had to come of the story, each with what did: the demo's checks."""
+"""The demo's checks: each expected result with the observed one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from slotq_core.wire.views import JobView
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Check:
-    """One thing that had to hold."""
+    """One result that must hold."""
 
     held: bool
     text: str
-    """What was seen, so that a failure explains itself."""
+    """The observation, so that a failure explains itself."""
 
 
 def checks(jobs: Mapping[str, JobView], evidence: Evidence) -> list[Check]:
-    """All checks, in the order of their telling."""
+    """All checks, in order of display."""
     found = [*_states(jobs), _starts(jobs), *_evictions(jobs)]
     return [*found, *_resume(jobs, evidence)] if jobs[EVICTED].attempts else found
 
@@ -80,7 +80,7 @@ def _resume(jobs: Mapping[str, JobView], evidence: Evidence) -> Iterator[Check]:
 
 
 def _same_model(job: JobView, evidence: Evidence) -> Check:
-    """Train once more without any interruption, and compare."""
+    """Train once more without an interruption, and compare the models."""
     steps = next(part.steps for part in PARTS if part.name == job.name)
     weights = begin()
     for step in range(steps):

@@ -1,4 +1,4 @@
-"""The demo on the screen: each step with the queue as it then stands, the timeline, the checks."""
+"""Shows the demo on the screen: each step with the state of the queue, the timeline, the checks."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ WIDTH = 60
 
 
 def heading(text: str) -> Text:
-    """A line across the screen that begins a part."""
+    """A line across the screen at the start of a part."""
     return Text(f"\n── {text} ".ljust(79, "─"), style="bold")
 
 
 class ConsoleScreen:
-    """Prints; nothing is drawn over, so that a log reads as a terminal does."""
+    """Prints lines and never overwrites them, so a log reads like a terminal."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -55,7 +55,7 @@ class ConsoleScreen:
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """The line of time: from the first submission to the last end (ms)."""
+    """The time axis from the first submission to the last end (ms)."""
 
     begin: int
     end: int
@@ -69,7 +69,7 @@ class Axis:
         return f"{(from_iso(moment) - self.begin) / 1000:5.1f} s" if moment else ""
 
     def cells(self, since: str, until: str) -> range:
-        """The columns from one moment to another; at least one."""
+        """The columns between two moments. At least one."""
         scale = WIDTH / max(self.end - self.begin, 1)
         first, last = (round((from_iso(x) - self.begin) * scale) for x in (since, until))
         first = min(first, WIDTH - 1)
@@ -77,7 +77,7 @@ class Axis:
 
 
 def timeline(jobs: Mapping[str, JobView]) -> Group:
-    """Every job's attempts on one line of time, and the figures below it."""
+    """Every job's attempts on one time axis, with the figures below."""
     axis = Axis.of(list(jobs.values()))
     bars = Table.grid(padding=(0, 1))
     for name, job in jobs.items():
@@ -118,7 +118,7 @@ def _figures(jobs: Mapping[str, JobView], axis: Axis) -> Table:
 
 
 def verdict(checks: Iterable[Check]) -> Group:
-    """Each check on a line, held or not."""
+    """Each check on one line, passed or failed."""
     return Group(
         *(
             Text.assemble(("  ✔ ", "green") if check.held else ("  ✘ ", "bold red"), check.text)

@@ -1,4 +1,4 @@
-"""The SageMaker SDK for the demo: calls nobody but the emulator."""
+"""The SageMaker SDK for the demo. It calls only the emulator."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ except ImportError:  # The first versions have no telemetry.
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No telemetry. Its logs are silenced before it is imported (`slotq.cli.machine.demo_command`).
+    """Switch telemetry off. `slotq.cli.machine.demo_command` silences the SDK's logs before the
+    import.
 
-    The sender of telemetry is taken out, and not by the SDK's own opt-out: that is a configuration,
-    and the SDK validates a configuration some seventy times in each fit, which takes five seconds.
+    The function replaces the telemetry sender instead of using the SDK's own opt-out. The opt-out
+    is a configuration, and the SDK validates a configuration some seventy times in each fit, which
+    takes five seconds.
     """
     if telemetry_logging is None:
         yield

@@ -1,7 +1,7 @@
-"""What the demo plays and what must come of it, as data.
+"""The demo's story and its expected results, as data.
 
-Two slots; four jobs, twenty seconds apart. A step of training stands for one second of the story,
-and the demo plays `speed` steps a second.
+Two slots and four jobs, twenty seconds apart. A training step stands for one second of the story,
+and the demo plays `speed` steps per second.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ class Part:
 
     name: str
     at: int
-    """When it is submitted, in seconds of the story."""
+    """The time of the submission, in seconds of the story."""
     priority: int
     steps: int
     after: dict[str, str]
-    """The states that the other jobs have come into before it is submitted."""
+    """The states that the other jobs must reach before the submission."""
     after_checkpoint: bool = False
-    """Not before EVICTED has a checkpoint to go on from."""
+    """Whether to wait until EVICTED has a checkpoint to resume from."""
 
 
 PARTS = (
@@ -43,7 +43,7 @@ PARTS = (
 )
 
 STARTS = (("job1", 1), ("job2", 1), ("job4", 1), ("job1", 2), ("job3", 1))
-"""Job and attempt, in the order in which they must run."""
+"""Jobs and attempts, in the order in which they must run."""
 EVICTED = "job1"
 FOR = "job4"
 

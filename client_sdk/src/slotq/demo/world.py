@@ -1,4 +1,4 @@
-"""The demo's machine: an emulator of its own on a free port, and AWS settings that point at it."""
+"""The demo's machine: a separate emulator on a free port, and AWS settings that lead to it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ STOP_SECONDS = 20.0
 
 
 class NoEmulator(SlotQError):
-    """The emulator did not start; the message has its last words."""
+    """The emulator did not start. The message has its last output."""
 
 
 @contextmanager
 def emulator(pool: str) -> Iterator[Endpoint]:
-    """Runs an emulator with this pool while the context lasts, and points the environment at it.
+    """Run an emulator with this pool during the context, and point the environment at it.
 
-    Whatever ends the context, the emulator and the training processes under it are gone after it.
-    Raises NoEmulator.
+    The emulator and its training processes are gone after the context, whatever ends it. Raises
+    NoEmulator.
     """
     with tempfile.TemporaryDirectory(prefix="slotq-demo-") as folder:
         home = Path(folder)
@@ -42,7 +42,7 @@ def emulator(pool: str) -> Iterator[Endpoint]:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is for us alone: we end it when we have looked.
+                start_new_session=True,  # Ctrl-C reaches the demo alone, which stops this last
             )
         try:
             endpoint = _answering(process, home)
@@ -53,7 +53,7 @@ def emulator(pool: str) -> Iterator[Endpoint]:
 
 
 def _answering(process: subprocess.Popen[bytes], home: Path) -> Endpoint:
-    """Where it answers, once it does."""
+    """Wait until the emulator answers. Returns its endpoint."""
     until = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < until:
         if said := _saved(home):
@@ -64,7 +64,7 @@ def _answering(process: subprocess.Popen[bytes], home: Path) -> Endpoint:
 
 
 def _saved(home: Path) -> dict[str, str] | None:
-    """What the emulator leaves in a file when it answers, and removes when it has ended."""
+    """The values in the emulator's file, which exists from its first answer until its end."""
     try:
         said: dict[str, str] = json.loads((home / "emulator.json").read_text())
     except (FileNotFoundError, ValueError):
@@ -73,7 +73,7 @@ def _saved(home: Path) -> dict[str, str] | None:
 
 
 def _stop(process: subprocess.Popen[bytes], home: Path) -> None:
-    """SIGTERM, on which the emulator ends its training processes; what is left is killed."""
+    """Send SIGTERM, on which the emulator ends its training processes. Kill what is left."""
     saved = _saved(home)
     process.terminate()
     try:
@@ -86,7 +86,7 @@ def _stop(process: subprocess.Popen[bytes], home: Path) -> None:
 
 
 def _settings(endpoint: Endpoint, home: Path) -> dict[str, str]:
-    """The environment of whoever has no settings but the emulator's."""
+    """The environment of a user who has only the emulator's settings."""
     for name in ("slotq.toml", "sagemaker.yaml"):
         (home / name).touch()
     return {

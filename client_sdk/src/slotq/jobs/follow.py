@@ -1,4 +1,4 @@
-"""Following one job: what there is to say about each change, and waiting until it has ended."""
+"""Follow one job: report each change, and wait until the job has ended."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.wire.views import AttemptView, JobView
 
 HEARTBEAT = 60.0
-"""Seconds after which a job that waits is mentioned again though nothing has changed."""
+"""Seconds after which a waiting job is reported again, even without a change."""
 RUNNING_HEARTBEAT = 600.0
-"""The same for one that runs: then its logs are the news."""
+"""The same for a running job, whose logs show its progress."""
 PATIENCE = 900.0
-"""Seconds for which a queue that does not answer is asked again: the job does not depend on us."""
+"""Seconds to keep asking a queue that does not answer. The job goes on meanwhile."""
 
 S = JobState
 
 _EVICTED = {"evicted": "evicted for", "yielded": "set aside for", "requeued": "given up by"}
-"""What was done to an attempt after which its job waits again, by the cause of its stop."""
+"""Wording for the end of an attempt whose job waits again, by the cause of the stop."""
 
 
 def follow(
@@ -32,11 +32,11 @@ def follow(
     each: Callable[[JobView], None] = lambda _: None,
     waiting: Callable[[JobView], bool] = lambda _: False,
 ) -> JobView:
-    """Ask for the job every `poll` seconds until it has ended; returns it as it ended.
+    """Ask for the job every `poll` seconds until it has ended; returns the ended job.
 
-    Says one line for each change and a heartbeat now and then; `each` sees every answer. A job that
-    does not run is shown by `waiting` instead, where that can (`screen`). Raises what `fetch`
-    raises, an absent queue only after PATIENCE.
+    Says one line for each change, and a heartbeat in between. `each` receives every answer. A
+    waiting job goes to `waiting` first; if that returns True, no line is said, except for a new
+    eviction. Raises what `fetch` raises; CannotReach and Unavailable only after PATIENCE.
     """
     before: JobView | None = None
     said_at = clock()
@@ -71,21 +71,21 @@ def ended(job: JobView) -> bool:
 
 
 def news(before: JobView | None, now: JobView) -> str | None:
-    """What is new since `before` (None: everything); None where nothing is."""
+    """What has changed since `before` (None: report everything); None if nothing has."""
     if before is not None and standing(before) == standing(now):
         return None
     return news_since(now.evictions if before is None else before.evictions, now)
 
 
 def news_since(evictions: int, now: JobView) -> str:
-    """Where the job stands, and that it was evicted, if so many evictions were known before."""
+    """Where the job stands, and its last eviction if it has had more than `evictions`."""
     if now.evictions > evictions and now.state != S.STOPPING:
         return f"was {ending(_last_evicted(now))}; now {standing(now)}"
     return standing(now)
 
 
 def standing(job: JobView) -> str:
-    """Where a job stands, in one line for people, its name left out."""
+    """Where a job stands, in one line for people, without its name."""
     match job.state:
         case S.PENDING | S.PREEMPTED:
             return f"waits, {_place(job)}{_why(job)}"
@@ -122,14 +122,16 @@ def _end(job: JobView) -> str:
 
 
 def since(job: JobView) -> str:
-    """When it came into its state, to the minute."""
+    """When the job entered its state, to the minute."""
     return f"{job.changed_at[:16].replace('T', ' ')} UTC"
 
 
 def earliest(job: JobView) -> str:
-    """The earliest time known at which things may change for it without anybody's doing, to the
-    minute, and without the date where that is the day on which it came into its state; empty:
-    it depends on what others do."""
+    """The earliest known time at which the job's outlook may change by itself, to the minute.
+
+    Omits the date if it is the day on which the job entered its state. Empty if no time is known:
+    the job then depends on what others do.
+    """
     moment = job.outlook.earliest if job.outlook else None
     if moment is None:
         return ""
@@ -138,7 +140,7 @@ def earliest(job: JobView) -> str:
 
 
 def left(name: str, or_else: str) -> str:
-    """What is said to whoever stops watching a job. `or_else`: cancelling it in Python."""
+    """The message to a user who stops watching a job. `or_else`: how to cancel in Python."""
     return (
         f"{name}: no longer watched, but still in the queue. To cancel it: `slotq cancel {name}` "
         f"or {or_else}; to watch it again: `slotq watch {name}`"
@@ -166,7 +168,7 @@ def _why(job: JobView) -> str:
 
 
 def ending(attempt: AttemptView | None) -> str:
-    """What was done to an attempt after which its job waits again, and for or by whom."""
+    """How an attempt whose job waits again was stopped, and for or by whom."""
     if attempt is None or not attempt.stopped_for:
         return "evicted"
     return f"{_EVICTED.get(attempt.stop_cause or '', 'evicted for')} {attempt.stopped_for}"
@@ -188,7 +190,7 @@ def patiently(
     sleep: Callable[[float], None],
     poll: float,
 ) -> JobView:
-    """One answer, asking again while the queue does not answer: for PATIENCE at most."""
+    """Fetch the job, and retry for at most PATIENCE seconds while the queue does not answer."""
     since: float | None = None
     while True:
         try:

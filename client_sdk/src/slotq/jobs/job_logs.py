@@ -13,14 +13,14 @@ from slotq_core.names import LOG_GROUP
 from slotq_core.wire.views import JobView
 
 LATE_READS = 3
-"""How often the logs are read after their attempt has ended: the last lines arrive late."""
+"""How often to read the logs after their attempt has ended: the last lines arrive late."""
 
 
 class LogTail:
     """Prints each new log line once, across attempts.
 
-    `client` is boto3's for `logs`. Logs that cannot be read never disturb the waiting: it is said
-    once, and that is all.
+    `client` is boto3's client for `logs`. If the logs cannot be read, LogTail says so once and
+    stops reading; waiting for the job goes on.
     """
 
     def __init__(
@@ -30,17 +30,17 @@ class LogTail:
         say: Callable[[str], None],
         line: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`line` takes the training job and what it has written; where None, `say` takes it."""
+        """`line` receives the training job and one of its log lines; without it, `say` does."""
         self._client = client
         self._say = say
         self._line = line or (lambda _, text: say(Output(text)))
         self._tokens: dict[str, str] = {}
         self._read_after_end: Counter[int] = Counter()
         self.trouble: Exception | None = None
-        """Why nothing more is read: a right that is missing, a service that does not answer."""
+        """Why reading stopped: a missing right, or a service that does not answer."""
 
     def show(self, job: JobView) -> None:
-        """Print what is new of every attempt that has run and was not read to its end."""
+        """Print the new lines of every attempt that has run and is not read to its end."""
         for attempt in job.attempts:
             if attempt.running_since is None or self._read_after_end[attempt.number] >= LATE_READS:
                 continue
@@ -60,7 +60,7 @@ class LogTail:
                 self._say(Trouble(f"the logs cannot be read (the job goes on): {error}"))
 
     def new_lines(self, training_job: str) -> Iterator[str]:
-        """What a training job has written since the last look; with several hosts, who wrote it.
+        """The lines written since the last call; with several hosts, each line names its host.
 
         Raises ClientError, BotoCoreError.
         """
@@ -93,7 +93,7 @@ class LogTail:
 
 
 def _host(stream: str) -> str:
-    """`algo-2` of `<training job>/algo-2-1700000000`."""
+    """The host in a stream's name: `algo-2` of `<training job>/algo-2-1700000000`."""
     return "-".join(stream.rsplit("/", 1)[-1].split("-")[:2])
 
 

@@ -1,4 +1,4 @@
-"""Verbs for many jobs at once: a request for each hundred, an outcome for each job."""
+"""Verbs for many jobs at once: one request per hundred jobs, one outcome per job."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from slotq_core.wire.views import JobView
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What became of one job: it as it then stood, or what kept it as it was."""
+    """The result for one job: the changed job, or the error that left it unchanged."""
 
     name: str
     job: JobView | None = None
@@ -32,7 +32,7 @@ class Outcome:
 
 
 class Queue(Protocol):
-    """What of QueueClient is used here."""
+    """The methods of QueueClient used here."""
 
     def jobs(self, states: Iterable[str] | None = None) -> list[JobView]: ...
     def job(self, name: str) -> JobView: ...
@@ -53,17 +53,17 @@ Verb = Callable[[str], JobView]
 
 
 class Many:
-    """Jobs by their names. Each verb gives an outcome for each of them, in their order.
+    """Jobs by name. Each verb returns one outcome per job, in the order of the names.
 
-    One that is refused stops none of the others. A verb raises what QueueClient does where nothing
-    was done yet; afterwards that is the error of each job that was not reached.
+    A refusal for one job does not affect the others. Any other error raises if no job was changed
+    yet; afterwards it becomes the error of each job that was not reached.
     """
 
     def __init__(
         self, queue: Queue, names: Iterable[str], *, states: Iterable[str] | None = None
     ) -> None:
-        """`states`: only what is still in one of these is changed; the rest is TooLate. (`retry`
-        takes what has ended, and no other.)"""
+        """`states`: change only jobs that are still in one of these; others get TooLate.
+        `retry` ignores `states` and takes only jobs that have ended."""
         self._queue = queue
         self.names = list(dict.fromkeys(names))
         self._states = None if states is None else sorted(states)
@@ -87,8 +87,11 @@ class Many:
         return self._change({"tags": tags}, lambda name: self._queue.move(name, wanted))
 
     def requeue(self) -> list[Outcome]:
-        """Whose attempt is to be given up is looked up first: repeated, the wish does not cost the
-        next attempt too."""
+        """Give up the current attempt of each job.
+
+        Each change carries the number of its attempt, so that repeating the request does not give
+        up the next attempt too.
+        """
         if len(self.names) == 1 and self._states is None:
             return self._singly(self.names, self._queue.requeue)
         begun = {job.name: job.attempts_begun for job in self._queue.jobs(sorted(ACTIVE_STATES))}
@@ -96,8 +99,8 @@ class Many:
         return self._together(changes, self._queue.requeue)
 
     def retry(self, *, new_name: str | None = None, priority: int | None = None) -> list[Outcome]:
-        """Each under its next free name, or one job as `new_name`; one after the other. Whose
-        request is not shown whole to this caller is NotAllowed."""
+        """Retry the jobs one after the other, each under its next free name, or one job as
+        `new_name`. A job whose whole request the caller may not see gets NotAllowed."""
         return self._singly(
             self.names,
             lambda name: self._queue.retry(name, new_name, priority=priority),
@@ -111,8 +114,11 @@ class Many:
         return self._together([{"name": name, **change} for name in legal], alone)
 
     def _together(self, changes: Sequence[Change], alone: Verb) -> list[Outcome]:
-        """These by the hundred, the rest of the names one by one; and all of them so where the
-        caller may not, or the queue is of a release that cannot."""
+        """Apply the changes by the hundred, then treat the remaining names one by one.
+
+        All names are treated one by one if the caller may not change jobs in bulk, or the queue is
+        of a release without bulk changes.
+        """
         done: dict[str, Outcome] = {}
         only = {} if self._states is None else {"states": self._states}
         left = [{**change, **only} for change in changes]
@@ -130,7 +136,7 @@ class Many:
         return [done[name] for name in self.names]
 
     def _if_still(self, alone: Verb) -> Verb:
-        """The verb for one job, after a look at whether it is still in a wanted state."""
+        """The verb for one job, which first checks that the job is still in a wanted state."""
         states = self._states
         if states is None:
             return alone
@@ -148,7 +154,7 @@ class Many:
         return [name for name in self.names if name not in done]
 
     def _answered(self, changes: Sequence[Change]) -> list[Outcome]:
-        """Without those that there was no time for. Raises Unavailable where there is no other."""
+        """The outcomes of the changes that the queue had time for. Raises Unavailable if none."""
         views = self._queue.change(changes)
         reached = [it for it in views if it.error is None or it.error.code != NOT_REACHED]
         if not reached:

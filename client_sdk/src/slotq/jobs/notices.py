@@ -1,8 +1,8 @@
-"""What the session says, in two places: printed for whoever looks on, and to the logger `slotq`.
+"""Messages to the user, in two places: printed, and logged to the logger `slotq`.
 
-A line is logged at INFO; one about trouble (`Trouble`) at WARNING; what the training itself has
-written goes to the logger `slotq.training`, so that it can be filtered. Where logging is configured
-so that a handler shows such a line on this program's output, it is not printed beside.
+Lines are logged at INFO, trouble (`Trouble`) at WARNING. Output of the training goes to the logger
+`slotq.training`, so that it can be filtered. A line is not printed if a logging handler already
+shows it on this program's output.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 LOGGER = logging.getLogger("slotq")
-# Without it Python itself would print warnings where no log is configured.
+# Without a handler, Python itself prints warnings if the program configures no logging.
 LOGGER.addHandler(logging.NullHandler())
 _TRAINING = logging.getLogger("slotq.training")
 
@@ -20,32 +20,32 @@ Say = Callable[[str], None]
 
 
 class Trouble(str):
-    """A line about something that is wrong."""
+    """A line about a problem."""
 
     __slots__ = ()
 
 
 class Output(str):
-    """A line that the training has written."""
+    """A line written by the training."""
 
     __slots__ = ()
 
 
 def log(line: str) -> bool:
-    """Log the line; whether a handler has shown it on this program's output."""
+    """Log the line. Returns whether a handler has shown it on this program's output."""
     logger, level = _where(line)
     logger.log(level, "%s", line)
     return shows(logger, level)
 
 
 def print_line(line: str) -> None:
-    """Log the line, and print it unless a handler of the log shows it already."""
+    """Log the line, and print it unless a logging handler has shown it already."""
     if not log(line):
         print(line, flush=True)  # noqa: T201 - where the SDKs print too
 
 
 def logged(say: Say) -> Say:
-    """`say`, and the log."""
+    """A function that logs a line and passes it to `say`."""
 
     def both(line: str) -> None:
         log(line)
@@ -55,7 +55,7 @@ def logged(say: Say) -> Say:
 
 
 def shows(logger: logging.Logger = LOGGER, level: int = logging.INFO) -> bool:
-    """Whether a handler writes what is logged there to this program's output."""
+    """Whether a handler writes records of this logger and level to this program's output."""
     if not logger.isEnabledFor(level):
         return False
     output = (sys.stdout, sys.stderr)
@@ -66,7 +66,7 @@ def shows(logger: logging.Logger = LOGGER, level: int = logging.INFO) -> bool:
 
 
 def _handlers(logger: logging.Logger) -> Iterator[logging.Handler]:
-    """Those that see what is logged there."""
+    """The handlers that receive the records of `logger`."""
     above: logging.Logger | None = logger
     while above is not None:
         yield from above.handlers
@@ -74,7 +74,7 @@ def _handlers(logger: logging.Logger) -> Iterator[logging.Handler]:
 
 
 def _stream(handler: logging.Handler) -> object:
-    """What a handler writes to, logging's or rich's; None where it is nothing of that kind."""
+    """The stream that a handler of logging or rich writes to; None if it has no stream."""
     console = getattr(handler, "console", None)
     return getattr(handler, "stream", None) or getattr(console, "file", None)
 

@@ -1,4 +1,4 @@
-"""Where waiting is shown: plain lines, one line of a terminal, or a small table in a notebook."""
+"""Ways to show waiting: plain lines, one line of a terminal, or a small table in a notebook."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from slotq_core.wire.views import JobView
 
 
 class Screen(Protocol):
-    """Takes lines that stay, and the job that is waited for."""
+    """Shows permanent lines, and the state of a waiting job."""
 
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """Show a line permanently."""
 
     def waiting(self, job: JobView) -> bool:
-        """Show where it stands, in place of what was shown of it before. False: this screen cannot;
-        say it instead."""
+        """Show where the job stands, replacing the previous display. Returns False if this screen
+        cannot do so; the caller then uses `say`."""
 
 
 class Plain:
-    """Lines only: a file, a pipe, a log."""
+    """Permanent lines only: for a file, a pipe, a log."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
@@ -36,7 +36,7 @@ class Plain:
 
 
 class Terminal:
-    """One line at the bottom that is written anew; lines that stay go above it."""
+    """Rewrites the bottom line of a terminal; permanent lines go above it."""
 
     def __init__(self, out: TextIO, width: Callable[[], int] | None = None) -> None:
         self._out = out
@@ -74,7 +74,7 @@ class Notebook:
     """A table of one row below the cell, while the job waits."""
 
     def __init__(self, say: Callable[[str], None], display: Callable[[str, Bundle], Any]) -> None:
-        """`display` shows a table under an id, in place of what it showed under that id."""
+        """`display` shows a table under an id, replacing what it showed under that id."""
         self.say, self._display = say, display
         self._said = ""
 
@@ -88,7 +88,7 @@ class Notebook:
 
 
 def here() -> Screen:
-    """The screen of this process: a notebook's, the terminal's, else lines."""
+    """The screen for this process: a notebook, a terminal, or plain lines."""
     display = _notebook_display()
     if display is not None:
         return Notebook(print_line, display)
@@ -96,7 +96,7 @@ def here() -> Screen:
 
 
 def _notebook_display() -> Callable[[str, Bundle], Any] | None:
-    """None outside a notebook's kernel. IPython is never imported for the question alone."""
+    """IPython's display in a notebook's kernel, else None. Never imports IPython to find out."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     if shell is None or not hasattr(shell, "kernel"):
@@ -106,7 +106,7 @@ def _notebook_display() -> Callable[[str, Bundle], Any] | None:
     shown: set[str] = set()
 
     def show(key: str, both: Bundle) -> None:
-        # Both forms: a console of the same kernel can show no HTML.
+        # Send both forms: a console attached to the same kernel cannot show HTML.
         show_in = cell.update_display if key in shown else cell.display
         show_in(both, raw=True, display_id=key)
         shown.add(key)

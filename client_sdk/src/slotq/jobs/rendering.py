@@ -1,7 +1,7 @@
-"""Jobs, attempts and pools as small tables, in HTML for a notebook and in plain text for the rest.
+"""Jobs, attempts and pools as small tables: HTML for notebooks, plain text elsewhere.
 
-A frontend gets both and shows what it can. Names, messages and reasons come from others: they are
-escaped in HTML, and characters that steer a terminal become visible ones.
+A frontend receives both forms and picks one. Names, messages and reasons are untrusted: HTML
+escapes them, and non-printable characters are replaced.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slotq_core.wire.views import AttemptView, JobView, PoolView
 T = TypeVar("T")
 Column = tuple[str, Callable[[Any], object]]
 Bundle = dict[str, str]
-"""By MIME type."""
+"""The forms of one table, by MIME type."""
 
 JOB: tuple[Column, ...] = (
     ("Job", lambda job: job.name),
@@ -53,7 +53,7 @@ def bundle(columns: tuple[Column, ...], items: Iterable[Any]) -> Bundle:
 
 
 def text_table(rows: list[list[str]]) -> str:
-    """Its head is the first row."""
+    """A table in plain text; the first row holds the headings."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -71,7 +71,7 @@ def _row(tag: str, cells: list[str]) -> str:
 
 
 def _clean(value: object) -> str:
-    """One line, of characters that only show."""
+    """The value as one line of printable characters."""
     text = "" if value is None else " ".join(str(value).split())
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
 
@@ -93,7 +93,7 @@ class Listed(list[T], Generic[T]):
         return bundle(self.columns, self)
 
     def _repr_pretty_(self, printer: Any, cycle: object) -> None:
-        """IPython has its own plain text for every list that does not say this."""
+        """Print the table: IPython has its own format for lists without this method."""
         printer.text(bundle(self.columns, self)["text/plain"])
 
 

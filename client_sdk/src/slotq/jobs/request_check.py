@@ -1,6 +1,6 @@
-"""Whether SageMaker would take a request, by the botocore of this machine, before the queue has it.
+"""Check a request against the local botocore's model of SageMaker before the queue accepts it.
 
-A queue may hold a job for hours, and SageMaker looks at its request only then.
+Without the check, SageMaker would find a fault only when the job starts, perhaps hours later.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from slotq_core.wire.training_request import Fault, faults_by, refusal
 
 
 def check(request: Mapping[str, Any]) -> None:
-    """Raises InvalidRequest with every fault of a CreateTrainingJob request, each with its path:
-    what is missing, of the wrong type, unknown or beyond its bounds.
+    """Raises InvalidRequest with all faults of a CreateTrainingJob request, each with its path.
 
-    `request`: as JSON has it.
+    Faults are values that are missing, of the wrong type, unknown or out of bounds. `request` is
+    in JSON form.
     """
     faults = faults_by(training_request(), _as_it_is_sent(request))
     if faults:

@@ -1,7 +1,7 @@
-"""A job that has ended without completing, submitted once more.
+"""Submit a job again that has ended without completing.
 
-A name is used once: its job's history stays, and what ended has ended. So a retry is another job,
-with the same request under the next name: `train` is tried again as `train-r2`, that as `train-r3`.
+A name is used only once, so that a job's history stays. A retry is therefore a new job with the
+same request under the next name: `train` becomes `train-r2`, `train-r2` becomes `train-r3`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from slotq_core.wire.views import JobView
 LONGEST_NAME = 63
 """SageMaker's limit for TrainingJobName."""
 MOST_NAMES = 20
-"""After so many names that are taken somebody should choose one."""
+"""Number of names to try; if all are taken, the user has to choose one."""
 
 _NUMBERED = re.compile(r"(?P<base>.+)-r(?P<number>[2-9]|[1-9][0-9]+)")
 
 
 class Queue(Protocol):
-    """What of QueueClient is used here."""
+    """The methods of QueueClient used here."""
 
     def job(self, name: str) -> JobView: ...
     def clone(self, name: str, new_name: str, *, priority: int | None = None) -> JobView: ...
@@ -34,10 +34,11 @@ class Queue(Protocol):
 def retry(
     queue: Queue, name: str, new_name: str | None = None, *, priority: int | None = None
 ) -> JobView:
-    """Raises NoSuchJob, InvalidRequest (it has not ended, or has completed), NameTaken and what a
-    submission raises.
+    """Submit the job's request again under `new_name`, or else under its next free name.
 
-    Two who retry at once get the same job: the same request under a name, while its job lives.
+    Raises NoSuchJob, InvalidRequest (the job has not ended, or has completed), NameTaken, and what
+    a submission raises. Two concurrent retries give the same job: while that job lives, submitting
+    the same request under its name again returns the job.
     """
     _refuse(queue.job(name))
     if new_name is not None:
@@ -54,7 +55,7 @@ def retry(
 
 
 def next_names(name: str) -> Iterator[str]:
-    """The names that come after this one."""
+    """The names that follow `name`, without end."""
     found = _NUMBERED.fullmatch(name)
     base, number = (found["base"], int(found["number"])) if found else (name, 1)
     for following in count(number + 1):

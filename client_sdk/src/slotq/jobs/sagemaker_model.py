@@ -1,4 +1,4 @@
-"""The structure of a CreateTrainingJob request, as the botocore of this machine has it."""
+"""The structure of a CreateTrainingJob request, from the botocore of this machine."""
 
 from __future__ import annotations
 
@@ -11,31 +11,32 @@ import botocore.session
 from slotq_core.wire.training_request import Shape
 
 KINDS = {"long": "integer", "double": "float"}
-"""botocore's kinds of values that are another's to a request in JSON."""
+"""The JSON type of botocore's types that have another name."""
 _JAVA_CLASSES = {
     r"\p{L}": r"\w",
     r"\p{N}": r"\w",
     r"\p{Z}": " \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000",
     r"\p{Alnum}": "a-zA-Z0-9",
 }
-"""What AWS's patterns have and Python's lack, and what stands for it here: no less."""
+"""Character classes of AWS's patterns that Python lacks, and what replaces them: the replacement
+accepts at least as much."""
 _INSTANCE_TYPE = r"ml\.[a-z0-9-]+\.[a-z0-9-]+"
 
 
 @cache
 def training_request() -> Shape:
-    """With every bound that botocore knows."""
+    """The shape of the request, with every bound that botocore knows."""
     return shape_of(input_shape())
 
 
 def input_shape() -> Any:
-    """botocore's own object for it."""
+    """botocore's own object for the shape of the request."""
     service = botocore.session.Session().get_service_model("sagemaker")
     return service.operation_model("CreateTrainingJob").input_shape
 
 
 def shape_of(shape: Any) -> Shape:
-    """botocore's shape, as the checks of a request take it."""
+    """Convert a botocore shape into the form that the request check uses."""
     kind, bounds = KINDS.get(shape.type_name, shape.type_name), shape.metadata
     members = shape.members if kind == "structure" else {}
     return Shape(
@@ -61,8 +62,11 @@ def _item(shape: Any, kind: str) -> Shape | None:
 
 
 def _form(name: str, pattern: str | None) -> dict[str, Any]:
-    """Of instance types the form alone counts: AWS has new ones before a user has a new botocore.
-    The queue refuses those that no pool has, and names the ones that there are."""
+    """The pattern of a string, and its description.
+
+    Of an instance type only the form is checked: AWS adds types before a user has a new botocore.
+    The queue refuses types that no pool has, and lists those of its pools.
+    """
     if name.endswith("InstanceType"):
         form = "be an instance type such as ml.p5.48xlarge"
         return {"pattern": _INSTANCE_TYPE, "form": form, "others": True}
@@ -71,7 +75,7 @@ def _form(name: str, pattern: str | None) -> dict[str, Any]:
 
 @cache
 def python_pattern(pattern: str | None) -> str | None:
-    """A pattern of AWS's, which are Java's, for Python; None where that cannot be said in it."""
+    """Convert a pattern of AWS, in Java syntax, to Python; None if Python cannot express it."""
     if pattern is None:
         return None
     for theirs, ours in _JAVA_CLASSES.items():

@@ -1,4 +1,4 @@
-"""What is sent: a CreateTrainingJob request as plain JSON, the queue's settings as its tags."""
+"""What is submitted: a CreateTrainingJob request as plain JSON, with the settings as tags."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def settings_tags(
     min_runtime: int | None = None,
     retries: int | None = None,
 ) -> dict[str, str]:
-    """The tags that carry these settings; what is None is left to the queue.
+    """The tags that carry these settings; settings that are None are left to the queue.
 
-    `pools` in order of preference; `min_runtime` in seconds. Raises InvalidRequest, which names the
-    setting, for a number out of its range.
+    `pools` is in order of preference, `min_runtime` in seconds. Raises InvalidRequest with the name
+    of the setting if a number is out of range.
     """
     for name, number, (low, high) in (
         ("priority", priority, (-PRIORITY_LIMIT, PRIORITY_LIMIT)),
@@ -49,7 +49,7 @@ def settings_tags(
 def with_tags(
     request: Mapping[str, Any], tags: Mapping[str, str], *, override: bool = False
 ) -> dict[str, Any]:
-    """The request with these tags added. Where it has one of them already, its own stays, unless
+    """The request with these tags added. A tag that the request already has stays, unless
     `override`."""
     own = list(request.get("Tags") or [])
     if override:
@@ -60,9 +60,9 @@ def with_tags(
 
 
 def jsonable(value: Any, path: str = "") -> Any:
-    """The same as JSON has it: without keys that are None, moments as ISO 8601 in UTC.
+    """The value in JSON form: keys with the value None dropped, datetimes as ISO 8601 in UTC.
 
-    Raises InvalidRequest with the path of what has no place in JSON.
+    Raises InvalidRequest with the path of a value that JSON cannot hold.
     """
     if isinstance(value, Mapping):
         return {

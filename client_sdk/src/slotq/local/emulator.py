@@ -1,4 +1,5 @@
-"""The whole system in one process: moto, the training plane, the queue's API and its Lambda."""
+"""Runs the whole system in one process: moto, the training plane, the queue's API and its
+Lambda."""
 
 from __future__ import annotations
 
@@ -35,30 +36,30 @@ DEFAULT_PORT = 4777
 _START_SECONDS = 60.0
 _SAVE_SECONDS = 60.0
 _UPLOAD_SECONDS = 10.0
-"""How long a stop waits for the last checkpoints."""
+"""Seconds that a stop waits for the last checkpoints."""
 
 
 class CannotStart(SlotQError):
-    """The emulator does not come up; the message says why."""
+    """The emulator cannot start. The message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     pools: str
-    """As `settings.parse_pools` reads them, every instance type named."""
+    """The pools, in the form that `settings.parse_pools` reads, with every instance type named."""
     work: Path
-    """Where the jobs' folders, the Lambda's log (lambda.log) and what is kept are made."""
+    """The folder of the jobs' folders, the Lambda's log (lambda.log) and the saved state."""
     port: int = DEFAULT_PORT
-    """0: any that is free."""
+    """The port to listen on. 0: any free port."""
     host: str = "127.0.0.1"
     names: Sequence[str] = ()
-    """Other names that clients call it by, with a port where one is mapped."""
+    """Other host names that clients use, with a port if one is mapped."""
     region: str = REGION
     fresh: bool = False
-    """Forget what an earlier emulator has kept."""
+    """Discard the state that an earlier emulator saved."""
     tick_seconds: float = 60.0
     isolated: bool | None = None
-    """None: an own /opt/ml for each process wherever the machine allows it."""
+    """Whether each process gets a private /opt/ml. None: if the machine allows one."""
     knobs: Knobs = field(default_factory=Knobs)
 
 
@@ -68,7 +69,7 @@ class _QuietHandler(MotoRequestHandler):
 
 
 class Emulator:
-    """Started once; stopped once. `load` gives the Lambda's handler."""
+    """An emulator that starts once and stops once. `load` returns the Lambda's handler."""
 
     def __init__(
         self, options: Options, *, load: Callable[[Endpoint, str, Path], Handler] = function.load
@@ -76,7 +77,7 @@ class Emulator:
         self._options = options
         self._load = load
         self.mark = uuid.uuid4().hex
-        """Marks every process of this emulator's jobs, and names it to whoever asks."""
+        """Marks every process of this emulator's jobs, and identifies the emulator to callers."""
         self._jobs = options.work / "jobs"
         self._closed = threading.Event()
         self._due = threading.Event()
@@ -84,7 +85,7 @@ class Emulator:
         self._kept: Snapshot | None = None
 
     def start(self) -> Endpoint:
-        """Returns when it answers. Raises CannotStart."""
+        """Start the emulator. Returns when the emulator answers. Raises CannotStart."""
         options = self._options
         shutil.rmtree(self._jobs, ignore_errors=True)
         listening = _listen(options.host, options.port)
@@ -115,7 +116,7 @@ class Emulator:
             request_handler=_QuietHandler,
             fd=listening.fileno(),
         )
-        listening.close()  # The server has a copy.
+        listening.close()  # The server has a copy of the socket.
         self._spawn(lambda: self._server.serve_forever(poll_interval=0.05))
         self._furnish()
         self._spawn(self._save_on)
@@ -147,7 +148,8 @@ class Emulator:
         )
 
     def _furnish(self) -> None:
-        """The account, and the function's first call: what is wrong with it shows here."""
+        """Create the account and make the function's first call, which reveals configuration
+        errors."""
         try:
             aws.furnish(self.endpoint)
             if self._options.fresh:
@@ -174,15 +176,15 @@ class Emulator:
         }
 
     def tick(self) -> None:
-        """What EventBridge's schedule does every minute."""
+        """Send the event that EventBridge's schedule sends every minute."""
         self.invocations.send(_tick_event(self.endpoint), key="tick")
 
     def wait(self) -> None:
-        """Until it is stopped."""
+        """Wait until the emulator is stopped."""
         self._closed.wait()
 
     def stop(self) -> None:
-        """Ends every job's processes at once, then everything else, and keeps the state."""
+        """End every job's processes, then everything else, and save the state."""
         if self._closed.is_set():
             return
         self._closed.set()
@@ -194,7 +196,7 @@ class Emulator:
         self._server.server_close()
         for thread in self._threads:
             thread.join(timeout=5)
-        # A job that was just being started when the others were ended.
+        # A job may have been starting while `close` ended the others.
         self.runner.close()
         shutil.rmtree(self._jobs, ignore_errors=True)
 
@@ -204,18 +206,18 @@ class Emulator:
         thread.start()
 
     def _drive_plane(self) -> None:
-        """`advance` whenever something is due: by time, or because somebody has set `_due`."""
+        """Call `advance` when the plane's next change is due or another thread has set `_due`."""
         clock = SystemClock()
         while True:
             self._due.clear()
-            if self._closed.is_set():  # Looked at after the clear, so that no stop goes unheard.
+            if self._closed.is_set():  # Checked after the clear, so that no stop is missed.
                 return
             self.plane.advance()
             due = self.plane.next_due()
             self._due.wait(None if due is None else max(0.0, (due - clock.now()) / 1000))
 
     def _save(self) -> None:
-        """Nothing where it did not start: then it has not taken over what is kept."""
+        """Save the state. Does nothing if the start failed: the earlier state then stays."""
         if self._kept is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""Where the emulator listens, and boto3 clients that call nothing else."""
+"""The emulator's address, and boto3 clients that call only this address."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ class Endpoint:
 
     @property
     def bucket(self) -> str:
-        """SageMaker's default bucket."""
+        """The name of SageMaker's default bucket."""
         return f"sagemaker-{self.region}-{self.account}"
 
     def variables(self) -> dict[str, str]:
-        """The environment in which AWS SDKs call the emulator and find no other credentials."""
+        """Environment variables that send AWS SDKs to the emulator, with the emulator's credentials
+        only."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": self.keys.access_key,
@@ -46,7 +47,7 @@ class Endpoint:
         }
 
     def client(self, service: str) -> Any:
-        """A boto3 client; one may be shared by threads."""
+        """A boto3 client. Threads may share one."""
         import boto3
         from botocore.config import Config
 

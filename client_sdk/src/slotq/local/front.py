@@ -1,6 +1,6 @@
-"""The one door of the emulator: who may come in, and who answers.
+"""The emulator's entrance: decides who may call, and who answers.
 
-What comes from a web page, or under a foreign name, is refused first (`guard`). Then:
+The `guard` first refuses requests from web pages and requests under a foreign name. Then:
 
 /_slotq/…, /moto-api…           the controls, from this machine only and with the token (`keys`)
 the queue's API                 the Lambda's handler, behind API Gateway (`gateway`)
@@ -42,7 +42,7 @@ _INVOKE = re.compile(r"/2015-03-31/functions/(?P<name>[^/]+)/invocations/?")
 _JSON = ("Content-Type", "application/json")
 _FORBIDDEN = "403 Forbidden"
 _CLOSE = ("Connection", "close")
-"""What was refused may still have its body on the way."""
+"""Closes the connection: the body of a refused request may still be on the way."""
 
 StartResponse = Callable[..., Any]
 
@@ -64,7 +64,7 @@ class Front:
         health: Callable[[], dict[str, Any]],
         tick: Callable[[], None],
     ) -> None:
-        """`poke` is called when the plane may have something new due."""
+        """`poke` is called when the plane may have a new change due."""
         self._guard, self._find_caller, self._token = guard, find_caller, token
         self._plane, self._gateway, self._invocations = plane, gateway, invocations
         self._others, self._poke, self._health, self._tick = others, poke, health, tick
@@ -86,7 +86,8 @@ class Front:
         return [body]
 
     def _answer(self, environ: Environ) -> Said | None:
-        """None: it is moto's. The body has then not been touched, or is put back."""
+        """Answer a request, or return None for moto. The body of a request for moto stays
+        readable."""
         self._guard.check(environ)
         path = environ.get("PATH_INFO", "")
         if path.startswith((CONTROL, _MOTO_CONTROL)):
@@ -159,7 +160,7 @@ class Front:
 
 
 def _no(environ: Environ, no: Exception) -> Said:
-    """The answer that refuses, in the asker's protocol."""
+    """The refusal, in the caller's protocol."""
     if isinstance(no, Answer):
         return no.status, no.headers, no.body
     kind = no.kind if isinstance(no, NotSigned) else "AccessDeniedException"
@@ -181,6 +182,6 @@ def _json(value: dict[str, Any]) -> Said:
 
 
 def _hang_up(environ: Environ) -> None:
-    """Cut the connection: the caller learns nothing."""
+    """Cut the connection without an answer."""
     with contextlib.suppress(OSError, KeyError):
         environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""A shell beside a process of the emulator's: its working folder, its environment, its /opt/ml."""
+"""Opens a shell beside a job's process: same working folder, environment and /opt/ml."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _SHELLS = ("bash", "sh")
 
 
 class NotThere(SlotQError):
-    """There is no such process; the message says why."""
+    """No such process. The message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Beside:
-    """A process of a training job, as a shell needs to know it."""
+    """A process of a training job, with what a shell needs."""
 
     pid: int
     environment: dict[str, str]
 
     @property
     def isolated(self) -> bool:
-        """It has a mount namespace of its own."""
+        """Whether the process has a private mount namespace."""
         return _namespace(self.pid, "mnt") != _namespace(os.getpid(), "mnt")
 
 
 def open_shell(url: str, training_job: str, *, host: int) -> int:
-    """A shell in instance `host` of a training job of the emulator at this address; returns its
-    exit code. It ends with the job, as a session in SageMaker does. Raises NotThere."""
+    """Open a shell in instance `host` of a training job of the emulator at `url`. Returns the exit
+    code. The shell ends with the job, like a session in SageMaker. Raises NotThere."""
     emulator = state.health_at(url, _token())
     if emulator is None:
         raise NotThere(
@@ -47,7 +47,7 @@ def open_shell(url: str, training_job: str, *, host: int) -> int:
         command = [*_entering(beside.pid), *command]
     environment = {**beside.environment, "TERM": os.environ.get("TERM", "dumb")}
     folder = None if beside.isolated else f"/proc/{beside.pid}/cwd"
-    # The shell that was asked for, of this machine.
+    # The user asked for this shell of this machine.
     ended = subprocess.run(command, check=False, env=environment, cwd=folder)  # nosec B603
     return ended.returncode
 
@@ -58,7 +58,7 @@ def _token() -> str:
 
 
 def find(run: str, training_job: str, host: int) -> Beside:
-    """The process that began as the job's command there. Raises NotThere."""
+    """The first process of the job's command on that host. Raises NotThere."""
     wanted = f"{run}/{training_job}/algo-{host}/"
     if not Path("/proc/self/environ").exists():
         raise NotThere("a shell in a job of the emulator needs Linux's /proc")
@@ -67,7 +67,7 @@ def find(run: str, training_job: str, host: int) -> Beside:
             pid, said = int(folder.name), (folder / "environ").read_bytes()
             leads = os.getsid(pid) == pid
         except OSError:
-            continue  # Gone, or somebody else's.
+            continue  # The process is gone, or another user's.
         pairs = (entry.partition(b"=") for entry in said.split(b"\0") if b"=" in entry)
         environment = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
         if leads and environment.get(MARK) == wanted:
@@ -79,7 +79,7 @@ def find(run: str, training_job: str, host: int) -> Beside:
 
 
 def _entering(pid: int) -> list[str]:
-    """Into its namespaces, and its folder as it is seen there. Raises NotThere."""
+    """The command that enters a process's namespaces and working folder. Raises NotThere."""
     if shutil.which("nsenter") is None:
         raise NotThere("nsenter (util-linux) is needed to enter the job's own /opt/ml")
     user = _namespace(pid, "user") != _namespace(os.getpid(), "user")

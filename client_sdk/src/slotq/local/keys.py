@@ -1,7 +1,7 @@
-"""The keys of one emulator: random, and readable by its owner only.
+"""The keys of one emulator: random, and readable only by their owner.
 
-`keys.json` in the state folder keeps them over a restart: a shell that has read `slotq local env`
-need not read it again.
+`keys.json` in the state folder keeps the keys over a restart: a shell that has read `slotq local
+env` need not read it again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 USER = "testing"
-"""The IAM user whose access key it is."""
+"""The IAM user that owns the access key."""
 TOKEN_HEADER = "x-slotq-token"  # noqa: S105 - a header's name # nosec B105
 _FILE = "keys.json"
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
@@ -29,7 +29,7 @@ class Keys:
 
     @classmethod
     def made(cls) -> Keys:
-        """New ones. The access key has the form that AWS gives its own."""
+        """New keys. The access key has the form of AWS's own."""
         return cls(
             access_key="AKIA" + "".join(secrets.choice(_LETTERS) for _ in range(16)),
             secret_key=secrets.token_urlsafe(30),
@@ -38,7 +38,7 @@ class Keys:
 
 
 def read(folder: Path) -> Keys | None:
-    """What the folder keeps; None where there is nothing that nobody else could have read."""
+    """The folder's keys. None without keys, or if another user could have read them."""
     try:
         with (folder / _FILE).open() as file:
             seen = os.fstat(file.fileno())
@@ -49,7 +49,7 @@ def read(folder: Path) -> Keys | None:
 
 
 def kept(folder: Path) -> Keys:
-    """The folder's keys; made where it has none yet."""
+    """The folder's keys. Creates them if there are none."""
     if found := read(folder):
         return found
     made = Keys.made()
@@ -58,7 +58,7 @@ def kept(folder: Path) -> Keys:
 
 
 def write_private(file: Path, text: str) -> None:
-    """Replace a file by one that its owner alone can read, from its first moment on."""
+    """Replace a file by one that only its owner can ever read."""
     new = file.with_name(f"{file.name}.new")
     new.unlink(missing_ok=True)
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,4 +1,4 @@
-"""The emulator's pools, as they are given on the command line."""
+"""Reads the emulator's pools from the command line."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ DEFAULT = "main=2"
 
 
 def read_pools(given: Sequence[str]) -> str:
-    """Pools (`NAME=SLOTS[@TYPE][;KEY=SECONDS …]` each, or JSON) as the Lambda's setting names them.
+    """The given pools (`NAME=SLOTS[@TYPE][;KEY=SECONDS …]` each, or JSON), as the Lambda's setting
+    names them.
 
-    Raises Misconfigured with what is wrong and the allowed values.
+    Raises Misconfigured with the fault and the allowed values.
     """
     return pools_text(parse_pools(",".join(given) or DEFAULT, default_type=LOCAL_INSTANCE_TYPE))

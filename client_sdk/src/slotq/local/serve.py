@@ -1,4 +1,4 @@
-"""Running an emulator to its end: in this process, or in one of its own in the background."""
+"""Runs an emulator until it ends: in this process, or in a background process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _START_SECONDS = 90.0
 
 
 def serve(options: Options, *, ready: Callable[[state.Running], None]) -> None:
-    """Until SIGINT or SIGTERM. Raises CannotStart."""
+    """Run an emulator until SIGINT or SIGTERM. Raises CannotStart."""
     refuse_second()
     emulator = Emulator(options)
     ended = threading.Event()
@@ -48,7 +48,7 @@ def serve(options: Options, *, ready: Callable[[state.Running], None]) -> None:
 
 
 def refuse_second() -> None:
-    """One emulator a state folder. Raises CannotStart."""
+    """Refuse to start a second emulator on one state folder. Raises CannotStart."""
     saved = state.read()
     if saved is not None and saved.health() is not None:
         raise CannotStart(
@@ -58,7 +58,8 @@ def refuse_second() -> None:
 
 
 def detach(options: Options) -> state.Running:
-    """Start one in the background; returns when it answers. Raises CannotStart."""
+    """Start an emulator in the background. Returns when the emulator answers. Raises
+    CannotStart."""
     refuse_second()
     state.forget()
     log = state.log_file()

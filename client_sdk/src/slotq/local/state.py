@@ -1,8 +1,8 @@
-"""What is kept of a running emulator, so that `stop` and `env` find it.
+"""The saved description of a running emulator, for `stop` and `env`.
 
-In the folder that SLOTQ_LOCAL_DIR names, else `$XDG_STATE_HOME/slotq`, else `~/.local/state/slotq`:
-`emulator.json` (one emulator a folder), `keys.json`, `emulator.log`, `lambda.log` (what the queue's
-Lambda says), `sagemaker.yaml` and the jobs' folders.
+The state folder is SLOTQ_LOCAL_DIR, else `$XDG_STATE_HOME/slotq`, else `~/.local/state/slotq`. It
+has `emulator.json` (one emulator per folder), `keys.json`, `emulator.log`, `lambda.log` (the
+Lambda's output), `sagemaker.yaml` and the jobs' folders.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ SageMaker:
 
 
 class NotRunning(SlotQError):
-    """There is no emulator to talk to."""
+    """No emulator is running."""
 
 
 class NotPrivate(SlotQError):
-    """Others can write where the emulator's state would be kept."""
+    """Other users could write to the state folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """An emulator, as it has described itself."""
+    """An emulator's description of itself."""
 
     run: str
     pid: int
@@ -63,13 +63,14 @@ class Running:
         return Endpoint(url=self.url, keys=self.keys, region=self.region)
 
     def health(self) -> dict[str, Any] | None:
-        """What it says of itself; None where it, and nothing else, does not answer."""
+        """The emulator's health report. None if the emulator does not answer, or another program
+        does."""
         said = health_at(self.url, self.keys.token)
         return said if said and said.get("run") == self.run else None
 
 
 def health_at(url: str, token: str) -> dict[str, Any] | None:
-    """What the emulator at this address says of itself; None where none answers."""
+    """The health report of the emulator at this address. None if no emulator answers."""
     try:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         opener.addheaders = [(TOKEN_HEADER, token)]
@@ -81,7 +82,7 @@ def health_at(url: str, token: str) -> dict[str, Any] | None:
 
 
 def folder() -> Path:
-    """Made where it is missing, for nobody else to read."""
+    """The state folder. Creates it, readable only by the user."""
     home = os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
     path = Path(os.environ.get("SLOTQ_LOCAL_DIR") or Path(home) / "slotq").expanduser()
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -90,7 +91,8 @@ def folder() -> Path:
 
 
 def _close(path: Path) -> None:
-    """Keep others out of the folder. Raises NotPrivate where that would take it from them."""
+    """Make the folder private. Raises NotPrivate if the folder is another user's, world-writable or
+    sticky."""
     seen = path.stat()
     if seen.st_uid != os.geteuid() or seen.st_mode & (stat.S_IWOTH | stat.S_ISVTX):
         raise NotPrivate(
@@ -107,13 +109,13 @@ def log_file() -> Path:
 
 def save(running: Running) -> None:
     values = asdict(running)
-    del values["keys"]  # They have a file of their own, which outlives this emulator.
+    del values["keys"]  # The keys have their own file, which outlives this emulator.
     keys.write_private(folder() / "emulator.json", json.dumps(values, indent=2))
     (folder() / "sagemaker.yaml").write_text(_SDK_CONFIG.format(bucket=running.endpoint.bucket))
 
 
 def read() -> Running | None:
-    """What was saved last, whether it runs or not."""
+    """The emulator saved last, running or not."""
     kept = keys.read(folder())
     try:
         values = json.loads((folder() / "emulator.json").read_text())
@@ -127,7 +129,7 @@ def forget() -> None:
 
 
 def running() -> Running:
-    """The emulator that answers. Raises NotRunning."""
+    """The running emulator. Raises NotRunning."""
     saved = read()
     if saved is None or saved.health() is None:
         raise NotRunning("no emulator is running; `slotq local start --detach` starts one")
@@ -135,7 +137,7 @@ def running() -> Running:
 
 
 def stop() -> str:
-    """End the emulator and every process of its jobs; says what was done. Raises NotRunning."""
+    """End the emulator and every process of its jobs. Returns what was done. Raises NotRunning."""
     saved = read()
     if saved is None:
         raise NotRunning("no emulator is running")
@@ -150,7 +152,7 @@ def stop() -> str:
 
 
 def _end(pid: int) -> None:
-    """SIGTERM, and SIGKILL where that does not help."""
+    """Send SIGTERM, then SIGKILL if the process does not end."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
         until = time.monotonic() + _STOP_SECONDS
@@ -162,7 +164,7 @@ def _end(pid: int) -> None:
 
 
 def _alive(pid: int) -> bool:
-    """A zombie, whose parent has not looked yet, has ended."""
+    """Whether the process runs. A zombie counts as ended."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -173,7 +175,7 @@ def _alive(pid: int) -> bool:
 
 
 def variables(running: Running) -> dict[str, str]:
-    """The environment in which SDKs and `slotq` talk to the emulator."""
+    """Environment variables that send SDKs and `slotq` to the emulator."""
     return {
         **running.endpoint.variables(),
         "SLOTQ_ENDPOINT": running.endpoint.queue,
@@ -184,4 +186,4 @@ def variables(running: Running) -> dict[str, str]:
 
 
 UNSET = ("AWS_PROFILE", "AWS_SESSION_TOKEN", "SLOTQ_API_ID", "SLOTQ_AWS_PROFILE", "SLOTQ_PROFILE")
-"""Variables that would lead away from the emulator."""
+"""Variables that would send calls elsewhere."""

@@ -1,4 +1,4 @@
-"""The columns of `slotq ls`: what each shows of a job, and how it sorts."""
+"""The columns of `slotq ls`: what each shows of a job, and how to sort by it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from slotq_core.wire.views import JobView
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Column:
     head: str
-    """With `>` before it: to the right."""
+    """The heading; a leading `>` aligns the column to the right."""
     cell: Callable[[JobView], str | Text]
     key: Callable[[JobView], Any] | None = None
-    """What it sorts by; None: by what it shows."""
+    """The sort key; None: the shown text."""
 
 
 def _number(of: Callable[[JobView], int | None], head: str) -> Column:
-    """Numbers sort as numbers, and what has none comes last."""
+    """A numeric column: sorts by number, with missing numbers last."""
     return Column(
         head=f">{head}",
         cell=lambda job: "" if of(job) is None else str(of(job)),
@@ -60,15 +60,15 @@ COLUMNS: dict[str, Column] = {
     "training_job": Column(head="TRAINING JOB", cell=lambda job: job.training_job or ""),
     "why": Column(head="WHY", cell=why),
 }
-"""By the name that --columns and --sort take."""
+"""The columns by their names in --columns and --sort."""
 DEFAULT = ("name", "state", "priority", "place", "pool", "slots", "entered", "why")
 OF_SEVERAL = ("name", "user", *DEFAULT[1:])
-"""The default where jobs of several submitters are shown."""
+"""The default if the jobs have several submitters."""
 
 
 def queue_table(jobs: Collection[JobView], columns: Sequence[str] | None = None) -> RenderableType:
-    """The queue, a line for each job, in the order given. Without `columns` it says whose each job
-    is where that is not the same for all."""
+    """The queue, one line per job, in the order given. Without `columns`, shows the users if the
+    jobs have several submitters."""
     users = short_names(job.submitter for job in jobs)
     named = columns or (OF_SEVERAL if len(users) > 1 else DEFAULT)
     user = replace(COLUMNS["user"], cell=lambda job: users[job.submitter])
@@ -80,8 +80,8 @@ def queue_table(jobs: Collection[JobView], columns: Sequence[str] | None = None)
 
 
 def in_order(jobs: Sequence[JobView], by: str) -> list[JobView]:
-    """Sorted by a column; with `-` before its name the other way round. Equal ones stay in the
-    order of the queue."""
+    """The jobs sorted by a column; `-` before its name reverses the order. Ties keep the order of
+    the queue."""
     column = COLUMNS[by.removeprefix("-")]
     key = column.key or (lambda job: str(column.cell(job)))
     if not by.startswith("-"):

@@ -26,7 +26,7 @@ COLORS = {
 
 
 def job_page(job: JobView) -> RenderableType:
-    """All there is to know of one job."""
+    """Everything known about one job."""
     facts = Table.grid(padding=(0, 2))
     last = job.attempts[-1] if job.attempts else None
     for name, value in (
@@ -57,7 +57,7 @@ def job_page(job: JobView) -> RenderableType:
 
 
 def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
-    """The history of a job, a line for each attempt."""
+    """The history of a job, one line per attempt."""
     table = columns(">#", "TRAINING JOB", "POOL", "RAN FROM (UTC)", "TO", "OUTCOME", "MESSAGE")
     for attempt in attempts:
         table.add_row(
@@ -73,7 +73,7 @@ def attempts_table(attempts: Iterable[AttemptView]) -> RenderableType:
 
 
 def findings_table(findings: Iterable[FindingView]) -> RenderableType:
-    """What the doctor has found, a line for each."""
+    """The doctor's findings, one line each."""
     table = columns("FOUND", "SUBJECT", "MENDED", "WHAT")
     for finding in findings:
         table.add_row(
@@ -86,7 +86,7 @@ def findings_table(findings: Iterable[FindingView]) -> RenderableType:
 
 
 def outcome(attempt: AttemptView) -> str:
-    """How an attempt ended, and for whom if for someone."""
+    """How an attempt ended, and for or by whom if known."""
     how = attempt.outcome or ("stopping" if attempt.stop_cause else "")
     if attempt.stop_cause == "evicted" and how in {"evicted", "stopping"}:
         return f"{how} for {attempt.stopped_for}"
@@ -98,18 +98,18 @@ def outcome(attempt: AttemptView) -> str:
 
 
 def why(job: JobView) -> str:
-    """Why it waits, or what is to be said of the state that it is in."""
+    """Why the job waits, or else the message about its state."""
     return one_line(job.reason.text if job.reason else job.message)
 
 
 def one_line(text: str) -> str:
-    """A message from elsewhere as part of a line: without line breaks and what moves a terminal."""
+    """A message from elsewhere without line breaks and terminal control characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def explanation(job: JobView) -> str:
-    """One sentence on where the job stands and why; then, where it waits, what there is of room,
-    what could be evicted and why not, what is reserved, and the times known, a line for each."""
+    """Where the job stands and why, in one sentence. For a waiting job, further lines list free
+    room, possible evictions and what prevents them, reservations and known times."""
     lines = [one_line(f"{job.name}: {standing(job)}")]
     if job.outlook:
         for what, entries in (
@@ -125,7 +125,7 @@ def explanation(job: JobView) -> str:
 
 
 def columns(*titles: str) -> Table:
-    """An empty table with these columns; `>` before a title sets it to the right."""
+    """An empty table with these columns; a leading `>` aligns a column to the right."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in titles:
         right = column.startswith(">")
@@ -142,5 +142,5 @@ def state_text(state: str) -> Text:
 
 
 def moment(text: str | None) -> str:
-    """`11-20 10:30:00` of `2026-11-20T10:30:00.000Z`."""
+    """Shorten a timestamp: `2026-11-20T10:30:00.000Z` becomes `11-20 10:30:00`."""
     return f"{text[5:10]} {text[11:19]}" if text else ""

@@ -1,4 +1,4 @@
-"""What the commands say in JSON where it is not the queue's own view."""
+"""JSON output of commands that do not print one of the queue's own views."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class LogLine(BaseModel):
     version: int = VERSION
     job: str
     training_job: str
-    """The attempt's."""
+    """The training job of the attempt that wrote the line."""
     message: str
 
 
@@ -22,12 +22,12 @@ class CheckView(BaseModel):
 
     name: str
     """For programs: `settings`, `name`, `route`, `credentials`, `answer`, `clock`, `permissions`,
-    `versions`; and `queue`, where only operators may ask what the queue finds."""
+    `versions`; and `queue` if only operators may see the queue's findings."""
     ok: bool | None
-    """None: it could not be looked at, because of one before it."""
+    """None: skipped, because an earlier check failed."""
     text: str
     advice: str = ""
-    """What to do where it is not all right."""
+    """What to do after a failure."""
 
 
 class CheckupView(DoctorView):
@@ -49,12 +49,12 @@ class SettingsView(BaseModel):
 
     version: int = VERSION
     file: str
-    """The config file, whether it is there or not."""
+    """The config file, whether or not it exists."""
     settings: list[SettingView]
 
 
 class VersionView(BaseModel):
     slotq: str
-    """This program's."""
+    """Version of this program."""
     wire: int
-    """That of the JSON that it speaks."""
+    """Version of the JSON format it uses."""

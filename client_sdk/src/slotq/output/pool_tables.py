@@ -18,7 +18,7 @@ STATE_STYLES = {PoolState.ACTIVE: "green", PoolState.PAUSED: "yellow", PoolState
 
 
 def pools_table(pools: Iterable[PoolView]) -> RenderableType:
-    """The pools in slots, a line for each, and how SageMaker has treated it lately."""
+    """The pools in slots, one line each, with their health at SageMaker."""
     table = columns(
         "POOL", "INSTANCE TYPE", "STATE", ">SLOTS", ">USABLE", ">USED", ">FOREIGN", "HEALTH"
     )
@@ -37,13 +37,13 @@ def pools_table(pools: Iterable[PoolView]) -> RenderableType:
 
 
 def standing(pool: PoolView) -> str:
-    """Its state; `draining` while something still runs in a drained pool."""
+    """The pool's state; `draining` while jobs still run in a drained pool."""
     draining = pool.settings.state == PoolState.DRAINED and pool.used["slots"]
     return "draining" if draining else pool.settings.state
 
 
 def pool_page(pool: PoolView) -> RenderableType:
-    """All there is to know of one pool: what is used of it, and each of its settings."""
+    """Everything known about one pool: its usage and each of its settings."""
     facts = Table.grid(padding=(0, 2))
     for name, value in (
         ("pool", pool.name),
@@ -58,7 +58,7 @@ def pool_page(pool: PoolView) -> RenderableType:
 
 
 def health(pool: PoolView) -> str:
-    """`ok`, or what keeps the pool from being used in full, and until when."""
+    """`ok`, or what keeps the pool from full use, and until when."""
     said, health = [], pool.health
     drained = pool.settings.state == PoolState.DRAINED
     if not drained and pool.size["slots"] + pool.foreign["slots"] < pool.capacity["slots"]:
@@ -75,7 +75,7 @@ def health(pool: PoolView) -> str:
 
 
 def _missing(right: MissingRightView) -> str:
-    """`the queue lacks iam:PassRole for role …, tried again at …: …`"""
+    """The text `the queue lacks iam:PassRole for role …, tried again at …: …`."""
     whose = f" for role {right.role}" if right.role else ""
     until = moment(right.not_before)
     said = f"the queue lacks {right.action}{whose}, tried again at {until}"
@@ -83,7 +83,7 @@ def _missing(right: MissingRightView) -> str:
 
 
 def changes_table(changes: Iterable[ChangeView]) -> RenderableType:
-    """What was changed, a line for each pool, the latest first."""
+    """The changes, one line per pool, in the order given."""
     table = columns(">REVISION", "AT (UTC)", "WHO", "POOL", "CHANGED")
     for change in changes:
         if change.limits is not None:
@@ -101,7 +101,7 @@ def _size(settings: PoolSettingsView) -> str:
 
 
 def changed(pool: PoolChangeView) -> str:
-    """`slots 2 → 4, state active → paused`"""
+    """The difference, as in `slots 2 → 4, state active → paused`."""
     if pool.after is None:
         return f"removed; it had {_size(pool.before)}" if pool.before else ""
     if pool.before is None:
@@ -115,7 +115,7 @@ def changed(pool: PoolChangeView) -> str:
 
 
 def limits_changed(change: LimitsChangeView) -> str:
-    """`waiting 1000 → 500`"""
+    """The difference, as in `waiting 1000 → 500`."""
     before, after = change.before.model_dump(), change.after.model_dump()
     return ", ".join(
         f"{key} {_limit(before[key])} → {_limit(after[key])}"
@@ -129,12 +129,12 @@ def _limit(value: int | list[object]) -> str:
 
 
 def who(arn: str) -> str:
-    """`assumed-role/Operator/ada` of an ARN; whatever else it is, whole."""
+    """The last field of an ARN, such as `assumed-role/Operator/ada`; other text unchanged."""
     return arn.split(":", 5)[5] if arn.startswith("arn:") and arn.count(":") >= 5 else arn
 
 
 def setting(value: object) -> str:
-    """One setting's value as people read it."""
+    """The value of a setting in a form for people."""
     match value:
         case None:
             return "none"

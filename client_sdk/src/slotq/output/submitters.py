@@ -1,4 +1,4 @@
-"""Who submitted a job, in few letters."""
+"""Short names for the submitters of jobs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _BETWEEN = re.compile("[/:]")
 
 
 def last_part(arn: str) -> str:
-    """`ada` of `arn:aws:iam::123456789012:user/ada`; of an assumed role its session's name."""
+    """`ada` of `arn:aws:iam::123456789012:user/ada`; the session's name of an assumed role."""
     return _parts(arn)[-1]
 
 
 def short_names(arns: Iterable[str]) -> Mapping[str, str]:
-    """By ARN as many of its last parts as tell these from each other."""
+    """The shortest endings, by ARN, that tell these ARNs apart; all have equally many parts."""
     parts = {arn: _parts(arn) for arn in arns}
     for number in range(1, max(map(len, parts.values()), default=1)):
         short = {arn: "/".join(its[-number:]) for arn, its in parts.items()}

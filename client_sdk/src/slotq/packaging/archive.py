@@ -1,4 +1,4 @@
-"""The working folder as an archive: the same files give the same bytes, wherever they lie."""
+"""Pack a folder into an archive: the same files give the same bytes, wherever the folder is."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from slotq.errors import NotConfigured
 from slotq.packaging.ignore_file import Ignored
 
 IGNORE_FILES = (".slotqignore", ".gitignore")
-"""The first that is there counts."""
+"""The first existing file counts."""
 MOST_BYTES = 200_000_000
-"""More than this is data, which belongs into S3 and comes through a channel."""
+"""A larger folder contains data, which belongs in S3 and reaches the job through a channel."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,12 +26,14 @@ class Pack:
     """A tar file, compressed with gzip."""
     files: int
     digest: str
-    """Of the content: 16 hex digits."""
+    """Digest of the content: 16 hex digits."""
 
 
 def pack(folder: Path) -> Pack:
-    """Everything in the folder that is not ignored. Raises NotConfigured where it is no folder, too
-    large, or has a link that leads out of it."""
+    """Pack everything in the folder that is not ignored.
+
+    Raises NotConfigured if `folder` is no folder, too large, or contains a link out of itself.
+    """
     if not folder.is_dir():
         raise NotConfigured(f"{folder} is no folder: --source names the one with the code")
     files = list(packed_files(folder))
@@ -40,15 +42,18 @@ def pack(folder: Path) -> Pack:
     with tarfile.open(fileobj=tar, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name in files:
             _add(archive, folder / name, name)
-    # The moment of packing would make every archive another one.
+    # mtime=0: a timestamp would make every archive different.
     content = gzip.compress(tar.getvalue(), mtime=0)
     digest = hashlib.sha256(content).hexdigest()[:16]
     return Pack(content=content, files=len(files), digest=digest)
 
 
 def packed_files(folder: Path) -> Iterator[str]:
-    """Their paths below the folder, with slashes, in order. Raises NotConfigured at a link out of
-    the folder: whoever cloned it may not know what would be packed."""
+    """Relative paths of the files to pack, with slashes, in order.
+
+    Raises NotConfigured at a link out of the folder: the user of a cloned folder may not know what
+    the link would include.
+    """
     ignored = Ignored(_patterns(folder))
     for where, folders, names in os.walk(folder):
         below = Path(where).relative_to(folder)
@@ -98,7 +103,7 @@ def _check_size(folder: Path, files: list[str]) -> None:
 
 
 def _add(archive: tarfile.TarFile, file: Path, name: str) -> None:
-    """A link goes as what it leads to; owner and time stay at home."""
+    """Add a file under `name`: links are followed; owner and time are left out."""
     entry = tarfile.TarInfo(name)
     content = file.read_bytes()
     entry.size = len(content)

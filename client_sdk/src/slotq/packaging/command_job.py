@@ -1,9 +1,9 @@
-"""A command line as a CreateTrainingJob request: the folder goes to S3, and the container runs it.
+"""A command line as a CreateTrainingJob request: the folder goes to S3, the container runs it.
 
-The code comes through an input channel and not, as in script mode, through hyperparameters that the
-image's own toolkit reads: so any image with `sh` and `tar` will do, also one without a network, and
-the command gets SageMaker's SIGTERM, which the toolkit keeps to itself. What script mode gives
-scripts as SM_MODEL_DIR, SM_OUTPUT_DATA_DIR and SM_CHANNEL_… is there too.
+The code arrives through an input channel. Script mode uses hyperparameters instead, which need the
+image's own toolkit. With a channel, any image with `sh` and `tar` works, even without a network,
+and the command receives SageMaker's SIGTERM, which the toolkit would not pass on. As in script
+mode, SM_MODEL_DIR, SM_OUTPUT_DATA_DIR and SM_CHANNEL_… are set.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from slotq.packaging.archive import Pack
 from slotq_core.wire.views import PoolView
 
 CHANNEL = "slotq"
-"""The input channel that brings the code; its name is not free for others."""
+"""The input channel for the code; no other input may use this name."""
 ARCHIVE, DRIVER = "sourcedir.tar.gz", "run.sh"
 _LONGEST_STEM = 40
 _RUNNERS = re.compile(r"(python|sh|bash|zsh|torchrun|accelerate|deepspeed)[0-9.]*")
@@ -50,7 +50,7 @@ exec {command}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CommandJob:
-    """What somebody wants to run. What is None comes from the config."""
+    """What the user wants to run. Values that are None come from the config."""
 
     command: Sequence[str]
     name: str | None = None
@@ -60,9 +60,9 @@ class CommandJob:
     output: str | None = None
     instance_count: int = 1
     volume: int = 30
-    """GB."""
+    """In GB."""
     max_runtime: int = 86400
-    """Seconds."""
+    """In seconds."""
     inputs: Mapping[str, str] = field(default_factory=dict)
     """S3 URIs by channel."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -74,8 +74,8 @@ def driver(command: Sequence[str]) -> bytes:
 
 
 def code_uri(job: CommandJob, pack: Pack, config: Config) -> str:
-    """The S3 folder of its code and driver. It is named after what is in it, so that a job which
-    waits finds what it was submitted with, whatever was submitted since."""
+    """The S3 folder for the code and the driver. Its name is a digest of the content, so a waiting
+    job keeps the code it was submitted with, whatever is submitted later."""
     output = _needed("output", job.output or config.output, "--output s3://bucket/folder")
     return f"{output.rstrip('/')}/code/{pack.digest}-{_digest_of(driver(job.command))}"
 
@@ -83,9 +83,10 @@ def code_uri(job: CommandJob, pack: Pack, config: Config) -> str:
 def request_of(
     job: CommandJob, config: Config, *, code: str, pools: Sequence[PoolView], now: datetime
 ) -> dict[str, Any]:
-    """The request. `pools`: those that it may run in, for its instance type where none is given.
+    """The request. `pools`: the pools that the job may run in; they determine the instance type if
+    none is set.
 
-    Raises NotConfigured with the setting that is missing and where to put it.
+    Raises NotConfigured with the name of a missing setting and the ways to set it.
     """
     name = job.name or job_name(job.command, now)
     output = _needed("output", job.output or config.output, "--output s3://bucket/folder")
@@ -116,14 +117,14 @@ def request_of(
 
 
 def upload(s3: Any, uri: str, pack: Pack, command: Sequence[str]) -> None:
-    """Put code and driver there. boto3's errors are raised."""
+    """Upload code and driver to the S3 folder `uri`. Raises boto3's errors."""
     bucket, _, prefix = uri.removeprefix("s3://").partition("/")
     for name, content in ((ARCHIVE, pack.content), (DRIVER, driver(command))):
         s3.put_object(Bucket=bucket, Key=f"{prefix}/{name}", Body=content)
 
 
 def job_name(command: Sequence[str], now: datetime) -> str:
-    """`train-1120-103000-123`: after the script, and the moment to a thousandth."""
+    """Name of the script and the time in milliseconds, such as `train-1120-103000-123`."""
     stem = _legal(PurePosixPath(_script(command)).stem) or "job"
     moment = now.astimezone(UTC)
     return (
@@ -132,7 +133,7 @@ def job_name(command: Sequence[str], now: datetime) -> str:
 
 
 def _script(command: Sequence[str]) -> str:
-    """The first word that is neither an option nor what only runs others."""
+    """The first word that is neither an option nor an interpreter or launcher."""
     for word in command:
         if not word.startswith("-") and not _RUNNERS.fullmatch(Path(word).name):
             return word
@@ -154,7 +155,7 @@ def _channel(name: str, uri: str) -> dict[str, Any]:
 
 
 def _instance_type(job: CommandJob, config: Config, pools: Sequence[PoolView]) -> str:
-    """What is asked for, else what the first of its pools has, else what all pools have."""
+    """The type that was set, else the one type shared by all `pools`. Raises NotConfigured."""
     asked = job.instance_type or config.instance_type
     if asked:
         return asked

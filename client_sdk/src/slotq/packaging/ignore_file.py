@@ -1,8 +1,8 @@
-"""Which files of a folder stay at home: what an ignore file says, in git's own language.
+"""Which files of a folder are not packed, from an ignore file in git's syntax.
 
-Of a pattern: `#` begins a comment, `!` takes back, a `/` at the end means folders only, one before
-means this very path, `*` and `?` stop at slashes, `**` does not. The last pattern that fits counts,
-and nothing below an ignored folder is looked at.
+In a pattern, `#` begins a comment, `!` cancels an earlier match, a final `/` matches only folders,
+and an initial `/` anchors the pattern at the root. `*` and `?` do not match slashes, `**` does. The
+last matching pattern counts, and nothing below an ignored folder is examined.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ALWAYS = (
     "venv/",
     ".ipynb_checkpoints/",
 )
-"""What no training job needs."""
+"""Patterns for files that no training job needs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,13 +32,13 @@ class _Rule:
 
 
 class Ignored:
-    """The patterns of an ignore file, after those that always hold."""
+    """The patterns of an ignore file, after the patterns in ALWAYS."""
 
     def __init__(self, lines: Iterable[str] = ()) -> None:
         self._rules = [rule for line in (*ALWAYS, *lines) if (rule := _rule(line))]
 
     def ignores(self, path: str, *, folder: bool) -> bool:
-        """`path`: from the root of what is packed, with slashes, without one at its end."""
+        """Whether `path` is ignored: relative to the packed folder, without a final slash."""
         fitting = (
             rule.ignored
             for rule in reversed(self._rules)

@@ -1,8 +1,8 @@
-"""DeleteTrainingJob for a job of the queue: what SageMaker has of it, over all its attempts.
+"""DeleteTrainingJob for a job of the queue: delete the training jobs of all attempts.
 
-As SageMaker, only of a job that has ended. The queue keeps its own record, and with it the name,
-for as long as it keeps any job's; but in this program the name then is SageMaker's alone, which has
-no such job any more.
+As in SageMaker, only a job that has ended can be deleted. The queue keeps its own record, so the
+name stays taken in the queue. For the rest of this program the name belongs to SageMaker alone,
+which then answers that there is no such training job.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from slotq_core.wire.views import JobView
 
 
 class Jobs(Protocol):
-    """What of TrainingCalls is used here."""
+    """The methods of TrainingCalls used here."""
 
     def known(self, name: Any) -> JobView | None: ...
     def forget(self, name: str) -> None: ...
 
 
 class Deletion:
-    """`client` gives boto3's for `sagemaker` in a region."""
+    """`client` returns the boto3 client for `sagemaker` in a region."""
 
     def __init__(self, jobs: Jobs, *, client: Callable[[str], Any]) -> None:
         self._jobs, self._client = jobs, client
@@ -55,7 +55,7 @@ class Deletion:
 
 
 def _delete(client: Any, training_job: str) -> None:
-    """Where it is gone already, or never was, there is nothing to do. Raises ClientError."""
+    """Delete one training job; do nothing if there is none. Raises ClientError."""
     with untouched():
         try:
             client.delete_training_job(TrainingJobName=training_job)
@@ -65,5 +65,5 @@ def _delete(client: Any, training_job: str) -> None:
 
 
 def _is_gone(error: Mapping[str, str]) -> bool:
-    """SageMaker says it with either code."""
+    """Whether the error means that there is no such training job: SageMaker uses two codes."""
     return error["Code"] == "ResourceNotFound" or "not found" in error["Message"]

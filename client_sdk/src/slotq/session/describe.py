@@ -1,4 +1,4 @@
-"""A job of the queue as SageMaker would show it: DescribeTrainingJob, ListTrainingJobs."""
+"""Describe a job of the queue as SageMaker would: DescribeTrainingJob, ListTrainingJobs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _ENDINGS = frozenset(_ENDED.values())
 
 
 def has_training_job(job: JobView) -> bool:
-    """Whether SageMaker's own answer about the latest attempt is the answer about the job.
+    """Whether SageMaker's description of the latest attempt also describes the job.
 
-    Not while the job waits (its last training job shows Stopped, but the job has not ended), and
-    not for an attempt that never ran (there may be no training job).
+    False while the job waits: its last training job shows Stopped, but the job has not ended.
+    False for an attempt that never ran: there may be no training job.
     """
     last = job.attempts[-1] if job.attempts else None
     ran = last is not None and last.running_since is not None
@@ -38,9 +38,9 @@ def arn_of(job: JobView, region: str) -> str:
 
 
 def description(job: JobView, request: Mapping[str, Any], *, region: str = "") -> dict[str, Any]:
-    """The answer of DescribeTrainingJob, from the queue's knowledge and the request.
+    """The answer of DescribeTrainingJob, built from the queue's record and the request.
 
-    A waiting job is InProgress, Pending: SageMaker's words for a training job without instances.
+    A waiting job is InProgress and Pending, as is a SageMaker training job without instances.
     """
     status = status_of(job)
     return {
@@ -63,11 +63,11 @@ def description(job: JobView, request: Mapping[str, Any], *, region: str = "") -
 
 
 def as_the_job(job: JobView, shown: Mapping[str, Any]) -> dict[str, Any]:
-    """What of SageMaker's description of the latest attempt reads otherwise for the job.
+    """The fields of SageMaker's description of the latest attempt that the job changes.
 
-    The job keeps its own name through all attempts, so that whoever remembers a name from an answer
-    goes on following the job. And it has ended when the queue says so: an attempt that was stopped
-    for another job has, but its job has not. The ARN stays the attempt's.
+    The job keeps its own name through all attempts, so a program that remembers the name from an
+    answer keeps following the job. The job has ended when the queue says so: an evicted attempt
+    has ended, but its job has not. The ARN stays that of the attempt.
     """
     status = str(shown["TrainingJobStatus"])
     return {"TrainingJobName": job.name} | _statuses(job, status)
@@ -90,7 +90,7 @@ def _statuses(job: JobView, status: str) -> dict[str, str]:
 
 
 def summary(job: JobView, *, region: str) -> dict[str, Any]:
-    """One line of ListTrainingJobs."""
+    """The job's row in ListTrainingJobs."""
     status = status_of(job)
     return {
         "TrainingJobName": job.name,
@@ -103,7 +103,7 @@ def summary(job: JobView, *, region: str) -> dict[str, Any]:
 
 
 def status_of(job: JobView) -> str:
-    """TrainingJobStatus, as far as the queue knows it."""
+    """The TrainingJobStatus that follows from the job's state in the queue."""
     return _ENDED.get(JobState(job.state), "InProgress")
 
 

@@ -1,9 +1,8 @@
-"""botocore's event hooks: answering an operation here instead of at AWS, for any SDK above it.
+"""botocore event hooks: answer an operation here instead of at AWS, for any SDK above botocore.
 
-An operation passes three points. Its parameters are looked at when they are given
-(`before-parameter-build`), where they may also be changed; it is answered, where it is to be, after
-botocore has validated them (`before-call`); and the service's own answer can be amended
-(`after-call`). What an SDK or a program sees is an ordinary answer, or an ordinary ClientError.
+An operation passes three points. `before-parameter-build` sees the parameters as given and may
+change them. `before-call`, after botocore has validated the parameters, may answer the operation.
+`after-call` may amend the answer. The SDK or program sees an ordinary answer or ClientError.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from urllib.parse import urlsplit
 from slotq.errors import NameTaken, Refused
 
 Params = MutableMapping[str, Any]
-"""An operation's parameters; changed in place."""
+"""The parameters of an operation; changed in place."""
 Context = MutableMapping[str, Any]
-"""botocore's own for one call; the same object at all three points."""
+"""botocore's context of one call: the same object at all three points."""
 Answer = dict[str, Any]
 
 
 class InUse(Refused):
-    """What is asked for takes a job that has ended."""
+    """The operation needs a job that has ended."""
 
     code = "in_use"
 
 
 _PENDING = "slotq_answer"
 _CODES: Mapping[type[Refused], str] = {NameTaken: "ResourceInUse", InUse: "ResourceInUse"}
-"""SageMaker's code for a refusal of the queue, where it has one of its own."""
+"""SageMaker's error code for a refusal of the queue. Other refusals get `_OTHER_CODE`."""
 _OTHER_CODE = "ValidationException"
 
 _untouched: ContextVar[bool] = ContextVar("slotq_untouched", default=False)
@@ -42,19 +41,19 @@ _untouched: ContextVar[bool] = ContextVar("slotq_untouched", default=False)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TakenCall:
-    """One operation that is looked at, answered or amended here."""
+    """One operation that is inspected, answered or amended here."""
 
     operation: str
-    """With its service, as botocore's events name it: `sagemaker.CreateTrainingJob`."""
+    """Service and operation, as botocore's events name them: `sagemaker.CreateTrainingJob`."""
     before: Callable[[Params, Context], Callable[[], Answer] | None]
-    """Looks at the parameters. Gives what will answer the call; None: the service does."""
+    """Inspect the parameters. Returns the function that answers; None leaves the call to AWS."""
     after: Callable[[Answer, Context], None] | None = None
-    """Amends an answer in place, the service's or our own."""
+    """Amend an answer in place, whether from AWS or from here."""
 
 
 @contextmanager
 def untouched() -> Iterator[None]:
-    """Calls made inside go to AWS as they are."""
+    """Send the calls made inside this context to AWS unchanged."""
     token = _untouched.set(True)
     try:
         yield
@@ -63,8 +62,11 @@ def untouched() -> Iterator[None]:
 
 
 def take_over(events: Any, calls: tuple[TakenCall, ...], *, owner: str) -> None:
-    """Register the calls with the events of a boto3 session (for clients that it makes from now on)
-    or of one client. What the same owner registered there before is replaced."""
+    """Register the calls with the events of one client, or of a boto3 session.
+
+    A boto3 session passes the hooks on to clients that it creates later. Earlier registrations by
+    the same owner are replaced.
+    """
     for call in calls:
         points = (
             ("before-parameter-build", _look(call)),
@@ -92,7 +94,7 @@ def _look(call: TakenCall) -> Callable[..., None]:
 
 
 def _answer(context: Context, **_: Any) -> tuple[Any, Answer] | None:
-    """Answer without the network where somebody has taken the call."""
+    """Answer a taken call without the network; None if nothing has taken the call."""
     if _PENDING not in context:
         return None
     status, answer = 200, {}
@@ -115,10 +117,10 @@ def _amend(call: TakenCall) -> Callable[..., None]:
 
 
 def honour_sts_endpoint(events: Any) -> None:
-    """Send STS calls to AWS_ENDPOINT_URL_STS or AWS_ENDPOINT_URL where one of them is set.
+    """Send STS calls to AWS_ENDPOINT_URL_STS or AWS_ENDPOINT_URL, if either is set.
 
-    The SDK builds its STS clients with an explicit endpoint, which makes botocore ignore both.
-    `events` are those of a boto3 session, before its STS client is made.
+    The SDK creates its STS clients with an explicit endpoint, so botocore ignores both variables.
+    `events` belong to a boto3 session that has no STS client yet.
     """
     target = os.environ.get("AWS_ENDPOINT_URL_STS") or os.environ.get("AWS_ENDPOINT_URL")
     if not target:
@@ -129,5 +131,5 @@ def honour_sts_endpoint(events: Any) -> None:
         url = urlsplit(request.url)._replace(scheme=wanted.scheme, netloc=wanted.netloc)
         request.url = url.geturl()
 
-    # Before it is signed: the signature covers the host.
+    # Redirect before signing: the signature covers the host.
     events.register("before-sign.sts", redirect, unique_id="slotq-sts-endpoint")

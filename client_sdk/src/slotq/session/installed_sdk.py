@@ -1,6 +1,7 @@
-"""QueueTrainingJobSession for the SageMaker SDK that is installed: version 2 or 3.
+"""QueueTrainingJobSession for the installed SageMaker SDK: version 2 or 3.
 
-Both are one distribution, so there is one of them at most. Neither is imported before this is.
+Both versions are one distribution, so at most one is installed. The SDK is imported only when
+`QueueTrainingJobSession` is first used.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _MISSING = (
 
 
 def sdk_version() -> int:
-    """The major version of the SDK that is here: 2 or 3. Raises ImportError where none is."""
+    """The major version of the installed SDK: 2 or 3. Raises ImportError if there is none."""
     for version, module in ((3, "sagemaker.core.helper.session_helper"), (2, "sagemaker.session")):
         try:
             if find_spec(module) is not None:

@@ -1,7 +1,7 @@
-"""ListTrainingJobs with the jobs of the queue that SageMaker cannot list.
+"""ListTrainingJobs, extended by the jobs of the queue that SageMaker cannot list.
 
-They come first, in pages of their own; then SageMaker's pages, in which a job's first training job
-shows the job's own status: it may have been stopped while the job waits to go on.
+The queue's jobs come first, in pages of their own. SageMaker's pages follow; there, the first
+training job of a waiting job shows the status of the job, not Stopped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from slotq_core.wire.views import JobView
 _TOKEN = "slotq:"  # noqa: S105 - marks our own page tokens # nosec B105
 _OURS = re.compile(rf"{_TOKEN}[0-9]{{1,6}}")
 _PAGE = 10
-"""SageMaker's own default."""
+"""Rows per page: SageMaker's default."""
 _STATUS = "slotq_status"
 LIVING = tuple(state for state in JobState if state not in TERMINAL_STATES)
 _KEYS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
@@ -32,7 +32,7 @@ _KEYS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
 
 
 class Jobs(Protocol):
-    """What of QueueClient is used here."""
+    """The method of QueueClient used here."""
 
     def jobs(
         self, states: Iterable[str] | None = None, *, limit: int | None = None
@@ -46,7 +46,7 @@ class Listing:
         self._queue = queue
 
     def page(self, params: Params, context: Context) -> Callable[[], Answer] | None:
-        """A page of the queue's, while there are rows left to show; then SageMaker's."""
+        """Answer with a page of the queue's jobs; None, once all are shown: SageMaker answers."""
         token = str(params.get("NextToken") or "")
         context[_STATUS] = params.get("StatusEquals")
         if token and not _OURS.fullmatch(token):
@@ -66,7 +66,7 @@ class Listing:
         return lambda: answer
 
     def amend(self, parsed: Answer, context: Context) -> None:
-        """Give the living jobs among SageMaker's rows the status that they have as jobs."""
+        """Show waiting jobs among SageMaker's rows with the status of the job."""
         rows = parsed.get("TrainingJobSummaries") or []
         if not rows or str(parsed.get("NextToken", "")).startswith(_TOKEN):
             return
@@ -81,7 +81,7 @@ class Listing:
         ]
 
     def _rows(self, params: Mapping[str, Any], region: str) -> list[dict[str, Any]]:
-        """The jobs that SageMaker does not list, by the same filters and in the same order."""
+        """The jobs that SageMaker does not list, filtered and sorted as requested."""
         rows = [
             summary(job, region=region)
             for job in self._queue.jobs(LIVING)
@@ -93,7 +93,7 @@ class Listing:
 
 
 def _is_hidden(job: JobView, status: Any) -> bool:
-    """SageMaker has its first training job as Stopped, and lists it under no other status."""
+    """Whether the status filter hides the job's training job, which SageMaker lists as Stopped."""
     return status is not None and job.attempts_begun > 0 and job.state in WAITING_STATES
 
 

@@ -1,13 +1,13 @@
-"""SageMaker's own protocol on this machine: for the AWS CLI and for SDKs of other languages, which
+"""A SageMaker endpoint on this machine, for the AWS CLI and for SDKs of other languages, which
 botocore's hooks in a Python program cannot reach.
 
-Such a program is told where SageMaker is by AWS_ENDPOINT_URL_SAGEMAKER. What it sends here is
-called again with boto3 in a session that `slotq.install` has hooked: training calls go to the
-queue, the others to AWS, and the answer goes back as SageMaker would have sent it. CloudWatch's
-logs likewise, so that they go on over a job's attempts.
+AWS_ENDPOINT_URL_SAGEMAKER tells such a program where SageMaker is. The relay repeats each request
+with boto3, in a session hooked by `slotq.install`: training calls go to the queue, all others to
+AWS. The answer goes back in SageMaker's format. CloudWatch Logs is relayed likewise, so that logs
+continue across a job's attempts.
 
-AWS is called with the credentials of this process. So only this machine is listened to, and only
-whoever knows the secret in the address.
+The relay calls AWS with the credentials of this process. Therefore it listens on the loopback
+interface only, and only answers requests that carry the secret in their path.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from slotq.errors import NotAllowed, SlotQError
 
 HOST = "127.0.0.1"
 SERVICES = {"SageMaker": "sagemaker", "Logs_20140328": "logs"}
-"""boto3's name of a service, by what begins its operations in the protocol."""
+"""boto3's name of a service, by the prefix of `X-Amz-Target` in the protocol."""
 _VARIABLES = ("AWS_ENDPOINT_URL_SAGEMAKER", "AWS_ENDPOINT_URL_CLOUDWATCH_LOGS")
 _REGION = re.compile(r"Credential=[^/]+/[0-9]{8}/([a-z0-9-]+)/")
 _CONTENT = "application/x-amz-json-1.1"
 _LARGEST = 20_000_000
 
 Client = Callable[[str, str | None], Any]
-"""boto3's client for a service in a region; None: the session's own."""
+"""Returns boto3's client for a service in a region; None: the default region."""
 Said = tuple[int, bytes]
 """HTTP status and body."""
 
 
 def clients(session: Any, region: str | None) -> Client:
-    """The clients of a boto3 session, each made once; `region` where a request names none."""
+    """The clients of a boto3 session, each created once; `region` is the default region."""
     making = threading.Lock()
 
     @cache
@@ -61,13 +61,13 @@ def clients(session: Any, region: str | None) -> Client:
 
 
 class Relay:
-    """Answers requests of the protocol by calls of boto3."""
+    """Answers requests of the AWS JSON protocol with boto3 calls."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     def answer(self, headers: Mapping[str, str], body: bytes) -> Said:
-        """`headers`: their names in small letters."""
+        """Answer one request. The names in `headers` are lower-case."""
         prefix, _, operation = headers.get("x-amz-target", "").partition(".")
         if prefix not in SERVICES:
             return _error("UnknownOperationException", "only SageMaker and logs are relayed here")
@@ -89,7 +89,7 @@ def _called(method: Callable[..., Any], body: bytes) -> Said:
         return _error(error.response["Error"]["Code"], error.response["Error"]["Message"], status)
     except NotAllowed as error:
         return _error("AccessDeniedException", str(error), 403)
-    except SlotQError as error:  # It has been tried again here already: 400, so no SDK repeats it.
+    except SlotQError as error:  # Already retried here: with 400, no SDK tries again.
         return _error("QueueUnavailable", str(error))
     except (ParamValidationError, ValueError, TypeError) as error:
         return _error("ValidationException", str(error))
@@ -107,7 +107,7 @@ def _error(code: str, message: str, status: int = 400) -> Said:
 
 
 def _in_protocol(value: Any) -> Any:
-    """Moments as seconds since the epoch, bytes in base64."""
+    """Encode datetimes as seconds since the epoch, bytes in base64. Raises TypeError."""
     if isinstance(value, datetime):
         return round(value.timestamp(), 3)
     if isinstance(value, bytes):
@@ -117,7 +117,7 @@ def _in_protocol(value: Any) -> Any:
 
 @contextmanager
 def served(relay: Relay) -> Iterator[str]:
-    """Listens while the context lasts; gives the address, with its secret."""
+    """Serve while the context lasts; yields the address, which contains the secret."""
     secret = secrets.token_urlsafe(24)
     with ThreadingHTTPServer((HOST, 0), _handler(relay, secret)) as server:
         server.daemon_threads = True
@@ -130,7 +130,7 @@ def served(relay: Relay) -> Iterator[str]:
 
 
 def pointed_at(url: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The environment of a program whose SageMaker is at that address."""
+    """The environment for a program that is to use the SageMaker endpoint at `url`."""
     unproxied = environment.get("NO_PROXY") or environment.get("no_proxy")
     no_proxy = ",".join(filter(None, (unproxied, HOST)))
     return {
@@ -172,6 +172,6 @@ def _handler(relay: Relay, secret: str) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, *_: Any) -> None:
-            """Nothing: the terminal is the program's."""
+            """Log nothing: the terminal belongs to the program."""
 
     return Handler

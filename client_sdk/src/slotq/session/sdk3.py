@@ -3,13 +3,13 @@
     session = QueueTrainingJobSession(priority=10)
     ModelTrainer(..., sagemaker_session=session).train()
 
-`train(wait=False)` returns when the queue has taken the job. `train()` shows the place in the line
-and why, then the logs, across evictions, and returns when the job has ended.
+`train(wait=False)` returns when the queue has accepted the job. `train()` shows the place in the
+line and the reason for waiting, then the logs across evictions, and returns when the job has ended.
 
-This SDK makes its clients itself, out of the boto session. So each session of ours has a boto
-session of its own, a copy, whose clients have the hooks; what was handed in stays as it was. The
-clients that the SDK keeps for the whole process belong to no session (`shared_clients`). Waiting is
-the SDK's own; where it is interrupted, what to do next is said.
+This SDK creates its own clients from the boto session. So each QueueTrainingJobSession holds a copy
+of the boto session, and only clients of the copy have the hooks; the boto session passed in stays
+unchanged. Clients that the SDK keeps for the whole process belong to no session
+(`shared_clients`). The SDK itself does the waiting; Ctrl-C prints how to go on with the job.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _OURS = "slotq_wrapped"
 
 
 class QueueTrainingJobSession(Session):  # type: ignore[misc]
-    """A SageMaker session whose training jobs go through the queue. All else is the parent's.
+    """A SageMaker session whose training jobs go through the queue. The rest is inherited.
 
-    The settings below become tags of each job; a tag that a trainer carries itself wins.
+    The settings below become tags of each job; a tag set on a trainer itself wins.
     `priority`: high first, default from the config, else the queue's. `pools`: in order of
     preference. `min_runtime`: seconds. Other arguments are those of the SDK's `Session`.
 
-    `boto_session`: a new one where None. The session's own `boto_session` is a copy with the same
+    `boto_session`: None creates a new one. The attribute `boto_session` is a copy with the same
     credentials, whose SageMaker clients send their training jobs through the queue.
     """
 
@@ -67,7 +67,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         sleep: Callable[[float], None] = time.sleep,
         **kwargs: Any,
     ) -> None:
-        """Raises NotConfigured at once when no endpoint is set, before anything is uploaded."""
+        """Raises NotConfigured if no endpoint is set, before anything is uploaded."""
         self.queue, training = connect(
             boto_session,
             queue=queue,
@@ -85,7 +85,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         aws = boto_session or aws_session.made()
         hooks = Installation(aws, self.queue, training)
         super().__init__(_hooked(aws, hooks), *args, **kwargs)
-        hooks.on(self.sagemaker_client.meta.events)  # It may have been handed in.
+        hooks.on(self.sagemaker_client.meta.events)  # The caller may have passed the client in.
         shared.add(self, hooks)
         for client in _of_nobody(aws):
             shared.on(client.meta.events, hooks)
@@ -93,9 +93,9 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
 
 
 def _hooked(boto_session: Any, hooks: Installation) -> Any:
-    """A copy, whose clients for SageMaker and for logs have the hooks."""
+    """A copy of the boto session whose clients for SageMaker, logs and STS are hooked."""
     own = copy.copy(boto_session)
-    make = unwrap(boto_session.client)  # It may be the copy that another session has.
+    make = unwrap(boto_session.client)  # The boto session may itself be such a copy.
     taken = {"sagemaker": hooks.on, "logs": hooks.on, "sts": honour_sts_endpoint}
 
     @wraps(make)
@@ -111,18 +111,21 @@ def _hooked(boto_session: Any, hooks: Installation) -> Any:
 
 
 def _of_nobody(boto_session: Any) -> Iterator[Any]:
-    """The clients that the SDK keeps for calls that name no session, and for logs."""
+    """The SDK's process-wide clients: for calls that name no session, and for logs."""
     if SageMakerClient not in getattr(type(SageMakerClient), "_instances", ()):
-        # The first client in the process is kept for them: it must not be a session's own.
+        # The SDK keeps the first client of the process: it must not belong to a session.
         SageMakerClient(session=copy.copy(boto_session))
     yield SageMakerClient().sagemaker_client
-    with suppress(NoRegionError):  # The SDK asks the environment alone; without it it has no logs.
+    with suppress(NoRegionError):  # Only the environment gives the SDK its region for logs.
         yield CloudWatchLogsClient().client
 
 
 def _wrap_training_job() -> None:
-    """From now on TrainingJob.create lets the clients of nobody know its session, and Ctrl-C in
-    TrainingJob.wait, and so in ModelTrainer.train, leaves a word."""
+    """Wrap TrainingJob.create to record its session, and TrainingJob.wait to handle Ctrl-C.
+
+    The process-wide clients need the session. ModelTrainer.train calls TrainingJob.wait; on Ctrl-C
+    the wrapper prints how to go on with the job. Does nothing if already done.
+    """
     create, wait = TrainingJob.create, TrainingJob.wait
     if hasattr(wait, _OURS):
         return

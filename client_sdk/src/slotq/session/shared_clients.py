@@ -1,10 +1,10 @@
-"""Clients that SDK v3 keeps for the whole process, and whose job a call on one of them is about.
+"""SDK v3's process-wide clients: find the session whose job a call is about.
 
-The SDK has one SageMaker client for all calls that name no session (before sagemaker-core 2.21 for
-all calls), and one client for all logs. So such a client belongs to no session of ours: a job is
-found by its name, at the session that knew it last, else at those that live, the latest first. A
-job is created for the session that the SDK was given; where it was given none, for the latest that
-lives. A session that is gone creates nothing.
+The SDK has one SageMaker client for all calls that name no session (before sagemaker-core 2.21, for
+all calls), and one client for all logs. These clients belong to no QueueTrainingJobSession. A job
+is looked up by name: first in the session that last answered for the job, then in the living
+sessions, latest first. A new job belongs to the session passed to the SDK, or, without one, to the
+latest living session. A session that no longer exists creates no jobs.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from slotq.session.training_calls import KIND, last_to_answer
 
 CREATE = "sagemaker.CreateTrainingJob"
 KEPT = 32
-"""So many sessions' jobs are found when the sessions are gone; the SDK keeps as many clients."""
+"""Number of latest sessions whose jobs are found after the sessions are gone; as many clients as
+the SDK keeps."""
 _INSTALLATION = "slotq_installation"
-"""The attribute of a boto3 session that is ours."""
+"""The attribute of a boto3 session that holds its installation."""
 _TAKEN = "slotq_taken_by"
 
 _given: ContextVar[Any] = ContextVar("slotq_given_session", default=None)
 
 
 def mark(boto_session: Any, installation: Installation) -> None:
-    """What is created in this boto3 session is that installation's."""
+    """Record that jobs created with this boto3 session belong to `installation`."""
     setattr(boto_session, _INSTALLATION, installation)
 
 
 @contextmanager
 def given(boto_session: Any) -> Iterator[None]:
-    """The SDK was given this boto3 session for the calls inside; None: none."""
+    """Record, for the calls inside, the boto3 session that was passed to the SDK, if any."""
     token = _given.set(boto_session)
     try:
         yield
@@ -54,13 +55,13 @@ class SharedClients:
         self._kept: deque[Installation] = deque(maxlen=KEPT)
 
     def add(self, session: object, installation: Installation) -> None:
-        """From now on calls may be about this session's jobs, while it lives."""
+        """Look for jobs in this session too, as long as it lives."""
         self._living[session] = installation
         self._known.add(installation)
         self._kept.append(installation)
 
     def on(self, events: Any, installation: Installation) -> None:
-        """Take over the calls of a client; `installation` says which operations there are."""
+        """Take over the calls of a client; `installation` lists the operations."""
         take_over(events, tuple(map(self._shared, installation.calls)), owner="shared")
 
     def _shared(self, operation: str) -> TakenCall:
@@ -99,7 +100,7 @@ class SharedClients:
 
 
 def _job_of(params: Params) -> str:
-    """The name of the job that a call is about; empty where it is about none."""
+    """The name of the job that a call is about, or an empty string."""
     arn = str(params.get("ResourceArn") or "")
     stream = params.get("logStreamName") or params.get("logStreamNamePrefix")
     return str(

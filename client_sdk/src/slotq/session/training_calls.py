@@ -1,17 +1,17 @@
 """SageMaker's training calls, answered for jobs of the queue.
 
-A job in the queue may have had several training jobs, or none yet. So that whatever a program does
-with a job's name works (describe, stop, attach, list its tags, find its model),
+A job of the queue may have had several training jobs, or none yet. A program can still use the
+job's name for everything: describe, stop, attach, list tags, find the model.
 
 - CreateTrainingJob submits to the queue;
-- DescribeTrainingJob asks about the training job of the latest attempt, or is answered here while
-  there is none to ask about;
+- DescribeTrainingJob describes the training job of the latest attempt, or is answered here while
+  there is none;
 - StopTrainingJob cancels in the queue;
-- DeleteTrainingJob deletes what SageMaker has of a job that has ended (`deletion`);
-- ListTags and AddTags read and write the tags of a job that waits;
-- ListTrainingJobs also shows the jobs that have no training job now (`listing`).
+- DeleteTrainingJob deletes the training jobs of a job that has ended (`deletion`);
+- ListTags and AddTags read and write the tags of a waiting job;
+- ListTrainingJobs also shows jobs that have no training job now (`list_training_jobs`).
 
-Names that the queue does not know go to SageMaker untouched.
+Names that the queue does not know go to SageMaker unchanged.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from slotq_core.wire.views import JobView
 
 _JOB = "slotq_job"
 KIND = ":training-job/"
-"""What an ARN has before a training job's name."""
+"""The part of an ARN between the account and the training job's name."""
 PAUSE = 5.0
-"""Seconds between two tries, while the queue does not answer."""
+"""Seconds between two tries while the queue does not answer."""
 last_to_answer: WeakValueDictionary[str, TrainingCalls] = WeakValueDictionary()
-"""By the name of a job: who of this process knew it last. SDK v3 keeps clients for all sessions,
-and its jobs do not know theirs (`shared_clients`)."""
+"""The object in this process that last answered for a job, by job name. SDK v3 needs it: its
+clients serve all sessions, and its jobs do not know their session (`shared_clients`)."""
 
 
 class Queue(Protocol):
-    """What of QueueClient is used here."""
+    """The methods of QueueClient used here."""
 
     def submit(self, request: Mapping[str, Any]) -> JobView: ...
     def job(self, name: str) -> JobView: ...
@@ -54,7 +54,7 @@ class Queue(Protocol):
 
 
 class TrainingCalls:
-    """`say` is told of each submission, and of a queue that does not answer for a while."""
+    """`say` reports each submission, and a queue that has not answered for a while."""
 
     def __init__(
         self,
@@ -87,11 +87,11 @@ class TrainingCalls:
         )
 
     def forget(self, name: str) -> None:
-        """From now on the name is SageMaker's alone, until it is submitted again."""
+        """Leave the name to SageMaker until a job of that name is submitted again."""
         self._forgotten.add(name)
 
     def say_left(self, name: str) -> None:
-        """Say of a job that is no longer watched how to go on with it."""
+        """Say how to go on with a job that the program no longer watches."""
         self._say(left(name, f'session.queue.cancel("{name}")'))
 
     def submit(self, request: Mapping[str, Any]) -> JobView:
@@ -106,7 +106,7 @@ class TrainingCalls:
 
     def _create(self, params: Params, context: Context) -> Callable[[], Answer] | None:
         if params.get("ServerlessJobConfig") and not params.get("ResourceConfig"):
-            return None  # It runs on no instances of anybody's pool.
+            return None  # A serverless job uses no instances of a pool.
         request, region = dict(params), _region(context)
         return lambda: {"TrainingJobArn": arn_of(self.submit(request), region)}
 
@@ -146,7 +146,7 @@ class TrainingCalls:
         return {"Tags": [{"Key": key, "Value": value} for key, value in now.items()]}
 
     def _waiting(self, arn: Any) -> JobView | None:
-        """The job that this is the ARN of, where SageMaker has no training job to ask about."""
+        """The job with this ARN, if SageMaker has no training job for it now."""
         kind, _, name = str(arn or "").partition(KIND)
         job = self._job(name) if kind.startswith("arn:") and name else None
         return None if job is None or has_training_job(job) else job
@@ -158,8 +158,8 @@ class TrainingCalls:
         return job
 
     def known(self, name: Any) -> JobView | None:
-        """The queue's job of that name. One that was submitted here is asked for with patience:
-        whoever waits for it would else give up whenever the queue is away for a moment."""
+        """The queue's job of that name, or None. A job submitted here is fetched with retries, so
+        that a program that waits for the job survives a short outage of the queue."""
         if name in self._forgotten:
             return None
         fetch = partial(self._queue.job, str(name or ""))
@@ -173,7 +173,7 @@ class TrainingCalls:
             return None
 
     def _request(self, name: str) -> Mapping[str, Any]:
-        """All but its tags, which alone may change."""
+        """The request of a job, cached: its tags may be out of date; the rest never changes."""
         if name not in self._requests:
             self._requests[name] = self._queue.request(name)
         return self._requests[name]

@@ -1,12 +1,12 @@
 """The logs of a job over all its attempts, as CloudWatch's own calls read them.
 
-Each attempt has log streams of its own, named after its training job. Whoever asks for the streams
-of a job of the queue is shown virtual ones, one for each host: `<job>/algo-1-slotq`. Reading such
-a stream gives the lines of the first attempt, then of the next, and in the first host's stream,
-between them, where the job stands: its place in the line and why, by what it was evicted, how it
-ended.
+Each attempt has its own log streams, named after its training job. For a job of the queue,
+DescribeLogStreams shows virtual streams instead, one for each host: `<job>/algo-1-slotq`. A
+virtual stream gives the lines of the first attempt, then those of the next. The stream of the first
+host also tells, between the attempts, where the job stands: the place in the line and the reason,
+the cause of an eviction, the outcome.
 
-Nothing is kept here: how far a reader is, is in the token that each page carries.
+Nothing is stored here: the token of each page holds the reader's position.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ from slotq_core.timestamps import from_iso
 from slotq_core.wire.views import AttemptView, JobView
 
 _FIRST = "algo-1"
-"""The host in whose stream is said where the job stands."""
+"""The host whose stream tells where the job stands."""
 _STREAM = re.compile(r"(?P<job>[^/]+)/(?P<host>algo-[0-9]+)-slotq")
 
 
 class Jobs(Protocol):
-    """What of QueueClient is used here."""
+    """The method of QueueClient used here."""
 
     def job(self, name: str) -> JobView: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Position:
-    """How far a virtual stream has been read."""
+    """A reader's position in a virtual stream."""
 
     attempt: int = 1
-    """Whose lines are read now."""
+    """Number of the attempt being read, from 1."""
     token: str = ""
-    """CloudWatch's own, in that attempt's stream."""
+    """CloudWatch's token in the stream of that attempt."""
     said: int = 0
-    """A checksum of where the job was last said to stand."""
+    """Checksum of the last standing that the stream reported."""
     evictions: int = 0
-    """How many were known then."""
+    """Number of evictions reported so far."""
 
     def written(self) -> str:
         return base64.urlsafe_b64encode(json.dumps(asdict(self)).encode()).decode()
 
     @classmethod
     def read(cls, token: str) -> Position:
-        """Raises InvalidRequest."""
+        """Parse a token from `written`. Raises InvalidRequest."""
         try:
             return cls(**json.loads(base64.urlsafe_b64decode(token.encode())))
         except (ValueError, TypeError):
@@ -67,7 +67,7 @@ class Position:
 
 
 class VirtualLogs:
-    """`client` gives boto3's for `logs`, when it is first needed."""
+    """`client` returns boto3's client for `logs`; called when first needed."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class VirtualLogs:
         return partial(self._page, stream["job"], stream["host"], token)
 
     def _page(self, name: str, host: str, token: str) -> Answer:
-        """What is new. Where a job stands is said after the lines that were written before it."""
+        """The page after `token`. Lines of the job come before a report of where it stands."""
         at = Position.read(token) if token else Position()
         job = self._queue.job(name)
         events, at = self._lines(job, host, at)
@@ -124,7 +124,7 @@ class VirtualLogs:
     def _lines(
         self, job: JobView, host: str, at: Position
     ) -> tuple[list[Mapping[str, Any]], Position]:
-        """The next lines, of this attempt or, where it has no more, of the one after it."""
+        """The next lines of the current attempt, or, once it has no more, of the next one."""
         attempts = {attempt.number: attempt for attempt in job.attempts}
         while (attempt := attempts.get(at.attempt)) is not None:
             page = self._real_page(attempt, host, at.token)

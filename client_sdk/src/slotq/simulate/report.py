@@ -1,4 +1,4 @@
-"""What a scenario expects of its run and does not find there."""
+"""Compares the expectations of a scenario with the record of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RUNNING = {"starting", "running"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
-    """One expectation that does not hold. `at` in milliseconds of the scenario."""
+    """One expectation that does not hold. `at` is the scenario's time in milliseconds."""
 
     at: int
     what: str
@@ -39,14 +39,14 @@ class Difference:
 
 
 def differences(scenario: Scenario, record: Record) -> list[Difference]:
-    """Which of the scenario's expectations do not hold, in their order."""
+    """The expectations that do not hold, in the scenario's order."""
     return [
         found for expected in scenario.expect for found in _differences(scenario, expected, record)
     ]
 
 
 def expectations(scenario: Scenario) -> int:
-    """How many single statements the scenario makes."""
+    """The number of single statements in the scenario's expectations."""
     return sum(
         len(each.states)
         + len(each.started)
@@ -90,7 +90,7 @@ def _compared(
 
 
 def _said(status: Status | None) -> dict[str, Any] | None:
-    """What was said of a job that waits, as an expectation puts it; None: it does not wait."""
+    """The status of a waiting job, in the form of an expectation. None: the job does not wait."""
     if status is None:
         return None
     outlook = status.outlook or Outlook()
@@ -114,9 +114,10 @@ def _seconds(moments: Iterable[int]) -> list[float]:
 
 
 def unequal(policy: Record, live: Record) -> list[Difference]:
-    """Where the live run's events differ from the policy's own; the first difference says enough.
+    """The differences between the live run's events and the policy's. The first difference is
+    enough.
 
-    What happens at one and the same moment may come in any order.
+    Events at the same moment may come in any order.
     """
     ours, theirs = _ordered(policy), _ordered(live)
     for place in range(max(len(ours), len(theirs))):

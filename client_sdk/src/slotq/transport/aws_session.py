@@ -1,10 +1,10 @@
-"""The boto3 session that signs: found, named where it is wrong, found again in another process."""
+"""The boto3 session that signs requests: find it, explain errors, recreate it when unpickled."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pickle import PicklingError
+from pickle import PicklingError  # nosec B403 - the error alone; nothing is unpickled here
 from typing import Any
 
 import boto3
@@ -17,12 +17,14 @@ from slotq.errors import NotConfigured
 _PROFILE_VARIABLES = ("AWS_DEFAULT_PROFILE", "AWS_PROFILE")
 """In botocore's order."""
 _BY_KEYS = "explicit"
-"""botocore's word for credentials that were handed over as keys."""
+"""botocore's word for credentials that were passed in as keys."""
 
 
 def signing(config: Config) -> boto3.Session:
-    """The session that signs for these settings: their AWS profile's, else boto3's default one.
-    Raises NotConfigured where there is no such profile."""
+    """The session that signs: for the configured AWS profile, else boto3's default session.
+
+    Raises NotConfigured if the profile does not exist.
+    """
     if config.aws_profile is None and boto3.DEFAULT_SESSION is not None:
         return boto3.DEFAULT_SESSION
     return made(config.aws_profile, source=config.source("aws_profile"))
@@ -31,8 +33,10 @@ def signing(config: Config) -> boto3.Session:
 def made(
     profile: str | None = None, *, source: str = "argument", region: str | None = None
 ) -> boto3.Session:
-    """A new session. `source`: where the profile's name came from. Raises NotConfigured where AWS's
-    files have no such profile."""
+    """A new session. `source` tells where the profile's name came from.
+
+    Raises NotConfigured if AWS's files have no such profile.
+    """
     try:
         return boto3.Session(profile_name=profile, region_name=region)
     except ProfileNotFound as error:
@@ -40,7 +44,7 @@ def made(
 
 
 def no_such_profile(error: ProfileNotFound, *, source: str) -> NotConfigured:
-    """What to say of an AWS profile that is not there."""
+    """The error for an AWS profile that does not exist."""
     there = botocore.session.Session().available_profiles
     known = f"there are {', '.join(sorted(there))}" if there else "they have none"
     return NotConfigured(
@@ -51,25 +55,28 @@ def no_such_profile(error: ProfileNotFound, *, source: str) -> NotConfigured:
 
 
 def _variable() -> str:
-    """The variable that names the profile where no setting of ours does."""
+    """The environment variable that names the AWS profile if no setting of SlotQ does."""
     return next((name for name in _PROFILE_VARIABLES if os.environ.get(name)), "AWS_PROFILE")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Identity:
-    """Where a session finds its credentials, without them: what another process needs to know."""
+    """Where a session finds its credentials, for use in another process; without credentials."""
 
     profile: str | None
     region: str | None
 
     def session(self) -> boto3.Session:
-        """A session of the process that asks. Raises NotConfigured."""
+        """A new session in this process. Raises NotConfigured."""
         return made(self.profile, source="the pickled client", region=self.region)
 
 
 def identity(aws: Any) -> Identity:
-    """Raises PicklingError where the session was handed its keys: a pickle must not carry them, and
-    without them another process would sign as somebody else."""
+    """The identity of a boto3 session.
+
+    Raises PicklingError if the session was given keys: a pickle must not carry them, and another
+    process would sign with other credentials.
+    """
     credentials = aws.get_credentials()
     method = getattr(credentials, "method", None)
     if method == _BY_KEYS:

@@ -1,8 +1,8 @@
-"""Where a queue is, by its name: what its stack has written into the SSM parameter store.
+"""Find a queue's endpoint by its name: the queue's stack writes it to the SSM parameter store.
 
     SLOTQ_QUEUE=slotq    the parameter /slotq/slotq: {"endpoint": "https://…/prod", "api_id": "…"}
 
-Asked only where no endpoint is configured. The caller needs ssm:GetParameter on that parameter.
+Used only if no endpoint is configured. The caller needs ssm:GetParameter on that parameter.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slotq.errors import NotConfigured
 from slotq.transport import aws_session
 
 _TIMEOUTS = ClientConfig(connect_timeout=2, read_timeout=2, retries={"total_max_attempts": 1})
-"""Without a way to SSM (a private network that lacks its endpoint) nobody waits for minutes."""
+"""Timeouts in seconds: in a private network without an endpoint for SSM, the call fails quickly."""
 
 
 def parameter_of(queue: str) -> str:
@@ -28,8 +28,10 @@ def parameter_of(queue: str) -> str:
 
 
 def complete(config: Config, *, aws: boto3.Session | None = None) -> Config:
-    """The settings with the endpoint, where they name a queue and no endpoint. Raises NotConfigured
-    with what is missing."""
+    """The settings, with the endpoint looked up if they name a queue but no endpoint.
+
+    Raises NotConfigured with the cause if the look-up fails.
+    """
     if config.endpoint is not None or config.queue is None:
         return config
     name = parameter_of(config.queue)
@@ -56,7 +58,7 @@ def complete(config: Config, *, aws: boto3.Session | None = None) -> Config:
 
 
 def read_where(value: str) -> dict[str, Any]:
-    """The parameter's value. Raises ValueError where it is not what a stack writes."""
+    """Parse the parameter's value. Raises ValueError if it lacks the endpoint or the API's id."""
     found = json.loads(value)
     if not isinstance(found, dict) or not {"endpoint", "api_id"} <= set(found):
         raise ValueError("it does not say endpoint and api_id")

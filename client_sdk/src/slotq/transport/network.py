@@ -1,4 +1,4 @@
-"""What there is below HTTP: names and connections."""
+"""The network below HTTP: host names and connections."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ CONNECT_SECONDS = 5.0
 
 
 class Network(Protocol):
-    """Who answers for names and ports."""
+    """Resolves host names and opens connections."""
 
     def resolve(self, host: str) -> list[str]:
-        """Its addresses. Raises OSError."""
+        """The host's addresses. Raises OSError."""
 
     def connect(self, host: str, port: int) -> None:
-        """Opens a connection and closes it. Raises OSError."""
+        """Open a connection and close it. Raises OSError."""
 
 
 class Sockets:
-    """This machine's own network."""
+    """The network of this machine."""
 
     def resolve(self, host: str) -> list[str]:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)

@@ -1,4 +1,4 @@
-"""Waiting until the queue's own limits let a request through: for so long, and not in silence."""
+"""Wait until the queue's limits admit a request: for a bounded time, and with a message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slotq.errors import LimitReached
 T = TypeVar("T")
 
 LONGEST = 180
-"""Seconds that one request waits in all."""
+"""Total seconds that one request may wait."""
 
 
 def patiently(
@@ -20,8 +20,8 @@ def patiently(
     sleep: Callable[[float], None],
     say: Callable[[str], None],
 ) -> T:
-    """What `call` gives. Where it is refused with one of these, wait for as long as the queue says
-    and try again; raises the refusal once that would be longer than LONGEST."""
+    """Return what `call` returns. On a refusal of one of these kinds, wait as long as the queue
+    asks and retry. Raises the refusal if the total wait would exceed LONGEST."""
     waited = 0
     while True:
         try:
@@ -36,6 +36,6 @@ def patiently(
 
 
 def to_stderr(text: str) -> None:
-    """Where nobody says otherwise: beside what a command answers."""
+    """Write a message to stderr, apart from the command's output."""
     sys.stderr.write(f"slotq: {text}\n")
     sys.stderr.flush()

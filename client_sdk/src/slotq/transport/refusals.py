@@ -1,4 +1,4 @@
-"""The queue's and API Gateway's error answers as exceptions that say what to do."""
+"""Turn error answers of the queue and of API Gateway into exceptions that say what to do."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ BY_CODE: dict[str, type[Refused]] = {
         NoSuchJob,
     )
 }
-"""The tree of refusals, by the stable code that an answer carries."""
+"""Refusals, by the stable code in the answer."""
 
 NOT_REACHED = "unavailable"
-"""The code of an error that the same request again may mend."""
+"""The code of an error that may disappear when the request is repeated."""
 
 _HINTS = {
     "missing authentication token": (
@@ -83,11 +83,11 @@ _HINTS = {
         "to the queue's API, and check that the API's resource policy admits the endpoint"
     ),
 }
-"""What to check, by a mark in API Gateway's message; the first that is there counts."""
+"""What to check, by a part of API Gateway's message; the first match counts."""
 
 
 def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:
-    """The exception for an answer that is no success."""
+    """The exception for an answer that reports no success."""
     status, said = answer.status_code, _object(answer.content)
     kind = BY_CODE.get(str(said.get("code", "")))
     message = str(said.get("message") or said.get("Message") or "")
@@ -111,7 +111,7 @@ def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:
 
 
 def of_one(view: ErrorView) -> SlotQError:
-    """What kept one job of several as it was."""
+    """The exception for one job of a bulk change that failed."""
     if view.code in {NOT_REACHED, "internal_error"}:
         return Unavailable(view.message)
     return BY_CODE.get(view.code, Refused)(view.message, field=view.field)

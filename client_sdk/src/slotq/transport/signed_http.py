@@ -1,7 +1,7 @@
-"""One HTTP call to the queue: signed, and repeated while repeating can help.
+"""One HTTP call to the queue: signed, and retried while a retry can help.
 
-Every call may be repeated: the same submission again is the same job, and so with a cancel. So a
-lost answer costs nothing but time.
+Every call may be repeated: repeating a submission or a cancel has no further effect. So a lost
+answer costs only time.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from slotq.version import __version__
 
 TRIES = 5
 FIRST_PAUSE = 0.25
-"""Seconds before the second try; doubles with each."""
+"""Seconds before the second try; doubles with each further try."""
 LONGEST_PAUSE = 8.0
 CONNECT_TIMEOUT = 5
 READ_TIMEOUT = 35
-"""Seconds. API Gateway itself gives up after 29."""
+"""Seconds. API Gateway gives up after 29."""
 
 _NO_ANSWER = (HTTPClientError, BotoConnectionError)
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 class Answer(Protocol):
-    """What a call gives back; botocore's AWSResponse is one."""
+    """The answer to a call; botocore's AWSResponse is one."""
 
     @property
     def status_code(self) -> int: ...
@@ -67,7 +67,7 @@ class Http(Protocol):
 
 
 class Transport:
-    """Calls of the queue's API at the configured endpoint."""
+    """Calls the queue's API at the configured endpoint."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Transport:
         tries: int = TRIES,
         timeout: tuple[float, float] = (CONNECT_TIMEOUT, READ_TIMEOUT),
     ) -> None:
-        """`timeout`: seconds to connect, and to be answered."""
+        """`timeout`: seconds to connect, and to wait for the answer."""
         self.endpoint = config.required_endpoint()
         self._config = config
         self.aws = aws or aws_session.signing(config)
@@ -90,15 +90,15 @@ class Transport:
         self._jitter = jitter
 
     def __copy__(self) -> Self:
-        """Itself: nothing of it changes."""
+        """Returns self: a transport is immutable."""
         return self
 
     def __deepcopy__(self, _: object) -> Self:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Settings and where credentials are found; never credentials, connections or clocks.
-        Raises PicklingError where the credentials are found nowhere else."""
+        """Pickle the settings and where credentials are found; never credentials, connections or
+        clocks. Raises PicklingError if the session was given its credentials as keys."""
         identity = aws_session.identity(self.aws)
         return _again, (self._config, identity, self._tries, self._timeout)
 
@@ -110,10 +110,10 @@ class Transport:
         query: Mapping[str, object] | None = None,
         body: bytes | None = None,
     ) -> Answer:
-        """The last answer, whatever its status. Where it was throttled, or 5xx, it is tried again,
-        with pauses.
+        """The last answer, whatever its status. Retries, with back-off, calls without an answer,
+        throttled calls and 5xx answers.
 
-        Raises CannotReach when the last of the tries got no answer at all.
+        Raises CannotReach if the last try got no answer.
         """
         failure: BotoCoreError | None = None
         answer: Answer | None = None
@@ -148,7 +148,7 @@ class Transport:
         return request.prepare()
 
     def credentials(self) -> Any | None:
-        """The caller's AWS credentials of this moment, None where there are none to find."""
+        """The caller's current AWS credentials; None if there are none. Raises NotConfigured."""
         try:
             found = self.aws.get_credentials()
             return found.get_frozen_credentials() if found else None
@@ -168,7 +168,7 @@ class Transport:
         )
 
     def _pause(self, tries: int, answer: Answer | None) -> float:
-        """Seconds: doubling, half of it by chance, and never less than the answer asks for."""
+        """Seconds of back-off: doubling, half of it random, at least what the answer asks for."""
         asked = answer.headers.get("Retry-After", "") if answer is not None else ""
         least = min(float(asked), LONGEST_PAUSE) if asked.isdecimal() else 0.0
         longest = min(FIRST_PAUSE * 2.0 ** (tries - 1), LONGEST_PAUSE)
@@ -201,8 +201,8 @@ def _worth_repeating(answer: Answer | None, failure: BotoCoreError | None) -> bo
 
 
 def _is_throttled(answer: Answer) -> bool:
-    """Whether API Gateway has held the call back. A limit of the queue's own says when again: a
-    pause of seconds would not help, and each try costs the queue something."""
+    """Whether API Gateway throttled the call. A limit of the queue itself is not retried here: the
+    wait is longer than a back-off, and each try costs the queue something."""
     try:
         said = json.loads(answer.content)
     except ValueError:
@@ -221,16 +221,16 @@ def _http(endpoint: str, aws: Any, timeout: tuple[float, float]) -> Http:
 
 
 def _ca_bundle(aws: Any) -> str | None:
-    """Of the environment, else of the session's profile."""
+    """The CA bundle of the environment, else of the session's profile."""
     settings = botocore.session.Session(profile=aws.profile_name)
     try:
         return settings.get_config_variable("ca_bundle")  # type: ignore[no-any-return]
-    except ProfileNotFound:  # boto3 says "default" where no profile is named, and none need be.
+    except ProfileNotFound:  # Without a profile, boto3 says "default", which need not exist.
         return os.environ.get("AWS_CA_BUNDLE")
 
 
 def _again(
     config: Config, identity: aws_session.Identity, tries: int, timeout: tuple[float, float]
 ) -> Transport:
-    """The same transport in another process, signing with what that finds."""
+    """Recreate a pickled transport; it signs with the credentials found in this process."""
     return Transport(config, aws=identity.session(), tries=tries, timeout=timeout)

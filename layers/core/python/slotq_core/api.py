@@ -1,7 +1,7 @@
-"""The HTTP API over the manager: its routes, and every refusal as an `ErrorView`.
+"""The HTTP API of the manager: its routes, and each refusal as an `ErrorView`.
 
-Imported on the first API call only: pydantic and the views cost more than the rest of a cold start.
-`slotq_core.openapi` writes down what is here.
+Imported only at the first API call: pydantic and the views cost more than the rest of a cold start.
+`slotq_core.openapi` describes these routes.
 """
 
 from __future__ import annotations
@@ -89,24 +89,24 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "/version": ("GET",),
     "/doctor": ("GET", "POST"),
 }
-"""What each path answers to."""
+"""The methods of each path."""
 UNAVAILABLE, INTERNAL_ERROR = "unavailable", "internal_error"
-"""The codes of errors that are the queue's own."""
+"""The codes of the queue's own errors."""
 OTHER = "OTHER"
-"""Stands for every method that is not named here."""
+"""Stands for every method that is not listed here."""
 ALL_METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", OTHER)
 MOST_JOBS = MOST_LISTED
 """The largest and the default `limit` of GET /jobs."""
 MOST_CHANGES = 100
 """The largest and the default `limit` of GET /changes."""
 _DIGITS = 10
-"""Of a number in a query, zeros in front included."""
+"""The most digits of a number in a query, leading zeros included."""
 FILTERS = ("project", "submitter", "pool", "since", "until")
-"""What else keeps jobs out of GET /jobs (`Wanted`); the last two are ISO 8601 moments."""
+"""The other filters of GET /jobs (`Wanted`). `since` and `until` are ISO 8601 moments."""
 
 
 class NotSigned(Refused):
-    """The request does not say who signed it."""
+    """The request has no signer."""
 
     code = "not_signed"
 
@@ -117,9 +117,9 @@ class Routes:
     def __init__(
         self, manager: Callable[[], QueueManager], *, unexpected: Callable[[Exception], None]
     ) -> None:
-        """`manager` is asked for in each request: a queue that cannot be set up answers too.
+        """`manager` is called in each request, so that a queue whose set-up fails can still answer.
 
-        `unexpected` is told of each error that becomes an answer of 500 or 503.
+        `unexpected` receives each error that becomes a 500 or 503.
         """
         self._manager = manager
         self._unexpected = unexpected
@@ -187,7 +187,7 @@ class Routes:
         return OutcomeView(name=outcome.name, job=job, error=error)
 
     def _error_of(self, error: SlotQError) -> wire.ErrorView:
-        """What kept one job of several as it was."""
+        """The error that left one of several jobs unchanged."""
         if isinstance(error, Refused):
             return _refusal(error)
         if isinstance(error, NotReached):
@@ -262,7 +262,7 @@ class Routes:
         return _json(HTTPStatus.OK, ChangesView(changes=changes))
 
     def _query(self, *known: str) -> Mapping[str, Sequence[str]]:
-        """The query's parameters. Raises InvalidRequest for one that is not known here."""
+        """The query's parameters. Raises InvalidRequest for an unknown one."""
         query = self._http.request.query
         for key in query:
             if key not in known:
@@ -281,7 +281,10 @@ class Routes:
         return _findings(self._manager().examine(fix=True))
 
     def _caller(self) -> str:
-        """Who signed the request: API Gateway says so, and nothing in the request can."""
+        """The ARN that signed the request. API Gateway sets it; the request itself cannot.
+
+        Raises NotSigned.
+        """
         context = self._http.request.event.get("requestContext") or {}
         caller = (context.get("identity") or {}).get("userArn")
         if not isinstance(caller, str) or not caller:
@@ -300,7 +303,7 @@ class Routes:
         return _error(HTTPStatus.SERVICE_UNAVAILABLE, UNAVAILABLE, message)
 
     def _failed(self, error: Exception) -> Response:
-        """Says nothing of the error itself: the log has it, under the request's id."""
+        """Answer 500 without the error's details. The log has them under the request's id."""
         self._unexpected(error)
         return _error(HTTPStatus.INTERNAL_SERVER_ERROR, INTERNAL_ERROR, self._failure())
 
@@ -310,10 +313,11 @@ class Routes:
 
 
 def _as_matched(event: Mapping[str, Any]) -> bool:
-    """Whether the path is the one that API Gateway matched to its resource and IAM was asked for.
+    """Whether the path is the one that API Gateway matched to its resource and that IAM authorised.
 
-    Gateway and IAM read the path as it came, and here it is decoded: `/jobs/a%2Frequest` is the job
-    `a%2Frequest` to them. Behind a proxy resource there is nothing to compare with.
+    Gateway and IAM see the path before decoding, and this code sees it decoded. To them,
+    `/jobs/a%2Frequest` is the job `a%2Frequest`. Behind a proxy resource there is nothing to
+    compare.
     """
     path, resource = str(event.get("path") or "/"), str(event.get("resource") or "/{proxy+}")
     if not path.isprintable():
@@ -328,7 +332,8 @@ def _as_matched(event: Mapping[str, Any]) -> bool:
 
 
 def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | None, Wanted, int]:
-    """`?state=` (repeated or comma separated; none: every state), `?limit=` and FILTERS."""
+    """The states, filters and limit in a query: `?state=` (repeated or comma separated; none: every
+    state), FILTERS and `?limit=`."""
     for key in query:
         if key not in {"state", "limit", *FILTERS}:
             known = ", ".join(("state", *FILTERS))
@@ -363,7 +368,7 @@ def _moment(key: str, text: str) -> int:
 def _number(
     key: str, query: Mapping[str, Sequence[str]], *, low: int, high: int = 10**9
 ) -> int | None:
-    """A whole number of the query; None where it is not there."""
+    """A whole number from the query; None if absent. Raises InvalidRequest."""
     text = query[key][-1] if key in query else None
     if text is None:
         return None
@@ -376,7 +381,8 @@ def _number(
 
 
 def _amendment(body: AmendmentBody) -> Amendment:
-    """Its tags are read as a submission's are, together with the tags that it leaves."""
+    """The amendment in a body. Its tags and the request's other tags are read together, as in a
+    submission."""
 
     def revise(request: Request) -> Revision:
         before, _ = read_submission(request)

@@ -37,10 +37,10 @@ class SlotQError(Exception):
 
 
 class Refused(SlotQError):
-    """The request cannot be taken; the message says what would be right.
+    """The request cannot be accepted; the message says what would be right.
 
-    `field` is the path of the offending field in the request ("ResourceConfig.InstanceType"), empty
-    where no single field is at fault; `code` is stable and for programs.
+    `field` is the path of the faulty field in the request ("ResourceConfig.InstanceType"), empty if
+    no single field is at fault. `code` is stable and meant for programs.
     """
 
     code = "refused"
@@ -92,7 +92,7 @@ class PriorityTooHigh(Refused):
 
 
 class LimitReached(Refused):
-    """As much as one may have; `retry_after`: seconds until it may be worth asking again."""
+    """A limit is reached. `retry_after` is in seconds."""
 
     code = "limit_reached"
 
@@ -130,26 +130,25 @@ class NoSuchJob(Refused):
 
 
 class Conflict(SlotQError):
-    """A condition of the commit no longer held; nothing was written."""
+    """A condition of the commit failed; nothing was written."""
 
 
 class Unavailable(SlotQError):
-    """A service did not answer or throttles; whether the call took effect is unknown."""
+    """A service did not answer, or throttles. The call may have taken effect."""
 
 
 class NotListed(Unavailable):
-    """SageMaker throttles its listing, of which there are few a second for the whole account."""
+    """SageMaker throttles ListTrainingJobs, of which the whole account has few calls a second."""
 
 
 class RightMissing(Unavailable):
-    """AWS refuses the queue itself. Whoever may give rights has to mend it; the message says which
-    right."""
+    """AWS denies the queue a right. An administrator must grant it; the message names the right."""
 
 
 class NotUnderstood(SlotQError):
-    """An event, or something kept, is not of a form that this program knows.
+    """An event or a stored item has an unknown form.
 
-    No retry helps: it is put among the dead letters. The message quotes nothing of its contents.
+    No retry helps, so it goes to the dead letters. The message quotes none of the contents.
     """
 
 

@@ -1,4 +1,4 @@
-"""The legal transitions of a job: one table, read by everything that changes a state.
+"""The legal transitions of a job: one table, which every state change obeys.
 
              ┌────────────── backoff ◄──────────────┐
              ▼                  ▲                   │
@@ -10,10 +10,10 @@ submit ─► pending ──────► starting ──► running ──►
                                                       ▼
                                completed · failed · cancelled · stopped
 
-Whatever has not ended may be cancelled. Where there are scheduler settings, a job that waits also
-backs off between attempts to start it, and fails after the last.
+Any job that has not ended may be cancelled. With scheduler settings, a waiting job also backs off
+between attempts to start, and fails after the last.
 
-Whatever waits can be `held` by its user, and waits again when it is released.
+A user may hold a job that waits or backs off (`held`). The job waits again when released.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _ENDS = frozenset(TERMINAL_STATES)
 _WAITS_AGAIN = frozenset({S.PENDING, S.PREEMPTED, S.BACKOFF})
 
 TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
-    # With scheduler settings a job backs off between attempts to start it, and is given up at last.
+    # With scheduler settings a job backs off between attempts to start, and finally fails.
     S.PENDING: frozenset({S.STARTING, S.BACKOFF, S.FAILED, S.CANCELLED, S.HELD}),
     S.PREEMPTED: frozenset({S.STARTING, S.BACKOFF, S.FAILED, S.CANCELLED, S.HELD}),
     S.BACKOFF: frozenset({S.PENDING, S.PREEMPTED, S.CANCELLED, S.HELD}),
     S.HELD: frozenset({S.PENDING, S.PREEMPTED, S.CANCELLED}),
-    # A start can be refused (back-off, failed), overtaken by the user, or end before it was seen
-    # running.
+    # A start can be refused (back-off, failed), overtaken by the user, or end before anyone saw it
+    # run.
     S.STARTING: _ENDS | _WAITS_AGAIN | {S.RUNNING, S.STOPPING},
     S.RUNNING: _ENDS | _WAITS_AGAIN | {S.STOPPING},
-    # Work goes on while a job is stopping, and may complete: then it is completed.
+    # A stopping job still works and may complete: then it is completed.
     S.STOPPING: _ENDS | _WAITS_AGAIN,
     S.COMPLETED: frozenset(),
     S.FAILED: frozenset(),
@@ -50,9 +50,9 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
 
 
 def check(before: Job | None, after: Job) -> None:
-    """Refuse a change that no rule allows; a change within one state is always allowed.
+    """Refuse an illegal transition. A change within one non-terminal state is always legal.
 
-    Raises IllegalTransition, which is a bug in the caller and never a user's mistake.
+    Raises IllegalTransition, which means a bug in the caller, never a user's mistake.
     """
     if before is None:
         if after.state is not S.PENDING:
@@ -67,11 +67,11 @@ def check(before: Job | None, after: Job) -> None:
 
 
 def move(job: Job, state: JobState, *, at: int, **fields: object) -> Job:
-    """The job in its next state, with further fields changed; the only way a state changes.
+    """The job in its next state, with further fields changed. No other code changes a state.
 
-    What belongs to one kind of state goes with it: a claim ends when the job stops waiting, a
-    back-off's time with the back-off, the live attempt with the active states, and with them an
-    AUTO job's class. Raises IllegalTransition.
+    Fields that belong to a state end with it: the claim when the job stops waiting, `not_before`
+    with the back-off, the attempt with the active states. An AUTO job loses its class when it waits
+    again. Raises IllegalTransition.
     """
     kept: dict[str, object] = {"state": state, "changed_at": at, "cause": ""}
     if state not in WAITING_STATES:

@@ -1,7 +1,7 @@
-"""The queue manager: what the Lambda, the emulator and the simulator all run.
+"""The queue manager that the Lambda, the emulator and the simulator run.
 
-Correctness comes from the conditions of the commits alone, so any number of managers may work at
-once; a conflict means: load again. What is decided is decided in passes (`passes`).
+The conditions of the commits alone guarantee correctness, so any number of managers may work at
+once. After a conflict a manager loads again. Passes make the decisions (`passes`).
 """
 
 from __future__ import annotations
@@ -62,20 +62,20 @@ from slotq_core.ports import (
 from slotq_core.privacy.disclosure import Shown, shown
 
 DOCTOR_BUDGET = 15_000
-"""How long a look at SageMaker may take while somebody waits for it (ms): API Gateway gives up
+"""The longest that `doctor` may examine SageMaker while somebody waits (ms). API Gateway times out
 after 29 s."""
 
 DOCTOR_ENDS = 24_000
-"""When the look at the table ends, counted from the doctor's beginning (ms)."""
+"""When the examination of the table ends, from the start of `doctor` (ms)."""
 
 EXAMINE_EVERY = 60_000
-"""The least time (ms) between two examinations that somebody asks for."""
+"""The least time between two requested examinations (ms)."""
 
 _TRIES = 20
 
 
 class QueueManager:
-    """The user's verbs and the queue's reactions, over the ports."""
+    """The user's verbs and the queue's reactions, on the ports."""
 
     def __init__(
         self,
@@ -89,8 +89,8 @@ class QueueManager:
         roles: ExecutionRoles = ANY_ROLE,
         plans: TrainingPlans = ANY_PLAN,
     ) -> None:
-        """`rights`: what users may hold, and the classes there are. `roles` and `plans`: what
-        training jobs may run under and on."""
+        """`rights` holds user limits and priority classes. `roles` and `plans` are the execution
+        roles and training plans that training jobs may use."""
         self._rights = rights
         self._roles = roles
         self._plans = plans
@@ -110,7 +110,7 @@ class QueueManager:
         )
         self._admitter = Admitter(store, clock)
         self.configuration = Configurator(store, clock, self._wake)
-        """What operators change."""
+        """The operators' verbs."""
         self.bulk = Bulk(
             store,
             clock,
@@ -119,12 +119,13 @@ class QueueManager:
             stop=self._carry_out_now,
             wake=self._wake,
         )
-        """The users' verbs for many jobs at once."""
+        """The users' verbs for many jobs in one call."""
 
     def submit(self, submission: Submission, request: Request, *, submitter: str) -> Status:
-        """Keep the job; once this has returned it is not lost. A pass follows on its own.
+        """Store the job. Once this returns, the job is not lost; a pass follows without further
+        calls.
 
-        The same submission again, while the job lives, is answered with the job as it is. Raises
+        The same submission again, while the job lives, returns the job as it is. Raises
         InvalidRequest, NeverFits, ClassNotAllowed, RoleNotAllowed, PlanNotAllowed, NameTaken,
         PriorityTooHigh or LimitReached; then nothing is stored.
         """
@@ -135,7 +136,8 @@ class QueueManager:
         return self._status(known)
 
     def _keep(self, submission: Submission, request: Request, submitter: str) -> Job:
-        """The new job; or the one that somebody else has kept under its name meanwhile."""
+        """Store a new job. Returns the new job, or another caller's job stored under the same name
+        meanwhile."""
         self._roles.check(submission.role, submitter=submitter)
         self._plans.check(submission.plan)
         stand, now = self._store.configuration(), self._clock.now()
@@ -152,18 +154,17 @@ class QueueManager:
         return kept
 
     def cancel(self, name: str, *, by: str) -> Status:
-        """The user does not want the job any more. Raises NoSuchJob, or TooLate if it has ended.
+        """Cancel the job. Raises NoSuchJob, or TooLate if the job has ended.
 
-        A job that holds slots is stopped first; whatever else was about to happen to it, it ends
-        cancelled, unless its training completes before the stop.
+        A job that holds slots is stopped first. It then ends as cancelled, unless its training
+        completes before the stop.
         """
         return self._told(self._fulfilled(Wish(name=name, amendment=None), by))
 
     def amend(self, name: str, amendment: Amendment, *, by: str) -> Status:
-        """Hold the job, release it, give its attempt up, or change its settings and its request.
-        Raises NoSuchJob, TooLate, and what a submission like that would raise; then nothing is
-        changed.
-        """
+        """Hold or release the job, give its attempt up, or change its settings and its request.
+        Raises NoSuchJob, TooLate, and what a submission of the changed request would raise; then
+        nothing is changed."""
         return self._told(self._fulfilled(Wish(name=name, amendment=amendment), by))
 
     def _told(self, changed: Changed) -> Status:
@@ -173,7 +174,7 @@ class QueueManager:
         return self._status(self._job(changed.job.name))
 
     def _fulfilled(self, wish: Wish, by: str) -> Changed:
-        """Commits one wish, and stops what it stops. Asks for no pass."""
+        """Commit one wish and stop the attempt that it stops. Asks for no pass."""
         for _ in range(_TRIES):
             try:
                 decided = self._decided(wish, by)
@@ -188,8 +189,8 @@ class QueueManager:
         raise Unavailable(f"job {wish.name} keeps changing; try again")
 
     def _decided(self, wish: Wish, by: str) -> Change | Job:
-        """What a wish comes to; the job itself where it is so already. Raises what the verbs do,
-        and TooLate where it is not in a state of the wish's any more."""
+        """The change that a wish asks for, or the job itself if nothing changes. Raises what the
+        verbs raise, and TooLate if the job is no longer in one of the wish's states."""
         job = self._job(wish.name)
         decided = self._change_of(job, wish, by)
         if isinstance(decided, Change) and job.state not in wish.states:
@@ -208,7 +209,7 @@ class QueueManager:
         return Change(before=job, after=after, request=request)
 
     def _amended(self, job: Job, wanted: Amendment, by: str) -> tuple[Job, Request | None]:
-        """The job and, where it changes, its request as they shall be."""
+        """The amended job, and the amended request if it differs."""
         after, request, now = job, None, self._clock.now()
         if wanted.revise is not None:
             before, stand = self._store.request(job.name), self._store.configuration()
@@ -230,17 +231,14 @@ class QueueManager:
         return after, request
 
     def request(self, name: str, *, by: str) -> Shown:
-        """The job's CreateTrainingJob request as it stands, as `by` may see it.
-
-        Raises NoSuchJob.
-        """
+        """The part of the job's current CreateTrainingJob request that `by` may see."""
         job = self._job(name)
         return shown(self._store.request(job.name), submitter=job.submitter, to=by)
 
     def observe(self, observation: Observation) -> str:
-        """Take in one training event; any number of times, in any order. Runs no pass.
+        """Take in one training event. Events may repeat and arrive in any order. Runs no pass.
 
-        Returns why it can change nothing, where it cannot.
+        Returns why the event changes nothing; empty if it may change something.
         """
         try:
             ignored = self._effects.observe(observation)
@@ -251,8 +249,11 @@ class QueueManager:
         return ignored
 
     def tick(self, *, holder: str = "here", budget: int = PASS_BUDGET) -> PassResult:
-        """A pass, after what only time calls for: an audit of the callers' counters, marking the
-        history, and a reconciliation where one is due. None of these stops the others."""
+        """Run the periodic work, then a pass.
+
+        The periodic work audits the callers' counters, marks old history for removal, and
+        reconciles if due. An error in one part does not stop the others. `budget` is in ms.
+        """
         until = self._clock.now() + budget
         troubles, findings = [], []
         try:
@@ -273,9 +274,12 @@ class QueueManager:
         return replace(result, troubles=(*troubles, *result.troubles), findings=tuple(findings))
 
     def doctor(self, *, fix: bool = False) -> list[Finding]:
-        """Everything that disagrees with itself or with SageMaker, mended where `fix` says so; what
-        is to be started is left to the pass that follows, whose role may start training jobs.
-        Reads everything: for people; what there is not the time for is said."""
+        """Find everything that disagrees with itself or with SageMaker, and mend it if `fix` is
+        true.
+
+        Starts are left to the pass that follows, whose role may start training jobs. Reads
+        everything, so it is for people. A finding says what there was no time for.
+        """
         began = self._clock.now()
         try:
             found = self._reconciler.reconcile(mend=fix, starts=False, until=began + DOCTOR_BUDGET)
@@ -290,8 +294,8 @@ class QueueManager:
         return found
 
     def examine(self, *, fix: bool = False) -> list[Finding]:
-        """The same for whoever asks, once a minute: it reads everything. Looking and mending have a
-        turn each. Raises ExaminedLately."""
+        """Run `doctor` at most once a minute, because it reads everything. Looking and mending have
+        separate turns. Raises ExaminedLately."""
         task, now = "mend" if fix else "examine", self._clock.now()
         if not self._store.take_turn(task, now=now, next_at=now + EXAMINE_EVERY):
             raise ExaminedLately(
@@ -302,7 +306,7 @@ class QueueManager:
         return self.doctor(fix=fix)
 
     def limits(self, *, caller: str) -> LimitsStatus:
-        """The limits, and what this caller has used of them."""
+        """The limits, and what this caller has used."""
         stand = self._store.configuration()
         return LimitsStatus(
             stand=stand,
@@ -315,16 +319,17 @@ class QueueManager:
     def run_pass(
         self, *, holder: str = "here", budget: int = PASS_BUDGET, only_news: bool = False
     ) -> PassResult:
-        """Decide and act until nothing is left to decide, or the budget (ms) is used up
-        (`Passes.run`)."""
+        """Decide and act until nothing is left to decide or the budget (ms) is spent. See
+        `Passes.run`."""
         return self._passes.run(holder=holder, budget=budget, only_news=only_news)
 
     def _carry_out_now(self, job: Job) -> None:
-        """What goes wrong is left to the pass that is asked for: the intent is kept."""
+        """Carry out the job's intent now. The intent stays stored, so the next pass retries
+        errors."""
         self._effects.carry_out_all([job])
 
     def status(self, name: str) -> Status:
-        """One job with its place, its reason, its outlook and its attempts. Raises NoSuchJob."""
+        """One job with its place, reason, outlook and attempts. Raises NoSuchJob."""
         job = self._job(name)
         attempts = self._store.attempts(name)
         if job.terminal or job.active:
@@ -337,20 +342,20 @@ class QueueManager:
     def statuses(
         self, states: Iterable[JobState] | None = None, wanted: Wanted = ANY_JOB
     ) -> list[Status]:
-        """The jobs in these states (None: in any), and only those that are wanted, in the order of
-        the queue. Of many thousands the latest of each state are looked at."""
+        """The wanted jobs in these states (None: any), in the queue's order. With many thousands of
+        jobs, only the latest of each state are examined."""
         now = self._clock.now()
         found = self._store.jobs(JobState if states is None else states, limit=wanted.looks_at)
         jobs = [job for job in found if wanted.has(job)]
         return explaining.statuses(jobs, self._store.load_all(now).snapshot, now)
 
     def longest_wait(self) -> int:
-        """How long the oldest waiting job has been in the queue (ms); 0 where none waits."""
+        """The time since the oldest waiting job entered (ms); 0 if none waits."""
         since = self._store.waiting_since()
         return 0 if since is None else max(0, self._clock.now() - since)
 
     def pools(self) -> list[PoolStatus]:
-        """The pools in their order, with what is used of them and what was learned of them."""
+        """The pools in order, with their size, use and health."""
         now = self._clock.now()
         world = self._store.load(now)
         return [
@@ -359,7 +364,8 @@ class QueueManager:
         ]
 
     def _wake(self) -> None:
-        """The bump is the word that counts; the wake only makes it heard soon."""
+        """Bump and ask for a pass. The bump is what counts; the wake only makes a pass come
+        soon."""
         self._store.bump()
         self._notifier.wake()
 
@@ -383,7 +389,7 @@ class QueueManager:
         try:
             there = self._training.describe(name)
         except Unavailable:
-            return  # Whether the name is free shows when the job starts.
+            return  # The start will show whether the name is free.
         if there is not None:
             raise NameTaken(
                 f"SageMaker has a training job '{name}' that is not this queue's; "
@@ -400,7 +406,8 @@ def _is_cancelled(job: Job) -> bool:
 
 
 def _refuse_other(known: Job, submission: Submission) -> None:
-    """A name belongs to one submission: the same again is welcome while its job lives."""
+    """Refuse a different submission under the same name, or any after the job has ended. Raises
+    NameTaken."""
     if known.terminal:
         raise NameTaken(
             f"job '{known.name}' has ended ({known.state}); submit under another name",

@@ -1,7 +1,7 @@
-"""Names of training jobs, and the tokens that prove which of them are ours (DESIGN section 1).
+"""Names of training jobs, and the tokens that mark them as the queue's (DESIGN section 1).
 
-Both are functions of the job alone, so that whoever finishes a crashed start uses the same ones.
-Names are mapped back by look-up, never by splitting.
+Both depend on the job alone, so whoever finishes a crashed start computes the same ones. Names are
+mapped back by look-up, never by splitting.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 LONGEST = 63
-"""Characters of a training job's name; the pattern alone lets any number of hyphens pass."""
+"""The most characters of a training job's name. The pattern alone allows any number of hyphens."""
 
 _NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 
@@ -20,29 +20,29 @@ SCHEMA: dict[str, Any] = {"pattern": f"^{_NAME.pattern}$", "minLength": 1, "maxL
 """SageMaker's own rule for TrainingJobName, as a JSON schema."""
 
 STAMP = "-qstamp-"
-"""Marks a name that the queue made; refused in a submitted one."""
+"""Marks a name that the queue made; submitted names may not contain it."""
 
 RUNTIME_LIMIT_TAG = "slotq:runtime-limit"
-"""`job`: the maximum runtime counts over all attempts; `attempt`: it is each attempt's own."""
+"""`job`: the maximum runtime covers all attempts; `attempt`: each attempt has its own."""
 
 POOLS_TAG = "slotq:pools"
 """The pools that a job accepts, comma separated."""
 
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
-"""Where SageMaker writes what training jobs print: streams `<training job>/<host>-<time>`."""
+"""The CloudWatch log group of training jobs. Its streams are `<training job>/<host>-<time>`."""
 
 _KEPT = 44
 
 
 def is_legal(name: str) -> bool:
-    """Whether a training job, and so a job, may bear this name."""
+    """Whether a job and its training job may have this name."""
     return len(name) <= LONGEST and _NAME.fullmatch(name) is not None
 
 
 def training_job_name(job: str, number: int) -> str:
-    """The name of a job's attempt: its own for the first, a stamped one for those after it.
+    """The training job's name of an attempt: the job's own for the first, a stamped one afterwards.
 
-    At most 63 characters for up to 9,999 attempts, and legal in SageMaker wherever `job` is.
+    At most 63 characters for up to 9,999 attempts, and legal in SageMaker if `job` is.
     """
     if number == 1:
         return job
@@ -51,7 +51,8 @@ def training_job_name(job: str, number: int) -> str:
 
 
 def sagemaker_tags(tags: Iterable[Any]) -> list[Any]:
-    """Tags as SageMaker takes them: it has no commas in a value, and refuses the whole request."""
+    """Tags in SageMaker's form. SageMaker refuses commas in a value, so the pools' tag gets
+    spaces."""
     return [
         {**tag, "Value": tag["Value"].replace(",", " ")}
         if isinstance(tag, Mapping)
@@ -63,5 +64,6 @@ def sagemaker_tags(tags: Iterable[Any]) -> list[Any]:
 
 
 def token(job: str, entry_time: int, number: int) -> str:
-    """The intent's mark. Two jobs that bore the same name at different times differ in it."""
+    """The token of an attempt. Two jobs with the same name at different times get different
+    tokens."""
     return hashlib.sha256(f"{job}\n{entry_time}\n{number}".encode()).hexdigest()[:32]

@@ -1,7 +1,7 @@
-"""The OpenAPI document of `api`, out of the pydantic models of the `wire` modules.
+"""The OpenAPI document of `api`, from the pydantic models of the `wire` modules.
 
-`make openapi` writes it to docs/openapi.json, and a test compares the two and the routes. It is no
-part of the Lambda: describing the API costs more than serving it.
+`make openapi` writes it to docs/openapi.json. A test compares the document with that file and with
+the routes. The Lambda does not use this module: describing the API costs more than serving it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _ERRORS = {
 
 
 def document() -> dict[str, Any]:
-    """The document, as JSON's own types."""
+    """The document, in JSON's own types."""
     _, schemas = models_json_schema([(model, "validation") for model in _MODELS], ref_template=_REF)
     _add_sagemakers_fields(schemas["$defs"]["SubmissionBody"])
     return {
@@ -118,7 +118,7 @@ def document() -> dict[str, Any]:
 
 
 def _add_sagemakers_fields(body: dict[str, Any]) -> None:
-    """What the door knows of the request besides what the queue itself reads of it."""
+    """Add the fields of SageMaker's that the door checks and the queue itself does not read."""
     request = known_shape()
     for name, shape in request.members.items():
         body["properties"].setdefault(name, _schema(shape))

@@ -1,7 +1,7 @@
-"""From an event of API Gateway's REST proxy integration to the function that answers it, and back.
+"""Routing of API Gateway REST proxy events to the functions that answer them.
 
-As much of a framework as the API needs, and no more: at a cold start a whole one takes longer than
-everything else of the core together (benchmarks/cold_start.py).
+Only what the API needs: at a cold start, a whole framework takes longer than the rest of the core
+(benchmarks/cold_start.py).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Answer = Callable[..., "Response"]
-"""Gets what the path names as keywords."""
+"""Receives the named parts of the path as keywords."""
 Handler = Callable[[Any], "Response"]
-"""Gets the exception."""
+"""Receives the exception."""
 
 _NAME = re.compile(r"<(\w+)>")
 _PART = r"[-._~()'!*:@,;=+&$%<> \[\]{}|^\w]+"
-"""What one part of a path may be made of, decoded."""
+"""The characters that one decoded part of a path may have."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -29,10 +29,10 @@ class Response:
     body: str
     """JSON."""
     headers: dict[str, str] = field(default_factory=dict)
-    """Beside the content's type."""
+    """Headers besides Content-Type."""
 
     def as_event(self) -> dict[str, Any]:
-        """In the format of the proxy integration."""
+        """The response in the format of the proxy integration."""
         headers = {"Content-Type": "application/json", **self.headers}
         return {
             "statusCode": self.status,
@@ -44,14 +44,15 @@ class Response:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Request:
-    """What came, and the context of the invocation."""
+    """An event and the context of its invocation."""
 
     event: Mapping[str, Any]
     context: Any
 
     @property
     def body(self) -> str:
-        """Raises ValueError where it is not what it says it is: base64 of UTF-8."""
+        """The decoded body. Raises ValueError if it claims to be base64 and is not base64 of
+        UTF-8."""
         body: str = self.event.get("body") or ""
         return base64.b64decode(body).decode() if self.event.get("isBase64Encoded") else body
 
@@ -64,23 +65,23 @@ class Request:
 
 
 _REQUEST: ContextVar[Request] = ContextVar("request")
-"""The one that is being answered. Lambda has one at a time; tests answer several, in threads."""
+"""The request being answered. Lambda answers one at a time; tests answer several, in threads."""
 
 
 class Router:
     def __init__(self, *, not_found: Handler) -> None:
-        """`not_found` answers where no route fits; its exception is None."""
+        """`not_found` answers if no route matches; it receives None."""
         self._not_found = not_found
         self._routes: list[tuple[str, re.Pattern[str], Answer]] = []
         self._handlers: dict[type[Exception], Handler] = {}
 
     @property
     def request(self) -> Request:
-        """The one that is being answered."""
+        """The request being answered."""
         return _REQUEST.get()
 
     def add(self, path: str, methods: Iterable[str], answer: Answer) -> None:
-        """`<name>` in a path stands for one part of it."""
+        """Add a route. `<name>` in a path matches one part of it."""
         parts = (re.escape(part) for part in _NAME.split(path)[::2])
         names = (f"(?P<{name}>{_PART})" for name in _NAME.findall(path))
         pattern = "".join(part + next(names, "") for part in parts)
@@ -88,7 +89,7 @@ class Router:
         self._routes += ((method, compiled, answer) for method in methods)
 
     def on_error(self, kind: type[Exception], handler: Handler) -> None:
-        """What a route raises of this kind is answered so; the nearest kind counts."""
+        """Set the handler for this kind of exception. The most specific kind wins."""
         self._handlers[kind] = handler
 
     def resolve(self, event: Mapping[str, Any], context: Any) -> dict[str, Any]:

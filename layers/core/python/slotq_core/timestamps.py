@@ -1,6 +1,6 @@
-"""Moments as people and DynamoDB read them: UTC, ISO 8601, milliseconds, always 24 characters.
+"""Moments as text: UTC, ISO 8601, milliseconds, always 24 characters.
 
-Such strings sort as the moments do, which the store's sort keys rely on.
+The strings sort as the moments do; the store's sort keys rely on this.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 FAR_OFF = 3_600_000
-"""A moment so much further ahead (ms) than any that would be set now was set by a clock gone wrong,
-and binds nobody."""
+"""Milliseconds. A moment this much later than any that would be set now comes from a wrong clock
+and is ignored."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -30,5 +30,5 @@ def from_datetime(stamp: datetime) -> int:
 
 
 def seconds(duration: int) -> float:
-    """A duration as people count it; whole where it is whole."""
+    """A duration (ms) in seconds; an int if whole."""
     return duration // 1000 if duration % 1000 == 0 else duration / 1000

@@ -42,8 +42,8 @@ def demo(app: App, speed: float) -> None:
 
 
 def _hush() -> None:
-    """The SDK warns and logs as soon as it is imported; the demo has its own things to say, and no
-    warning ends it (PYTHONWARNINGS=error)."""
+    """Silence the SDK, which warns and logs on import: the demo prints its own messages, and a
+    warning must not end it (PYTHONWARNINGS=error)."""
     warnings.simplefilter("ignore")
     for name in ("sagemaker", "sagemaker.config", "botocore"):
         logging.getLogger(name).setLevel(logging.ERROR)

@@ -1,4 +1,4 @@
-"""`slotq exec`: a program whose SageMaker is the queue."""
+"""`slotq exec`: run a program whose SageMaker training calls go to the queue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slotq.session.install import install
 from slotq.session.relay import Relay, clients, pointed_at, served
 
 NOT_FOUND = 127
-"""A shell's own exit code for a command that there is not."""
+"""A shell's exit code for an unknown command."""
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": True})
@@ -51,7 +51,7 @@ def _shell() -> str:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Its exit code; as a shell has it, where a signal has ended it."""
+    """Run a command and return its exit code: 128 + the signal's number if a signal ended it."""
     if shutil.which(command[0], path=environment.get("PATH")) is None:
         click.echo(f"slotq: there is no program {command[0]} on the PATH", err=True)
         return NOT_FOUND
@@ -64,8 +64,10 @@ def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 @contextmanager
 def _interrupts_left_to_it() -> Iterator[None]:
-    """Ctrl-C reaches the command, which stands in the same terminal; here it does nothing. Handlers
-    end with exec, so the command does not inherit ours, as it would SIG_IGN."""
+    """Ignore Ctrl-C here: the command receives it from the same terminal.
+
+    Uses handlers that do nothing, because exec resets handlers; the command would inherit SIG_IGN.
+    """
     names = [each for each in ("SIGINT", "SIGQUIT") if hasattr(signal, each)]
     kept = {n: signal.signal(n, lambda *_: None) for n in (getattr(signal, e) for e in names)}
     try:

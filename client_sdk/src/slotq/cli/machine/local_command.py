@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slotq.cli.extras import extra
+from slotq.cli.extras import needs_extra
 from slotq_core.wire.pool_definition import LONGEST
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def start(
     region: str,
 ) -> None:
     """Start the emulator."""
-    with extra("local", of="slotq local start"):
+    with needs_extra("local", of="slotq local start"):
         from slotq.local import serve, state
         from slotq.local.emulator import Options
 
@@ -156,9 +156,9 @@ def _region(name: str) -> str:
 
 
 def _positive(option: str, seconds: float) -> float:
-    if not 0 < seconds <= LONGEST:  # NaN is not either.
+    if not 0 < seconds <= LONGEST:  # Also true for NaN.
         raise click.BadParameter(
-            f"must be more than 0 and at most {LONGEST} seconds, not {seconds:g}", param_hint=option
+            f"must be more than 0 seconds and at most {LONGEST}, not {seconds:g}", param_hint=option
         )
     return seconds
 

@@ -1,4 +1,4 @@
-"""`slotq simulate`: a scenario file on the virtual clock."""
+"""`slotq simulate`: run a scenario file on the virtual clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 
 from slotq.cli.app import App
 from slotq.cli.exits import Exit
-from slotq.cli.extras import extra
+from slotq.cli.extras import needs_extra
 from slotq.output.job_tables import explanation
 from slotq.simulate import Record, Scenario, load, simulate
 from slotq.simulate.report import Difference, differences, expectations, unequal
@@ -23,20 +23,20 @@ from slotq_core.wire.views import JobView, job_view
 PICTURES = (".html", ".png")
 
 SHOWN = 200
-"""Events that people are shown; programs get all of them."""
+"""Number of events shown to people; programs get all."""
 
 _FILE = click.Path(path_type=Path)
 
 
 def _picture(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
-    """Told before a long run, not after it."""
+    """Check the picture's name before a long run, not after it."""
     if path is not None and path.suffix not in PICTURES:
         raise click.BadParameter(f"a name that ends in {' or '.join(PICTURES)} is needed")
     return path
 
 
 def _questions(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> list[Expectation]:
-    """`job2@30`, `job2@end` or `job2`: of whom it is asked, and when."""
+    """Parse `job2@30`, `job2@end` or `job2`: the job, and the second to ask about it."""
     found = []
     for text in texts:
         name, at = text.split("@", 1) if "@" in text else (text, "end")
@@ -122,7 +122,7 @@ def _with_questions(scenario: Scenario, questions: Sequence[Expectation]) -> Sce
 
 
 def _answers(record: Record) -> list[tuple[int, JobView]]:
-    """What was said of those that waited, in the order of the moments."""
+    """The answers about waiting jobs, in order of time."""
     return [
         (at, job_view(it.job, place=it.place, reason=it.reason, outlook=it.outlook))
         for (at, _), it in sorted(record.asked.items(), key=lambda item: item[0])
@@ -136,7 +136,7 @@ def _live(scenario: Scenario, record: Record) -> list[Difference]:
 
 
 def _draw(path: Path, scenario: Scenario, record: Record, *, title: str) -> None:
-    with extra("plot", of="--plot"):
+    with needs_extra("plot", of="--plot"):
         from slotq.simulate.plot import save
     try:
         save(path, scenario, record, title=title)
@@ -216,7 +216,7 @@ def _judge(
     check: bool,
     live: bool,
 ) -> None:
-    """What holds goes to people on stdout; what does not, on stderr."""
+    """Print success to stdout for people, differences to stderr."""
     asked = expectations(scenario) if check else 0
     failed = sum(each.what != "live" for each in wrong)
     if check and not asked:
@@ -232,7 +232,7 @@ def _judge(
 
 
 def _difference(each: Difference) -> str:
-    """Two lines under each other, so that the eye finds what differs."""
+    """The difference on two aligned lines, so that it is easy to see."""
     what = "live run, first difference" if each.what == "live" else each.what
     return (
         f"at {each.at / 1000:g} s, {what} of {each.of}:\n"

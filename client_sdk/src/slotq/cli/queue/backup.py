@@ -1,4 +1,4 @@
-"""`slotq backup`: the queue's table as a file, and back."""
+"""`slotq backup`: save the queue's table to a file, and load it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _say(app: App, count: int, what: str, table: str) -> None:
 
 @contextmanager
 def _client(region: str | None) -> Iterator[Any]:
-    """DynamoDB's client, whose errors become those that commands show."""
+    """DynamoDB's client; errors inside become errors that commands show."""
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
 

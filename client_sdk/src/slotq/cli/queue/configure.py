@@ -38,9 +38,9 @@ _ASKED = {
     "pool": "  pools, comma separated (empty: every pool of the instance type)",
     "output": "  S3 URI for code, models and checkpoints",
 }
-"""What is asked for, in this order."""
+"""The settings to ask for, in this order."""
 _NONE = "-"
-"""Typed in place of a value: there shall be none."""
+"""The input that removes a setting."""
 
 
 def _options(command: Any) -> Any:
@@ -80,7 +80,7 @@ def configure(
 
 
 def _present(profile: str | None) -> Mapping[str, Any]:
-    """What the file says now, in this profile's own place."""
+    """The settings that the file now holds for this profile."""
     document = read(config_path(os.environ))
     own = document if profile is None else document.get(PROFILES, {}).get(profile, {})
     return own if isinstance(own, dict) else {}
@@ -91,12 +91,12 @@ def _read(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _value(setting: str, text: str) -> Any:
-    """None: there shall be none. Raises NotConfigured."""
+    """The value typed for a setting; None removes the setting. Raises NotConfigured."""
     return None if text.strip() in {"", _NONE} else checked(setting, text, "argument")
 
 
 def _ask(present: Mapping[str, Any]) -> dict[str, Any]:
-    """Each setting in turn; what is left as it is keeps its value."""
+    """Ask for each setting in turn; an empty answer keeps the present value."""
     values: dict[str, Any] = {}
     for setting, question in _ASKED.items():
 
@@ -115,7 +115,8 @@ def _ask(present: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write(values: Mapping[str, Any], profile: str | None) -> None:
-    """Nothing is written that could not be read again. Raises NotConfigured."""
+    """Write the settings into the file. Raises NotConfigured, before writing, if the file could not
+    be loaded afterwards."""
     path = config_path(os.environ)
     before = path.read_text(encoding="utf-8") if path.is_file() else ""
     text = config_file.changed(path, before, values, profile=profile)

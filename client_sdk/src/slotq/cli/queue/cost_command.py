@@ -1,4 +1,4 @@
-"""`slotq cost`: what the queue costs, from measured counts. Asks nobody."""
+"""`slotq cost`: what the queue costs, from measured counts. Makes no network calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Values = dict[str, float]
 
 
 def _one_of(known: Mapping[str, object]) -> Callable[..., Values]:
-    """Reads NAME=VALUE options against the names that there are."""
+    """A callback that parses NAME=VALUE options with NAME in `known`."""
 
     def read(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> Values:
         found = {}

@@ -55,7 +55,7 @@ OPERATORS_ONLY = Check(
     advice="An operator's `slotq doctor` shows whether it agrees with itself and with SageMaker.",
     looked=False,
 )
-"""In place of the queue's own findings, for whoever may not ask for them."""
+"""Shown instead of the queue's findings to callers who may not ask for them."""
 
 
 def _page(checks: list[Check], found: list[FindingView] | None) -> RenderableType:

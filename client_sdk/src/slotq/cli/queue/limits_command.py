@@ -1,4 +1,4 @@
-"""`slotq limits`: what callers may ask of the queue, shown and changed."""
+"""`slotq limits`: show and change what callers may ask of the queue."""
 
 from __future__ import annotations
 
@@ -131,5 +131,5 @@ def _rules(view: LimitsView) -> RenderableType:
 
 
 def limit(number: int) -> str:
-    """0 is none."""
+    """A limit for people: `none` for 0."""
     return f"{number:,}" if number else "none"

@@ -1,4 +1,4 @@
-"""`slotq pools`: the capacity that jobs run on, and changing it on the record."""
+"""`slotq pools`: show the capacity that jobs run on, and change it; changes are recorded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from slotq_core.wire.views import PoolsView, PoolView
 
 
 def seconds(text: str) -> int | None:
-    """A whole number of seconds, or `none`."""
+    """Parse a whole number of seconds, or `none`."""
     if text == "none":
         return None
     if not text.isdecimal():
@@ -26,13 +26,13 @@ def seconds(text: str) -> int | None:
 
 
 def no_time_slice(text: str) -> None:
-    """`none`: only an earlier version let a pool have one."""
+    """Accept only `none`: time slices could be set in an earlier version alone."""
     if text != "none":
         raise click.BadParameter(f"only none is taken: {NOT_LIVE_YET['time_slice']}")
 
 
 def resource(text: str) -> tuple[str, int]:
-    """`NAME=AMOUNT`"""
+    """Parse `NAME=AMOUNT`."""
     name, _, amount = text.partition("=")
     if not name or not amount.isdecimal():
         raise click.BadParameter(f"{text!r} is no NAME=AMOUNT, e.g. gpus=16")
@@ -239,7 +239,7 @@ def _tell(app: App, view: PoolsView) -> None:
 
 
 def _pool(view: PoolsView, name: str) -> PoolView:
-    """Raises NoSuchPool."""
+    """The pool of that name. Raises NoSuchPool."""
     found = next((pool for pool in view.pools if pool.name == name), None)
     if found is None:
         there = ", ".join(pool.name for pool in view.pools)

@@ -56,7 +56,7 @@ def top(app: App, every: float) -> None:
 
 
 def missing() -> str:
-    """What the terminal lacks; empty where it has all that is needed."""
+    """What the terminal lacks for `slotq top`; empty if nothing."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return "a terminal for its screen and its keys"
     if os.environ.get("TERM", "") in {"", "dumb", "unknown"}:
@@ -67,7 +67,7 @@ def missing() -> str:
 
 
 class LiveScreen:
-    """rich's alternate screen."""
+    """The alternate screen of rich."""
 
     def __init__(self, console: Console, live: Live) -> None:
         self._console, self._live = console, live
@@ -76,13 +76,13 @@ class LiveScreen:
         return self._console.size.width, self._console.size.height
 
     def show(self, drawn: list[Text]) -> None:
-        with uninterrupted():  # Broken off in its midst, rich would not give the screen back.
+        with uninterrupted():  # If interrupted here, rich would not restore the terminal.
             self._live.update(Group(*drawn), refresh=True)
 
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """What is done inside is done to its end; Ctrl-C interrupts just after it."""
+    """Delay Ctrl-C until the code inside is done."""
     pressed: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     try:

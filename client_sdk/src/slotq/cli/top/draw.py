@@ -1,4 +1,4 @@
-"""A scene as lines of text, exactly as many and as wide as the screen has."""
+"""Draw a scene as lines of text that fill the screen exactly."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from slotq_core.timestamps import from_iso
 from slotq_core.wire.views import JobView, PoolView
 
 LEAST_WIDTH, LEAST_HEIGHT = 66, 15
-"""Smaller screens only say so."""
+"""Smaller screens show only that they are too small."""
 MOST_POOLS = 6
 LEAST_LINES = 3
-"""Rows that lines have, as far as there are any."""
+"""Minimum rows for lines, if there are as many lines."""
 LEAST_JOBS = 4
-"""Rows that jobs have, whatever else there is."""
+"""Minimum rows for jobs."""
 MOST_BAR = 40
 BESIDE_THE_NAME = 54
-"""Columns of a job's row that are not its name's."""
+"""Columns of a job's row outside the name."""
 MOST_USER = 12
 LEAST_NAME = 16
-"""Columns of a job's name below which it is left to the foot whose the jobs are."""
+"""Minimum columns for a job's name; in narrower rows only the foot shows the user."""
 LEAST_WHY = 20
-"""Columns below which the reason is left to the foot."""
+"""Minimum columns for the reason; in narrower rows only the foot shows the reason."""
 HINTS = "q quit  ? help  ↑↓ choose  c cancel  h hold/release  + - priority  p set it"
 HELP = (
     ("↑ ↓ k j", "choose the job above, below"),
@@ -48,20 +48,20 @@ HELP = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Frame:
-    """What is drawn beside the scene."""
+    """What is drawn besides the scene."""
 
     width: int
     height: int
     now: int
     """Milliseconds since the epoch."""
     every: float = 2.0
-    """Seconds from one look at the queue to the next."""
+    """Seconds between two looks at the queue."""
     trouble: str = ""
-    """Why the last look failed, and since when what is shown is old; empty: it did not."""
+    """Why the last look failed, and since when the display is out of date; empty if it worked."""
 
 
 def lines(scene: Scene, frame: Frame) -> list[Text]:
-    """As many as the frame is high."""
+    """The lines of the screen, as many as the frame is high."""
     if frame.width < LEAST_WIDTH or frame.height < LEAST_HEIGHT:
         small = f"slotq top needs {LEAST_WIDTH}×{LEAST_HEIGHT}; q quits"
         return _fitted([Text(small)], [], frame)
@@ -111,7 +111,7 @@ def _use(pools: Iterable[PoolView]) -> tuple[list[dict[str, int]], list[dict[str
 
 
 def _pool(pool: PoolView, name_width: int, width: int) -> Text:
-    """`p5  ███████▒▒░░░  6/8 slots  1 foreign, paused`"""
+    """A pool's row, such as `p5  ███████▒▒░░░  6/8 slots  1 foreign, paused`."""
     name = pool.name if len(pool.name) <= name_width else pool.name[: name_width - 1] + "…"
     capacity, used, foreign = (each["slots"] for each in (pool.capacity, pool.used, pool.foreign))
     text = Text(f"{name:{name_width}} ")
@@ -133,8 +133,8 @@ def _pool(pool: PoolView, name_width: int, width: int) -> Text:
 
 
 def _bar(used: int, foreign: int, capacity: int, cells: int) -> list[tuple[str, str, int]]:
-    """Marks with their style and number: what jobs hold, what others hold, what is free. Whatever
-    is there at all has a cell."""
+    """Marks with style and number: capacity used by jobs, used by others, and free. Used capacity
+    gets at least one cell while there is room."""
     whole = max(capacity, used + foreign, 1)
     full = min(cells, -(-used * cells // whole))
     others = min(cells - full, -(-foreign * cells // whole))
@@ -146,7 +146,7 @@ def _bar(used: int, foreign: int, capacity: int, cells: int) -> list[tuple[str, 
 
 
 def _waiting(jobs: Sequence[JobView], frame: Frame) -> list[Text]:
-    """The lines: waiting jobs that accept the same pools at the same priority."""
+    """The lines: waiting jobs with the same pools and the same priority."""
     groups: dict[tuple[str, int], list[JobView]] = defaultdict(list)
     for job in jobs:
         if job.place is not None:
@@ -173,11 +173,11 @@ def _line(pools: str, priority: int, its: list[JobView], width: int, frame: Fram
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Columns:
-    """Of the jobs: how wide what is, and the names of their submitters."""
+    """The widths of the columns of jobs, and the names of their submitters."""
 
     name: int
     user: int
-    """0: they are all one user's, or there is no room."""
+    """0: all jobs have the same user, or there is no room."""
     why: bool
     users: Mapping[str, str]
 
@@ -195,7 +195,7 @@ def _columns(scene: Scene, frame: Frame) -> _Columns:
 
 
 def _jobs(scene: Scene, frame: Frame, room: int) -> list[Text]:
-    """A title and so many rows, the chosen job among them."""
+    """A title and at most `room` jobs around the chosen job."""
     columns = _columns(scene, frame)
     user = f" {'USER':{columns.user}}" if columns.user else ""
     title = f"  {'JOB':{columns.name}}{user} {'STATE':9} {'PRIO':>7} {'PLACE':>5} {'POOL':12}"
@@ -223,7 +223,7 @@ def _job(job: JobView, frame: Frame, columns: _Columns, *, chosen: bool) -> Text
 
 
 def _foot(scene: Scene, frame: Frame) -> list[Text]:
-    """What came of the last wish, else why the chosen job stands where it does."""
+    """Trouble, a question, or the result of the last wish; else why the chosen job waits."""
     if frame.trouble:
         return [Text(frame.trouble, "bold red")]
     job = scene.job
@@ -247,7 +247,7 @@ def _hints(scene: Scene) -> Text:
 
 
 def since(moment: str, now: int) -> str:
-    """`45s`, `12m`, `3h05`, `2d04h`: from that moment to now."""
+    """The time from `moment` to `now`: `45s`, `12m`, `3h05`, `2d04h`."""
     seconds = max(0, now - from_iso(moment)) // 1000
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if days:

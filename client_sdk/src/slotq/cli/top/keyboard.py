@@ -33,21 +33,21 @@ _END_OF_INPUT = "q"
 
 
 class Keys(Protocol):
-    """Where keys come from."""
+    """A source of keys."""
 
     def read(self, timeout: float) -> list[str]:
-        """What was pressed since the last look, waiting for it up to so many seconds."""
+        """The keys pressed since the last call; waits for a key for at most `timeout` seconds."""
 
 
 def named(text: str) -> list[str]:
-    """The keys in what a terminal has sent; sequences that are not known are passed over."""
+    """The keys in the input from a terminal; unknown escape sequences are ignored."""
     return [_NAMES.get(key, key) for key in _KEY.findall(text) if key in _NAMES or key[0] != "\x1b"]
 
 
 class Keyboard:
-    """The terminal on standard input, key by key and without an echo, as long as it is entered.
+    """The terminal on standard input: inside the context, it delivers single keys without echo.
 
-    Ctrl-C interrupts as ever; Ctrl-Z, which would leave the screen to the shell, does nothing.
+    Ctrl-C still interrupts. Ctrl-Z does nothing: it would leave the screen to the shell.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Keyboard:
         termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
 
     def read(self, timeout: float) -> list[str]:
-        """A terminal that has gone away counts as `q`."""
+        """The keys pressed within `timeout` seconds. A closed terminal counts as `q`."""
         ready, _, _ = select.select([self._fd], [], [], timeout)
         if not ready:
             return []

@@ -1,5 +1,5 @@
-"""Keeping a scene up to date: looks at the queue and wishes in the background, one at a time, so
-that keys are answered while the queue is slow."""
+"""Keep a scene up to date. Requests to the queue run in the background, one at a time, so that keys
+respond even while the queue is slow."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from slotq.client import QueueClient
 from slotq.errors import SlotQError
 
 KEY_PAUSE = 0.1
-"""Seconds for which a key is waited for before the screen is looked after again."""
+"""Seconds to wait for a key before updating the screen."""
 
 Work = Callable[[], Any]
 
 
 class Task:
-    """Work under way in a thread that ends with the program."""
+    """Work in a thread that ends with the program."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -43,7 +43,7 @@ class Task:
         return not self._thread.is_alive()
 
     def answer(self) -> Any:
-        """Raises what the work has raised."""
+        """Wait for the work and return its result. Raises what the work raised."""
         self._thread.join()
         if self._error:
             raise self._error
@@ -86,7 +86,7 @@ class Top:
         self._drawn: list[Text] = []
 
     def run(self) -> None:
-        """Until the user quits. Raises what the first look at the queue raises."""
+        """Run until the user quits. Raises what the first look at the queue raises."""
         self._look_in(self._client_view())
         while not self._scene.quits:
             self._collect()
@@ -110,7 +110,7 @@ class Top:
             self._task = self._begin(self._client_view)
 
     def _collect(self) -> None:
-        """What has come of the work under way, if it is done."""
+        """Take the result of the work in progress, if done."""
         if self._task is None or not self._task.done:
             return
         task, wish = self._task, self._wish
@@ -142,7 +142,7 @@ class Top:
         self._next_look = self._clock() + self._every
 
     def _fulfil(self, wish: Wish) -> str:
-        """What to tell of it."""
+        """Carry out the wish; returns the message to show."""
         match wish.verb:
             case "cancel":
                 job = self._client.cancel(wish.job)

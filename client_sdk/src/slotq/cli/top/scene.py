@@ -1,4 +1,4 @@
-"""What `slotq top` shows at one moment, and what a key does to it. Pure."""
+"""What `slotq top` shows at one moment, and what a key changes. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from slotq_core.wire.submission import PRIORITY_LIMIT
 from slotq_core.wire.views import JobView, PoolView
 
 LIVING = tuple(state.value for state in JobState if state not in TERMINAL_STATES)
-"""The states that are asked for."""
+"""The states of the jobs to fetch."""
 PAGE = 10
-"""Jobs that PgUp and PgDn pass over."""
+"""Jobs that PgUp and PgDn move by."""
 
 
 class Mode(StrEnum):
@@ -21,9 +21,9 @@ class Mode(StrEnum):
 
     BROWSE = "browse"
     CANCEL = "cancel"
-    """Asks whether the chosen job is really to be cancelled."""
+    """Asks for confirmation to cancel the chosen job."""
     PRIORITY = "priority"
-    """Takes a number for the chosen job."""
+    """Takes a new priority for the chosen job."""
     HELP = "help"
 
 
@@ -39,36 +39,36 @@ class Wish:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scene:
-    """All that is drawn, but for the time and the screen's size."""
+    """All that is drawn, except the time and the screen's size."""
 
     pools: tuple[PoolView, ...] = ()
     jobs: tuple[JobView, ...] = ()
-    """Those that live, in the order of the queue."""
+    """The jobs that have not ended, in the order of the queue."""
     chosen: str = ""
-    """The name of the job that the keys act on; empty where there is none."""
+    """The name of the job that the keys act on; empty if there is none."""
     mode: Mode = Mode.BROWSE
     typed: str = ""
-    """Of a priority that is being typed."""
+    """The digits of a priority typed so far."""
     said: str = ""
-    """What came of the last wish."""
+    """The result of the last wish."""
     failed: bool = False
-    """Nothing came of it."""
+    """Whether the last wish failed."""
     quits: bool = False
 
     @property
     def job(self) -> JobView | None:
-        """The chosen one."""
+        """The chosen job."""
         return next((job for job in self.jobs if job.name == self.chosen), None)
 
     @property
     def at(self) -> int:
-        """Where the chosen job stands among the jobs; 0 where there is none."""
+        """The index of the chosen job among the jobs; 0 if there is none."""
         return next((n for n, job in enumerate(self.jobs) if job.name == self.chosen), 0)
 
 
 def seen(scene: Scene, pools: Sequence[PoolView], jobs: Sequence[JobView]) -> Scene:
-    """With what the queue has just told. The chosen job stays so while it is there; then the one in
-    its place is."""
+    """The scene with the queue's latest answer. The chosen job stays chosen while it is listed;
+    then the job in its place is chosen."""
     names = [job.name for job in jobs]
     chosen = scene.chosen
     if chosen not in names:
@@ -89,7 +89,7 @@ def browsing(scene: Scene) -> Scene:
 
 
 def press(scene: Scene, key: str) -> tuple[Scene, Wish | None]:
-    """What a key does, and what it asks to be done."""
+    """The scene after a key, and the wish that the key expresses, if any."""
     if scene.mode is Mode.CANCEL:
         return _confirming(scene, key)
     if scene.mode is Mode.PRIORITY:

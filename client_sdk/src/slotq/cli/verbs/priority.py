@@ -10,7 +10,7 @@ from slotq.cli.selection import Selection, selecting
 from slotq.cli.words import PRIORITY
 
 
-# A negative number looks like an option that is not known, and is passed on to the arguments.
+# This setting passes a negative number, which looks like an unknown option, on as an argument.
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("number", type=PRIORITY)
 @selecting()

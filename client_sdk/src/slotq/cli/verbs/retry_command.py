@@ -26,7 +26,7 @@ def retry(app: App, *, chosen: Selection, new_name: str | None, priority: int | 
     the first one's checkpoints.
     """
     if new_name is None and chosen.names and chosen.glob is not None:
-        # `retry JOB --name NEW` is what `--as` was called first.
+        # `--name` was the first name of `--as`: accept `retry JOB --name NEW`.
         chosen, new_name = replace(chosen, glob=None), chosen.glob
     if new_name is not None and not chosen.one:
         raise click.UsageError("--as is for one job; without it each gets the next free name")

@@ -38,7 +38,7 @@ _OF_COMMANDS = (
     "instance_type", "image", "role", "output", "instance_count", "volume", "max_runtime",
     "inputs", "environment", "source",
 )  # fmt: skip
-"""Options that make a request, and so have no place beside a file that is one."""
+"""Options that build a request, so they cannot be combined with a file."""
 
 
 class Submit(click.Command):
@@ -60,7 +60,7 @@ def _setting(_: click.Context, param: click.Parameter, value: str | None) -> str
     return value if value is None else str(checked(param.name, value, "argument"))
 
 
-# What click is to leave as it is begins with a backspace, which a docstring cannot hold.
+# click leaves text after a backspace as it is; a docstring cannot contain one.
 _EXAMPLES = """\b
 slotq submit request.json --priority 20
 slotq submit --name first -- python train.py --epochs 3"""
@@ -202,7 +202,7 @@ def _from_command(
     environment: tuple[tuple[str, str], ...],
     **given: Any,
 ) -> tuple[dict[str, Any], Callable[[], None]]:
-    """The request that runs the command, and what puts its code where the container looks."""
+    """The request that runs the command, and a function that uploads the code."""
     job = CommandJob(
         command=command,
         name=name,
@@ -219,7 +219,7 @@ def _from_command(
 
 
 def _upload(app: App, client: QueueClient, uri: str, packed: Pack, command: list[str]) -> None:
-    """Raises CannotReach."""
+    """Upload the code and report its size. Raises CannotReach."""
     try:
         upload(app.aws(client, "s3"), uri, packed, command)
     except (Boto3Error, BotoCoreError, ClientError) as error:
@@ -233,7 +233,7 @@ def _upload(app: App, client: QueueClient, uri: str, packed: Pack, command: list
 
 
 def _pools(client: QueueClient, names: str | None) -> list[PoolView]:
-    """The first pool that is asked for, whose instance type is the one to run on; else all."""
+    """The pools that determine the instance type: the first of `names`, else all."""
     there = client.pools()
     if names is None:
         return there
@@ -267,5 +267,5 @@ def _is_yaml(file: TextIO) -> bool:
 
 
 def _name_of(file: TextIO) -> str:
-    """Of standard input too, whatever wraps it."""
+    """The file's name; `-` if it has none, as a wrapped standard input may."""
     return getattr(file, "name", "-")

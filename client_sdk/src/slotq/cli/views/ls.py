@@ -84,7 +84,7 @@ def _fetcher(
     until: datetime | None,
     **filters: str | None,
 ) -> Callable[[], list[JobView]]:
-    """What is to be shown, asked for anew each time. A limit cuts what is sorted."""
+    """A function that fetches the jobs to show. With `sort`, the limit applies after sorting."""
     chosen = states or (None if everything else LIVING)
 
     def fetch() -> list[JobView]:

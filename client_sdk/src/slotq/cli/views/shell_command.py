@@ -1,4 +1,4 @@
-"""`slotq shell`: a session in a running job."""
+"""`slotq shell`: open a shell in a running job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`slotq watch`: the queue, or one job to its end."""
+"""`slotq watch`: show the queue, or follow one job to its end."""
 
 from __future__ import annotations
 

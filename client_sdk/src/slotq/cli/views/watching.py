@@ -1,4 +1,4 @@
-"""Showing what changes: a table that is drawn anew, and one job followed to its end."""
+"""Show changes: redraw a table of jobs, or follow one job to its end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from slotq_core.model.jobs import JobState
 from slotq_core.wire.views import JobView, queue_view
 
 LAST_LOGS = 2.0
-"""Seconds after a job's end for its last log lines to arrive."""
+"""Seconds to wait after a job's end for its last log lines."""
 
 every_option = click.option(
     "--every",
@@ -42,8 +42,8 @@ def follow_job(
 ) -> NoReturn:
     """Follow a job to its end and exit with OK if it completed, else NO.
 
-    As JSON a document for each change; or what `logs` prints at each look, and then where the job
-    stands is said on stderr.
+    With --json, prints one document per change. If `logs` is given, `logs` prints at each look
+    instead, and messages about the job go to stderr.
     """
     try:
         with named(app, client, name):
@@ -71,7 +71,7 @@ def _speaker(app: App, *, with_logs: bool) -> Callable[[str], None]:
 
 
 class _Changes:
-    """Prints a job as JSON, as often as there is something new of it."""
+    """Prints a job as JSON whenever it has changed."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -90,8 +90,8 @@ def show_changes(
     *,
     every: float,
 ) -> NoReturn:
-    """The jobs as they change, until Ctrl-C: in a terminal one table that is drawn anew, else a
-    table for each change, or a QueueView a line."""
+    """Show the jobs as they change, until Ctrl-C: a terminal has one table that is redrawn; other
+    output gets one table per change, or one QueueView per line."""
     console = app.console()
     if console.is_terminal and not app.json:
         _live(app, fetch, shown, console, every)

@@ -1,10 +1,10 @@
-"""The demo's training script: fits a small linear model, and goes on from its last checkpoint.
+"""The demo's training script: fits a small linear model, and resumes from its last checkpoint.
 
-What it does to survive an eviction is all that any script has to do: save now and then to
-/opt/ml/checkpoints, and look there first. Each step's data depends on the step's number alone, so a
-training that was interrupted ends with the very model of one that was not. Plain Python, without
-NumPy: whose libraries sum in another order, and so to other last bits, where the environment or the
-processor has them do so.
+Any script needs only two steps to survive an eviction: save to /opt/ml/checkpoints now and then,
+and look there first. Each step's data depends only on the step's number, so an interrupted training
+ends with exactly the same model as an uninterrupted one. Plain Python, without NumPy: NumPy's
+libraries may sum in another order in another environment or on another processor, and the last bits
+would differ.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ Weights = list[float]
 FEATURES, BATCH = 8, 32
 RATE = 0.2
 WANTED = [n / FEATURES for n in range(FEATURES)]
-"""The model that made the data."""
+"""The model that generates the data."""
 SAVE_EVERY = 10
 """Steps between two checkpoints."""
 
 
 def begin() -> Weights:
-    """The model before its first step."""
+    """The model before the first step."""
     return [0.0] * FEATURES
 
 
 def improve(weights: Weights, step: int) -> tuple[Weights, float]:
-    """One step of gradient descent on a fresh batch; gives the new weights and the batch's loss."""
+    """Do one step of gradient descent on a fresh batch. Returns the new weights and the batch's
+    loss."""
     chance = random.Random(step)  # noqa: S311 - data to learn from # nosec B311
     slopes, loss = [0.0] * FEATURES, 0.0
     for _ in range(BATCH):
@@ -47,7 +48,7 @@ def improve(weights: Weights, step: int) -> tuple[Weights, float]:
 
 
 def load(folder: Path) -> tuple[Weights, int]:
-    """The last checkpoint's weights and step; the beginning where there is none."""
+    """The weights and step of the last checkpoint, or of the beginning if there is none."""
     path = folder / "checkpoint.json"
     if not path.exists():
         print("no checkpoint: begins at step 0", flush=True)
@@ -59,7 +60,7 @@ def load(folder: Path) -> tuple[Weights, int]:
 
 
 def save(folder: Path, weights: Weights, step: int) -> None:
-    """Never a half-written checkpoint: whoever reads finds the old one or the new one."""
+    """Write a checkpoint atomically: a reader finds the old one or the new one."""
     unfinished = folder / ".unfinished.json"
     unfinished.write_text(json.dumps({"weights": weights, "step": step}))
     unfinished.replace(folder / "checkpoint.json")

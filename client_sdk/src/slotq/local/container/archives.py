@@ -1,7 +1,7 @@
-"""Unpacking an archive that a user has made: nothing of it lands outside its folder.
+"""Unpacks archives that users made. No member is written outside the target folder.
 
-No link is ever made. What a link leads to within the archive is copied in its place, so that no
-later member can be written through it.
+`unpack` creates no links. It copies the target of each link within the archive, so no later
+member can be written through a link.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ _MODES = 0o755
 
 
 class Unsafe(Exception):
-    """A member that would lead out of the folder, or into itself; the message names it."""
+    """A member would be written outside the folder or into itself. The message names the member."""
 
 
 def unpack(content: bytes, folder: Path) -> None:
-    """Raises TarError where it is no tar file, and Unsafe."""
+    """Unpack a tar file into the folder. Raises TarError if the content is no tar file, and
+    Unsafe."""
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         links = [member for member in tar if not _extracted(tar, member, folder)]
     while links:
         left = [member for member in links if not _copied(member, folder)]
         if len(left) == len(links):
-            return  # They lead to nothing.
+            return  # The links left point to nothing.
         links = left
 
 
 def _extracted(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> bool:
-    """False for a link. Devices and pipes are left out."""
+    """Extract one member. Returns False for a link. Skips devices and pipes."""
     place = _place(folder, member.name, member)
     if member.isdir():
         place.mkdir(parents=True, exist_ok=True)
@@ -46,7 +47,7 @@ def _extracted(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> b
 
 
 def _copied(link: tarfile.TarInfo, folder: Path) -> bool:
-    """False where there is nothing to copy, yet."""
+    """Copy what a link points to. Returns False while the target does not exist."""
     place, target = _place(folder, link.name, link), link.linkname
     if link.issym():
         if target.startswith("/"):

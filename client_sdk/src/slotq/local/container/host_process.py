@@ -1,4 +1,4 @@
-"""One process of a training job, with its group: started, signalled, read and swept up."""
+"""One process of a training job, with its process group: start, signal, read and clean up."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 MARK = "SLOTQ_LOCAL_RUN"
-"""Environment variable that marks every process of a job, whatever group it moved to."""
+"""Environment variable that marks every process of a job, in any process group."""
 _PATIENCE, _PAUSE = 5.0, 0.01
-"""Seconds for what was killed to be gone, and between two looks."""
+"""Seconds to wait for killed processes to disappear, and between two checks."""
 
 
 class HostProcess:
@@ -28,7 +28,7 @@ class HostProcess:
         mark: str,
         line: Callable[[str], None],
     ) -> None:
-        """Starts it. `line` is called with each line of its output, from another thread."""
+        """Start the process. Another thread calls `line` with each line of output."""
         self._mark = mark
         self._line = line
         self._lock = threading.Lock()
@@ -47,16 +47,16 @@ class HostProcess:
         self._reader.start()
 
     def signal(self, number: int) -> None:
-        """To the whole group; nothing where it has ended."""
+        """Signal the whole process group. Does nothing after the group has ended."""
         with self._lock:
             if not self._over:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._process.pid, number)
 
     def wait(self) -> int:
-        """Its exit code, once it has ended and nothing that it started is left."""
+        """Wait until the process and everything it started have ended. Returns the exit code."""
         if hasattr(os, "waitid"):
-            # Not reaped yet, so its number is still its own: the group can safely be swept.
+            # The process is not reaped yet, so its number is not reused: the group can be swept.
             os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
         else:
             self._process.wait()
@@ -66,7 +66,7 @@ class HostProcess:
             code = self._process.wait()
         until = time.monotonic() + _PATIENCE
         while sweep(self._mark) and time.monotonic() < until:
-            time.sleep(_PAUSE)  # What is killed takes a moment to be gone.
+            time.sleep(_PAUSE)  # A killed process takes a moment to disappear.
         self._reader.join(timeout=_PATIENCE)
         return code
 
@@ -81,7 +81,7 @@ class HostProcess:
 
 
 def sweep(mark: str) -> int:
-    """Kill every process that bears a mark beginning so; returns how many. Needs /proc."""
+    """Kill every process whose mark begins with `mark`. Returns how many. Needs /proc."""
     wanted = f"{MARK}={mark}".encode()
     killed = 0
     for folder in Path("/proc").glob("[0-9]*"):
@@ -91,5 +91,5 @@ def sweep(mark: str) -> int:
                 os.kill(int(folder.name), signal.SIGKILL)
                 killed += 1
         except (OSError, ValueError):
-            continue  # Gone, a zombie, or somebody else's.
+            continue  # The process is gone, a zombie, or another user's.
     return killed

@@ -1,9 +1,9 @@
-"""An own /opt/ml for each process, by a mount namespace, where Linux allows.
+"""Gives each process a private /opt/ml through a mount namespace, where Linux allows one.
 
-Root uses `unshare -m`, anybody else `unshare -Urm` (where user namespaces are allowed). Where the
-machine has no /opt/ml, /opt becomes a tmpfs that shows everything that was there before: nothing
-outside the namespace is changed. Without namespaces `/opt/ml` in the command, the environment and
-the hyperparameters is replaced by the real folder, and a script must not name /opt/ml itself.
+Root uses `unshare -m`, other users `unshare -Urm` (where user namespaces are allowed). On a machine
+without /opt/ml, a tmpfs covers /opt inside the namespace and shows the previous content. Nothing
+outside the namespace changes. Without namespaces, the real folder replaces `/opt/ml` in the
+command, the environment and the hyperparameters, and a script must not name /opt/ml itself.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ exec "$@"
 
 
 def inside(host: Host, command: Sequence[str], folder: str) -> list[str]:
-    """The command as it is started: in its own mount namespace where the host is isolated."""
+    """The command to start: in a new mount namespace if the host is isolated."""
     if not host.isolated:
         return list(command)
     hosts = str(host.root.parent / "hosts")
@@ -53,7 +53,7 @@ def inside(host: Host, command: Sequence[str], folder: str) -> list[str]:
 
 @cache
 def available() -> bool:
-    """Whether this machine lets us have an own /opt/ml; found out by trying."""
+    """Whether this machine allows a private /opt/ml. Tries one to find out."""
     if shutil.which("unshare") is None or not Path("/opt").is_dir():
         return False
     with tempfile.TemporaryDirectory() as folder:

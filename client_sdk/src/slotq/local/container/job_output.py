@@ -1,4 +1,4 @@
-"""A training job's log lines, to the logs service: one stream for each of its processes."""
+"""Sends a training job's log lines to the logs service: one stream for each process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST_LINE = 200_000
 
 
 class LogStream:
-    """`<job>/algo-1-<milliseconds>`. Lines are kept until `flush`."""
+    """The stream `<job>/algo-1-<milliseconds>`. Keeps lines until `flush`."""
 
     def __init__(self, logs: Any, training_job: str, host: str) -> None:
         self._logs = logs
@@ -36,13 +36,13 @@ class LogStream:
                     raise
 
     def line(self, text: str) -> None:
-        # The service takes no empty message.
+        # The service refuses an empty message.
         event = {"timestamp": _now(), "message": text[:_LONGEST_LINE] or " "}
         with self._lock:
             self._lines.append(event)
 
     def flush(self) -> None:
-        """Send what there is. A line that the service does not take is lost; the job goes on."""
+        """Send the lines. A line that the service refuses is lost; the job continues."""
         with self._flushing:
             with self._lock:
                 lines, self._lines = self._lines, []

@@ -1,4 +1,4 @@
-"""Names that others have chosen (S3 keys, channels, members of archives), below a folder."""
+"""Maps names chosen by others (S3 keys, channels, archive members) to paths below a folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def below(folder: Path, name: str) -> Path:
-    """Where a name is below the folder. Raises ValueError where it leads out, or is none at all."""
+    """The path of a name below the folder. Raises ValueError for a path outside or an empty one."""
     path = posixpath.normpath("/".join(part for part in name.split("/") if part))
     if path == ".." or path.startswith("../") or "\0" in path:
         raise ValueError(f"'{name}' leads out of {folder}")
@@ -15,7 +15,7 @@ def below(folder: Path, name: str) -> Path:
 
 
 def is_own_file(file: Path, root: Path) -> bool:
-    """Whether it is a regular file below the root: no pipe, and no link to what lies elsewhere."""
+    """Whether `file` is a regular file below the root: no pipe, and no link to a file elsewhere."""
     try:
         return file.is_file() and file.resolve(strict=True).is_relative_to(root.resolve())
     except (OSError, RuntimeError):

@@ -1,4 +1,4 @@
-"""What a training job runs: its command, and the SM_* environment of SageMaker's script mode."""
+"""The command of a training job and the SM_* environment of SageMaker's script mode."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEPT = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "USER", "TZ", "V
 
 
 def hyperparameters(request: Mapping[str, Any]) -> dict[str, Any]:
-    """As the script means them: the SDK writes each value as JSON."""
+    """The hyperparameters, decoded: the SDK writes each value as JSON."""
     return {name: _decoded(text) for name, text in (request.get("HyperParameters") or {}).items()}
 
 
@@ -30,13 +30,14 @@ def _decoded(text: str) -> Any:
 
 
 def source_of(request: Mapping[str, Any]) -> str | None:
-    """Where the user's code is (an S3 URI of a tar file, or a folder); None without script mode."""
+    """The location of the user's code (an S3 URI of a tar file, or a folder); None without script
+    mode."""
     values = hyperparameters(request)
     return str(values[_DIRECTORY]) if _PROGRAM in values and values.get(_DIRECTORY) else None
 
 
 def user_arguments(request: Mapping[str, Any]) -> list[str]:
-    """`--name value` for each hyperparameter that is the user's own, by name."""
+    """`--name value` (`-n value` for one letter) for each hyperparameter of the user, by name."""
     arguments = []
     for name, value in sorted(hyperparameters(request).items()):
         if not name.startswith("sagemaker_"):
@@ -45,7 +46,7 @@ def user_arguments(request: Mapping[str, Any]) -> list[str]:
 
 
 def command_of(request: Mapping[str, Any], host: Host) -> tuple[list[str], str]:
-    """The command of a host's process, and the folder it starts in. Raises Fault."""
+    """The command of a host's process, and the folder to start in. Raises Fault."""
     if source_of(request) is not None:
         return _script_command(request, host), f"{host.seen}/code"
     algorithm = request.get("AlgorithmSpecification") or {}
@@ -72,8 +73,8 @@ def _script_command(request: Mapping[str, Any], host: Host) -> list[str]:
 def environment_of(
     request: Mapping[str, Any], host: Host, *, arn: str, aws: Mapping[str, str]
 ) -> dict[str, str]:
-    """All of the process's environment: nothing of the emulator's own but the few `_KEPT`, so no
-    AWS credentials but `aws`, the emulator's."""
+    """The complete environment of the process. Only `_KEPT` and PATH come from the emulator's own
+    environment. `aws` has the AWS credentials: the emulator's, no others."""
     name = request["TrainingJobName"]
     own = {key: os.environ[key] for key in _KEPT if key in os.environ}
     paths = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]

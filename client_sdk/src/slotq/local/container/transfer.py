@@ -1,4 +1,4 @@
-"""What moves between S3 and a training job's /opt/ml: code, channels, checkpoints, artifacts."""
+"""Transfers between S3 and a training job's /opt/ml: code, channels, checkpoints, artifacts."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from slotq.local.container.paths import below, is_own_file
 from slotq.local.container.workdir import OPT_ML, Host
 
 Signature = tuple[int, int]
-"""A file's time of change and size."""
+"""A file's modification time and size."""
 
 
 class Fault(Exception):
-    """The user's input keeps the job from being run: ends it Failed, as `ClientError: …`."""
+    """The user's input prevents the job from running. The job ends Failed with `ClientError: …`."""
 
 
 class Storage:
-    """S3 as a training job uses it. Raises Fault with the URI where S3 refuses."""
+    """S3 as a training job uses it. Raises Fault with the URI if S3 refuses a call."""
 
     def __init__(self, s3: Any) -> None:
         self._s3 = s3
 
     def keys(self, uri: str) -> Iterator[str]:
-        """Every key under a URI, which is a prefix."""
+        """Every key that begins with the URI's prefix."""
         bucket, prefix = split(uri)
         try:
             pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
@@ -71,7 +71,7 @@ def split(uri: str) -> tuple[str, str]:
 
 
 def fetch_code(storage: Storage, source: str, host: Host) -> None:
-    """Unpack sourcedir.tar.gz into /opt/ml/code, or link a folder that a channel has brought."""
+    """Unpack sourcedir.tar.gz into /opt/ml/code, or link the folder of a channel to that path."""
     code = host.root / "code"
     if not source.startswith("s3://"):
         try:
@@ -90,7 +90,8 @@ def fetch_code(storage: Storage, source: str, host: Host) -> None:
 
 
 def fetch_channels(storage: Storage, request: Mapping[str, Any], host: Host, place: int) -> None:
-    """Every channel's objects into /opt/ml/input/data/<channel>. `place` counts the host from 0."""
+    """Download every channel's objects to /opt/ml/input/data/<channel>. `place` is the host's
+    index, from 0."""
     count = _host_count(request)
     for channel in request.get("InputDataConfig") or ():
         folder = _below(host.root / "input/data", channel["ChannelName"])
@@ -124,7 +125,7 @@ def _below(folder: Path, name: str) -> Path:
 
 
 def _relative(key: str, prefix: str) -> str:
-    """A key's path below its prefix; a prefix need not end at a slash, or is a whole key."""
+    """A key's path below a prefix. The prefix may lack a final slash, or be a whole key."""
     folder = prefix if prefix.endswith("/") or not prefix else f"{prefix}/"
     if key.startswith(folder):
         return key[len(folder) :]
@@ -150,7 +151,7 @@ class Checkpoints:
         self._seen: dict[Path, Signature] = {}
 
     def restore(self) -> None:
-        """What earlier attempts have left, before the job begins."""
+        """Download the checkpoints of earlier attempts, before the job begins."""
         self._folder.mkdir(parents=True, exist_ok=True)
         bucket, prefix = split(f"{self._uri}/")
         for key in self._storage.keys(f"{self._uri}/"):
@@ -159,8 +160,8 @@ class Checkpoints:
         self._kept = dict(self._scan())
 
     def sync(self, *, last: bool = False) -> None:
-        """Upload what has changed and then stood still since the look before, so that a file is not
-        taken while it is written; the `last` time everything that has changed."""
+        """Upload the files that have changed, and have not changed again since the previous call: a
+        file is not uploaded while being written. With `last`, upload every changed file."""
         found = dict(self._scan())
         for file, signature in found.items():
             settled = last or self._seen.get(file) == signature
@@ -170,7 +171,7 @@ class Checkpoints:
                         file, f"{self._uri}/{file.relative_to(self._folder).as_posix()}"
                     )
                 except FileNotFoundError:
-                    continue  # It was renamed since: its new name comes next time.
+                    continue  # The file was renamed meanwhile: the next call uploads the new name.
                 self._kept[file] = signature
         self._seen = found
 
@@ -185,8 +186,8 @@ class Checkpoints:
 
 
 def upload_artifacts(storage: Storage, request: Mapping[str, Any], hosts: Sequence[Host]) -> None:
-    """/opt/ml/model of all hosts as model.tar.gz (or as files, where CompressionType is NONE), and
-    what is in /opt/ml/output/data as output.tar.gz."""
+    """Upload /opt/ml/model of all hosts as model.tar.gz (as single files if CompressionType is
+    NONE), and /opt/ml/output/data as output.tar.gz."""
     config = request["OutputDataConfig"]
     base = f"{config['S3OutputPath'].rstrip('/')}/{request['TrainingJobName']}/output"
     if config.get("CompressionType") == "NONE":
@@ -207,7 +208,8 @@ def _upload_tar(storage: Storage, hosts: Sequence[Host], folder: str, uri: str) 
 
 
 def _files(hosts: Iterable[Host], folder: str) -> Iterator[tuple[str, Path]]:
-    """Of all hosts; where two have the same name, the first host's."""
+    """The files of all hosts. If two hosts have a file of the same name, the first host's
+    counts."""
     taken: set[str] = set()
     for host in hosts:
         base = host.root / folder

@@ -1,4 +1,5 @@
-"""The /opt/ml of each host of a training job: where it lies, and the files SageMaker puts there."""
+"""The /opt/ml of each host of a training job: location, and the files that SageMaker writes
+there."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from slotq.local.container.paths import below, is_own_file
 
 OPT_ML = "/opt/ml"
 NETWORK_INTERFACE = "lo"
-"""All hosts are this machine."""
+"""All hosts of a job are this machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,41 +21,41 @@ class Host:
     """One instance of a training job."""
 
     name: str
-    """`algo-1` …"""
+    """`algo-1`, `algo-2` …"""
     root: Path
-    """What the job sees as /opt/ml, as the emulator sees it."""
+    """The real folder that the job sees as /opt/ml."""
     isolated: bool
-    """The job's processes have `root` mounted at /opt/ml."""
+    """Whether the job's processes have `root` mounted at /opt/ml."""
 
     @property
     def seen(self) -> str:
-        """`root` as the job sees it."""
+        """The path of `root` inside the job."""
         return OPT_ML if self.isolated else str(self.root)
 
     def path(self, seen: str) -> Path:
-        """Where a path under /opt/ml really is. Raises ValueError for any other path."""
+        """The real path of a path under /opt/ml. Raises ValueError for any other path."""
         return below(self.root, Path(seen).relative_to(OPT_ML).as_posix())
 
     def text(self, text: str) -> str:
-        """A text with /opt/ml as the job sees it."""
+        """The text, with /opt/ml replaced by the path that the job sees."""
         return text if self.isolated else text.replace(OPT_ML, str(self.root))
 
     @property
     def failure(self) -> str:
-        """What the job wrote to /opt/ml/output/failure."""
+        """The content of /opt/ml/output/failure."""
         file = self.root / "output/failure"
         own = is_own_file(file, self.root)
         return file.read_text(errors="replace").strip() if own else ""
 
 
 def hosts_of(request: Mapping[str, Any], work: Path, *, isolated: bool) -> list[Host]:
-    """The hosts of a job, below its own work folder."""
+    """The hosts of a job, below the job's work folder."""
     names = [name for _, group in groups_of(request) for name in group]
     return [Host(name=name, root=work / name / "ml", isolated=isolated) for name in names]
 
 
 def groups_of(request: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[str]]]:
-    """Each instance group with the names of its hosts; one group where none is given."""
+    """Each instance group with the names of its hosts. One group if the request names none."""
     resources = request["ResourceConfig"]
     groups = resources.get("InstanceGroups") or [
         {"InstanceGroupName": "homogeneousCluster", **resources}
@@ -68,7 +69,7 @@ def groups_of(request: Mapping[str, Any]) -> list[tuple[dict[str, Any], list[str
 
 
 def lay_out(host: Host, request: Mapping[str, Any]) -> None:
-    """Make the folders and input/config/*.json."""
+    """Create the folders and the input/config/*.json files."""
     for folder in ("input/config", "input/data", "model", "output/data", "code", "checkpoints"):
         (host.root / folder).mkdir(parents=True, exist_ok=True)
     channels = request.get("InputDataConfig") or ()
@@ -107,7 +108,7 @@ def _channel(channel: Mapping[str, Any]) -> dict[str, str]:
 
 
 def etc_hosts(names: Sequence[str]) -> str:
-    """Every host of the job is this machine."""
+    """The /etc/hosts text: every host of the job is this machine."""
     return f"127.0.0.1 localhost {' '.join(names)}\n::1 localhost\n"
 
 

@@ -1,7 +1,7 @@
-"""Who calls one of the AWS services: the signature of a whole request, its body included.
+"""Finds the caller of an AWS service: checks the signature of a whole request, body included.
 
-S3 signs the hash that its header names, so a large body is read only once its sender is known. The
-other services sign the body itself, which is then read first, up to a limit.
+S3 signs the hash in the request's header, so a large body is read only after the caller is known.
+The other services sign the body itself, which is therefore read first, up to a limit.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from slotq.local.entry.signatures import (
 from slotq.local.services.gateway import Environ, read_body
 
 MAX_CALL = 20_000_000
-"""Bytes of a request to any service but S3."""
+"""Maximum bytes of a request to any service except S3."""
 _IN_MEMORY, _BLOCK = 16_000_000, 1 << 20
 _HASH = 64
 _ADVICE = """ (the emulator's own keys: eval "$(slotq local env)")"""
 
 
 def authenticate(environ: Environ, find: FindCaller, now: datetime) -> Caller:
-    """Whose request it is; its body can be read afterwards. Raises NotSigned and Answer."""
+    """The caller of a request. The body stays readable afterwards. Raises NotSigned and Answer."""
     try:
         return _authenticate(environ, find, now)
     except NotSigned as refused:
@@ -62,7 +62,7 @@ def _authenticate(environ: Environ, find: FindCaller, now: datetime) -> Caller:
 
 
 def kept_body(environ: Environ, limit: int) -> bytes:
-    """The body, which whoever comes next can read again. Raises Answer over the limit, in bytes."""
+    """The body, kept readable for the next reader. Raises Answer over the limit (bytes)."""
     body = read_body(environ, limit)
     _put_back(environ, io.BytesIO(body), len(body))
     return body
@@ -78,7 +78,7 @@ def _request(environ: Environ, body: bytes = b"") -> SignedRequest:
 
 
 class _Headers(dict[str, str]):
-    """A request's headers by their lower-case names, those with an underscore too."""
+    """A request's headers by lower-case name. Finds names with an underscore too."""
 
     def __init__(self, environ: Environ) -> None:
         names = {key: key[5:] for key in environ if key.startswith("HTTP_")}
@@ -92,12 +92,12 @@ class _Headers(dict[str, str]):
 
 
 def _text(value: str) -> str:
-    """WSGI hands bytes on as Latin 1; what is signed is UTF-8."""
+    """Decode a WSGI string: WSGI carries bytes as Latin-1, and signatures cover UTF-8."""
     return value.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def _check_body(environ: Environ, digest: str) -> None:
-    """Raises NotSigned where the body is another one."""
+    """Compare the body with its hash. Raises NotSigned if they differ."""
     length = environ.get("CONTENT_LENGTH") or ""
     left = int(length) if length.isdigit() else None
     if left is None and not environ.get("wsgi.input_terminated"):

@@ -1,4 +1,4 @@
-"""An error answer in the protocol that the asker's SDK reads: JSON, a query's XML or S3's."""
+"""Error answers in the protocol that the caller's SDK reads: JSON, query XML or S3's XML."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OF_QUERIES = {
 
 
 def service_of(environ: dict[str, Any]) -> str:
-    """The service that a request is signed for, or the one that it looks like."""
+    """The service that a request is signed for, or else the service that the request resembles."""
     if named := _SCOPE.search(environ.get("HTTP_AUTHORIZATION", "")):
         return named[1]
     if target := environ.get("HTTP_X_AMZ_TARGET"):
@@ -34,7 +34,7 @@ def service_of(environ: dict[str, Any]) -> str:
 
 
 def refusal(environ: dict[str, Any], status: str, code: str, message: str) -> Said:
-    """Status, headers and body. `code` is as the JSON protocols have it."""
+    """Status, headers and body of an error answer. `code` is the code of the JSON protocols."""
     if "HTTP_X_AMZ_TARGET" not in environ:
         if service_of(environ) == "s3":
             said = f"<Code>{_OF_S3.get(code, code)}</Code><Message>{escape(message)}</Message>"

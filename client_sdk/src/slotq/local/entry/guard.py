@@ -1,8 +1,8 @@
-"""What keeps web pages out, before anything else looks at a request.
+"""Keeps web pages out, before any other check of a request.
 
-A page reaches this port from its reader's browser, under a foreign origin, or under a name of its
-own that has come to mean 127.0.0.1 (DNS rebinding). So only names count that nobody else can
-give, a foreign origin is refused, and no origin is ever granted anything.
+A page reaches this port from its reader's browser, with a foreign origin, or with a host name that
+resolves to 127.0.0.1 (DNS rebinding). So the guard accepts only names that nobody else can
+register, refuses foreign origins, and never grants an origin anything.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _AWS = re.compile(
     rf"|(?:{_BUCKET}\.)?s3(?:[.-][a-z0-9-]+)?"
     r")\.amazonaws\.com"
 )
-"""Names that AWS alone can give: of an API, of a VPC endpoint, of S3 and its buckets."""
+"""Names that only AWS can assign: of an API, of a VPC endpoint, of S3 and its buckets."""
 _BUCKET_HERE = re.compile(rf"{_BUCKET}\.(?:s3\.)?localhost")
-"""No name below localhost is anybody's to give."""
+"""A bucket's name below localhost: nobody can register one."""
 _FOREIGN = {"cross-site", "same-site"}
 _GRANTS = "access-control-"
 
 
 class Refused(Exception):
-    """403, and why."""
+    """A refused request (403). The message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +41,10 @@ class Guard:
     """The address that the emulator listens on."""
     port: int
     names: Sequence[str] = ()
-    """Other names that it is called by: NAME, or NAME:PORT where a port is mapped."""
+    """Other names of the emulator: NAME, or NAME:PORT if a port is mapped."""
 
     def check(self, environ: dict[str, Any]) -> None:
-        """Raises Refused."""
+        """Check a request's host and origin. Raises Refused."""
         host = environ.get("HTTP_HOST", "")
         if not self.knows(host):
             raise Refused(
@@ -80,14 +80,14 @@ class Guard:
         if name in self._named or name == self.host.lower():
             return True
         if self.host in EVERYWHERE:
-            # No page can take an address for its name.
+            # A web page cannot have an address as its name.
             return name in _LOOPBACK or bool(_BUCKET_HERE.fullmatch(name)) or _is_address(name)
         local = self.host in _LOOPBACK or _is_loopback(self.host)
         return local and (name in _LOOPBACK or bool(_BUCKET_HERE.fullmatch(name)))
 
 
 def without_grants(start_response: Callable[..., Any]) -> Callable[..., Any]:
-    """A `start_response` that lets no CORS header out, whoever has set it."""
+    """A `start_response` that removes every CORS header."""
 
     def start(status: str, headers: Iterable[tuple[str, str]], *more: Any) -> Any:
         kept = [pair for pair in headers if not pair[0].lower().startswith(_GRANTS)]

@@ -1,4 +1,4 @@
-"""URLs that carry their signature: S3's, of Signature V4 and of the older V2.
+"""Checks URLs that carry their signature: S3's, in Signature V4 and in the older V2.
 
 boto3 still presigns with V2 in the older regions, us-east-1 among them.
 """
@@ -45,7 +45,7 @@ def parameters(query: str) -> dict[str, str]:
 
 
 def verify(request: SignedRequest, *, find: FindCaller, now: datetime) -> Caller:
-    """Who made the URL. Raises NotSigned."""
+    """The caller who made the URL. Raises NotSigned."""
     said = parameters(urlsplit(request.uri).query)
     verify_one = _verify_v4 if "X-Amz-Signature" in said else _verify_v2
     return verify_one(request, said, find, now)
@@ -72,7 +72,7 @@ def _verify_v4(
 
 
 class _Until(HmacV1QueryAuth):
-    """Signs what holds until a moment, and not from now on."""
+    """A signer that uses a fixed expiry instead of one counted from now."""
 
     def _get_date(self) -> str:
         return str(self._expires)
@@ -103,7 +103,8 @@ def _verify_v2(
 
 
 def _resource(request: SignedRequest) -> str:
-    """`/bucket/key`, wherever the bucket is named; that of a bucket ends with a slash."""
+    """`/bucket/key`, for a bucket in the path or in the host name. A bucket's own path ends with a
+    slash."""
     path = urlsplit(request.uri).path
     if named := _BUCKET.match(request.headers.get("host", "")):
         path = f"/{named['bucket']}{path}"

@@ -1,4 +1,4 @@
-"""Who signed a request: AWS Signature V4, and the services' words for a refusal."""
+"""Verifies AWS Signature V4, and words refusals as the services do."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SERVICE = "execute-api"
 ALGORITHM = "AWS4-HMAC-SHA256"
 UNSIGNED = "UNSIGNED-PAYLOAD"
 SKEW = {"s3": timedelta(minutes=15)}
-"""How old a signature may be, by service."""
+"""The largest difference between a signature's time and now, by service; `_SKEW` for the others."""
 _SKEW = timedelta(minutes=5)
 _STAMP = "%Y%m%dT%H%M%SZ"
 _SAFE = "-_.~"
 
 
 class NotSigned(Exception):
-    """403: the kind of error (x-amzn-ErrorType) and the message."""
+    """A refused signature (403): the kind of error (x-amzn-ErrorType) and the message."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class NotSigned(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """Whose access key it is."""
+    """The owner of an access key."""
 
     arn: str
     access_key: str
@@ -43,24 +43,24 @@ class Caller:
 
 
 FindCaller = Callable[[str], Caller | None]
-"""By access key id; None where there is no such key."""
+"""Finds a caller by access key id. None: no such key."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SignedRequest:
-    """What of a request the signature covers."""
+    """The parts of a request that a signature covers."""
 
     method: str
     uri: str
-    """Path and query as they came over the wire."""
+    """Path and query, exactly as received."""
     headers: Mapping[str, str]
-    """Lower-case names."""
+    """The headers, by lower-case name."""
     body: bytes = b""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a signature says of itself."""
+    """The fields of a signature."""
 
     access_key: str
     date: str
@@ -71,7 +71,7 @@ class Claim:
 
 
 def verify(request: SignedRequest, *, find: FindCaller, region: str, now: datetime) -> Caller:
-    """Who signed it for API Gateway. Raises NotSigned."""
+    """The caller who signed a request for API Gateway. Raises NotSigned."""
     claim = claim_of(request.headers.get("authorization", ""))
     if claim.service != SERVICE:
         raise invalid(f"Credential should be scoped to correct service: '{SERVICE}'. ")
@@ -81,7 +81,7 @@ def verify(request: SignedRequest, *, find: FindCaller, region: str, now: dateti
 
 
 def payload_of(request: SignedRequest) -> str:
-    """The body's hash, as it is signed. Raises NotSigned where the request claims another."""
+    """The signed hash of the body. Raises NotSigned if the request claims another hash."""
     digest = hashlib.sha256(request.body).hexdigest()
     if request.headers.get("x-amz-content-sha256", digest) != digest:
         raise invalid("The value of x-amz-content-sha256 is not the hash of the body.")
@@ -91,7 +91,7 @@ def payload_of(request: SignedRequest) -> str:
 def signer(
     request: SignedRequest, claim: Claim, *, find: FindCaller, now: datetime, payload: str
 ) -> Caller:
-    """Whose key has made the signature in the Authorization header. Raises NotSigned."""
+    """The caller whose key signed the Authorization header. Raises NotSigned."""
     caller = caller_of(claim, find, request.headers.get("x-amz-security-token"))
     stamp = request.headers.get("x-amz-date", "")
     _check_time(stamp, claim, now)
@@ -102,7 +102,8 @@ def signer(
 
 
 def caller_of(claim: Claim, find: FindCaller, token: str | None) -> Caller:
-    """Raises NotSigned where the key is unknown, or its session has another token."""
+    """The caller of a claim. Raises NotSigned if the key is unknown or the session token
+    differs."""
     caller = find(claim.access_key)
     if caller is None or not hmac.compare_digest(caller.session_token or "", token or ""):
         raise NotSigned(
@@ -112,7 +113,7 @@ def caller_of(claim: Claim, find: FindCaller, token: str | None) -> Caller:
 
 
 def check(claim: Claim, caller: Caller, stamp: str, canonical_request: str) -> None:
-    """Raises NotSigned where the caller's key makes another signature."""
+    """Compare the signature with the caller's own. Raises NotSigned if they differ."""
     if not hmac.compare_digest(
         _signature(claim, caller, stamp, canonical_request), claim.signature
     ):
@@ -128,7 +129,7 @@ def invalid(message: str) -> NotSigned:
 
 
 def claim_of(header: str) -> Claim:
-    """What an Authorization header claims. Raises NotSigned."""
+    """Parse an Authorization header. Raises NotSigned."""
     if not header:
         raise NotSigned("MissingAuthenticationTokenException", "Missing Authentication Token")
     algorithm, _, rest = header.partition(" ")
@@ -146,7 +147,7 @@ def claim_of(header: str) -> Claim:
 
 
 def claimed(credential: str, signed_headers: str, signature: str) -> Claim:
-    """`credential` is KEY/DATE/REGION/SERVICE/aws4_request."""
+    """Parse a credential of the form KEY/DATE/REGION/SERVICE/aws4_request."""
     access_key, date, region, service, _ = credential.split("/")
     return Claim(
         access_key=access_key,
@@ -159,7 +160,7 @@ def claimed(credential: str, signed_headers: str, signature: str) -> Claim:
 
 
 def moment(stamp: str) -> datetime:
-    """Raises NotSigned where there is none."""
+    """Parse a time stamp. Raises NotSigned if there is none."""
     try:
         return datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC)
     except ValueError:
@@ -184,7 +185,7 @@ def _check_time(stamp: str, claim: Claim, now: datetime) -> None:
 def canonical(
     request: SignedRequest, claim: Claim, payload: str, *, without: frozenset[str] = frozenset()
 ) -> str:
-    """The canonical request; `without` names parameters of the query that are not signed."""
+    """The canonical request. `without` names query parameters that are not signed."""
     parts = urlsplit(f"//host{request.uri}")
     query = "&".join(f"{name}={value}" for name, value in sorted(_pairs(parts.query, without)))
     signed = {name: request.headers.get(name, "") for name in sorted(claim.signed_headers)}
@@ -194,7 +195,8 @@ def canonical(
 
 
 def _canonical_path(path: str, service: str) -> str:
-    """S3 encodes it once and leaves it whole; the others normalize it, and encode it twice."""
+    """The path in canonical form. S3 encodes it once, without normalizing. Other services normalize
+    the path and encode it twice."""
     if service == "s3":
         return quote(unquote_to_bytes(path), safe=f"/{_SAFE}")
     return quote(normalize_url_path(path), safe="/~")

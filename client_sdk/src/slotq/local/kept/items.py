@@ -20,7 +20,7 @@ def restore(dynamodb: Any, table: str, items: Iterable[Item]) -> None:
 
 
 def _as_text(value: Any) -> Any:
-    """Bytes as {"base64": …}, which no attribute value looks like."""
+    """Bytes as {"base64": …}. No attribute value has this form."""
     if isinstance(value, bytes):
         return {"base64": base64.b64encode(value).decode()}
     if isinstance(value, dict):

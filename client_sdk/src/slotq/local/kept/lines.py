@@ -8,12 +8,12 @@ from typing import Any
 from slotq_core.names import LOG_GROUP
 
 Line = tuple[int, str]
-"""When, in milliseconds since 1970, and what."""
+"""The time (milliseconds since 1970) and the text."""
 _BATCH = 500
 
 
 def saved(logs: Any) -> dict[str, list[Line]]:
-    """Empty where no job has written yet."""
+    """The log lines by stream. Empty before any job has written one."""
     try:
         pages = logs.get_paginator("describe_log_streams").paginate(logGroupName=LOG_GROUP)
         names = [stream["logStreamName"] for page in pages for stream in page["logStreams"]]

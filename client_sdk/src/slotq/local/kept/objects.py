@@ -14,14 +14,15 @@ _SAID = ("ContentType", "ContentEncoding", "Metadata")
 
 
 class Objects:
-    """Copies between S3 and a folder. An object that has not changed is not read again."""
+    """Copies objects between S3 and a folder. Skips an object that has not changed."""
 
     def __init__(self, s3: Any, folder: Path, region: str) -> None:
         self._s3, self._folder, self._region = s3, folder, region
         self._known: dict[tuple[str, str], tuple[Any, Entry]] = {}
 
     def save(self) -> dict[str, list[Entry]]:
-        """An index of all buckets; what it names lies in the folder."""
+        """Save all buckets. Returns their index; the folder has the objects that the index
+        names."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         buckets = [bucket["Name"] for bucket in self._s3.list_buckets()["Buckets"]]
         return {bucket: list(self._entries(bucket)) for bucket in buckets}
@@ -34,7 +35,7 @@ class Objects:
             if known is None or known[0] != stamp:
                 entry = self._copied(bucket, found["Key"])
                 if entry is None:
-                    continue  # It was deleted meanwhile.
+                    continue  # The object was deleted meanwhile.
                 self._known[bucket, found["Key"]] = known = (stamp, entry)
             yield known[1]
 
@@ -64,7 +65,7 @@ class Objects:
                 file.unlink()
 
     def restore(self, index: dict[str, list[Entry]]) -> None:
-        """Into an account that may have some of the buckets already."""
+        """Restore into an account. Some of the buckets may exist already."""
         there = {bucket["Name"] for bucket in self._s3.list_buckets()["Buckets"]}
         where = {"LocationConstraint": self._region}
         more = {} if self._region == "us-east-1" else {"CreateBucketConfiguration": where}

@@ -1,8 +1,8 @@
-"""All that is kept, as one moment of it: `state.json` names the objects' files.
+"""The saved state at one moment. `state.json` names the objects' files.
 
-It is replaced at once, after everything that it names is there: whatever interrupts a save, the one
-before it counts. Parts of different moments do no harm: the queue finds out what has become of its
-training jobs, as after a lost event.
+A save replaces `state.json` in one step, after writing every file that it names. If a save is
+interrupted, the previous save stays valid. Parts from different moments do no harm: the queue looks
+up its training jobs, as after a lost event.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FOLDER, _FILE = "kept", "state.json"
 
 
 class Unreadable(Exception):
-    """What is kept is not this emulator's to read; the message says why, and what to do."""
+    """The saved state is not readable by this emulator. The message says why, and what to do."""
 
 
 class Snapshot:
@@ -38,7 +38,7 @@ class Snapshot:
         self._last = ""
 
     def save(self) -> None:
-        """Write what has changed."""
+        """Save the changes."""
         with self._saving:
             index = self._objects.save()
             text = json.dumps(
@@ -57,7 +57,7 @@ class Snapshot:
             self._objects.forget_others(index)
 
     def restore(self) -> None:
-        """Into an account that has been furnished. Raises Unreadable."""
+        """Restore into an account that `furnish` has prepared. Raises Unreadable."""
         values = self._read()
         if values is None:
             return

@@ -1,4 +1,5 @@
-"""The AWS services around the queue, by moto: S3, DynamoDB, STS, IAM, logs. All in this process."""
+"""The AWS services around the queue, by moto: S3, DynamoDB, STS, IAM, logs. All run in this
+process."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from slotq_core.adapters.dynamodb.store import table_definition
 
 TABLE = "sagemaker-queue"
 ROLES = ("trainer", "slotq-local")
-"""Roles that training jobs may be given, the documentation's first: the emulator does not look at
-them, but SDK v3 does."""
+"""Roles for training jobs, the documentation's first. The emulator ignores roles, but SDK v3 checks
+them."""
 _TRUST = {
     "Version": "2012-10-17",
     "Statement": [
@@ -43,14 +44,16 @@ def application() -> Any:
 
 
 def _backend(service: Any) -> Any:
-    """Raises NotImplementedError for a service that moto does not know (None)."""
+    """moto's backend for a service. Raises NotImplementedError for a service unknown to moto
+    (None)."""
     if service is None:
         raise NotImplementedError
     return create_backend_app(service)
 
 
 def furnish(endpoint: Endpoint) -> None:
-    """What an account has before the first job: SageMaker's bucket, the queue's table, roles."""
+    """Create what an account has before the first job: SageMaker's bucket, the queue's table,
+    roles."""
     made = endpoint.client("s3")
     where = {"LocationConstraint": endpoint.region}
     more = {} if endpoint.region == "us-east-1" else {"CreateBucketConfiguration": where}
@@ -62,7 +65,8 @@ def furnish(endpoint: Endpoint) -> None:
 
 
 class Callers:
-    """Whose access key it is: the emulator's own, a user's made in its IAM, an assumed role's."""
+    """Finds the owner of an access key: the emulator's own, a user's from IAM, or an assumed
+    role's."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._account, self._keys = endpoint.account, endpoint.keys

@@ -1,8 +1,8 @@
-"""The Lambda's handler, from the very file that is deployed.
+"""Loads the Lambda's handler from the file that is deployed.
 
-Looked for, in this order: the file that SLOTQ_FUNCTION names; `functions/queue_manager/app.py` of
-the checkout that this package is run from; the same from the current folder upwards; the copy that
-an installed package brings (`slotq/local/queue_manager/app.py`).
+`find` tries, in this order: the file that SLOTQ_FUNCTION names; `functions/queue_manager/app.py` of
+the checkout that contains this package; the same path from the current folder upwards; the copy in
+an installed package (`slotq/local/queue_manager/app.py`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FILE = Path("functions/queue_manager/app.py")
 
 
 def find() -> Path:
-    """Raises Misconfigured with the places looked at."""
+    """The path of the handler's file. Raises Misconfigured with the places tried."""
     tried = list(_places())
     found = next((place for place in tried if place.is_file()), None)
     if found is None:
@@ -40,11 +40,11 @@ def _places() -> Iterator[Path]:
         return
     here, current = Path(__file__).resolve().parent, Path.cwd()
     yield from (folder / _FILE for folder in (*here.parents, current, *current.parents))
-    yield here / "queue_manager/app.py"
+    yield here.parent / "queue_manager/app.py"
 
 
 def environment(endpoint: Endpoint, pools: str) -> Mapping[str, str]:
-    """What the template gives the function, and the way to the emulator."""
+    """The function's environment: the template's variables, and the emulator's address."""
     return {
         **endpoint.variables(),
         "AWS_CONFIG_FILE": os.devnull,
@@ -59,10 +59,10 @@ def environment(endpoint: Endpoint, pools: str) -> Mapping[str, str]:
 
 
 def load(endpoint: Endpoint, pools: str, log_file: Path) -> Handler:
-    """The handler, wired to the emulator; what it prints goes to the log file.
+    """The handler, connected to the emulator. The log file receives the handler's output.
 
-    Changes this process's environment, for good: the function reads it, and no call of it may reach
-    the real AWS.
+    Changes this process's environment permanently: the function reads the environment, and none of
+    its calls may reach the real AWS.
     """
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "SLOTQ_INLINE_PASS"):
         os.environ.pop(name, None)

@@ -1,8 +1,8 @@
-"""API Gateway in front of the queue: a WSGI request as the event of a REST proxy integration.
+"""API Gateway in front of the queue: turns a WSGI request into a REST proxy event.
 
-Requests are signed (`signatures`), at most 10 MB, and answered within 29 seconds or not at all.
-The API is reached by its path (`/prod/…`), by its host name (`<id>.execute-api.…`), and as through
-a VPC endpoint: by the header `x-apigw-api-id`, or by the Host header alone.
+Requests are signed (`signatures`) and have at most 10 MB. The gateway answers within 29 seconds or
+gives up. Clients reach the API by path (`/prod/…`), by host name (`<id>.execute-api.…`), or as
+through a VPC endpoint: with the header `x-apigw-api-id`, or with the Host header alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _VPC_HOST = re.compile(r"vpce-[a-z0-9-]+\.execute-api\.")
 
 
 class Answer(Exception):
-    """An answer that API Gateway gives by itself."""
+    """An answer from API Gateway itself."""
 
     def __init__(self, status: str, message: str, kind: str = "") -> None:
         super().__init__(message)
@@ -42,19 +42,20 @@ class Answer(Exception):
 
 
 def is_ours(environ: Environ) -> bool:
-    """Whether a request is for the queue's API and not for S3 or another service."""
+    """Whether a request is for the queue's API rather than for S3 or another service."""
     host = environ.get("HTTP_HOST", "")
     if "HTTP_X_APIGW_API_ID" in environ or _HOST.match(host) or _VPC_HOST.match(host):
         return True
     path = environ.get("PATH_INFO", "")
     signed = environ.get("HTTP_AUTHORIZATION", "")
-    # A bucket could be called like the stage: then the request is signed for S3.
+    # A bucket may have the stage's name. A request for it is signed for S3.
     scoped = "Credential=" not in signed or "/execute-api/" in signed
     return scoped and (path == f"/{STAGE}" or path.startswith(f"/{STAGE}/"))
 
 
 class Gateway:
-    """`call` runs the Lambda with an event and returns its answer, or raises TimeoutError."""
+    """Answers requests. `call` runs the Lambda with an event and returns the answer, or raises
+    TimeoutError."""
 
     def __init__(
         self,
@@ -166,7 +167,7 @@ class Gateway:
 
 
 def _check_api(environ: Environ) -> None:
-    """The API's id, where the request names one. Raises Answer."""
+    """Check the API's id, if the request names one. Raises Answer."""
     host = _HOST.match(environ.get("HTTP_HOST", ""))
     named = environ.get("HTTP_X_APIGW_API_ID") or (host and host["api"])
     if named is None and _VPC_HOST.match(environ.get("HTTP_HOST", "")):
@@ -177,7 +178,7 @@ def _check_api(environ: Environ) -> None:
 
 
 def read_body(environ: Environ, limit: int) -> bytes:
-    """The body. Raises Answer where it is larger than the limit."""
+    """The body of a request. Raises Answer over the limit (bytes)."""
     length = environ.get("CONTENT_LENGTH") or ""
     if length.isdigit() and int(length) > limit:
         raise Answer("413 Request Entity Too Large", "Request Too Long", "RequestTooLargeException")
@@ -190,7 +191,7 @@ def read_body(environ: Environ, limit: int) -> bytes:
 
 
 def headers_of(environ: Environ) -> dict[str, list[str]]:
-    """The request's headers, as API Gateway spells them: `X-Amz-Date`."""
+    """The request's headers, spelled as API Gateway spells them: `X-Amz-Date`."""
     found = {
         key[5:]: value
         for key, value in environ.items()
@@ -203,7 +204,7 @@ def headers_of(environ: Environ) -> dict[str, list[str]]:
 
 
 def _as_http(answer: Any) -> tuple[str, list[tuple[str, str]], bytes]:
-    """What the function answered. Raises Answer where it is not in the proxy's format."""
+    """The function's answer as HTTP. Raises Answer if the proxy format does not match."""
     if not isinstance(answer, Mapping) or not isinstance(answer.get("statusCode"), int):
         raise _broken()
     multiple: Mapping[str, Iterable[Any]] = answer.get("multiValueHeaders") or {}

@@ -1,9 +1,8 @@
-"""The Lambda service of the emulator: one execution environment, so one invocation at a time.
+"""The emulator's Lambda service: one execution environment, one invocation at a time.
 
-Where both wait, API requests and what comes by itself (events, passes, the tick) take turns: an
-answer waits for two invocations at most, and no crowd of readers keeps an event waiting. What comes
-by itself is tried again twice if it fails, as Lambda does; a pass that waits already is not queued
-again.
+API requests and background events (state changes, passes, the tick) take turns when both wait. So
+an answer waits for at most two invocations, and many readers cannot delay an event. A failed
+background event is retried twice, as Lambda does. A pass that already waits is not queued again.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Handler = Callable[[dict[str, Any], Any], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class LambdaContext:
-    """What a handler is told of its invocation, as far as anybody asks."""
+    """The part of Lambda's context that the handler reads."""
 
     function_name: str = FUNCTION
     function_version: str = "$LATEST"
@@ -51,7 +50,7 @@ class LambdaContext:
 class _Waiting:
     event: dict[str, Any]
     key: str | None = None
-    """Of two that wait with the same key, one is enough."""
+    """Events with the same key are queued once."""
     answer: Future[Any] | None = None
     tries: int = 1
 
@@ -72,7 +71,7 @@ class Invocations:
         self._thread.start()
 
     def close(self) -> None:
-        """Takes nothing more; the invocation that runs is left to end."""
+        """Accept no more invocations. The running one may finish."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -84,11 +83,12 @@ class Invocations:
         return answer.result(timeout)
 
     def send(self, event: Mapping[str, Any], *, key: str | None = None) -> None:
-        """Invoke some time soon; nobody waits for it. Not again while one of that key waits."""
+        """Queue an event without waiting for an answer. Skipped while an event with the same key
+        waits."""
         self._put(_EVENT, _Waiting(event=dict(event), key="pass" if _is_pass(event) else key))
 
     def settled(self) -> bool:
-        """Nothing runs and nothing waits."""
+        """Whether nothing runs and nothing waits."""
         with self._changed:
             return not self._busy and not any(self._waiting.values())
 
@@ -110,7 +110,7 @@ class Invocations:
                 self._changed.notify_all()
 
     def _next(self) -> _Waiting | None:
-        """The next that is due; waits for it. None once closed."""
+        """Wait for the next due invocation. None after `close`."""
         with self._changed:
             while not self._closed:
                 if (kind := self._turn()) is not None:
@@ -123,7 +123,7 @@ class Invocations:
             return None
 
     def _turn(self) -> int | None:
-        """The kind that is next; where both are due, the one that was not last."""
+        """The kind of the next invocation. If both kinds are due, the kind that was not last."""
         now = time.monotonic()
         due = [kind for kind, line in self._waiting.items() if line and line[0][0] <= now]
         return next((kind for kind in due if kind != self._last), due[0] if due else None)

@@ -1,4 +1,4 @@
-"""Where the Lambda's output goes: its log lines and metrics are not for the emulator's terminal."""
+"""Writes the Lambda's log lines and metrics to a file instead of the emulator's terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import TextIO
 
 
 class LambdaLog(io.TextIOBase):
-    """Stands in for sys.stdout: what is printed `inside` goes to the file, the rest as before."""
+    """Replaces sys.stdout. Text printed `inside` goes to the file, other text to the terminal as
+    before."""
 
     def __init__(self, file: Path, before: TextIO) -> None:
         super().__init__()
@@ -22,14 +23,14 @@ class LambdaLog(io.TextIOBase):
 
     @classmethod
     def install(cls, file: Path) -> LambdaLog:
-        """Put it in the place of sys.stdout, for good."""
+        """Replace sys.stdout permanently."""
         log = cls(file, sys.stdout)
         sys.stdout = log
         return log
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """This thread runs the Lambda's code."""
+        """Mark this thread as running the Lambda's code."""
         self._inside.here = True
         try:
             yield

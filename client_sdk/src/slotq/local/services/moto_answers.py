@@ -1,7 +1,7 @@
-"""What moto answers, in the asker's protocol also where moto knows none.
+"""Returns moto's answers in the caller's protocol, including errors that moto returns as HTML.
 
-Without this, an operation that moto lacks is a page of HTML with the status 500, which SDKs take
-for a fault of the service and try again.
+Otherwise an operation that moto lacks returns an HTML page with status 500, and SDKs retry it as a
+service fault.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def answer(application: Any, environ: Environ, start_response: Any) -> Iterable[
 
 
 def _operation(environ: Environ) -> str:
-    """As the asker names it: `CreateModel`, or the method and the path."""
+    """The operation as the caller names it: `CreateModel`, or the method and the path."""
     if target := environ.get("HTTP_X_AMZ_TARGET"):
         return str(target).rpartition(".")[2]
     if environ.get("CONTENT_TYPE", "").startswith(_FORM) and service_of(environ) != "s3":

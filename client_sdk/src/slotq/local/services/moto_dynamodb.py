@@ -1,8 +1,8 @@
-"""Makes moto's DynamoDB exact enough for the queue: one call at a time, and quick transactions.
+"""Makes moto's DynamoDB exact enough for the queue: one call at a time, and fast transactions.
 
-As it comes, moto runs the calls of several threads at once on shared dictionaries (updates get
-lost, a failed transaction undoes what others wrote meanwhile), copies the whole table for each
-transaction, and looks through the whole table for each query.
+Unpatched, moto runs calls of several threads at once on shared dictionaries (updates get lost, and
+a failed transaction undoes other callers' writes), copies the whole table for each transaction, and
+scans the whole table for each query.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Saved = list[tuple[Table, DynamoType, DynamoType, Item | None]]
 
 
 def install() -> None:
-    """Patch moto, for good and once, in this process. Harmless to repeat."""
+    """Patch moto permanently in this process. Repeated calls do nothing."""
     if not hasattr(DynamoDBBackend, _INSTALLED):
         setattr(DynamoDBBackend, _INSTALLED, True)
         _replace(DynamoHandler, "call_action", _one_at_a_time)
@@ -47,7 +47,8 @@ def _one_at_a_time(call_action: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _undoable(transact: Callable[..., None]) -> Callable[..., None]:
-    """The transaction without its copy of the table: what it touches is kept, to be put back."""
+    """Run a transaction without copying the table: save the items to be written, and restore them
+    if the transaction fails."""
 
     def exact(self: DynamoDBBackend, transact_items: list[dict[str, Any]]) -> None:
         with _LOCK, _tables_uncopied():
@@ -63,7 +64,7 @@ def _undoable(transact: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def _tables_uncopied() -> Iterator[None]:
-    """moto's own copy of a table, which it would restore, is the table itself meanwhile."""
+    """Make moto's copy of a table, used to restore it, return the table itself."""
     kind: Any = Table
     kind.__deepcopy__ = lambda self, _memo: self
     try:
@@ -73,7 +74,7 @@ def _tables_uncopied() -> Iterator[None]:
 
 
 def _in_one_partition(query: Callable[..., Any]) -> Callable[..., Any]:
-    """The query sees the items of its partition only. (Of an index every item may be a part.)"""
+    """Restrict a query to the items of its partition. A query on an index sees all items."""
     signature = inspect.signature(query)
 
     def quick(self: Table, hash_key: DynamoType | None, *args: Any, **kwargs: Any) -> Any:
@@ -91,7 +92,7 @@ def _in_one_partition(query: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _saved(backend: DynamoDBBackend, action: Mapping[str, Any]) -> Saved:
-    """The item that an action is about, as it is now. What moto itself refuses is left to moto."""
+    """The current item of an action. Actions that moto refuses are left to moto."""
     (operation,) = action.values() if len(action) == 1 else ({},)
     table = backend.tables.get(operation.get("TableName", ""))
     attributes = operation.get("Key") or operation.get("Item") or {}

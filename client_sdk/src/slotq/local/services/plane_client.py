@@ -1,4 +1,4 @@
-"""The plane in the shape of a boto3 client: for the adapter in one process, without HTTP."""
+"""The plane as a boto3 client, so that the adapter calls it in one process, without HTTP."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slotq.local.training.plane import Plane
 
 
 class PlaneClient:
-    """The operations that the queue's adapter uses, raising botocore's own errors.
+    """The operations that the queue's adapter uses. Raises botocore's own errors.
 
     SageMakerTraining(queue="queue", clock=clock, make_client=lambda: PlaneClient(plane))
     """

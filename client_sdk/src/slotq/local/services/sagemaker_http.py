@@ -1,4 +1,4 @@
-"""SageMaker's JSON protocol over the plane."""
+"""Serves the plane over SageMaker's JSON protocol."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _CONTENT = ("Content-Type", "application/x-amz-json-1.1")
 
 
 def operation_of(environ: dict[str, Any], body: bytes) -> str | None:
-    """The plane's operation that a request calls; None for one that is not the plane's.
+    """The plane's operation that a request calls. None for an operation of another service.
 
-    Tags of anything but training jobs are somebody else's.
+    Tag operations count only for training jobs.
     """
     operation = str(environ.get("HTTP_X_AMZ_TARGET", "")).removeprefix(_TARGET)
     if operation not in OPERATIONS:
@@ -49,7 +49,7 @@ def _error(error: PlaneError) -> tuple[str, list[tuple[str, str]], bytes]:
 
 
 def _timestamp(value: Any) -> float:
-    """Seconds since the epoch, as the protocol has them."""
+    """A value in the protocol's form: seconds since the epoch."""
     if isinstance(value, datetime):
         return round(value.timestamp(), 3)
     raise TypeError(f"{type(value).__name__} has no place in an answer")

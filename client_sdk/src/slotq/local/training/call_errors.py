@@ -1,10 +1,10 @@
-"""How a call to the training plane can go wrong."""
+"""Errors of calls to the training plane."""
 
 from __future__ import annotations
 
 
 class PlaneError(Exception):
-    """An error answer: `code` and `message` as SageMaker gives them."""
+    """An error answer. `code` and `message` are SageMaker's."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -13,7 +13,7 @@ class PlaneError(Exception):
 
 
 def denied(action: str, resource: str) -> PlaneError:
-    """IAM's answer to whoever may not do that."""
+    """IAM's answer to a caller without permission."""
     return PlaneError(
         "AccessDeniedException",
         "User: arn:aws:sts::123456789012:assumed-role/slotq/slotq is not authorized to perform: "
@@ -23,4 +23,4 @@ def denied(action: str, resource: str) -> PlaneError:
 
 
 class NoAnswer(Exception):
-    """The call took effect, but its answer is lost (knob `lose_answers`)."""
+    """The call took effect, but the answer is lost (knob `lose_answers`)."""

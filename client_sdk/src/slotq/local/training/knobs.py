@@ -1,11 +1,11 @@
-"""What the training plane does out of the ordinary, and how long the ordinary takes.
+"""Settings of the training plane: injected faults, and the duration of normal steps.
 
-A knob that counts (`int`) applies to that many next occasions and counts itself down. All may be
-set at the start (`slotq local start --knob NAME=VALUE`) and while the emulator runs:
+A counting knob (`int`) applies to that many next occasions and counts down. Set knobs at the start
+(`slotq local start --knob NAME=VALUE`) or while the emulator runs:
 
     curl -H "x-slotq-token: $SLOTQ_LOCAL_TOKEN" $AWS_ENDPOINT_URL/_slotq/knobs -d '{"throttle": 1}'
 
-The answer is all knobs as they now stand; GET shows them.
+The answer lists all knobs with their current values. GET lists them too.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from slotq_core.wire.pool_definition import LONGEST
 @dataclass(kw_only=True)
 class Knobs:
     start_seconds: float = 0.0
-    """How long a training job stays in Starting."""
+    """Seconds that a training job stays in Starting."""
     grace_seconds: float = 120.0
-    """How long after SIGTERM comes SIGKILL."""
+    """Seconds between SIGTERM and SIGKILL."""
     refuse_creates: int = 0
-    """CreateTrainingJob answers ResourceLimitExceeded."""
+    """CreateTrainingJob returns ResourceLimitExceeded."""
     refuse_region: int = 0
-    """CreateTrainingJob answers ResourceLimitExceeded "not available in this region"."""
+    """CreateTrainingJob returns ResourceLimitExceeded "not available in this region"."""
     fail_provisioning: int = 0
     """After Starting, the training job ends Failed with "CapacityError: Unable to provision …"."""
     fail_internally: int = 0
@@ -38,25 +38,25 @@ class Knobs:
     stick_pending: int = 0
     """After Starting, the training job stays in Pending until it is stopped."""
     throttle: int = 0
-    """Any call answers ThrottlingException."""
+    """Any call returns ThrottlingException."""
     lose_answers: int = 0
     """Create and stop take effect, but the caller gets no answer."""
     lose_events: int = 0
-    """State-change events that are never delivered."""
+    """State-change events that are not delivered."""
     double_events: int = 0
     """State-change events that are delivered twice."""
     denied: str = ""
-    """Operations that answer AccessDeniedException, as IAM calls them, with commas between:
-    sagemaker:CreateTrainingJob,iam:PassRole."""
+    """Operations that return AccessDeniedException: IAM's names, separated by commas
+    (sagemaker:CreateTrainingJob,iam:PassRole)."""
     lost_roles: str = ""
-    """Execution roles whose ARN fits this pattern cannot be assumed."""
+    """Execution roles that cannot be assumed: a pattern for ARNs."""
     match: str = "*"
-    """The counting knobs touch only training jobs whose name fits this pattern (`*`, `?`)."""
+    """Counting knobs apply only to training jobs whose name matches this pattern (`*`, `?`)."""
     limits: dict[str, int] = field(default_factory=dict)
-    """The account's service limit of instances by type; a type that is left out has none."""
+    """The account's service limit: instances by type. A missing type has no limit."""
 
     def take(self, knob: str, training_job: str = "") -> bool:
-        """Whether this occasion is one of those that the counting knob asks for; counts it."""
+        """Whether a counting knob applies to this occasion. Counts the knob down."""
         left: int = getattr(self, knob)
         if left <= 0 or (training_job and not fnmatchcase(training_job, self.match)):
             return False
@@ -64,7 +64,7 @@ class Knobs:
         return True
 
     def denies(self, action: str) -> bool:
-        """Whether whoever calls may not do that."""
+        """Whether callers are denied this action."""
         return action in self.denied.split(",")
 
     def turn(self, values: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""ListTrainingJobs: sorting, filters and pages as SageMaker has them."""
+"""ListTrainingJobs: sorting, filters and pages as in SageMaker."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _DEFAULT_PAGE = 10
 
 
 def page_of(jobs: Iterable[TrainingJob], request: Mapping[str, Any]) -> dict[str, Any]:
-    """One page. `StatusEquals` filters after the page is cut, so a page can be empty and still have
-    a next one."""
+    """One page. `StatusEquals` filters after the page is cut, so an empty page can have a next
+    page."""
     order = _ORDERS[request.get("SortBy", "CreationTime")]
     chosen = sorted(
         (job for job in jobs if _in_range(job, request)),
@@ -82,6 +82,6 @@ def _decode(token: str) -> str:
 
 
 def _after(chosen: list[TrainingJob], name: str) -> list[TrainingJob]:
-    """What comes after the last one of the page before."""
+    """The jobs after the last one of the previous page."""
     names = [job.name for job in chosen]
     return chosen[names.index(name) + 1 :] if name in names else []

@@ -3,12 +3,12 @@
     InProgress: Starting → (Pending) → Downloading → Training → Uploading → Completed or Failed
     Stopping:   SIGTERM → the grace → SIGKILL → Stopped (Completed or Failed if it ends by itself)
 
-It knows no HTTP, no processes and no wall clock: requests come as dicts, the work is done by a
-`Runner`, time comes from a clock. So the same plane serves the emulator, the tests and
-`slotq simulate --live`. Whoever owns the clock calls `advance()` when `next_due()` has come.
+The plane uses no HTTP, processes or wall clock: requests come as dicts, a `Runner` does the work,
+and a clock gives the time. So the emulator, the tests and `slotq simulate --live` use the same one.
+The clock's owner calls `advance()` at `next_due()`.
 
-`emit` is called with each EventBridge event, in order and under the plane's lock: it must only put
-the event aside, never call back.
+`emit` receives each EventBridge event, in order and under the plane's lock. It must only store the
+event, never call back.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from slotq_core.ports import Clock
 
 Event = dict[str, Any]
 _OTHERS = 100
-"""Instances that the rest of the account uses when `refuse_creates` says that there are none."""
+"""Instances in use by the rest of the account when `refuse_creates` reports a full account."""
 _NOT_FOUND = "Requested resource not found."
 CAPACITY = (
     "CapacityError: Unable to provision requested ML compute capacity. Please retry using a "
@@ -54,10 +54,10 @@ class Plane:
         region: str = REGION,
         max_runtime_counts: bool = True,
     ) -> None:
-        """`max_runtime_counts=False`: jobs run past their MaxRuntimeInSeconds (simulations)."""
+        """`max_runtime_counts=False` lets jobs run past their MaxRuntimeInSeconds (simulations)."""
         self.knobs = knobs or Knobs()
         self.calls: Counter[str] = Counter()
-        """How often each operation was called."""
+        """Number of calls, by operation."""
         self._clock, self._runner, self._emit = clock, runner, emit
         self._account, self._region = account, region
         self._max_runtime_counts = max_runtime_counts
@@ -76,7 +76,7 @@ class Plane:
         }
 
     def handle(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Answer one call. Raises PlaneError, and NoAnswer where a knob says so."""
+        """Answer one call. Raises PlaneError, and NoAnswer if a knob says so."""
         name = str(request.get("TrainingJobName") or "")
         with self._lock:
             self.calls[operation] += 1
@@ -92,7 +92,7 @@ class Plane:
             return answer
 
     def next_due(self) -> int | None:
-        """When time alone next changes something; None: never."""
+        """The time of the next change that needs only time. None: never."""
         with self._lock:
             dues = [job.due for job in self._live.values()]
             return min(
@@ -100,24 +100,24 @@ class Plane:
             )
 
     def advance(self) -> None:
-        """Take in everything that is due by now: ends of work before timers, each by its time."""
+        """Apply everything due by now: ends of work before timers, each in order of time."""
         with self._lock:
             while self._take_reports() or self._take_timers():
                 pass
 
     def live(self) -> int:
-        """How many training jobs have not ended."""
+        """The number of training jobs that have not ended."""
         with self._lock:
             return len(self._live)
 
     def jobs(self) -> list[TrainingJob]:
-        """All that there are, as they are now."""
+        """All training jobs in their current state."""
         with self._lock:
             return copy.deepcopy(list(self._jobs.values()))
 
     def take_over(self, jobs: Sequence[TrainingJob]) -> None:
-        """Training jobs of an earlier emulator. What ran then has ended Failed, by a fault of the
-        service: the queue hears of it now."""
+        """Add the training jobs of an earlier emulator. Jobs that were running end Failed with a
+        service fault, and the queue gets their events now."""
         with self._lock:
             self._jobs |= {job.name: job for job in jobs}
             self._created = max([self._created, *(job.serial for job in jobs)])
@@ -290,7 +290,7 @@ class Plane:
             self._finish(job, ended)
 
     def _finish(self, job: TrainingJob, ended: Exit) -> None:
-        """Completed always wins; a stop is one only if it killed the work."""
+        """End a job. Completed always wins; Stopped requires that the stop killed the work."""
         if ended.code == 0 and not ended.client_error:
             self._end(job, "Completed", "Completed")
         elif job.status == "Stopping" and ended.killed:

@@ -1,4 +1,4 @@
-"""Training jobs as real processes of this machine (`runner.Runner`)."""
+"""Runs training jobs as real processes of this machine (`runner.Runner`)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from slotq.local.training.training_run import Services, TrainingRun
 
 
 class ProcessRunner:
-    """Each training job has a thread that sees it through, from download to upload.
+    """Runs each training job in a thread, from download to upload.
 
-    `wake` is called, from any thread, when there is something to report. `mark` marks all processes
-    of this emulator, so that none survives it.
+    Any thread calls `wake` when a report is ready. `mark` marks all processes of this emulator, so
+    that none survives the emulator.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class ProcessRunner:
         isolated: bool | None = None,
         sync_seconds: float = 0.5,
     ) -> None:
-        """`isolated=None`: wherever the machine allows it."""
+        """`isolated=None` isolates processes if the machine allows it."""
         self.isolated = isolation.available() if isolated is None else isolated
         self._endpoint, self._work, self._mark, self._wake = endpoint, work, mark, wake
         self._sync_seconds = sync_seconds
@@ -84,7 +84,8 @@ class ProcessRunner:
         return reports
 
     def close(self, *, patience: float = 0.0) -> None:
-        """Kill everything that runs, at once; wait so many seconds for what it leaves in S3."""
+        """Kill all running processes at once. Wait up to `patience` seconds for their uploads to
+        S3."""
         runs = list(self._runs.values())
         for run in runs:
             run.kill()

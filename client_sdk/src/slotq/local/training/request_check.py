@@ -1,4 +1,4 @@
-"""Whether SageMaker would take a request, by botocore's own description of the service."""
+"""Checks requests against botocore's own description of SageMaker."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def _input_shape(operation: str) -> Any:
 
 
 def check(operation: str, request: Mapping[str, Any]) -> None:
-    """Raises PlaneError (ValidationException) with every fault: types and required members, then
-    patterns, lengths, ranges and enumerations."""
+    """Check a request. Raises PlaneError (ValidationException) with every fault. Checks types and
+    required members first, and only if these hold, patterns, lengths, ranges and enumerations."""
     if operation not in OPERATIONS:
         raise PlaneError("UnknownOperationException", f"{operation} is not in the emulator")
     shape = _input_shape(operation)
@@ -53,7 +53,8 @@ def check(operation: str, request: Mapping[str, Any]) -> None:
 
 
 def _faults(shape: Any, value: Any, path: str) -> Iterator[str]:
-    """What the service checks beyond botocore's own validator, worded as the service words it."""
+    """The faults that the service finds and botocore's validator does not, in the service's
+    words."""
     if shape.type_name == "structure":
         for name, member in value.items():
             yield from _faults(shape.members[name], member, f"{path}.{name}" if path else name)
@@ -94,7 +95,8 @@ def _wording(shape: Any, value: str, path: str) -> Iterator[str]:
 
 @cache
 def _compiled(pattern: str | None) -> re.Pattern[str] | None:
-    """None where there is none, or where Python has nothing like it (they are Java's)."""
+    """A compiled pattern. None without a pattern, or if Python cannot compile it (patterns are
+    Java's)."""
     python = python_pattern(pattern)
     return re.compile(python, re.DOTALL) if python else None
 

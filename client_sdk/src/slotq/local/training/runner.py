@@ -1,4 +1,4 @@
-"""What the plane needs from whatever does a training job's work: processes, or virtual time."""
+"""The plane's interface to a training job's work: processes, or virtual time."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ class Exit:
     """How a training job's work ended."""
 
     code: int = 0
-    """As a process returns it; negative for a signal."""
+    """The process's exit code; negative for a signal."""
     failure: str = ""
     """The text of /opt/ml/output/failure."""
     client_error: str = ""
-    """The user's input kept it from being run at all (no such S3 object …)."""
+    """Why the user's input prevented the work from running (no such S3 object …)."""
 
     @property
     def killed(self) -> bool:
-        """By SIGTERM or SIGKILL, as a stop does it."""
+        """Whether SIGTERM or SIGKILL, as in a stop, ended the work."""
         return self.code in _KILLED
 
     @property
     def reason(self) -> str:
-        """FailureReason, as SageMaker words it."""
+        """FailureReason in SageMaker's words."""
         if self.client_error:
             return f"ClientError: {self.client_error}"
         shown = self.code if self.code >= 0 else 128 - self.code
@@ -39,11 +39,11 @@ class Exit:
 
 class Step(Enum):
     TRAINING = auto()
-    """Everything is downloaded, the work has begun."""
+    """All downloads are done. The work has begun."""
     EXITED = auto()
     """The work has ended (`Report.exit`)."""
     FINISHED = auto()
-    """Everything is uploaded, or could not be: then `Report.exit` says so."""
+    """The upload has ended. `Report.exit` has the error if it failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,21 +54,20 @@ class Report:
 
 
 class Runner(Protocol):
-    """Does the work. The plane calls it under its own lock, so no call may wait for anything."""
+    """Does the work. The plane calls it under its own lock, so no method may block."""
 
     def start(self, training_job: str, request: Mapping[str, Any]) -> None:
-        """Begin to download, then to work. TRAINING, EXITED and FINISHED are reported in that
-        order; TRAINING may be left out."""
+        """Begin the download, then the work. Reports come in the order TRAINING, EXITED, FINISHED;
+        TRAINING may be missing."""
 
     def terminate(self, training_job: str) -> None:
-        """SIGTERM to every process."""
+        """Send SIGTERM to every process."""
 
     def kill(self, training_job: str) -> None:
-        """SIGKILL to every process."""
+        """Send SIGKILL to every process."""
 
     def reports(self) -> Sequence[Report]:
-        """What has happened up to now and was not reported before, in an order that does not depend
-        on chance."""
+        """The new reports up to now, in a deterministic order."""
 
     def next_due(self) -> int | None:
-        """When the next report comes by time alone; None where only the world knows."""
+        """The time of the next report that needs only time. None: unknown."""

@@ -1,4 +1,4 @@
-"""One training job on the plane: what SageMaker keeps of it, and how it shows it."""
+"""One training job on the plane: the record that SageMaker keeps, and the answers that show it."""
 
 from __future__ import annotations
 
@@ -74,11 +74,12 @@ class TrainingJob:
     ended_at: int | None = None
     failure_reason: str = ""
     due: int | None = None
-    """When time alone changes something: provisioning, the maximum runtime or the grace is over."""
+    """The time of the next change that needs only time: the end of provisioning, of the maximum
+    runtime or of the grace."""
     stopped_as: str = "Stopped"
-    """The secondary status in which a stop ends: Stopped or MaxRuntimeExceeded."""
+    """The secondary status after a stop: Stopped or MaxRuntimeExceeded."""
     exit: Exit | None = None
-    """What the work ended with; None until it has."""
+    """The result of the work. None until the work ends."""
 
     @property
     def name(self) -> str:
@@ -90,7 +91,7 @@ class TrainingJob:
 
     @property
     def instances(self) -> dict[str, int]:
-        """How many of which instance type."""
+        """The number of instances by type."""
         resources = self.request["ResourceConfig"]
         groups = resources.get("InstanceGroups") or [resources]
         count: dict[str, int] = {}
@@ -101,13 +102,13 @@ class TrainingJob:
 
     @property
     def max_runtime(self) -> int:
-        """Milliseconds."""
+        """The maximum runtime in milliseconds."""
         condition = self.request.get("StoppingCondition") or {}
         return 1000 * int(condition.get("MaxRuntimeInSeconds", _DAY))
 
     @property
     def pending_until(self) -> int | None:
-        """When it has waited for instances for too long."""
+        """The time at which the wait for instances becomes too long."""
         condition = self.request.get("StoppingCondition") or {}
         longest = condition.get("MaxPendingTimeInSeconds")
         return None if longest is None else self.created_at + 1000 * int(longest)
@@ -129,7 +130,7 @@ class TrainingJob:
         self.transitions.append(last)
 
     def description(self) -> dict[str, Any]:
-        """A DescribeTrainingJob answer, with everything that both SDKs read."""
+        """A DescribeTrainingJob answer, with every field that the two SDKs read."""
         request = self.request
         shown: dict[str, Any] = {
             "TrainingJobName": self.name,
@@ -170,7 +171,7 @@ class TrainingJob:
         return {"FailureReason": self.failure_reason[:1024]} if self.failure_reason else {}
 
     def summary(self) -> dict[str, Any]:
-        """One line of ListTrainingJobs: neither tags nor instances."""
+        """One line of ListTrainingJobs, without tags and instances."""
         shown = {
             "TrainingJobName": self.name,
             "TrainingJobArn": self.arn,
@@ -184,7 +185,7 @@ class TrainingJob:
         return shown
 
     def event(self, *, account: str, region: str) -> dict[str, Any]:
-        """What EventBridge delivers of this moment: `SageMaker Training Job State Change`."""
+        """The EventBridge event for the current state: `SageMaker Training Job State Change`."""
         serial = len(self.transitions)
         return {
             "version": "0",
@@ -211,7 +212,7 @@ def _transition(one: Transition) -> dict[str, Any]:
 
 
 def _as_event(value: Any) -> Any:
-    """Datetimes as an event carries them: epoch milliseconds."""
+    """Datetimes in an event's form: epoch milliseconds."""
     if isinstance(value, datetime):
         return (value - _EPOCH) // timedelta(milliseconds=1)
     if isinstance(value, Mapping):

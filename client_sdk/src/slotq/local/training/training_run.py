@@ -1,4 +1,4 @@
-"""One training job from download to upload, in a thread of its own."""
+"""Runs one training job from download to upload, in a thread."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from slotq.local.container.workdir import Host, etc_hosts, hosts_of, lay_out
 from slotq.local.training.runner import Exit, Report, Step
 
 _REST_SECONDS = 10.0
-"""How long the other processes have to end by themselves after one has failed."""
+"""Seconds that the other processes have to end after one has failed."""
 _SIGTERM, _SIGKILL = int(signal.SIGTERM), int(signal.SIGKILL)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """What every job uses."""
+    """The services that every job uses."""
 
     storage: Storage
     logs: Any
     aws: Mapping[str, str]
-    """Environment variables by which a job reaches the emulator."""
+    """Environment variables that lead a job to the emulator."""
     arn_prefix: str
     isolated: bool
     sync_seconds: float
@@ -70,7 +70,7 @@ class TrainingRun:
         self._thread.start()
 
     def join(self, seconds: float) -> None:
-        """Until all is uploaded, or the time is over."""
+        """Wait until the upload ends, or for so many seconds."""
         if self._thread.ident is not None:
             self._thread.join(seconds)
 
@@ -118,7 +118,7 @@ class TrainingRun:
         return self._upload(ended)
 
     def _prepare(self) -> None:
-        """Everything that is there before the script begins."""
+        """Prepare everything that the script needs."""
         shutil.rmtree(self._work, ignore_errors=True)
         source = script.source_of(self._request)
         config = self._request.get("CheckpointConfig")
@@ -173,7 +173,7 @@ class TrainingRun:
         self._ended.put((name, self._processes[name].wait()))
 
     def _wait(self) -> Exit:
-        """Until all have ended. One failing fails the job and stops the rest."""
+        """Wait until all processes have ended. One failure fails the job and stops the others."""
         codes: dict[str, int] = {}
         blame: str | None = None
         patience: float | None = None
@@ -196,8 +196,8 @@ class TrainingRun:
             process.signal(number)
 
     def _failure(self, name: str, code: int) -> str:
-        """The text of /opt/ml/output/failure; for a script without one, what SageMaker's training
-        toolkit writes there."""
+        """The text of /opt/ml/output/failure. Without that file, the text that SageMaker's training
+        toolkit would write."""
         host = next(host for host in self._hosts if host.name == name)
         if code == 0 or host.failure or script.source_of(self._request) is None:
             return host.failure
@@ -208,7 +208,7 @@ class TrainingRun:
         return f'ExecuteUserScriptError:\nExitCode {code}\nErrorMessage "{said}"\nCommand "{shown}"'
 
     def _keep(self, done: threading.Event) -> None:
-        """Log lines and checkpoints on their way, while it runs and once more after its end."""
+        """Upload log lines and checkpoints while the job runs, and once more after its end."""
         while not done.wait(self._services.sync_seconds):
             self._keep_once()
         self._keep_once(last=True)
@@ -223,7 +223,7 @@ class TrainingRun:
                 print(f"checkpoints of {self._name}: {error}", flush=True)
 
     def _upload(self, ended: Exit) -> Exit:
-        """Model and output of a job that completed or was stopped."""
+        """Upload the model and output of a job that completed or was stopped."""
         if ended.code != 0 and not (self._stopping and ended.killed):
             return ended
         try:
@@ -237,7 +237,7 @@ class TrainingRun:
 
 
 def _telling(codes: Mapping[str, int]) -> str:
-    """The host whose exit is the job's: one that failed, else one that was killed, else any."""
+    """The host whose exit code counts for the job: a failed one, else a killed one, else any."""
 
     def weight(name: str) -> int:
         code = codes[name]
@@ -247,7 +247,8 @@ def _telling(codes: Mapping[str, int]) -> str:
 
 
 def _replace_in_drivers(host: Host) -> None:
-    """Without an own /opt/ml: the SDK's driver scripts name the real folder instead."""
+    """Replace /opt/ml by the real folder in the SDK's driver scripts, on a host without
+    isolation."""
     for file in _texts(host.root.glob("input/data/sm_drivers/**/*")):
         file.write_text(host.text(file.read_text()))
 

@@ -1,4 +1,4 @@
-"""Training on a virtual clock: work is an amount of time, and nothing really runs."""
+"""Runs training on a virtual clock: work is an amount of time, and no process runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slotq_core.ports import Clock
 
 
 class VirtualClock:
-    """Stands still until it is set (`ports.Clock`)."""
+    """A clock that moves only when set (`ports.Clock`)."""
 
     def __init__(self, now: int = 0) -> None:
         self._now = now
@@ -28,21 +28,21 @@ class VirtualClock:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What a job has to do, over all its attempts. Times in milliseconds."""
+    """The work of a job, over all its attempts. Times in milliseconds."""
 
     runtime: int | None = None
-    """None: it runs until it is stopped."""
+    """The duration of the work. None: until stopped."""
     stop: int = 0
-    """How long it takes to stop. Work goes on meanwhile, and may be completed."""
+    """The duration of a stop. Work continues meanwhile, and may complete."""
     checkpoint: bool = True
-    """Whether what is done is kept over a stop."""
+    """Whether a stop keeps the work done so far."""
     exit_code: int = 0
-    """What it ends with when all is done."""
+    """The exit code when all work is done."""
     fails_after: int | None = None
-    """How long this attempt runs before it fails, if its work is not done by then; None: it does
-    not fail."""
+    """The time after which this attempt fails, if the work is not done by then. None: no
+    failure."""
     failure: Exit = field(default_factory=lambda: Exit(code=1))
-    """How it fails."""
+    """The result of the failure."""
 
 
 @dataclass(kw_only=True)
@@ -66,9 +66,9 @@ class _Run:
 class VirtualRunner:
     """A `Runner` whose attempts end when their work is done.
 
-    `work_of(job, request)` says what a job has to do: `job` is the queue's job (its ownership tag),
-    or the training job's own name where it did not come through the queue. `done` is how much of it
-    each job has behind it, in milliseconds; it may be filled beforehand.
+    `work_of(job, request)` returns a job's work. `job` is the queue's job (from the ownership tag),
+    or the training job's own name if it did not come through the queue. `done` is the work done by
+    each job in milliseconds; callers may fill it beforehand.
 
     A stop takes `Work.stop`, whatever the plane's grace: SIGKILL changes nothing.
     """
@@ -103,7 +103,7 @@ class VirtualRunner:
         return min((run.due for run in self._runs.values() if run.due is not None), default=None)
 
     def reports(self) -> Sequence[Report]:
-        """Begun ones first, then ends by their time; ties in the order of the starts."""
+        """Starts first, then ends by time. Ties keep the order of the starts."""
         now, begun = self._clock.now(), self._begun
         self._begun = []
         over = [
@@ -117,7 +117,7 @@ class VirtualRunner:
     def _end(self, training_job: str) -> Sequence[Report]:
         run = self._runs.pop(training_job)
         due = run.due or 0
-        # Work that is done at the very moment of the stop is done; and what fails then, fails.
+        # Work that ends at the moment of the stop has ended: completed or failed.
         completed = run.ends is not None and run.ends <= due
         failed = run.fails is not None and run.fails <= due
         if run.work.checkpoint:

@@ -1,5 +1,5 @@
-"""Amounts over time as points to draw: exact where there are few changes, else means over equal
-spans of time, so that a picture of a year is no larger than one of an hour."""
+"""Turns amounts over time into points to draw: exact points if there are few changes, else means
+over equal spans. So the picture of a year is no larger than that of an hour."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.float64]
 Steps = Sequence[tuple[int, int]]
-"""Moments, each with what is added then."""
+"""Moments, each with the amount added at that moment."""
 
 MOST_POINTS = 600
-"""Changes that can be told apart beside each other."""
+"""The most changes that a picture can show exactly."""
 MEANS = 240
-"""Means that are drawn where there are more."""
+"""The number of means drawn if there are more changes."""
 
 
 def grid(end: int, every: Sequence[Steps]) -> tuple[Numbers, float]:
-    """The edges between which all curves are drawn, and over how many seconds each point is a mean;
-    0: they are exact."""
+    """The edges between which all curves are drawn, and the seconds over which each point is a
+    mean. 0: points are exact."""
     moments = sorted({0, end, *(t for steps in every for t, _ in steps if 0 <= t <= end)})
     if len(moments) <= MOST_POINTS:
         return np.array(moments, dtype=float), 0

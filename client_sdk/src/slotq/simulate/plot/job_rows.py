@@ -1,4 +1,4 @@
-"""The jobs over time: a row each where they are few, else how many wait."""
+"""Draws the jobs over time: one row per job if there are few, else the number that wait."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_ROWS = 80
 """More rows than this cannot be read."""
 
 _LEGIBLE = 0.007
-"""The part of the time axis that a letter needs."""
+"""The fraction of the time axis that a letter needs."""
 
 WAITS = "#b8b8b8"
 WAITS_AGAIN = "#505050"
@@ -29,7 +29,7 @@ _WAITING = {"pending": WAITS, "backoff": WAITS, "preempted": WAITS_AGAIN}
 def draw_rows(
     axes: Axes, jobs: Sequence[JobSpec], record: Record, palette: Palette, end: int
 ) -> None:
-    """One row a job, the first submitted on top; a bar for each attempt."""
+    """Draw one row per job, the first submitted on top, with a bar for each attempt."""
     runs: dict[str, list[Run]] = {}
     for run in record.runs:
         runs.setdefault(run.job, []).append(run)
@@ -58,7 +58,7 @@ def draw_rows(
 def draw_waiting(
     axes: Axes, jobs: Sequence[JobSpec], record: Record, palette: Palette, end: int
 ) -> None:
-    """How many jobs wait, stacked by colour; a tick below for each eviction."""
+    """Draw the number of waiting jobs, stacked by colour, with a tick below for each eviction."""
     by_group: dict[str, list[tuple[int, int]]] = {group: [] for group in palette.groups}
     for job in jobs:
         steps = by_group[palette.group(job)]
@@ -104,19 +104,19 @@ def _attempt(axes: Axes, row: int, run: Run, colour: str, end: int) -> None:
 
 
 def _name(axes: Axes, row: int, run: Run, pools: str, end: int) -> None:
-    """Where it runs, in the bar, if there is room for it."""
+    """Write the run's pools into the bar, if there is room."""
     since, until = _within(run, end)
     if until - since > _LEGIBLE * len(pools) * end:
         axes.text(since / 1000, row, f" {pools}", va="center", fontsize=6, color="white")
 
 
 def _within(run: Run, end: int) -> tuple[int, int]:
-    """The part of it that the picture shows."""
+    """The part of a run that the picture shows."""
     return max(0, run.since), end if run.until is None else min(run.until, end)
 
 
 def _intervals(record: Record, name: str, end: int) -> Iterator[tuple[str, int, int]]:
-    """Its states, each with the time that it lasted."""
+    """The job's states, each with its start and end."""
     for (since, state), (until, _) in pairwise([*record.states.get(name, ()), (end, "")]):
         if min(until, end) > since:
             yield state, since, min(until, end)

@@ -1,4 +1,4 @@
-"""Who has which colour: projects where there are some, else priorities."""
+"""Assigns colours: to projects if there are any, else to priorities."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from slotq.simulate.scenario.scenario import Scenario
 from slotq.simulate.scenario.sections import JobSpec
 
 _COLOURS = [mpl.colors.to_hex(mpl.colormaps["tab10"](n)) for n in (0, 1, 2, 3, 4, 5, 6, 8, 9)]
-"""Without tab10's own grey."""
+"""The colours of tab10 without its grey."""
 OTHERS = "others"
-"""Whoever is left when these colours are given out."""
+"""The name of all groups beyond these colours."""
 _GREY = "#b0b0b0"
 
 
 class Palette:
-    """The groups of a run, each with its colour, those first that held most (priorities: high
-    first)."""
+    """The groups of a run, each with a colour: those that held most, projects by slots held,
+    priorities highest first."""
 
     def __init__(self, scenario: Scenario, record: Record, end: int) -> None:
         self._scenario = scenario

@@ -1,4 +1,4 @@
-"""The whole picture, and the file that it goes into."""
+"""Draws the whole picture and writes the file."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def save(path: Path, scenario: Scenario, record: Record, *, title: str) -> None:
     """Write the picture of a run. The suffix is one of `KINDS`. Raises OSError."""
     with mpl.rc_context(
         {
-            "text.parse_math": False,  # A "$" in a name is no formula.
-            "svg.fonttype": "none",  # Text stays text, which can be searched.
+            "text.parse_math": False,  # A "$" in a name does not begin a formula.
+            "svg.fonttype": "none",  # Text stays searchable text.
             "svg.hashsalt": "slotq",  # The same run gives the same file.
         }
     ):

@@ -1,4 +1,4 @@
-"""A pool over time: what was used of it and by whom, what was free, what it had."""
+"""Draws a pool over time: slots used and by whom, slots free, and capacity."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHADES = {PoolState.PAUSED: "#c9a400", PoolState.DRAINED: "#b03030"}
 def draw_pool(
     axes: Axes, name: str, spans: Sequence[Span], held: Sequence[Held], palette: Palette
 ) -> None:
-    """Slots used, stacked by colour, below the line of the capacity; white is free."""
+    """Draw slots used, stacked by colour, below the line of the capacity. White is free."""
     end = spans[-1].until if spans else 1
     by_group: dict[str, list[tuple[int, int]]] = {group: [] for group in palette.groups}
     for each in held:
@@ -50,7 +50,7 @@ def draw_pool(
 
 
 def _changes(spans: Sequence[Span], what: str) -> Steps:
-    """A level of the spans as steps."""
+    """A field of the spans as steps."""
     steps, before = [], 0
     for span in spans:
         if (level := getattr(span, what)) != before:

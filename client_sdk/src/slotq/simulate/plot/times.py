@@ -1,4 +1,4 @@
-"""Lengths of time for people: a run may last seconds or a year."""
+"""Formats lengths of time for people: a run may last seconds or a year."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
 _UNITS = ((172_800, 86_400, "days"), (7_200, 3_600, "hours"), (600, 60, "minutes"))
-"""From so many seconds on, so many seconds a unit."""
+"""The least seconds for a unit, the unit's seconds, and the unit's name."""
 
 
 def duration(seconds: float) -> str:
@@ -15,12 +15,12 @@ def duration(seconds: float) -> str:
 
 
 def means_over(seconds: float) -> str:
-    """What the title of a panel says of its points; 0: they are exact."""
+    """The title's words for the length of each mean. 0: points are exact."""
     return f" (means over {duration(seconds)})" if seconds else ""
 
 
 def time_axis(axes: Axes, end: int) -> None:
-    """From 0 to the end (ms), in the unit that fits, with round steps."""
+    """Draw the axis from 0 to the end (ms), in the unit that fits, with round steps."""
     seconds = end / 1000
     unit, name = _unit(seconds)
     step = _step(seconds / unit)
@@ -35,7 +35,7 @@ def _unit(seconds: float) -> tuple[int, str]:
 
 
 def _step(length: float) -> float:
-    """A round step that gives at most 12."""
+    """A round step for at most 12 ticks."""
     step = 0.001
     while True:
         for factor in (1, 2, 5):

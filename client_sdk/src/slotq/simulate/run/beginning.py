@@ -1,6 +1,5 @@
-"""What a scenario begins with: what runs already, who comes after whom, and the gangs that are
-refused at the door.
-"""
+"""The start of a scenario: running jobs, jobs that follow other jobs, and gangs refused at
+submission."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from slotq_core.policy.state.user_limits import UserBooks
 
 
 def followers_of(scenario: Scenario) -> dict[str, list[str]]:
-    """By job: those that come after it."""
+    """The jobs that come after each job."""
     found: dict[str, list[str]] = {}
     for spec in scenario.jobs:
         for name in spec.after:
@@ -26,7 +25,7 @@ def followers_of(scenario: Scenario) -> dict[str, list[str]]:
 
 
 def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
-    """Those that even empty pools could not hold, whose jobs are all refused at the door."""
+    """The gangs that even empty pools cannot hold. All of their jobs are refused at submission."""
     found: dict[str, Refused] = {}
     configuration = scenario.configuration()
     for group in (each for each in configuration.groups if each.max_parallel is None):
@@ -42,8 +41,8 @@ def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
 
 
 def running_jobs(scenario: Scenario) -> list[Job]:
-    """What runs already when the scenario begins, in the file's order; what is AUTO, in the class
-    in which its user then had room (else in the lowest)."""
+    """The jobs that run when the scenario begins, in the file's order. An AUTO job gets the class
+    in which its user had room at the time, else the lowest."""
     books = UserBooks(scenario.configuration())
     found = []
     for spec in scenario.jobs:

@@ -1,4 +1,4 @@
-"""The policy on a virtual clock: `plan` over jobs that do nothing but take their time."""
+"""Runs the policy on a virtual clock: `plan` over jobs that only take time."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ USER_CANCEL = "its user"
 
 
 class Due(IntEnum):
-    """What may be due at a moment, in the order in which it is taken in there."""
+    """The kinds of things due at a moment, in the order of handling."""
 
     END = 0
-    """Work that ends at the moment it is stopped has ended: completed always wins."""
+    """Work that ends at the moment of its stop has ended: completed always wins."""
     STOPPED = 1
     CHANGE = 2
-    """Of a pool: whoever comes at that moment finds it as it is from then on."""
+    """A change of a pool. Jobs that arrive at the same moment find the pool changed."""
     SUBMIT = 3
     CANCEL = 4
     PASS = 5
@@ -52,9 +52,9 @@ Watcher = Callable[[Snapshot, Plan, int], None]
 
 
 def simulate(scenario: Scenario, watch: Watcher | None = None) -> Record:
-    """Run the scenario to its end and say what happened.
+    """Run the scenario to its end. Returns the record.
 
-    `watch` is shown every snapshot with its plan and the moment (ms), before the plan takes effect.
+    `watch` receives every snapshot with its plan and the moment (ms), before the plan takes effect.
     """
     return _World(scenario, watch).run()
 
@@ -71,13 +71,14 @@ class _World:
         self._specs = {spec.name: spec for spec in scenario.jobs}
         self._left = {spec.name: spec.runtime for spec in scenario.jobs}
         self._jobs = Standing(self._configuration)
-        """Every job that has been accepted and has not ended."""
+        """Every accepted job that has not ended."""
         self._groups = {group.name: group for group in self._configuration.groups}
         self._refused = refused_gangs(scenario)
         self._yields: tuple[Yielded, ...] = ()
         self._followers = followers_of(scenario)
         self._states = {spec.name: JobState.PENDING for spec in scenario.jobs}
-        """Of every job of the file, submitted yet or not, until it is refused."""
+        """The state of every job of the file until it is refused. A job not yet submitted counts as
+        pending."""
         self._due: list[tuple[int, Due, str, int]] = []
         self._asks = scenario.asks()
         self.record = Record()
@@ -106,7 +107,7 @@ class _World:
         return self.record
 
     def _answer(self, at: int | str, now: int) -> None:
-        """Say of those that somebody asks about then why they wait."""
+        """Record why jobs wait, for the jobs that the scenario asks about at this moment."""
         for name in self._asks.get(at, ()):
             job = self._jobs.get(name)
             if job is not None and not job.active:
@@ -178,7 +179,7 @@ class _World:
         self._put(job, after_end(job, ending, at=now, now=now, message=message).job, now)
 
     def _fate_in_time(self, job: Job) -> Fate | None:
-        """How it fails before its work is done."""
+        """The failure of the live attempt if it comes before the work is done, else None."""
         fate, left = self._fate(job), self._left[job.name]
         if fate is None or fate.after is None:
             return None
@@ -193,7 +194,7 @@ class _World:
 
     def _pass(self, now: int) -> None:
         if now < 0:
-            return  # Before the scenario begins jobs enter, but nobody decides.
+            return  # Before the scenario begins, jobs enter but no pass decides.
         while True:
             planned = plan(self._jobs.heads(self._world()), now)
             if self._watch:
@@ -209,15 +210,15 @@ class _World:
             self._push(planned.wake_at, Due.PASS, "")
 
     def _happens(self, now: int) -> bool:
-        """What comes at once of what has been decided, when the pass has nothing more to decide:
-        only then does the queue hear of it. Whether anything."""
+        """Handle the immediate effects of decisions, once a pass has nothing more to decide: the
+        queue hears of them only then. Returns whether there were any."""
         happened = False
         while self._take_in_ends(now) or self._take_in_starts(now):
             happened = True
         return happened
 
     def _take_in_ends(self, now: int) -> bool:
-        """What was stopped at this moment and has stopped at once. Whether any has."""
+        """Take in the stops that took no time. Returns whether there were any."""
         ended = False
         while self._due and self._due[0][0] == now and self._due[0][1] <= Due.STOPPED:
             self._take_in(*heapq.heappop(self._due))
@@ -225,8 +226,8 @@ class _World:
         return ended
 
     def _take_in_starts(self, now: int) -> bool:
-        """Training begins at once here, or fails, one after the other as they were started. Whether
-        any did."""
+        """Let starting jobs run or fail at once, in the order of their starts. Returns whether
+        there were any."""
         starting = self._jobs.starting()
         for job in starting:
             fate = self._fate(job)
@@ -269,12 +270,12 @@ class _World:
             self._pools[pool.name] = replace(pool, health=health)
 
     def _fate(self, job: Job) -> Fate | None:
-        """How the job's live attempt fails; None where it does not by itself."""
+        """The failure of the job's live attempt. None: no failure by itself."""
         assert job.attempt is not None
         return fate_of(self._specs[job.name].fails, job.attempt.number)
 
     def _world(self) -> Snapshot:
-        """All but the jobs."""
+        """The snapshot without the jobs."""
         return replace(
             self._configuration,
             pools=tuple(self._pools.values()),
@@ -296,7 +297,7 @@ class _World:
             self._groups.update(with_ended(self._groups, after.group, after.name, after.state))
 
     def _tell_followers(self, name: str, end: str, now: int) -> None:
-        """Those that come after a job which has ended: freed, or cancelled."""
+        """Free or cancel the jobs that come after a job which has ended."""
 
         def waiting(name: str) -> list[Job]:
             names = self._followers.get(name, ())
@@ -318,18 +319,19 @@ class _World:
         asked = grace(job, self._pools)
         takes = max(self._stop_time[pool] for pool in spec.held_in(job.attempt.pool))
         if job.attempt.running_since is None:
-            takes = 0  # There is nothing to stop but the start.
+            takes = 0  # Only the start has to be stopped.
         if spec.release_seconds is not None and spec.release_seconds <= asked:
             asked, takes = spec.release_seconds, 0
         self._push(now + asked + takes, Due.STOPPED, job.name, job.attempt.number)
 
     def _push(self, t: int, due: Due, name: str, number: int = 0) -> None:
-        """`number`: of the attempt, or of the change."""
+        """Put an entry in the heap. `number` is the attempt's or the change's number."""
         heapq.heappush(self._due, (t, due, name, number))
 
 
 def _answered(job: Job) -> Job:
-    """SageMaker answers each create at once: from then on the start may be stopped."""
+    """The job after SageMaker's answer to the create, which comes at once. From then on, the start
+    may be stopped."""
     if job.state is not JobState.STARTING or job.attempt is None:
         return job
     return replace(job, attempt=replace(job.attempt, created=True))
@@ -338,8 +340,8 @@ def _answered(job: Job) -> Job:
 def with_ended(
     groups: Mapping[str, Group], member_of: str, job: str, state: JobState
 ) -> dict[str, Group]:
-    """The group of a job that has ended, which keeps that; empty where it is of none. A member that
-    was refused counts as one that was cancelled: its gang never had it."""
+    """The ended job's group, with the end recorded. Empty if the job has no group. A refused member
+    counts as cancelled, because its gang never had it."""
     if member_of not in groups:
         return {}
     group = groups[member_of]

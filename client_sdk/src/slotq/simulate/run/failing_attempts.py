@@ -1,8 +1,8 @@
-"""Attempts that a scenario lets fail: the job's `fails`, one entry for each attempt.
+"""Attempts that fail by a scenario's wish: the job's `fails`, one entry for each attempt.
 
-A number: its script fails after so many seconds. `fault`: SageMaker's own error, at the start.
-`no_capacity`: no instances, at the start. `no_role`: its role cannot be assumed, at the start.
-Nothing: it does not fail by itself.
+A number: the script fails after so many seconds. `fault`: SageMaker's own error, at the start.
+`no_capacity`: no instances, at the start. `no_role`: the role cannot be assumed, at the start.
+Null: no failure by itself.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from slotq.simulate.scenario.fields import FAULT, NO_CAPACITY, NO_ROLE, Failure
 from slotq_core.policy.lifecycle.retry import Ending
 
 SCRIPT = Exit(code=1, failure="as the scenario has it")
-"""How a script of a scenario fails."""
+"""The exit of a script that fails by a scenario's wish."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fate:
-    """How one attempt fails."""
+    """The failure of one attempt."""
 
     ending: Ending
     message: str
-    """As the training plane words it."""
+    """The message of the training plane."""
     after: int | None = None
-    """Milliseconds of running; None: before it runs."""
+    """Milliseconds of running before the failure. None: the attempt fails before it runs."""
 
 
 _AT_THE_START = {
@@ -37,7 +37,7 @@ _AT_THE_START = {
 
 
 def fate_of(fails: tuple[Failure, ...], attempt: int) -> Fate | None:
-    """How the attempt of that number fails; None where it does not by itself."""
+    """The failure of the attempt of that number. None: no failure by itself."""
     failure = fails[attempt - 1] if attempt <= len(fails) else None
     if failure is None:
         return None

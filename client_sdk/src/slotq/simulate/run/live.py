@@ -1,6 +1,6 @@
-"""A scenario through the real manager, store and training plane, on a virtual clock.
+"""Runs a scenario through the real manager, store and training plane, on a virtual clock.
 
-Nothing here decides: what the policy did and what the queue did are then two records to compare.
+This module decides nothing, so its record and the policy's can be compared.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from slotq_core.ports import Change, Notifier, Request, Store, World
 
 
 def not_carried(scenario: Scenario) -> str:
-    """What of the scenario the manager and the store do not carry yet; empty: nothing."""
+    """The feature of the scenario that the manager and the store do not support. Empty: none."""
     if any(spec.after for spec in scenario.jobs):
         return "jobs that come after others: at a job's end the manager frees none"
     if any(spec.parts for spec in scenario.jobs):
@@ -48,22 +48,22 @@ def not_carried(scenario: Scenario) -> str:
 
 
 def live_record(scenario: Scenario, store: Store | None = None) -> Record:
-    """Run the scenario to its end through the queue itself. `store`: a fresh one, by default in
-    memory. Raises ScenarioError where `not_carried` says something."""
+    """Run the scenario to its end through the queue itself. `store` must be fresh; by default it is
+    in memory. Raises ScenarioError if `not_carried` names a feature."""
     if missing := not_carried(scenario):
         raise ScenarioError(f"--live does not run this yet: {missing}")
     return _Live(scenario, store or MemoryStore()).run()
 
 
 class _Silent(Notifier):
-    """The driver runs a pass at every moment anyway."""
+    """Sends nothing: the driver runs a pass at every moment anyway."""
 
     def wake(self) -> None:
         pass
 
 
 class _Recording:
-    """A store whose accepted changes go into a record."""
+    """A store that records its accepted changes."""
 
     def __init__(
         self, store: Store, record: Record, clock: VirtualClock, scenario: Scenario
@@ -78,8 +78,9 @@ class _Recording:
         return getattr(self._store, name)
 
     def load(self, now: int) -> World:
-        """With the scenario's projects, classes, users, groups and time slices, which no queue has
-        yet: so all that waits, not only heads that were chosen without them."""
+        """Load with the scenario's projects, classes, users, groups and time slices, which no real
+        queue has yet. With any of these, load all waiting jobs, not only the heads of lines chosen
+        without them."""
         bare = self._configuration == Snapshot(pools=self._configuration.pools)
         if bare and not by_user(self._configuration):
             return self._store.load(now)
@@ -120,7 +121,7 @@ class _Recording:
 
 
 class _Fates(Knobs):
-    """Knobs that the scenario turns: an attempt that is to fail at its start does."""
+    """Knobs set by the scenario: attempts that are to fail at their start do so."""
 
     _ENDINGS: ClassVar = {
         "fail_provisioning": Ending.NO_CAPACITY,
@@ -192,9 +193,9 @@ class _Live:
         return self.record
 
     def _answer(self, at: int | str, now: int) -> None:
-        """Ask the queue itself why these wait."""
+        """Ask the queue why these jobs wait."""
         for name in self._asks.get(at, ()):
-            with suppress(NoSuchJob):  # It was refused, or is yet to be submitted.
+            with suppress(NoSuchJob):  # The job was refused, or is not submitted yet.
                 status = self._manager.status(name)
                 if not (status.job.active or status.job.terminal):
                     self.record.asked[now, name] = status
@@ -210,7 +211,7 @@ class _Live:
         return min([*moments, *([plane] if plane is not None else [])], default=None)
 
     def _take_in(self, now: int) -> None:
-        """All that is due at one moment, then its pass, until nothing more comes of that."""
+        """Take in everything due at one moment, then run the pass, until nothing more follows."""
         self._observe()
         while self._due and self._due[0][0] == now:
             _, due, name, number = heapq.heappop(self._due)
@@ -221,7 +222,7 @@ class _Live:
                 self._enter(self._specs[name], now)
             elif due is Due.CANCEL:
                 self._cancel(name)
-        self._observe()  # A job that stops at once has stopped before the pass.
+        self._observe()  # A job that stops in no time has stopped before the pass.
         if now < 0:
             return
         while True:
@@ -264,7 +265,7 @@ class _Live:
         self.record.begin(running)
 
     def _cancel(self, name: str) -> None:
-        with suppress(NoSuchJob, TooLate):  # It was refused, or has ended.
+        with suppress(NoSuchJob, TooLate):  # The job was refused, or has ended.
             self._manager.cancel(name, by=USER_CANCEL)
 
     def _work(self, job: str, _request: Mapping[str, Any]) -> Work:
@@ -282,7 +283,7 @@ class _Live:
         )
 
     def _fails_to_start(self, training_job: str) -> Ending | None:
-        """What keeps a training job from ever running."""
+        """The error that prevents a training job from running. None: no error."""
         job = self._store.job(self._store.job_of(training_job) or "")
         if job is None or job.attempt is None:
             return None
@@ -295,7 +296,7 @@ class _Live:
 
 
 def _request(spec: JobSpec) -> Request:
-    """The least that SageMaker takes."""
+    """The smallest request that SageMaker takes."""
     return {
         "TrainingJobName": spec.name,
         "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},

@@ -1,4 +1,4 @@
-"""The figures of a run. What each of them means to a user stands in docs/simulate.md."""
+"""The figures of a run. docs/simulate.md says what each means to a user."""
 
 from __future__ import annotations
 
@@ -17,35 +17,36 @@ _WAITING = {"pending", "preempted", "backoff"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figures:
-    """Of some jobs of a run. Times in seconds."""
+    """The figures of some jobs of a run. Times in seconds."""
 
     jobs: int
-    """Those that the queue accepted, and those that ran at the start."""
+    """The jobs that the queue accepted and those that ran at the start."""
     wait_mean: float
-    """Of what each has waited in all: before its first start, and after evictions."""
+    """The mean of each job's total wait: before the first start, and after evictions."""
     wait_p95: float
-    """The shortest wait that 95 of 100 did not exceed."""
+    """The 95th percentile: the shortest wait that 95 of 100 did not exceed."""
     evictions: int
     slot_seconds: float
-    """Slots held, times how long."""
+    """Slots held times seconds held."""
     slot_seconds_lost: float
-    """The part of them that evictions cost: of attempts that kept no checkpoint."""
+    """The part of `slot_seconds` lost to evictions, by attempts without a checkpoint."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Metrics:
-    """Figures of a run, from 0 to its horizon (`timeline.horizon`)."""
+    """The figures of a run from 0 to its horizon (`timeline.horizon`)."""
 
     utilisation: float
-    """Slot-seconds held by jobs, of those that there were to use (`timeline.Span.room`): 0 to 1."""
+    """Slot-seconds held by jobs, as a fraction of those available (`timeline.Span.room`): 0 to
+    1."""
     wait_mean: float
     wait_p95: float
     evictions: int
     slot_seconds_lost: float
     by_project: dict[str, Figures]
-    """By the project's name; empty: none."""
+    """The figures by project name. The empty name: no project."""
     by_priority: dict[str, Figures]
-    """By the priority of the submission, as a number; the highest first."""
+    """The figures by the submission's priority as a number, highest first."""
 
 
 def metrics(scenario: Scenario, record: Record) -> Metrics:
@@ -72,7 +73,7 @@ def metrics(scenario: Scenario, record: Record) -> Metrics:
 
 
 class _Sheet:
-    """What each job has waited, held and lost (ms)."""
+    """The time that each job has waited, held and lost (ms)."""
 
     def __init__(self, scenario: Scenario, record: Record) -> None:
         self.end = horizon(scenario, record)

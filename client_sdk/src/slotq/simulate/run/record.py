@@ -1,7 +1,6 @@
-"""What happened: events, states over time and figures, taken from the changes of jobs.
+"""The record of a run: events, states over time and figures, from the changes of jobs.
 
-Both ways to run a scenario, on the policy alone and live, record by the same function, so that
-their records can be compared.
+The policy alone and the live run record by the same function, so their records can be compared.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from slotq_core.operations.status import Status
 REFUSED = "refused"
 
 _STOPS: dict[StopCause | None, str] = {StopCause.EVICTED: "evict", StopCause.YIELDED: "yield"}
-"""The events that are evictions, by what was decided."""
+"""The events of evictions, by the decided stop cause."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
-    """One thing that happened. `t` in milliseconds of the scenario."""
+    """One event. `t` is the scenario's time in milliseconds."""
 
     t: int
     event: str
@@ -42,18 +41,18 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """One attempt, for as long as it held its slots. Times in milliseconds of the scenario."""
+    """One attempt while it held slots. Times in the scenario's milliseconds."""
 
     job: str
     pool: str
     since: int
-    """Before 0 where it ran at the start already."""
+    """Before 0 if the attempt ran when the scenario began."""
     stopping: int | None = None
-    """When its stop was decided."""
+    """When the stop was decided. None: never."""
     until: int | None = None
-    """None: it held them at the end of the run."""
+    """The end. None: the attempt held slots at the end of the run."""
     outcome: str = ""
-    """What the job was after it; `preempted`: an eviction ended it."""
+    """The job's state after the attempt. `preempted`: an eviction ended the attempt."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -62,20 +61,20 @@ class Record:
 
     events: list[Event] = field(default_factory=list)
     states: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
-    """By job: its states and since when, in order."""
+    """The states of each job and their start times, in order."""
     runs: list[Run] = field(default_factory=list)
-    """In the order of their starts."""
+    """The attempts, in the order of their starts."""
     asked: dict[tuple[int, str], Status] = field(default_factory=dict)
-    """What was said of a job that waited, by the moment and its name."""
+    """The status given for a waiting job, by moment and name."""
     end: int = 0
-    """The last moment at which anything was due."""
+    """The last moment with anything due."""
     _starts: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     _evictions: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     _live: dict[str, int] = field(default_factory=dict)
-    """By job: the place of its live attempt among the runs."""
+    """The index in `runs` of each job's live attempt."""
 
     def begin(self, job: Job) -> None:
-        """The job runs already when the scenario begins."""
+        """Begin with a job that runs when the scenario begins."""
         self.states[job.name].append((0, job.state.value))
         if job.attempt and job.attempt.running_since is not None:
             self._hold(job.name, job.attempt.pool, job.attempt.running_since)
@@ -85,7 +84,7 @@ class Record:
         self.events.append(Event(t=t, event="refuse", job=name, reason=reason))
 
     def change(self, before: Job | None, after: Job, t: int) -> None:
-        """Take in one change of one job."""
+        """Record one change of one job."""
         t = max(0, t)
         if before is None or before.state is not after.state:
             self.states[after.name].append((t, after.state.value))
@@ -100,7 +99,7 @@ class Record:
         self._follow(after, t)
 
     def _follow(self, after: Job, t: int) -> None:
-        """Keep the runs up to date."""
+        """Update the runs."""
         if after.attempt and after.name not in self._live:
             self._hold(after.name, after.attempt.pool, t)
         if after.name not in self._live:
@@ -118,7 +117,7 @@ class Record:
         self.runs.append(Run(job=name, pool=pool, since=since))
 
     def state_at(self, name: str, t: int) -> str:
-        """The job's state after everything due at `t`; 'not submitted' before it was."""
+        """The job's state after everything due at `t`; 'not submitted' before the submission."""
         state = "not submitted"
         for since, then in self.states[name]:
             if since <= t:
@@ -126,11 +125,11 @@ class Record:
         return state
 
     def started(self, name: str) -> list[int]:
-        """When it started, in order."""
+        """The times of the job's starts, in order."""
         return list(self._starts.get(name, ()))
 
     def evicted(self, name: str) -> list[int]:
-        """When its evictions were decided, in order."""
+        """The times at which the job's evictions were decided, in order."""
         return list(self._evictions.get(name, ()))
 
     def evictions(self, name: str) -> int:
@@ -138,12 +137,12 @@ class Record:
 
     @property
     def last(self) -> int:
-        """The moment of the last event."""
+        """The time of the last event."""
         return self.events[-1].t if self.events else 0
 
 
 def _events(before: Job | None, after: Job) -> list[tuple[str, str]]:
-    """The events that a change means, with their reasons."""
+    """The events of a change, with their reasons."""
     if before is None:
         return [("submit", "")]
     if _stop_cause(after) is not _stop_cause(before) and _stop_cause(after):

@@ -1,6 +1,6 @@
-"""The jobs that have not ended, kept as a plan wants them: what holds slots, and of what waits the
-first of each line. So a pass over a long queue costs as much as one over a short one.
-"""
+"""Keeps the jobs that have not ended in the form that a plan needs: the holders of slots, and the
+first waiting jobs of each line. So a pass over a long queue costs as much as one over a short
+queue."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _place = attrgetter("entry_time", "name")
 
 
 class Standing:
-    """The jobs of a simulation, by what they do now."""
+    """The jobs of a simulation, by their present state."""
 
     def __init__(self, configuration: Snapshot) -> None:
-        """`configuration`: what does not change of a snapshot, and no jobs."""
+        """`configuration` is the part of a snapshot that does not change. It has no jobs."""
         self._by_user = by_user(configuration)
         self._projects = bool(configuration.projects)
         self._attempts = configuration.scheduler is not None
@@ -41,11 +41,11 @@ class Standing:
         return self._all.get(name)
 
     def starting(self) -> list[Job]:
-        """In the order in which they were started."""
+        """The starting jobs, in the order of their starts."""
         return [job for job in self._active.values() if job.state is JobState.STARTING]
 
     def put(self, job: Job) -> None:
-        """The job as it is from now on; one that has ended is forgotten."""
+        """Store the job's new version. Forget a job that has ended."""
         before = self._all.pop(job.name, None)
         if before is not None:
             self._take_out(before)
@@ -62,12 +62,13 @@ class Standing:
             self._due[job.name] = job
 
     def everything(self, world: Snapshot) -> Snapshot:
-        """The world with all jobs in it."""
+        """The world with all jobs."""
         lines = (job for line in self._lines.values() for job in line)
         return self._in(world, lines)
 
     def heads(self, world: Snapshot) -> Snapshot:
-        """The world with as many of each line as a plan needs to be the same as of everything."""
+        """The world with the first waiting jobs of each line: as many as a plan needs to equal the
+        plan over all jobs."""
         needed = heads_of(
             self._lines,
             world.pools,

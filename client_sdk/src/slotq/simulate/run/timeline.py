@@ -1,4 +1,4 @@
-"""What a pool had and what was used of it, over the time of a run: for figures and plots."""
+"""The capacity and the use of a pool over a run, for figures and plots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slotq_core.model.pools import Pool, PoolState
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Span:
-    """A time in which nothing changed in a pool. Milliseconds and slots."""
+    """A span of time without a change in a pool. Milliseconds and slots."""
 
     since: int
     until: int
@@ -25,15 +25,15 @@ class Span:
 
     @property
     def room(self) -> int:
-        """What there was to use: the capacity less foreign use, nothing of a drained pool; but
-        what was used on in a pool that had shrunk or was drained was there, too."""
+        """The slots available: the capacity less foreign use, or none in a drained pool. If jobs
+        use more than that in a pool that shrank or was drained, the slots in use."""
         offered = 0 if self.state is PoolState.DRAINED else self.capacity - self.foreign
         return max(offered, self.used)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Held:
-    """Slots of a job, held for a time (ms)."""
+    """Slots that a job holds for a time (ms)."""
 
     job: JobSpec
     pool: str
@@ -43,8 +43,8 @@ class Held:
 
 
 def horizon(scenario: Scenario, record: Record) -> int:
-    """The end of the time that figures cover: `until`, where not everything has ended before; else
-    the last event."""
+    """The end of the figures' time: `until` if the run had not ended before, else the last
+    event."""
     ended = all(states[-1][1] in _ENDED for states in record.states.values())
     alive = not ended or len(record.states) < len(scenario.jobs)
     return scenario.until if scenario.until is not None and alive else record.last
@@ -54,7 +54,7 @@ _ENDED = {"completed", "failed", "cancelled", "stopped", "refused"}
 
 
 def holdings(scenario: Scenario, record: Record, end: int) -> Iterator[Held]:
-    """Who held slots between 0 and the end, in the order of the starts."""
+    """The slots held between 0 and the end, in the order of the starts."""
     specs = {spec.name: spec for spec in scenario.jobs}
     for run in record.runs:
         until = end if run.until is None else min(run.until, end)
@@ -65,7 +65,7 @@ def holdings(scenario: Scenario, record: Record, end: int) -> Iterator[Held]:
 
 
 def spans(scenario: Scenario, record: Record, end: int) -> dict[str, list[Span]]:
-    """By pool, from 0 to the end without a gap."""
+    """The spans of each pool from 0 to the end, without a gap."""
     steps: dict[str, list[tuple[int, int]]] = {name: [] for name in scenario.pool_names}
     for held in holdings(scenario, record, end):
         steps[held.pool] += [(held.since, held.slots), (held.until, -held.slots)]

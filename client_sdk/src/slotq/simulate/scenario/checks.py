@@ -1,6 +1,6 @@
-"""What a scenario's sections ask of each other. Each check yields what is wrong and where.
+"""Rules across the sections of a scenario. Each check yields its faults and their places.
 
-A new rule is a function here and a line in `CHECKS`.
+To add a rule, add a function here and a line in `CHECKS`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ NAMED = (
     "groups",
     "jobs",
 )
-"""The sections whose entries have names, each of them once."""
+"""The sections whose entries have names. Each name may occur once."""
 
 REASONS = codes(reasons, reasons.Reason)
 SPARED = codes(outlook, outlook.Spared)
-"""Why a job waits, and why what holds slots is not evicted for it: by code."""
+"""The codes that say why a job waits and why holders of slots are not evicted for it."""
 
 STATES = (*(state.value for state in JobState), "refused", "not submitted")
 
@@ -138,7 +138,7 @@ def limits_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
 
 
 def turns_come_to_an_end(scenario: Scenario) -> Iterator[Fault]:
-    """With time slices, jobs that run for ever take turns for ever."""
+    """With time slices, jobs without an end would take turns for ever."""
     sliced = any(pool.time_slice is not None for pool in scenario.pools)
     if sliced and scenario.until is None and any(job.runtime is None for job in scenario.jobs):
         yield Fault((), "until is needed: with time slices, jobs without runtime never rest")
@@ -158,7 +158,7 @@ def changes_are_of_what_there_is(scenario: Scenario) -> Iterator[Fault]:
 
 
 def groups_are_whole(scenario: Scenario) -> Iterator[Fault]:
-    """A gang has members, its mandatory ones among them, all of one project."""
+    """A gang has members, includes its mandatory ones, and belongs to one project."""
     for place, group in enumerate(scenario.groups):
         members = [job for job in scenario.jobs if job.group == group.name]
         names = [job.name for job in members]
@@ -182,8 +182,8 @@ def groups_are_whole(scenario: Scenario) -> Iterator[Fault]:
 
 
 def dependencies_end(scenario: Scenario) -> Iterator[Fault]:
-    """Each on another job of the file, and none of them in a circle. A gang starts as one, so it
-    stands for its members here."""
+    """Dependencies name other jobs of the file and form no circle. A gang starts as one, so its
+    name stands for its members here."""
     jobs = {job.name for job in scenario.jobs}
     sweeps = {group.name for group in scenario.groups if group.max_parallel is not None}
     units = {
@@ -240,7 +240,7 @@ def quotas_are_of_one_kind(scenario: Scenario) -> Iterator[Fault]:
                 yield _unknown((*where, pool, resource), "resource", resource, scenario.resources)
         by_pool = bool(keys)
         if quota == {} or (where[-1] == "quota" and not quota):
-            continue  # A quota of nothing is of either kind; a limit of 0 is one.
+            continue  # An empty quota or a quota of 0 has no kind. A limit of 0 has one.
         if first is None:
             first = by_pool, name
         elif first[0] != by_pool:
@@ -309,7 +309,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def quotas(scenario: Scenario) -> Iterator[tuple[Loc, str, Any]]:
-    """Every quota and limit of the file: where it stands, whose it is, what it says."""
+    """Every quota and limit of the file: its place, its owner and its value."""
     owners: Sequence[tuple[str, Sequence[ProjectSpec | DepartmentSpec]]] = (
         ("projects", scenario.projects),
         ("departments", scenario.departments),
@@ -333,13 +333,13 @@ def _inner(quota: Any) -> Iterator[tuple[str, str]]:
 
 
 def _circle(start: str, after: Callable[[str], str], known: Iterable[str]) -> list[str]:
-    """The way from the start back to it, where there is one."""
+    """The path from the start back to the start, if there is one."""
     path = [start]
     while (name := after(path[-1])) and name in known:
         if name == start:
             return [*path, name]
         if name in path:
-            return []  # A circle further down: it is told where it is.
+            return []  # The circle lies further on, and is reported there.
         path.append(name)
     return []
 

@@ -1,4 +1,4 @@
-"""A YAML file with the line of everything in it."""
+"""A YAML file with the line number of every value."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from slotq.errors import ScenarioError
 from slotq.simulate.scenario.faults import Loc
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml reads a file of 10,000 jobs in a second; without it that takes ten."""
+"""libyaml reads a file of 10,000 jobs in one second, the Python loader in ten."""
 
 
 _KEYS = {"tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"}
 
 
 class Document:
-    """A file that has been read. Raises ScenarioError where it is not there, or is no YAML."""
+    """A parsed file. Raises ScenarioError if the file is missing or is not YAML."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -39,7 +39,7 @@ class Document:
             loader.dispose()
 
     def line(self, loc: Loc) -> int:
-        """The line of the innermost part of the way there that the file has."""
+        """The line of the innermost part of `loc` that the file contains."""
         node, line = self._root, 1
         for part in loc:
             found = _step(node, part)
@@ -49,8 +49,8 @@ class Document:
         return line
 
     def _check_keys(self, root: yaml.Node) -> None:
-        """YAML readers keep the last of two equal keys and say nothing, and read `on` as true: here
-        both are faults."""
+        """Refuse repeated keys and keys that are no text. YAML readers silently keep the last of
+        two equal keys, and read `on` as true."""
         for mapping in _mappings(root, set()):
             lines: dict[str, int] = {}
             for key, _ in mapping.value:
@@ -73,7 +73,7 @@ class Document:
 
 
 def read_text(path: Path) -> str:
-    """The file as text. Raises ScenarioError."""
+    """The text of a file. Raises ScenarioError."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -83,7 +83,7 @@ def read_text(path: Path) -> str:
 
 
 def _step(node: yaml.Node | None, part: int | str) -> tuple[int, yaml.Node] | None:
-    """The line and the value of one key, or of one place in a list."""
+    """The line and the value of one key, or of one list element."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if key.value == str(part):

@@ -1,7 +1,7 @@
-"""What is wrong with a scenario: where, and what would be right.
+"""The faults of a scenario: where they are, and what would be right.
 
-Every fault is found by the data model (`sections`, `scenario`) or by a check across sections
-(`checks`); all of them are told in one form, `FILE:LINE: key: message`.
+The data model (`sections`, `scenario`) or a check across sections (`checks`) finds them. All are
+reported in one form, `FILE:LINE: key: message`.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 Loc = tuple[int | str, ...]
-"""The way to a value: keys and places in lists."""
+"""The path to a value: keys and list indexes."""
 
 Keys = Mapping[str, Sequence[str]]
-"""By section, which keys its entries take (`pools`, `pools.changes`); by the empty name, which
-sections there are."""
+"""The keys of each section's entries (`pools`, `pools.changes`). The empty name maps to the
+sections."""
 
 _SHOWN = 20
-"""So many faults of one file are told."""
+"""The most faults reported for one file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong. `loc` is seen from where the fault is raised."""
+    """One fault. `loc` is relative to where the fault is raised."""
 
     loc: Loc
     message: str
 
 
 def refuse(*faults: Fault) -> NoReturn:
-    """Raise the faults in a validator of the data model, which knows the way to there."""
+    """Raise faults in a validator of the data model, which adds the path to the section."""
     raise ValidationError.from_exception_data(
         "scenario",
         [
@@ -50,7 +50,7 @@ def refuse(*faults: Fault) -> NoReturn:
 
 
 def faults_of(error: ValidationError, keys: Keys | None = None) -> list[Fault]:
-    """What the data model found."""
+    """The faults that the data model found."""
     return [
         Fault(tuple(found["loc"]), _message(found, keys or {}))
         for found in error.errors(include_url=False)
@@ -58,11 +58,11 @@ def faults_of(error: ValidationError, keys: Keys | None = None) -> list[Fault]:
 
 
 Place = tuple[Path, int, str]
-"""A file, a line of it, and what the key is called there."""
+"""A file, a line, and the name of the key there."""
 
 
 def told(faults: Iterable[Fault], where: Callable[[Loc], Place]) -> str:
-    """A line for each fault, in the order of the files' lines."""
+    """One line per fault, in the order of the file's lines."""
     placed = sorted((*where(fault.loc), fault.message) for fault in faults)
     lines = [
         f"{path}:{line}: {key + ': ' if key else ''}{message}"
@@ -80,7 +80,7 @@ def spelled(loc: Loc) -> str:
 
 
 def said(value: object) -> str:
-    """A value of the file, short enough for a message."""
+    """A value of the file, shortened for a message."""
     if value is None:
         return "nothing"
     if isinstance(value, dict):
@@ -92,7 +92,7 @@ def said(value: object) -> str:
 
 
 def listed(names: Iterable[str], none: str = "none") -> str:
-    """Names for a message, a few of them."""
+    """Names for a message: at most twelve, then a count."""
     every = list(names)
     more = f" and {len(every) - 12} more" if len(every) > 12 else ""
     return ", ".join(every[:12]) + more if every else none

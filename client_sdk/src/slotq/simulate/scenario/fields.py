@@ -1,6 +1,6 @@
-"""The kinds of values in a scenario file: what each takes, and what is said where it is another.
+"""The types of values in a scenario file: what each accepts, and the message for other values.
 
-Strict where YAML is generous: `"2"` is no number, and `yes` no text.
+Strict where YAML is lenient: `"2"` is no number, and `yes` is no text.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from slotq.simulate.scenario.faults import Fault, faults_of, refuse, said
 from slotq_core.model.demand import Demand
 
 FAULT, NO_CAPACITY, NO_ROLE = FAILURES = ("fault", "no_capacity", "no_role")
-"""How an attempt may fail that never comes to run."""
+"""The failures of an attempt that never runs."""
 
 MOST = 1_000_000
-"""The most slots, or units of another resource, that anything may have."""
+"""The largest number of slots, or of units of any other resource."""
 
 _LONGEST = 10_000_000_000
-"""Seconds, a few hundred years: beyond that nothing can be dated any more."""
+"""The largest number of seconds, a few hundred years. Later moments have no date."""
 
 
 def _seconds(value: object) -> int:
@@ -108,7 +108,8 @@ def _priority(value: object) -> int | str:
 
 
 def _vector(low: int, slots: int) -> Callable[[object], Demand]:
-    """Amounts by resource; a bare number is one of slots. `slots`: the least of these."""
+    """A check for amounts by resource. A bare number means slots. `slots`: the least number of
+    slots."""
 
     def check(value: object) -> Demand:
         if isinstance(value, Demand):
@@ -153,7 +154,7 @@ def _by_class(value: object) -> None:
 
 
 def _each(values: dict[Any, Any], check_of: Callable[[str], Callable[[object], object]]) -> None:
-    """Check every value of a map by its key. A fault is told at its own key."""
+    """Check every value of a map by its key. A fault is reported at its key."""
     faults: list[Fault] = []
     for name, value in values.items():
         if not isinstance(name, str) or not name:
@@ -170,13 +171,13 @@ def _each(values: dict[Any, Any], check_of: Callable[[str], Callable[[object], o
 
 
 Seconds = Annotated[int, BeforeValidator(_seconds)]
-"""Seconds in the file, whole milliseconds here."""
+"""Seconds in the file; whole milliseconds in the model."""
 Duration = Annotated[int, BeforeValidator(_duration)]
-"""The same, not negative."""
+"""The same, at least 0."""
 Period = Annotated[int, BeforeValidator(_period)]
-"""The same, more than nothing."""
+"""The same, more than 0."""
 Failure = Annotated[int | str | None, BeforeValidator(_failure)]
-"""How one attempt fails."""
+"""The failure of one attempt."""
 Moment = Annotated[int | Literal["end"], BeforeValidator(_moment)]
 Count = Annotated[int, BeforeValidator(_whole(0, MOST))]
 Positive = Annotated[int, BeforeValidator(_whole(1, MOST))]
@@ -184,22 +185,22 @@ Value = Annotated[int, BeforeValidator(_whole(-1_000_000, 1_000_000))]
 """A priority."""
 Name = Annotated[str, BeforeValidator(_text)]
 MaybeName = Annotated[str, BeforeValidator(_maybe_text)]
-"""A name, or the empty one: none."""
+"""A name, or the empty string for none."""
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Priority = Annotated[int | str, BeforeValidator(_priority)]
 """A number, or the name of a class."""
 Capacity = Annotated[Demand, PlainValidator(_vector(1, 1))]
 """Slots, or amounts by resource: `2`, `{slots: 2, gpus: 16}`."""
 Vector = Annotated[Demand, PlainValidator(_vector(0, 1))]
-"""What a job needs."""
+"""The demand of a job."""
 Parts = Annotated[dict[str, Demand], PlainValidator(_parts)]
-"""What a job needs in each of several pools at once: `{p: 2, q: {slots: 1, gpus: 8}}`."""
+"""The demand of a job in several pools at once: `{p: 2, q: {slots: 1, gpus: 8}}`."""
 Amounts = Annotated[Demand, PlainValidator(_vector(1, 0))]
 """The new capacity of some resources."""
 Use = Annotated[Demand, PlainValidator(_vector(0, 0))]
-"""What is in use of a pool."""
+"""The part of a pool that is in use."""
 Limits = Annotated[dict[str, dict[str, int]], BeforeValidator(_limits)]
 """`{p5: {HIGH: 4}}`: slots by pool and class."""
 Quota = Annotated[int | dict[str, Any], BeforeValidator(_quota)]
-"""`4` (slots over all pools together), `{slots: 4, gpus: 16}` (so too), `{p5: 4}` or
-`{p5: {slots: 4, gpus: 16}}` (pool by pool). `scenario.amounts` tells them apart."""
+"""`4` (slots over all pools together), `{slots: 4, gpus: 16}` (likewise), `{p5: 4}` or `{p5:
+{slots: 4, gpus: 16}}` (pool by pool). `scenario.amounts` tells them apart."""

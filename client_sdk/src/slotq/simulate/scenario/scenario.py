@@ -1,7 +1,7 @@
-"""The scenario file: a world, what is submitted to it and what is expected of it (DESIGN 6.2).
+"""The scenario file: a world, its submissions and the expected results (DESIGN 6.2).
 
-The file counts in seconds; everything behind it in milliseconds. What its sections take stands in
-`sections`, what they ask of each other in `checks`.
+The file counts in seconds, all other code in milliseconds. `sections` has the sections; `checks`
+has the rules across them.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ __all__ = [
 ]
 
 INSTANCE_TYPE = "ml.m5.large"
-"""Scenarios tell pools apart by name alone: all are of one type."""
+"""The one instance type of all scenarios: pools differ by name alone."""
 
 DEFAULT_PROJECT = "default"
-"""Where projects exist, a job that names none is of this one: quota 0, weight 0."""
+"""The project of jobs that name none, if the scenario has projects: quota 0, weight 0."""
 
 SECTIONS: dict[str, type[Section]] = {
     "pools": PoolSpec,
@@ -96,7 +96,7 @@ class Scenario(Section):
     @model_validator(mode="before")
     @classmethod
     def _default_project(cls, data: Any) -> Any:
-        """Put the jobs that name no project into the default one, where there are projects."""
+        """Put jobs without a project into the default project, if the scenario has projects."""
         if not isinstance(data, dict) or not data.get("projects"):
             return data
         if not isinstance(data["projects"], list) or not isinstance(data.get("jobs"), list):
@@ -126,35 +126,36 @@ class Scenario(Section):
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """What the pools have: `slots` first."""
+        """The resources of the pools: `slots` first."""
         return tuple({"slots": 0, **{name: 0 for pool in self.pools for name in pool.capacity}})
 
     @cached_property
     def known_classes(self) -> Classes:
-        """Those configured, else HFAI's; without AUTO."""
+        """The configured classes, else HFAI's. Without AUTO."""
         return classes_of(each.priority_class() for each in self.classes)
 
     @property
     def rights(self) -> Rights:
-        """What a submission is held against."""
+        """The user limits that submissions must respect."""
         world = self.configuration()
         return Rights(world.classes, world.users, world.user_groups)
 
     def class_of(self, job: JobSpec) -> str:
-        """The class that the job names, or has where it names none; empty: a number."""
+        """The job's priority class, or the default class if it names none. Empty: a number
+        instead."""
         if job.priority is None:
             return AUTO if self.classes else ""
         return job.priority if isinstance(job.priority, str) else ""
 
     def priority_of(self, job: JobSpec) -> int:
-        """The number that the job's priority stands for."""
+        """The job's priority as a number."""
         its = self.class_of(job)
         if not its:
             return job.priority if isinstance(job.priority, int) else 0
         return AUTO_VALUE if its == AUTO else self.known_classes[its].value
 
     def configuration(self) -> Snapshot:
-        """The world before any job is in it."""
+        """The world before the first job."""
         return Snapshot(
             pools=tuple(_pool(spec) for spec in self.pools),
             projects=tuple(self._project(spec) for spec in self.projects),
@@ -167,12 +168,12 @@ class Scenario(Section):
         )
 
     def changes(self) -> Iterator[tuple[int, str, ChangeSpec]]:
-        """What becomes of pools: when, of which, what; in the order of the moments."""
+        """The changes of pools in order of time: when, in which pool, and what."""
         every = ((each.at, pool.name, each) for pool in self.pools for each in pool.changes)
         yield from sorted(every, key=lambda change: change[0])
 
     def asks(self) -> dict[int | str, set[str]]:
-        """By moment: the jobs of which it is then asked why they wait."""
+        """The jobs whose wait the scenario asks about, by moment."""
         found: dict[int | str, set[str]] = {}
         for each in self.expect:
             found.setdefault(each.at, set()).update(why.job for why in each.why)
@@ -235,7 +236,7 @@ class Scenario(Section):
         return {scope: Demand(amounts) for scope, amounts in self._scopes(quota).items()}
 
     def _scopes(self, quota: int | dict[str, Any] | None) -> dict[str, dict[str, int]]:
-        """By scope, over all pools together or pool by pool; then by resource."""
+        """Amounts by scope (all pools together, or one pool), then by resource."""
         if quota is None or quota == {}:
             return {}
         if isinstance(quota, int):

@@ -1,7 +1,6 @@
-"""The sections of a scenario file: one model each, and its fields are the keys that it takes.
+"""The sections of a scenario file: one model for each, with one field for each key.
 
-A key that is not here is refused: nothing in a file is ever ignored. What a rule asks of several
-sections at once stands in `checks`.
+Unknown keys are refused: nothing in a file is ignored. `checks` has the rules across sections.
 """
 
 from __future__ import annotations
@@ -51,16 +50,16 @@ class Section(BaseModel):
 
     @classmethod
     def keys(cls) -> tuple[str, ...]:
-        """As the file spells them."""
+        """The keys, as the file spells them."""
         return tuple(field.alias or name for name, field in cls.model_fields.items())
 
 
 class ChangeSpec(Section):
-    """What becomes of a pool at a moment. What is not named stays."""
+    """A change of a pool at a moment. Keys that are missing leave their values unchanged."""
 
     at: Duration
     capacity: Amounts | None = None
-    """Of the resources that it names; a bare number is one of slots."""
+    """The new capacity of the named resources. A bare number means slots."""
     foreign: Use | None = None
     state: PoolState | None = None
 
@@ -71,7 +70,7 @@ class ChangeSpec(Section):
         return self
 
     def applied(self, pool: Pool) -> Pool:
-        """The pool after it."""
+        """The pool after the change."""
         return replace(
             pool,
             capacity=Demand({**pool.capacity, **(self.capacity or {})}),
@@ -84,7 +83,7 @@ class PoolSpec(Section):
     name: Annotated[Name, Field(max_length=40)]
     capacity: Capacity
     foreign: Use = Demand()
-    """What training jobs outside the queue occupy of it."""
+    """The part that training jobs outside the queue occupy."""
     state: PoolState = PoolState.ACTIVE
     changes: tuple[ChangeSpec, ...] = ()
     stop_seconds: Duration = 0
@@ -129,7 +128,7 @@ class ClassSpec(Section):
 
 
 class UserGroupSpec(Section):
-    """Users who may each hold as much."""
+    """Users with the same limits. Each member may hold that many slots."""
 
     name: Name
     limits: Limits = {}
@@ -142,14 +141,14 @@ class UserSpec(Section):
     name: Name
     limits: Limits = {}
     groups: tuple[Name, ...] = ()
-    """The user groups that it is in."""
+    """The user's groups."""
 
     def user(self) -> User:
         return User(name=self.name, limits=self.limits, groups=self.groups)
 
 
 class SchedulerSpec(Section):
-    """Nothing in it: no settings."""
+    """The scheduler's settings. An empty section means no settings."""
 
     max_jobs: Positive | None = None
     max_schedule_count: Positive = 10
@@ -170,7 +169,7 @@ class SchedulerSpec(Section):
 
 
 class GroupSpec(Section):
-    """A gang, or with `max_parallel` a sweep: its members are the jobs that name it."""
+    """A gang, or a sweep if `max_parallel` is set. The members are the jobs that name the group."""
 
     name: Name
     min_members: Positive | None = None
@@ -192,31 +191,31 @@ class JobSpec(Section):
     project: Name | None = None
     group: Name | None = None
     after: tuple[Name, ...] = ()
-    """Jobs that have to complete before it."""
+    """Jobs that must complete before this job."""
     workload: Annotated[Workload, Field(alias="class")] = Workload.TRAINING
     priority: Priority | None = None
-    """None: AUTO where there are classes, else 0."""
+    """None: AUTO with priority classes, else 0."""
     slots: Positive = 1
     demand: Vector | None = None
     pools: tuple[Name, ...] = ()
     parts: Parts = {}
-    """Over several pools at once: what it needs in each of them."""
+    """The demand in each of several pools that the job occupies at once."""
     runtime: Duration | None = None
-    """Work. None: it runs for ever."""
+    """The duration of the work. None: the job runs for ever."""
     checkpoint: Flag = True
     retries: Count = 0
     fails: tuple[Failure, ...] = ()
-    """How the first attempts fail, one entry for each."""
+    """The failures of the first attempts, one entry for each."""
     preemptible: Flag = True
     min_runtime: Duration = 0
     user: MaybeName = ""
     role: MaybeName = ""
-    """Its execution role; a role that cannot be assumed backs off in its pool."""
+    """The execution role. A role that cannot be assumed causes back-off in its pool."""
     submit_at: Seconds | None = None
     cancel_at: Seconds | None = None
     release_seconds: Duration | None = None
-    """How long it takes to release once it is asked to stop (`suspend_grace`); None: it does not.
-    """
+    """The time to release slots after a request to stop (`suspend_grace`). None: the job does not
+    release."""
     running_since: Seconds | None = None
     entry_at: Seconds | None = None
     pool: Name | None = None
@@ -235,12 +234,12 @@ class JobSpec(Section):
         return self.demand if self.demand is not None else _slots(self.slots)
 
     def held_in(self, pool: str) -> dict[str, Demand]:
-        """What it holds while it runs, by pool, where it was admitted to that one."""
+        """The demand held by the running job in each pool, if admitted to `pool`."""
         return self.parts or {pool: self.needed}
 
     @property
     def at(self) -> str | None:
-        """The pool that it runs in at the start: the first of its parts', where it has some."""
+        """The pool of a job that runs at the start: the first of its parts, if it has any."""
         if self.running_since is None:
             return None
         return next(iter(self.parts), self.pool)
@@ -248,12 +247,13 @@ class JobSpec(Section):
 
 @cache
 def _slots(amount: int) -> Demand:
-    """One for all jobs alike: each plan compares them, and the same thing is equal at once."""
+    """A demand of some slots, shared by all jobs: plans compare demands often, and comparing an
+    object with itself is fast."""
     return Demand(slots=amount)
 
 
 def _job_faults(job: JobSpec) -> Iterator[Fault]:
-    """What is wrong between the keys of one job."""
+    """The faults between the keys of one job."""
     if not names.is_legal(job.name):
         yield Fault(
             ("name",),
@@ -276,7 +276,7 @@ def _job_faults(job: JobSpec) -> Iterator[Fault]:
 
 
 def _running_faults(job: JobSpec, since: int) -> Iterator[Fault]:
-    """Of one that runs at the start already."""
+    """The faults of a job that runs at the start."""
     if job.after:
         yield Fault(("after",), "it runs at the start already: it comes after no job")
     first = next(iter(job.fails), None)
@@ -291,18 +291,18 @@ def _running_faults(job: JobSpec, since: int) -> Iterator[Fault]:
 
 
 class WhySpec(Section):
-    """What is to be said of a job that waits. Only what is given is compared."""
+    """The expected status of a waiting job. Only the given keys are compared."""
 
     job: Name
     reason: Name | None = None
-    """The reason's code."""
+    """The code of the reason."""
     place: Positive | None = None
     evictions: dict[str, Count] = {}
-    """Slots in its pools by why they are not taken from their holders."""
+    """Slots in the job's pools, by the reason that protects their holders from eviction."""
     reserved: dict[str, Count] = {}
-    """Slots by the job that they are kept for."""
+    """Slots kept for other jobs, by job."""
     earliest: Seconds | None = None
-    """The earliest time known; null: none is."""
+    """The earliest known time. Null: none is known."""
 
 
 class Expectation(Section):
@@ -311,5 +311,5 @@ class Expectation(Section):
     started: dict[str, list[Seconds]] = {}
     evictions: dict[str, Count] = {}
     running_slots: dict[str, Count] = {}
-    """By project."""
+    """The slots of running jobs, by project."""
     why: tuple[WhySpec, ...] = ()

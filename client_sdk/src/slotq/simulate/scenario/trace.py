@@ -1,6 +1,6 @@
-"""A trace: jobs as a table, one a line, for a scenario that gives the world (DESIGN 6.2).
+"""A trace: a table of jobs, one per line, for a scenario that gives the world (DESIGN 6.2).
 
-The columns are `job,project,submit_s,runtime_s,slots`, in any order, named in the first line.
+The columns are `job,project,submit_s,runtime_s,slots`, in any order. The first line names them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COLUMNS = {
     "runtime_s": "runtime",
     "slots": "slots",
 }
-"""By column, the job's key in a scenario that it stands for."""
+"""The job's key in a scenario, by column."""
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 _WHOLE = re.compile(r"\d{1,9}")
@@ -31,15 +31,15 @@ _COLUMN_OF = {key: column for column, key in COLUMNS.items()}
 
 
 class Trace:
-    """A trace that has been read. Raises ScenarioError, which names the lines at fault."""
+    """A parsed trace. Raises ScenarioError with the lines at fault."""
 
     def __init__(self, path: Path, *, projects: bool) -> None:
-        """`projects`: whether the scenario has any; if not, all jobs share one order, and the
-        column is not used."""
+        """`projects`: whether the scenario has projects. If not, all jobs share one order, and the
+        column is unused."""
         self.path = path
         self._lines: list[int] = []
         self.jobs: list[dict[str, Any]] = []
-        """As a scenario's `jobs` would have them."""
+        """The jobs, as in a scenario's `jobs`."""
         faults: list[Fault] = []
         for line, row in _rows(path):
             job = _job(row, line, faults)
@@ -51,7 +51,7 @@ class Trace:
             raise ScenarioError(told(faults, self._in_the_file))
 
     def place(self, number: int, loc: Loc) -> Place:
-        """Where a key of one of its jobs stands."""
+        """The place of a job's key in the file."""
         key = str(loc[0]) if loc else ""
         return self.path, self._lines[number], _COLUMN_OF.get(key, key)
 
@@ -86,7 +86,7 @@ def _stripped(cells: Sequence[str]) -> list[str]:
 
 
 def _job(row: Mapping[str, str], line: int, faults: list[Fault]) -> dict[str, Any]:
-    """The row as a job; what is no number is a fault."""
+    """The row as a job. Adds a fault for each value that is no number."""
     job: dict[str, Any] = {COLUMNS[column]: text for column, text in row.items()}
     for column in ("submit_s", "runtime_s"):
         if _NUMBER.fullmatch(row[column]):

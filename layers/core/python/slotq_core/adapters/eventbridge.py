@@ -1,8 +1,8 @@
-"""The jobs' state changes as events on EventBridge. docs/events.md is their description.
+"""Announce job state changes as events on EventBridge. docs/events.md describes the events.
 
-Taken note of when they have been committed, and sent when the handler has done its work: no pass
-waits for it. An event is lost where the handler dies in between or EventBridge does not take it;
-whoever must know every change asks the queue. Nothing of a request is in an event.
+Each committed change is noted, and the notes are sent after the handler's work, so no pass waits
+for EventBridge. An event is lost if the handler dies first or EventBridge refuses the event;
+readers who must know every change ask the queue. No event contains any part of a request.
 """
 
 from __future__ import annotations
@@ -18,35 +18,37 @@ from slotq_core.ports import Change, Request
 from slotq_core.timestamps import iso
 
 VARIABLE = "SLOTQ_ANNOUNCE"
-"""1: changes are announced."""
+"""Environment variable; 1: changes are announced."""
 SOURCE = "slotq"
 DETAIL_TYPE = "SlotQ Job State Change"
 VERSION = 1
 _PER_CALL = 10
-"""EventBridge takes no more entries at once."""
+"""EventBridge's maximum number of entries in one call."""
 
 
 class Announcements:
-    """What is to be announced. Never raises: what was committed stands, whoever hears of it."""
+    """Changes to announce. Never raises: a committed change stands, announced or not."""
 
     def __init__(
         self, client: Callable[[], Any], *, queue: str, report: Callable[[Exception], None]
     ) -> None:
-        """`client` makes boto3's EventBridge client when it is first needed; `queue` is said in
-        every event."""
+        """Set up the announcements. `client` creates boto3's EventBridge client on first use; every
+        event names `queue`."""
         self._client = client
         self._queue = queue
         self._report = report
         self._details: list[dict[str, Any]] = []
 
     def note(self, before: Job | None, after: Job) -> None:
-        """A committed change; one that leaves the state as it was is none."""
+        """Note a committed change, unless the job's state stays the same."""
         if before is None or before.state is not after.state:
             self._details.append(detail(self._queue, before, after))
 
     def send(self) -> int:
-        """Send all of it, in the order of the commits. Returns how many were not taken; after a
-        call without an answer the rest is given up, for the handler's time is short."""
+        """Send all noted changes in the order of the commits. Return how many were not accepted.
+
+        After a call without an answer, the rest counts as lost: the handler has little time left.
+        """
         details, self._details = self._details, []
         lost = 0
         for start in range(0, len(details), _PER_CALL):
@@ -61,7 +63,7 @@ class Announcements:
 
 
 class AnnouncingStore(DynamoStore):
-    """The store, whose commits are taken note of."""
+    """A DynamoStore that notes each committed change for announcement."""
 
     def __init__(self, *args: Any, announcements: Announcements, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -82,8 +84,8 @@ class AnnouncingStore(DynamoStore):
 
 
 def detail(queue: str, before: Job | None, after: Job) -> dict[str, Any]:
-    """An event's `detail`. `job_version` rises with each change of a job: the order of its events,
-    which may arrive in any."""
+    """Return an event's `detail`. `job_version` rises with each change of a job and gives the order
+    of the job's events, which may arrive in any order."""
     return {
         "version": VERSION,
         "queue": queue,

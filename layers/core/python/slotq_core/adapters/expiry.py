@@ -1,16 +1,16 @@
-"""How long what has ended stays readable: the rule that every store applies."""
+"""How long an ended job stays readable: the rule that every store applies."""
 
 from __future__ import annotations
 
 from slotq_core.model.jobs import Job
 
 HISTORY = 30 * 86_400_000
-"""How long an ended job's records are kept (ms), unless the store is told otherwise."""
+"""Default time (ms) for which an ended job's records are kept."""
 
 
 def expires_at(job: Job, history: int) -> int | None:
-    """When the records of the job may go, in whole SECONDS since the epoch, as DynamoDB's time to
-    live counts; None: never, for it has not ended."""
+    """Return when the job's records may be removed, in whole SECONDS since the epoch, as DynamoDB's
+    time to live requires. None: never, because the job has not ended."""
     if not job.terminal:
         return None
     return -((job.changed_at + history) // -1000)

@@ -15,13 +15,13 @@ class PoolChange:
     """One pool's part of a transaction."""
 
     gained: Demand = field(default_factory=Demand)
-    """What its jobs hold more than before, in all; negative: less."""
+    """Net change of the slots and resources that the jobs hold; negative: less."""
     admitted: frozenset[str] = frozenset()
-    """The resources of which some job newly holds any: these must fit when all is done."""
+    """The resources of which some job newly holds any. These must fit after the transaction."""
     seen: int | None = None
-    """The ledger version that the decision rests on; None where it rests on none."""
+    """The ledger version that the decision depends on; None if it depends on none."""
     used: bool = False
-    """Some job's hold on the pool changes, even if the sum does not."""
+    """Whether some job's use of the pool changes, even if the sum does not."""
 
     @property
     def raises_version(self) -> bool:
@@ -29,14 +29,16 @@ class PoolChange:
 
 
 def held(job: Job) -> tuple[str, Demand] | None:
-    """The pool whose slots the job holds, and how much: from its admission to its attempt's end."""
+    """Return the pool whose slots the job holds, and the amount. A job holds slots from its
+    admission to the end of its attempt."""
     return (job.attempt.pool, job.demand) if job.active and job.attempt else None
 
 
 def pool_changes(
     changes: Sequence[Change], seen: Mapping[str, int] | None
 ) -> dict[str, PoolChange]:
-    """By pool: everything that the changes do to its use, and the version it was seen at."""
+    """Return, by pool, the changes' effect on the pool's use, and the version at which the pool was
+    seen."""
     pools = {pool: PoolChange(seen=version) for pool, version in (seen or {}).items()}
     for change in changes:
         before, after = held(change.before), held(change.after)
@@ -44,7 +46,7 @@ def pool_changes(
             if gained := _amount(after, pool) - _amount(before, pool):
                 pools[pool] = _add(pools.get(pool, PoolChange()), gained)
         if change.after.waits and change.after.claim and not change.before.waits:
-            pool = change.after.claim.pool  # It moves: its claim is there from now on.
+            pool = change.after.claim.pool  # The job moves: from now on its claim is in this pool.
             pools[pool] = replace(pools.get(pool, PoolChange()), used=True)
     return pools
 

@@ -1,10 +1,9 @@
-"""The settings' pools and limits become the store's: at first, and as long as nobody has changed
-them there.
+"""Copy the pools and limits from the settings into the store, until somebody changes them there.
 
-SLOTQ_POOLS and SLOTQ_LIMITS are the initial values. Once somebody has changed the pools (`slotq
-pools`) or the limits (`slotq limits`), the store is what counts for these: an update of the stack
-must not undo that. A setting that then changes is refused, and says so; one that stays as it was
-says nothing.
+SLOTQ_POOLS and SLOTQ_LIMITS are initial values. Once somebody has changed the pools (`slotq pools`)
+or the limits (`slotq limits`), the store's value counts: an update of the stack must not undo that
+change. If the setting changes after that, the setting is refused with a message. A setting that
+stays the same gives no message.
 """
 
 from __future__ import annotations
@@ -22,31 +21,31 @@ from slotq_core.ports import Configuration, ConfigurationChange, Store
 from slotq_core.timestamps import iso
 
 _LOOKED_AT = 1000
-"""Changes, the latest first, among which the last one of a setting is looked for."""
+"""Number of recent changes to search for the last change of a setting."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Setting:
-    """One of the two, as it is to be taken in."""
+    """One setting to copy: the pools or the limits."""
 
     who: str
-    """Who changed it, in the record of changes: the setting's own name."""
+    """Name of the setting, recorded as the author of the change."""
     what: str
-    """It, as people and the command line call it."""
+    """The setting's name in messages and on the command line."""
     wanted: Any
     read: Callable[[Configuration], Any]
     change: Callable[[ConfigurationChange], tuple[Any, Any]]
-    """Before and after."""
+    """Returns the setting before and after a change."""
     write: Callable[[Store, int, int], None]
-    """Gets the moment and the revision that it was decided on."""
+    """Writes the setting. Takes the store, the moment (ms) and the revision decided on."""
 
 
 def take_in(store: Store, pools: Sequence[Pool], limits: Limits | None = None, *, now: int) -> str:
-    """Make these the store's, each if its setting still decides; None: the setting says nothing.
-    Returns why one was refused, else "".
+    """Copy these settings to the store, each if the setting still decides. `limits` None: no limits
+    are set. Return why a setting was refused, else "".
 
-    A change that the store refuses must not stop the queue: it goes on with what it has. Raises
-    Misconfigured where it has no pools.
+    A refused change must not stop the queue: the store keeps its value. Raises Misconfigured if the
+    store has no pools then.
     """
     present, wanted = store.configuration(), [_pools(pools)]
     if limits is not None:
@@ -95,13 +94,13 @@ def _take_in(store: Store, setting: _Setting, present: Configuration, now: int) 
         if not present.pools:
             raise
         return str(error)
-    except Conflict:  # Another did it at this moment, or an operator was quicker.
+    except Conflict:  # Another function, or an operator, was faster.
         return ""
     return ""
 
 
 def _last(store: Store, setting: _Setting, who: str | None = None) -> ConfigurationChange | None:
-    """The last change of the setting."""
+    """Return the setting's last change, of `who` if given."""
     for change in store.changes(limit=_LOOKED_AT, who=who):
         before, after = setting.change(change)
         if before != after:

@@ -1,4 +1,4 @@
-"""Asking for a pass (`ports.Notifier`): an asynchronous invocation of the queue manager itself."""
+"""Ask for a pass (`ports.Notifier`) by an asynchronous invocation of the queue manager."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from slotq_core.errors import SlotQError
 
 PASS_EVENT = {"source": "slotq", "detail-type": "pass"}
-"""What the queue manager takes for "run a pass"."""
+"""The event that the queue manager reads as "run a pass"."""
 
 _log = logging.getLogger(__name__)
 
@@ -20,12 +20,12 @@ _log = logging.getLogger(__name__)
 class AsynchronousPass:
     """Invokes the function and does not wait.
 
-    A call that fails is only logged: what asked for the pass is committed already, and the tick
-    runs one within a minute.
+    A failed call is only logged: the change behind the request is already committed, and the tick
+    runs a pass within a minute.
     """
 
     def __init__(self, client: Callable[[], Any], function_name: str) -> None:
-        """`client` makes boto3's Lambda client when it is first needed."""
+        """Set up the notifier. `client` creates boto3's Lambda client on first use."""
         self._client = client
         self._function_name = function_name
 
@@ -41,9 +41,9 @@ class AsynchronousPass:
 
 
 class InlinePass:
-    """Runs the pass on the spot, where nothing can be invoked: in the emulator and in SAM local.
+    """Runs the pass on the spot, for the emulator and SAM local, where nothing can be invoked.
 
-    A pass that wakes again meanwhile is not entered twice: it goes on by itself, or the tick does.
+    A wake during a pass starts no second pass: the running pass, or the tick, does the work.
     """
 
     def __init__(self, run_pass: Callable[[], object]) -> None:

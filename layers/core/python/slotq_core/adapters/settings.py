@@ -1,22 +1,27 @@
-"""Settings from text: the one parser of pools, and the clock.
+"""Parse settings from text: the only parser of pools, and the clock.
 
-The template's parameter `Pools`, the Lambda's environment variable SLOTQ_POOLS and
-`slotq local start --pool` all mean what is written here. Two ways to say the same:
+The template's parameter `Pools`, the Lambda's environment variable SLOTQ_POOLS and `slotq local
+start --pool` share this syntax, in a plain form and a JSON form:
 
     main=2@ml.p4d.24xlarge
     big=2@ml.p5.48xlarge;reserve_after=600;min_runtime=300,small=8@ml.g5.xlarge
 
     [{"name": "big", "slots": 2, "instance_type": "ml.p5.48xlarge", "reserve_after": 600}]
 
-Durations are whole seconds. `reserve_after`: how long a job that does not fit may be passed by
-others (0: never passed; left out: always). `min_runtime`: how long an attempt is safe from
-eviction. `max_min_runtime`: the most that a job's own min_runtime counts.
-`pending_timeout`: how long SageMaker may look for instances before the job goes on to its next pool
-(left out: for ever). `count_foreign`: whether training jobs outside the queue count against the
-pool. `consolidate`: whether what runs there may move to another pool. `resources`: what the pool
-has besides slots (`resources=gpus:16+licences:2`, in JSON an object). `state`: active, paused
-(nothing starts) or drained (and it counts as gone). What each may be:
-`slotq_core.wire.pool_definition`.
+Durations are whole seconds. The settings:
+
+- `reserve_after`: how long others may pass a job that does not fit (0: never; left out: always)
+- `min_runtime`: how long an attempt is safe from eviction
+- `max_min_runtime`: upper bound on a job's own min_runtime
+- `pending_timeout`: how long SageMaker may look for instances before the job goes on to its next
+  pool (left out: for ever)
+- `count_foreign`: whether training jobs outside the queue count against the pool
+- `consolidate`: whether running jobs may move to another pool
+- `resources`: the pool's resources besides slots (`resources=gpus:16+licences:2`, in JSON an
+  object)
+- `state`: active, paused (nothing starts) or drained (paused, and the pool counts as gone)
+
+`slotq_core.wire.pool_definition` defines the allowed values.
 """
 
 from __future__ import annotations
@@ -43,7 +48,7 @@ ROLES_VARIABLE = "SLOTQ_EXECUTION_ROLES"
 ROLE_USERS_VARIABLE = "SLOTQ_ROLE_USERS"
 PLANS_VARIABLE = "SLOTQ_TRAINING_PLANS"
 LOCAL_INSTANCE_TYPE = "ml.m5.large"
-"""What a pool of the emulator offers where its type is left out."""
+"""The default instance type of the emulator's pools."""
 
 _ROLE = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+")
 _PLAN = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:training-plan/[A-Za-z0-9-]+")
@@ -53,7 +58,7 @@ _PLAIN = {
     "resources": "resources=NAME:AMOUNT+…",
     "state": f"state={'|'.join(PoolState)}",
 }
-"""What the plain form takes after a pool's slots and type, and how it is written."""
+"""Settings that the plain form accepts after a pool's slots and type, with the syntax of each."""
 _SHOWN = [form for name, form in _PLAIN.items() if name not in NOT_LIVE_YET]
 _DAY = 86_400_000
 _LONGEST_HISTORY = 365
@@ -61,14 +66,15 @@ _DEFAULT_HISTORY = 30
 
 
 class SystemClock:
-    """The real time (`ports.Clock`)."""
+    """The system's time (`ports.Clock`)."""
 
     def now(self) -> int:
         return time.time_ns() // 1_000_000
 
 
 def pools_from_environment(environment: Mapping[str, str] = os.environ) -> tuple[Pool, ...]:
-    """The pools in SLOTQ_POOLS. Raises Misconfigured where it is missing or malformed."""
+    """Return the pools in SLOTQ_POOLS. Raises Misconfigured if the variable is missing or
+    malformed."""
     text = environment.get(POOLS_VARIABLE, "")
     if not text.strip():
         raise Misconfigured(
@@ -79,15 +85,15 @@ def pools_from_environment(environment: Mapping[str, str] = os.environ) -> tuple
 
 
 def limits_from_environment(environment: Mapping[str, str] = os.environ) -> Limits | None:
-    """The limits in SLOTQ_LIMITS, as `parse_limits` reads them; None where it is not set, empty for
-    none. Raises Misconfigured."""
+    """Return the limits in SLOTQ_LIMITS, as `parse_limits` reads them. None if the variable is not
+    set; an empty variable means no limits. Raises Misconfigured."""
     text = environment.get(LIMITS_VARIABLE)
     return None if text is None else parse_limits(text)
 
 
 def parse_limits(text: str) -> Limits:
-    """The limits written in `text`: `waiting=1000,submissions=60`, or the same as a JSON object,
-    which has room for `callers`. What is not named has no limit. Raises Misconfigured."""
+    """Return the limits in `text`: `waiting=1000,submissions=60`, or the same as a JSON object,
+    which can also hold `callers`. Limits that are left out do not apply. Raises Misconfigured."""
     try:
         if text.lstrip().startswith("{"):
             return limits_from(json.loads(text))
@@ -100,7 +106,7 @@ def parse_limits(text: str) -> Limits:
 
 
 def history_from_environment(environment: Mapping[str, str] = os.environ) -> int:
-    """How long ended jobs are kept (ms): SLOTQ_HISTORY_DAYS. Raises Misconfigured."""
+    """Return how long ended jobs are kept (ms), from SLOTQ_HISTORY_DAYS. Raises Misconfigured."""
     text = environment.get(HISTORY_VARIABLE, "").strip() or str(_DEFAULT_HISTORY)
     if not re.fullmatch(r"[0-9]{1,3}", text) or not 1 <= int(text) <= _LONGEST_HISTORY:
         raise Misconfigured(
@@ -111,9 +117,11 @@ def history_from_environment(environment: Mapping[str, str] = os.environ) -> int
 
 
 def roles_from_environment(environment: Mapping[str, str] = os.environ) -> ExecutionRoles:
-    """The execution roles in SLOTQ_EXECUTION_ROLES, their ARNs comma separated (left out: any), and
-    in SLOTQ_ROLE_USERS who may name them: `ROLE_ARN=CALLER_ARN`, comma separated, where `*` in
-    CALLER_ARN stands for any text and a role may be there several times. Raises Misconfigured.
+    """Return the allowed execution roles, and who may name them. Raises Misconfigured.
+
+    SLOTQ_EXECUTION_ROLES holds the roles' ARNs, comma separated (left out: any role).
+    SLOTQ_ROLE_USERS holds `ROLE_ARN=CALLER_ARN` entries, comma separated. `*` in CALLER_ARN stands
+    for any text, and a role may have several entries.
     """
     text, users = environment.get(ROLES_VARIABLE, ""), environment.get(ROLE_USERS_VARIABLE, "")
     roles = tuple(part.strip() for part in text.split(",") if part.strip())
@@ -132,8 +140,8 @@ def roles_from_environment(environment: Mapping[str, str] = os.environ) -> Execu
 
 
 def plans_from_environment(environment: Mapping[str, str] = os.environ) -> TrainingPlans:
-    """The training plans in SLOTQ_TRAINING_PLANS, their ARNs comma separated: empty: none; not set:
-    any. Raises Misconfigured."""
+    """Return the training plans in SLOTQ_TRAINING_PLANS, comma-separated ARNs (empty: none; not
+    set: any). Raises Misconfigured."""
     text = environment.get(PLANS_VARIABLE)
     if text is None:
         return TrainingPlans()
@@ -144,10 +152,10 @@ def plans_from_environment(environment: Mapping[str, str] = os.environ) -> Train
 
 
 def parse_pools(text: str, *, default_type: str | None = None) -> tuple[Pool, ...]:
-    """The pools that a text names, in its order.
+    """Return the pools in a text, in order.
 
-    `default_type` stands in where a pool leaves out its instance type; without it that is an error.
-    Raises Misconfigured with the key at fault and the allowed values.
+    `default_type` is the instance type of pools that give none; without `default_type`, a missing
+    type is an error. Raises Misconfigured with the wrong key and the allowed values.
     """
     text = text.strip()
     entries = _json_entries(text) if text.startswith(("[", "{")) else _plain_entries(text)
@@ -161,7 +169,7 @@ def parse_pools(text: str, *, default_type: str | None = None) -> tuple[Pool, ..
 
 
 def pools_text(pools: Iterable[Pool]) -> str:
-    """The text that `parse_pools` reads back as these pools."""
+    """Return the text that `parse_pools` reads back as these pools."""
     return json.dumps([{"name": pool.name, **settings_of(pool)} for pool in pools])
 
 
@@ -180,7 +188,7 @@ def _plain_entries(text: str) -> list[dict[str, Any]]:
 
 
 def _plain_entry(text: str) -> dict[str, Any]:
-    """`NAME=SLOTS[@INSTANCE_TYPE][;KEY=VALUE …]`"""
+    """Parse `NAME=SLOTS[@INSTANCE_TYPE][;KEY=VALUE …]`."""
     head, *settings = (part.strip() for part in text.split(";"))
     name, equals, rest = head.partition("=")
     slots, at, instance_type = (part.strip() for part in rest.partition("@"))
@@ -200,7 +208,7 @@ def _plain_entry(text: str) -> dict[str, Any]:
 
 
 def _resources(text: str) -> dict[str, str]:
-    """`gpus:8+licences:2`"""
+    """Parse `gpus:8+licences:2`."""
     pairs = (part.partition(":") for part in text.split("+"))
     return {name.strip(): amount.strip() for name, _, amount in pairs}
 

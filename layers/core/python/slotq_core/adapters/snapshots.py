@@ -1,4 +1,4 @@
-"""Putting a snapshot together, alike for every store: the same jobs give the same snapshot."""
+"""Build a snapshot, by one rule for every store: the same jobs give the same snapshot."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.retry import backed_off
 
 MAX_DUE = 100
-"""Back-offs that one load looks at."""
+"""Maximum number of back-offs that one load reads."""
 
 
 def as_configured(pools: Iterable[Pool]) -> tuple[Pool, ...]:
-    """The pools without what is learned of them: that is kept apart, and outlives a change."""
+    """Return the pools without learned facts. Learned facts are stored apart and survive a change
+    of the configuration."""
     return tuple(replace(pool, health=HEALTHY, foreign=Demand()) for pool in pools)
 
 
 def due_part(earliest_first: Iterable[Job], now: int) -> list[Job]:
-    """The back-offs whose time has come, and the next one: so that a plan knows when to wake."""
+    """Return the due back-offs and the next one, so that a plan knows when to wake."""
     due: list[Job] = []
     next_one: list[Job] = []
     for job in earliest_first:
@@ -35,11 +36,11 @@ def due_part(earliest_first: Iterable[Job], now: int) -> list[Job]:
 def snapshot_of(
     pools: Sequence[Pool], active: Iterable[Job], waiting: Iterable[Job], due: Iterable[Job]
 ) -> Snapshot:
-    """Each job once, and no time slices: no store keeps who has yielded, without which a third user
-    would never have a turn (`definitions.NOT_LIVE_YET`).
+    """Build a snapshot with each job once and without time slices.
 
-    A job that moved on between two reads is taken as it was read first, where the ledgers were read
-    too: a commit that rests on it is refused.
+    No store keeps who has yielded; with time slices, a third user would therefore never have a turn
+    (`pool_definition.NOT_LIVE_YET`). A job that changed between two reads counts as first read,
+    because the ledgers were read then too: a commit that depends on the old state is refused.
     """
     seen: set[str] = set()
     return Snapshot(

@@ -1,7 +1,7 @@
 """The dead letters (`ports.DeadLetters`) as an SQS queue.
 
-A letter is JSON: {kind, subject, reason, at}. It says what could not be understood and why, never
-what was in it.
+A letter is JSON: {kind, subject, reason, at}. A letter says what could not be understood and why,
+never its contents.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LONGEST = 1000
 
 
 class SqsDeadLetters:
-    """Never raises: a letter that cannot be sent is reported, and that is all."""
+    """Sends dead letters. Never raises: a letter that cannot be sent is only reported."""
 
     def __init__(
         self,
@@ -30,8 +30,8 @@ class SqsDeadLetters:
         clock: Clock,
         report: Callable[[Exception], None],
     ) -> None:
-        """`client` makes boto3's SQS client when it is first needed; with an empty `url` every
-        letter is only reported by whoever wrote it."""
+        """Set up the sender. `client` creates boto3's SQS client on first use. With an empty `url`,
+        nothing is sent."""
         self._client = client
         self._url = url
         self._clock = clock

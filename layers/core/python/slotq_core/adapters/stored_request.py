@@ -1,4 +1,4 @@
-"""A submitted request as it is kept: JSON, compressed, within what one DynamoDB item can hold."""
+"""Pack a submitted request for one DynamoDB item: compressed JSON."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from slotq_core.errors import InvalidRequest
 from slotq_core.ports import Request
 
 MAX_PACKED = 400 * 1024 - 512
-"""Bytes: DynamoDB's limit for one item, less its key and the names of its attributes."""
+"""Maximum size (bytes) of a packed request: DynamoDB's limit for one item, less the key and the
+attribute names."""
 
 MAX_UNPACKED = 4_000_000
-"""Bytes: several times what a submission may have. 400 KB of zeros, packed, would be 400 MB."""
+"""Maximum size (bytes) of an unpacked request, several times the largest submission. Without this
+bound, 400 KB of packed zeros would unpack to 400 MB."""
 
 
 def pack(request: Request) -> bytes:
-    """Raises InvalidRequest where the request stays too large even when compressed."""
+    """Pack a request. Raises InvalidRequest if the request is not JSON, or is too large even when
+    compressed."""
     try:
         text = json.dumps(request, separators=(",", ":"))
     except (TypeError, ValueError) as error:
@@ -32,7 +35,7 @@ def pack(request: Request) -> bytes:
 
 
 def unpack(packed: bytes) -> dict[str, Any]:
-    """Raises ValueError or zlib.error where it is nothing that `pack` has made."""
+    """Unpack a request. Raises ValueError or zlib.error if `pack` did not make the bytes."""
     reader = zlib.decompressobj()
     text = reader.decompress(packed, MAX_UNPACKED)
     if not reader.eof:

@@ -1,6 +1,6 @@
-"""Whether a submission keeps the limits: whose they are, what they refuse, and when to come again.
+"""Checks of a submission against the limits: which limits apply, the refusal, and when to retry.
 
-Pure: the store counts (`ports.Counters`), and `admitting` puts the two together.
+Pure: the store counts (`ports.Counters`), and `operations.admit` combines both.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from slotq_core.model.reasons import units
 
 MINUTE = 60_000
 RETRY_WAITING = 60
-"""Seconds: the queue counts what waits at each tick."""
+"""Seconds. The queue recounts waiting jobs at each tick."""
 
 
 def of_caller(limits: Limits, caller: str) -> CallerLimits:
-    """What this caller may do."""
+    """The limits of this caller."""
     rule = _rule(limits, caller)
     if rule is None:
         return limits.each
@@ -39,7 +39,7 @@ def of_caller(limits: Limits, caller: str) -> CallerLimits:
 
 
 def counted_as(limits: Limits, caller: str) -> str:
-    """Under which name the caller is counted: the rule's pattern where a rule counts its callers
+    """The name that the caller is counted under: the rule's pattern if a rule counts its callers
     together."""
     rule = _rule(limits, caller)
     return rule.callers if rule and rule.together else caller
@@ -48,8 +48,11 @@ def counted_as(limits: Limits, caller: str) -> str:
 def check_priority(
     limits: Limits, priority: int, *, caller: str, before: int | None = None
 ) -> None:
-    """Raises PriorityTooHigh, except where it is no higher than `before`: what a job has, it may
-    keep or lower."""
+    """Check the priority against the caller's limit.
+
+    Raises PriorityTooHigh, unless the priority is at most `before`: a job may keep or lower its
+    priority.
+    """
     largest = of_caller(limits, caller).priority
     if not largest or priority <= largest or (before is not None and priority <= before):
         return
@@ -61,12 +64,12 @@ def check_priority(
 
 
 def minute_of(now: int) -> int:
-    """The minute that a submission of this moment counts in."""
+    """The minute (since the epoch) in which a submission at `now` counts."""
     return now // MINUTE
 
 
 def check_queue(limits: Limits, use: QueueUse) -> None:
-    """Raises QueueFull where too many jobs wait in all."""
+    """Raises QueueFull if too many jobs of all callers wait."""
     most = limits.waiting_in_all
     if most and use.waiting >= most:
         raise QueueFull(
@@ -77,12 +80,12 @@ def check_queue(limits: Limits, use: QueueUse) -> None:
 
 
 def opens_lines(limits: Limits, use: QueueUse) -> bool:
-    """Whether a submission may open a line that there was not."""
+    """Whether a submission may open a new line."""
     return not limits.lines or use.lines < limits.lines
 
 
 def caller_refusal(limits: CallerLimits, use: CallerUse, *, caller: str, now: int) -> LimitReached:
-    """Why the counter did not take one more submission."""
+    """The refusal for a submission that the counter did not take."""
     if limits.waiting and use.waiting >= limits.waiting:
         return TooManyWaiting(
             f"{caller} has {units(use.waiting, 'jobs')} that wait, and {limits.waiting:,} is the "
@@ -100,12 +103,13 @@ def caller_refusal(limits: CallerLimits, use: CallerUse, *, caller: str, now: in
 
 
 def is_of_what_waits(refused: LimitReached) -> bool:
-    """Whether it is refused for what waits, which may have left the queue uncounted."""
+    """Whether the refusal depends on the number of waiting jobs. That count may be too high until
+    the next audit."""
     return isinstance(refused, TooManyWaiting | QueueFull)
 
 
 def lines_refusal(limits: Limits) -> TooManyLines:
-    """Why a submission that needs a line of its own is refused."""
+    """The refusal for a submission that would open a new line."""
     return TooManyLines(
         f"the queue has {limits.lines:,} lines of jobs of different kinds, the most there may be "
         "(lines), and this job would open another; give it the pools, instances and settings of "

@@ -1,9 +1,9 @@
 """Jobs that come after others (DESIGN 5.4: dependencies `after`).
 
-A job waits until all jobs that it comes after have completed; until then it is `pending`, but
-stands in no line, has no place in the order and asks for no share. Its entry time is that of its
-submission all the same. If one of them ends otherwise, it is cancelled (cause `dependency`), and so
-in turn is what comes after it.
+A job waits until all jobs that it comes after have completed. Until then it is `pending`, but has
+no line, no place in the order and no share. Its entry time is still that of its submission. If one
+of the earlier jobs ends in another way, the job is cancelled (cause `dependency`), and so are the
+jobs after it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from slotq_core.lifecycle import move
 from slotq_core.model.jobs import TERMINAL_STATES, Job, JobState
 
 DEPENDENCY = "dependency"
-"""`Job.cause` of what was cancelled because a job before it did not complete."""
+"""The cause of a job that is cancelled because an earlier job did not complete."""
 
 MAX_AFTER = 50
-"""A job comes after at most so many others: their names are kept in its item."""
+"""The most jobs that one job may come after. Their names are stored in the job's item."""
 
 
 def still_to_come(after: Sequence[str], states: Mapping[str, JobState]) -> tuple[str, ...]:
-    """At the door: which of these jobs the new one has to wait for. `states`: of the jobs that the
-    queue knows. Raises InvalidRequest for one that it does not know, or that can never complete.
+    """The jobs in `after` that a new job has to wait for.
 
-    Nothing can go round in a circle: whatever a job comes after was there before it.
+    `states` holds the states of known jobs. Raises InvalidRequest for an unknown job, or one that
+    ended without completing. No cycle can arise: a job comes after existing jobs only.
     """
     if len(after) > MAX_AFTER:
         raise _refused(f"a job comes after at most {MAX_AFTER} others, not {len(after)}")
@@ -43,10 +43,11 @@ def still_to_come(after: Sequence[str], states: Mapping[str, JobState]) -> tuple
 def consequences(
     name: str, end: str, followers: Callable[[str], Iterable[Job]], now: int
 ) -> list[tuple[Job, Job]]:
-    """What the end of a job means for those that come after it, each before and after, and for
-    those that come after these.
+    """The changes that a job's end causes, directly and indirectly, in jobs that come after it:
+    each before and after.
 
-    `end`: its terminal state, or `refused`. `followers`: those that wait for the job of that name.
+    `end` is the job's terminal state, or `refused`. `followers` returns the jobs that wait for the
+    named job.
     """
     before: dict[str, Job] = {}
     changed: dict[str, Job] = {}
@@ -64,11 +65,11 @@ def consequences(
 
 
 def circle(after: Mapping[str, Iterable[str]]) -> list[str]:
-    """A way round through these dependencies, its first and last name the same; empty: there is
-    none. The same for every order of the mapping."""
+    """A cycle in these dependencies, its first and last name the same; empty: none. The result does
+    not depend on the mapping's order."""
     done: set[str] = set()
     for start in sorted(after):
-        path: dict[str, None] = {}  # In order.
+        path: dict[str, None] = {}  # A dict keeps the order.
         steps = [iter([start])]
         while steps:
             name = next(steps[-1], None)
@@ -93,7 +94,7 @@ def _without(job: Job, name: str, end: str, now: int) -> Job:
 
 
 def _ended(end: str) -> str:
-    """As part of a sentence: `it failed`, `it was cancelled`."""
+    """The end as part of a sentence: `failed`, `was cancelled`."""
     return end if end == JobState.FAILED else f"was {end}"
 
 

@@ -1,8 +1,7 @@
-"""Which execution roles a submission may name, and who may name which.
+"""The execution roles that a submission may name, and who may name them.
 
-The queue hands the role to SageMaker with its own right to pass it, not with the caller's. So what
-the caller may have is asked here, at the door: without this a user could run code under a role that
-the user may not pass.
+The queue passes the role to SageMaker with its own right, not the caller's. So admission checks the
+caller's choice; otherwise a user could run code under a role that the user may not pass.
 """
 
 from __future__ import annotations
@@ -18,16 +17,17 @@ FIELD = "RoleArn"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExecutionRoles:
-    """The roles that training jobs may run under."""
+    """The execution roles that training jobs may run under."""
 
     allowed: tuple[str, ...] | None = None
-    """Their ARNs; None: any, as in the emulator, where no role gives any right."""
+    """The roles' ARNs; None: any role, as in the emulator, where roles grant nothing."""
     users: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By ARN of a role: patterns of the callers' ARNs, of which one must fit (`*` stands for any
-    text). A role that is not named here is for every caller."""
+    """Patterns of callers' ARNs, by role ARN; one must match, and `*` matches any text. A role that
+    is not listed is open to every caller."""
 
     def check(self, role: str, *, submitter: str) -> None:
-        """Raises RoleNotAllowed with the roles that this caller may name."""
+        """Check that the submitter may name the role. Raises RoleNotAllowed, listing the roles that
+        the caller may name."""
         if self.allowed is None:
             return
         open_to_them = [each for each in self.allowed if self._is_for(each, submitter)]
@@ -49,6 +49,6 @@ ANY_ROLE = ExecutionRoles()
 
 
 def fits(pattern: str, text: str) -> bool:
-    """Whether the text is of that pattern, in which `*` stands for any text."""
+    """Whether the whole text matches the pattern, in which `*` matches any text."""
     parts = (re.escape(part) for part in pattern.split("*"))
     return re.fullmatch(".*".join(parts), text) is not None

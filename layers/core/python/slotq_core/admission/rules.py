@@ -1,4 +1,4 @@
-"""At the door: which pools and class a submission gets, and whether it could ever run.
+"""Admission rules: a submission's pools and class, and whether the job could ever run.
 
 ""Can never run" is refused at the door: more than every acceptable pool's whole size, or than the
 user's total." "A class the user may not choose is refused."
@@ -23,11 +23,11 @@ from slotq_core.policy.state.matching import assign
 from slotq_core.policy.state.user_limits import Rights
 
 MAX_POOLS_PER_JOB = 16
-"""A line's key names its pools, and DynamoDB's sort key ends at 1,024 bytes."""
+"""A line's key names its pools, and a DynamoDB sort key holds at most 1,024 bytes."""
 
 
 NO_RIGHTS = Rights()
-"""Nobody has limits, and the classes are HFAI's."""
+"""No user limits, and HFAI's classes."""
 
 
 def admit(
@@ -39,10 +39,11 @@ def admit(
     states: Mapping[str, JobState] | None = None,
     rights: Rights = NO_RIGHTS,
 ) -> Job:
-    """The job that the submission becomes. Raises InvalidRequest, NeverFits or ClassNotAllowed,
-    naming the field.
+    """Make a job from a submission. Raises InvalidRequest, NeverFits or ClassNotAllowed, with the
+    field.
 
-    `states`: of the jobs that it comes after, as far as there are any.
+    `states` maps the jobs in `submission.after` to their states; a job that does not exist is
+    absent.
     """
     accepted = _accepted(submission, pools)
     large = [pool for pool in accepted if submission.demand.within(pool.capacity)]
@@ -80,7 +81,7 @@ def admit(
 
 
 def classed(job: Job, rights: Rights) -> Job:
-    """The job with its class: the one it names, or that of its number."""
+    """The job with its priority class: the named one, or the class whose value is the priority."""
     if job.priority_class == AUTO:
         return replace(job, auto=True, priority=AUTO_VALUE)
     if job.priority_class:
@@ -96,7 +97,8 @@ def classed(job: Job, rights: Rights) -> Job:
 
 
 def _check_rights(job: Job, pools: Sequence[Pool], rights: Rights) -> None:
-    """ "More than the user's total." Of a job over several pools, each part in its own."""
+    """Check the job against the user's total; for a job over several pools, each part in its own
+    pool."""
     if not job.parts:
         _check_total(job, pools, rights)
     for pool, (_, demand) in zip(pools, job.parts, strict=False):
@@ -104,7 +106,8 @@ def _check_rights(job: Job, pools: Sequence[Pool], rights: Rights) -> None:
 
 
 def _check_total(job: Job, pools: Sequence[Pool], rights: Rights) -> None:
-    """`pools`: those that are large enough."""
+    """Raises ClassNotAllowed or NeverFits unless the user's total suffices in one of `pools`, which
+    are all large enough."""
     choices = tuple(rights.choices(job))
     totals = {
         pool.name: max(_unlimited(rights.total(job.submitter, its, pool.name)) for its in choices)
@@ -132,7 +135,7 @@ def _unlimited(total: int | None) -> float:
 
 
 def _check_parts(submission: Submission, pools: Sequence[Pool]) -> None:
-    """Each part must fit into its pool, and a member of a group has none."""
+    """Check that each part fits into its pool, and that the job belongs to no group."""
     if submission.group:
         raise InvalidRequest(
             "a job that runs over several pools at once is no member of a group", field="Tags"
@@ -148,8 +151,8 @@ def check_gang(
     pools: Sequence[Pool],
     rights: Rights = NO_RIGHTS,
 ) -> None:
-    """Raises NeverFits where even empty pools could not hold enough of the gang at once, or its
-    users' totals are too small for that. `members`: by who submits them."""
+    """Raises NeverFits if empty pools, or the users' totals, could not hold enough of the gang at
+    once. `members` maps submitters to their submissions."""
     jobs = [_bare(each, user, pools) for user, those in members.items() for each in those]
     gang = Gang(group=group, waiting=tuple(jobs), active=())
     room = {pool.name: pool.capacity for pool in pools}
@@ -172,7 +175,7 @@ def check_gang(
 
 
 def _fits(gang: Gang, order: Iterable[Job], room: Mapping[str, Demand]) -> bool:
-    """Whether enough of it finds room at once, tried in that order."""
+    """Whether enough of the gang finds room at once, tried in this order."""
     jobs = list(order)
     for allowed in gang.allowed_pools():
         pools = {job.name: [name for name in job.pools if name in allowed] for job in jobs}
@@ -196,7 +199,7 @@ def _bare(member: Submission, submitter: str, pools: Sequence[Pool]) -> Job:
 
 
 def _too_large(demand: Demand, pools: Sequence[Pool]) -> str:
-    """Names what is missing: the slots, and whatever else a pool has too little of."""
+    """A message with each resource that no pool has enough of."""
     short = [name for name in demand if any(demand[name] > pool.capacity[name] for pool in pools)]
     needs = " and ".join(f"{demand[name]} {name}" for name in short)
     sizes = ", ".join(

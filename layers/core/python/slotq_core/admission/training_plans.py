@@ -1,8 +1,7 @@
-"""Which SageMaker training plans a submission may name.
+"""The SageMaker training plans that a submission may name.
 
-A plan is reserved capacity that somebody has paid for, and the queue uses it with its own right,
-not with the caller's. So, as with roles, what may be used is asked at the door, before the job
-waits.
+A plan is paid, reserved capacity. The queue uses the plan with its own right, not the caller's, so
+admission checks the plan before the job waits.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ FIELD = "ResourceConfig.TrainingPlanArn"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainingPlans:
-    """The training plans that jobs may run on."""
+    """The training plans that jobs may use."""
 
     allowed: tuple[str, ...] | None = None
-    """Their ARNs; None: any, as in the emulator, where no plan is anybody's."""
+    """The plans' ARNs; None: any plan, as in the emulator, where plans belong to nobody."""
 
     def check(self, plan: str) -> None:
-        """Raises PlanNotAllowed with those that may be named. No plan is always allowed."""
+        """Raises PlanNotAllowed, listing the allowed plans. An empty plan is always allowed."""
         if not plan or self.allowed is None or plan in self.allowed:
             return
         choice = ", ".join(self.allowed) or "none at all"

@@ -1,4 +1,4 @@
-"""One run of a job: how it begins, who wants it to end, and how it ends."""
+"""One run of a job: its start, the order to stop it, and its outcome."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from enum import StrEnum
 
 
 class StopCause(StrEnum):
-    """Who wants an attempt to end."""
+    """Why an attempt is stopped."""
 
     EVICTED = "evicted"
     YIELDED = "yielded"
-    """Evicted too: its time slice was over, and it was another user's turn."""
+    """An eviction at the end of a time slice, when another user's turn comes."""
     REQUEUED = "requeued"
-    """Evicted too: its user gave the attempt up, and nobody was waiting for its slots."""
+    """An eviction because the user gave the attempt up. It makes room for no particular job."""
     CANCELLED = "cancelled"
     NO_CAPACITY = "no_capacity"
     """SageMaker looked for instances for longer than the pool's `pending_timeout`."""
@@ -21,14 +21,14 @@ class StopCause(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StopOrder:
-    """A durable intent: this attempt is to be stopped."""
+    """A durable intent to stop an attempt."""
 
     cause: StopCause
     by: str
-    """The job that it makes room for, or the person who cancelled it or gave it up."""
+    """The job that gets the slots, or the person who cancelled the job or gave the attempt up."""
     at: int
     sent: bool = False
-    """SageMaker has accepted the stop."""
+    """True once SageMaker has accepted the stop."""
 
 
 class AttemptOutcome(StrEnum):
@@ -52,30 +52,30 @@ class Attempt:
     """One run of a job: one SageMaker training job."""
 
     number: int
-    """From 1 up."""
+    """Counts from 1."""
     training_job: str
     """The training job's name (DESIGN section 1, "Names")."""
     token: str
-    """The intent's mark on the training job, by which a repeated create is known as ours."""
+    """A token in the training job's tags. It shows that a repeated create is this queue's own."""
     pool: str
     instance_type: str
     admitted_at: int
-    """When the slots were given; the intent is durable from here on."""
+    """When the job got its slots (ms). The intent is durable from then on."""
     created: bool = False
-    """SageMaker has accepted the create."""
+    """True once SageMaker has accepted the create."""
     probes: bool = False
-    """It tries whether a right is there again that was missing for it."""
+    """True if the attempt tests whether a missing right has been granted."""
     pending_since: int | None = None
-    """Since when SageMaker has been looking for its instances; None where it is not known to."""
+    """When SageMaker began to look for instances (ms); None: not known."""
     running_since: int | None = None
-    """When the training job had its instances; None while starting."""
+    """When the training job got its instances (ms); None while starting."""
     checkpoint_at: int | None = None
-    """The last checkpoint it reported."""
+    """When the attempt last reported a checkpoint (ms)."""
     stop: StopOrder | None = None
     ended_at: int | None = None
     outcome: AttemptOutcome | None = None
     message: str = ""
-    """What SageMaker said of the end (FailureReason), or why the create was refused."""
+    """SageMaker's FailureReason, or why SageMaker refused the create."""
     artifact: str = ""
     """S3 URI of model.tar.gz."""
     checkpoints: str = ""

@@ -1,4 +1,4 @@
-"""Amounts: what a job needs, and what a pool has."""
+"""Amounts: a job's demand and a pool's capacity."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Demand(Mapping[str, int]):
-    """What a job needs in the pool it runs in, or what a pool has: a small named vector.
+    """A small named vector: a job's demand in its pool, or a pool's capacity.
 
-    `slots` is always there; other names (`gpus`, a licence) only where a pool declares them.
-    Amounts are whole and may be negative only in differences. Immutable and hashable; a name that
-    is absent counts as 0.
+    `slots` is always defined; other names (`gpus`, a licence) only where a pool declares them.
+    Amounts are whole numbers; only differences may be negative. Immutable and hashable. An absent
+    name counts as 0.
     """
 
     __slots__ = ("_amounts", "_hash")
     _amounts: dict[str, int]
     _hash: int
-    """There once it has been asked for: the demand of a waiting job is, in each plan."""
+    """Set on first use. Each plan hashes the demands of waiting jobs."""
 
     def __init__(self, amounts: Mapping[str, int] | None = None, /, **named: int) -> None:
         merged = {**(amounts or {}), **named}
@@ -81,7 +81,7 @@ class Demand(Mapping[str, int]):
         return Demand._of({name: amount * times for name, amount in self._amounts.items()})
 
     def within(self, room: Demand) -> bool:
-        """Whether every amount asked for here is there in `room`."""
+        """Whether `room` has at least every amount of this demand."""
         there = room._amounts
         for name, amount in self._amounts.items():  # noqa: SIM110 `all` would take twice as long
             if amount > there.get(name, 0):
@@ -90,12 +90,12 @@ class Demand(Mapping[str, int]):
 
     @classmethod
     def total(cls, demands: Iterable[Demand]) -> Demand:
-        """The sum of many, quicker than to add one to the other."""
+        """The sum of many demands; faster than repeated addition."""
         return cls.totals((None, demand) for demand in demands).get(None, cls())
 
     @classmethod
     def totals(cls, demands: Iterable[tuple[K, Demand]]) -> dict[K, Demand]:
-        """The sum for each key."""
+        """The sum of the demands for each key."""
         sums: dict[K, dict[str, int]] = {}
         for key, demand in demands:
             its = sums.get(key)
@@ -107,8 +107,8 @@ class Demand(Mapping[str, int]):
 
     @classmethod
     def _of(cls, amounts: dict[str, int]) -> Demand:
-        """`Demand(amounts)`, quicker: a plan adds very often, and nearly always there is but one
-        name, so nothing to sort."""
+        """`Demand(amounts)`, but faster. Plans add very often, and a single name needs no
+        sorting."""
         if len(amounts) > 1 or 0 in amounts.values():
             return cls(amounts)
         made = cls.__new__(cls)

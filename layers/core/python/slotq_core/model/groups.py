@@ -8,25 +8,25 @@ from dataclasses import dataclass, field
 from slotq_core.model.jobs import JobState
 
 LEFT_OUT = "left_out"
-"""The cause with which a member ends that found no room while its gang ran."""
+"""The cause of a member that ended because it found no room while its gang ran."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
-    """Jobs submitted together: a gang, whose jobs start together, over all their pools, or not at
-    all, and are of one project; or a sweep, whose jobs are independent."""
+    """Jobs submitted together. The jobs of a gang start together, over all their pools, or not at
+    all, and share one project. The jobs of a sweep are independent."""
 
     name: str
     members: tuple[str, ...]
-    """The names of all its jobs, submitted yet or not."""
+    """Names of all member jobs, including those not submitted yet."""
     min_members: int | None = None
-    """How many must run at once, those that have completed counted; None: all that have not been
+    """How many members must run at once, completed ones included; None: all that are not
     cancelled."""
     mandatory: tuple[str, ...] = ()
-    """Members without which it does not start."""
+    """Members without which the gang does not start."""
     same_pool: bool = False
-    """All of it in one pool."""
+    """Whether all members run in one pool."""
     max_parallel: int | None = None
-    """It is a sweep, and at most so many of its members hold slots at once; None: it is a gang."""
+    """For a sweep, the most members that hold slots at once; None: the group is a gang."""
     ended: Mapping[str, JobState] = field(default_factory=dict)
-    """How those of its members ended that have."""
+    """The terminal state of each member that has ended."""

@@ -1,4 +1,4 @@
-"""What a user asks for, as submitted and as the queue keeps it."""
+"""A user's job, as submitted and as the queue keeps it."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from slotq_core.model.demand import Demand
 
 
 class JobState(StrEnum):
-    """Where a job stands. The legal moves between these are the table in `lifecycle`."""
+    """A job's state. `lifecycle` has the table of legal transitions."""
 
     PENDING = "pending"
-    """Waits; has never run."""
+    """Waiting; has never run."""
     PREEMPTED = "preempted"
-    """Ran, was evicted, waits again at its old place."""
+    """Evicted after running; waits again with its original entry time."""
     BACKOFF = "backoff"
-    """Waits for a time (`Job.not_before`) before it waits for slots."""
+    """Waits until `Job.not_before`, then waits for slots."""
     HELD = "held"
-    """Its user does not want it to start until it is released. It keeps its entry time."""
+    """Held by a user: does not start until released. The entry time stays."""
     STARTING = "starting"
-    """Holds slots; its training job is being created or provisioned."""
+    """Holds slots while SageMaker creates the training job and provisions instances."""
     RUNNING = "running"
     STOPPING = "stopping"
-    """Still holds its slots: they come free with the attempt's terminal status, never before."""
+    """Still holds its slots. They come free only with the attempt's terminal status."""
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
     STOPPED = "stopped"
-    """Somebody stopped its training job outside the queue."""
+    """Someone stopped the training job outside the queue."""
 
 
 WAITING_STATES = frozenset({JobState.PENDING, JobState.PREEMPTED})
 QUEUED_STATES = frozenset({*WAITING_STATES, JobState.BACKOFF, JobState.HELD})
-"""Kept, and holds no slots."""
+"""States of a job that is kept and holds no slots."""
 ACTIVE_STATES = frozenset({JobState.STARTING, JobState.RUNNING, JobState.STOPPING})
 TERMINAL_STATES = frozenset(
     {JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED, JobState.STOPPED}
@@ -42,8 +42,8 @@ TERMINAL_STATES = frozenset(
 
 
 class Workload(StrEnum):
-    """What a job is for. Interactive and inference jobs come before training, are never evicted and
-    run within quota only."""
+    """The kind of work. Interactive and inference jobs come before training, are never evicted, and
+    run only within quota."""
 
     TRAINING = "training"
     INTERACTIVE = "interactive"
@@ -51,105 +51,106 @@ class Workload(StrEnum):
 
 
 _TRAINING = Workload.TRAINING
-"""By a name of its own: a plan asks very often, and a member of an enum costs a call to find."""
+"""A module constant, because plans compare it very often and an enum member look-up is slow."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """The slots a job is owed, until it starts or stops waiting: because others were evicted for
-    it, or because it was itself, to start again there."""
+    """Slots owed to a job until it starts or stops waiting. Others were evicted for the job, or the
+    job was evicted to start in this pool."""
 
     pool: str
     amount: Demand
     since: int
     priority_class: str = ""
-    """The class that counts in its user's limits meanwhile; set where an AUTO job claims."""
+    """The class that counts in the user's limits while the claim lasts; set only for AUTO jobs."""
     moved: bool = False
-    """It was moved here from another pool: nobody may take the claim over."""
+    """True if the job moves here from another pool. No other job may take the claim over."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """What a user asks for. It outlives evictions."""
+    """A job. It outlives evictions."""
 
     name: str
     state: JobState
     priority: int
-    """High first; −1,000,000 … 1,000,000."""
+    """Highest first; −1,000,000 … 1,000,000."""
     entry_time: int
-    """When the submission was accepted. An evicted job keeps it, and with it its place."""
+    """When the queue accepted the submission (ms). An evicted job keeps its entry time, and so its
+    place."""
     demand: Demand
     pools: tuple[str, ...]
-    """Names of the pools it accepts, the most welcome first. Never empty."""
+    """Names of acceptable pools, the preferred first. Never empty."""
     parts: tuple[tuple[str, Demand], ...] = ()
-    """What it needs in each of several pools at once: then `pools` are all of these, and `demand`
-    is the sum. Empty: all of its demand in one pool."""
+    """The demand in each of several pools at once. `pools` then lists all of these, and `demand` is
+    the sum. Empty: the whole demand in one pool."""
     preemptible: bool = True
     min_runtime: int = 0
-    """Asked-for safety from eviction after each start, capped by the pool's `max_min_runtime`."""
+    """Requested protection from eviction after each start (ms), at most the pool's
+    `max_min_runtime`."""
     retries: int = 0
-    """How many more times it may run after a failure of its own."""
+    """Retries left after the job's own failures."""
     project: str = ""
-    """The one implicit project is the empty name."""
+    """The project's name; empty: the one implicit project."""
     group: str = ""
-    """The name of the group that it is a member of; empty: none."""
+    """The name of the job's group; empty: none."""
     after: tuple[str, ...] = ()
-    """The jobs that it still waits for: they have to complete before it waits for slots."""
+    """Jobs that must complete before this one waits for slots."""
     workload: Workload = Workload.TRAINING
     priority_class: str = ""
-    """The name of its priority's class; empty: a bare number."""
+    """The name of the priority class; empty: the priority is a plain number."""
     ran_before_class: int = 0
-    """How much of `ran` was behind it when it came into its class (ms)."""
+    """The part of `ran` from before the job entered its present class (ms)."""
     admitted_class: str = ""
-    """The class that counts in its user's limits, where it has been demoted since; empty: its
-    present one."""
+    """The class that counts in the user's limits after a demotion; empty: the present class."""
     auto: bool = False
-    """Whether it is submitted as AUTO: from its admission to its eviction it is of a class."""
+    """Whether the job was submitted as AUTO. It has a class from admission until eviction."""
     checkpoints: bool = True
-    """Whether it goes on where it was stopped. One that would lose its work yields to no slice."""
+    """Whether the job resumes from a checkpoint. A job that would lose its work never yields to a
+    time slice."""
     submitter: str = ""
-    """Who signed the submission."""
+    """The ARN of the caller who signed the submission."""
     role: str = ""
-    """The execution role's ARN; empty: not known."""
+    """The execution role's ARN; empty: unknown."""
     attempts: int = 0
-    """How many attempts have begun."""
+    """Attempts begun so far."""
     evictions: int = 0
-    """How many evictions were decided against it."""
+    """Evictions decided so far."""
     schedule_attempts: int = 0
-    """How many attempts to start it were in vain since it last held slots. Counted only where there
-    are `SchedulerSettings`."""
+    """Failed attempts to start since the job last held slots. Counted only with
+    `SchedulerSettings`."""
     faults: int = 0
-    """SageMaker's own faults in a row; sets the length of the next back-off."""
+    """Consecutive faults of SageMaker. They set the length of the next back-off."""
     ran: int = 0
-    """How long its ended attempts have run in all (ms)."""
+    """Total running time of the ended attempts (ms)."""
     attempt: Attempt | None = None
-    """The live attempt: there if and only if the state is active."""
+    """The live attempt; set if and only if the state is active."""
     claim: Claim | None = None
-    """Only while it waits; and while it stops, to start again in another pool."""
+    """Set only while the job waits, or while it stops to start again in another pool."""
     not_before: int | None = None
-    """There if and only if the state is `backoff`."""
+    """When the back-off ends (ms); set if and only if the state is `backoff`."""
     changed_at: int = 0
-    """When it came into its present state."""
+    """When the job entered its present state (ms)."""
     cause: str = ""
-    """Why it is in its present state, for programs, where the state alone does not say:
-    `max_runtime`, `rejected`, `name_taken`, `not_scheduled`, `cannot_schedule`,
-    `dependency` …"""
+    """Why the job is in its state, for programs, where the state alone does not say: `max_runtime`,
+    `rejected`, `name_taken`, `not_scheduled`, `cannot_schedule`, `dependency` …"""
     message: str = ""
-    """The same for people."""
+    """The cause as a sentence for people."""
     digest: str = ""
-    """Hash of the submitted body: the same body again is the same submission."""
+    """Hash of the submitted body. An equal hash means the same submission."""
     version: int = 0
-    """Raised by one with each committed change."""
+    """Rises by one with each committed change."""
 
     @property
     def evictable(self) -> bool:
-        """Whether its class and its owner let it be evicted at all."""
+        """Whether the job may be evicted: it is preemptible training."""
         return self.preemptible and self.workload is _TRAINING
 
     @property
     def waits(self) -> bool:
-        """Waits for slots (a job in back-off waits for a time instead, one that comes `after`
-        others for these)."""
+        """Whether the job waits for slots. A job in back-off waits for a time, and a job with
+        `after` waits for other jobs."""
         return self.state in WAITING_STATES and not self.after
 
     @property
@@ -163,19 +164,19 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Submission:
-    """What a user asks for, read and well-formed, before the queue has looked at its pools."""
+    """A well-formed submission, before the queue has matched it to pools."""
 
     name: str
     instance_type: str
     demand: Demand
     role: str = ""
-    """The execution role's ARN: what the training job runs under."""
+    """The ARN of the execution role that the training job runs under."""
     plan: str = ""
-    """The ARN of the SageMaker training plan whose capacity it asks for; empty: none."""
+    """The ARN of the requested SageMaker training plan; empty: none."""
     pools: tuple[str, ...] = ()
-    """Pools asked for by name, the most welcome first; empty: every pool of that instance type."""
+    """Pools requested by name, the preferred first; empty: every pool of that instance type."""
     parts: tuple[tuple[str, Demand], ...] = ()
-    """Where it runs over several pools at once: what it needs in each."""
+    """For a job over several pools at once: the demand in each."""
     priority: int = 0
     preemptible: bool = True
     min_runtime: int = 0
@@ -185,7 +186,7 @@ class Submission:
     project: str = ""
     priority_class: str = ""
     group: str = ""
-    """The group that it is a member of; empty: none."""
+    """The group's name; empty: none."""
     checkpoints: bool = True
     after: tuple[str, ...] = ()
-    """The jobs that have to complete before it."""
+    """Jobs that must complete before this one waits for slots."""

@@ -1,6 +1,6 @@
-"""What callers may ask of the queue: how much may wait, how often they submit, how high they rank.
+"""What callers may ask of the queue: jobs waiting, submissions per minute, and priority.
 
-Everywhere 0 stands for "no limit".
+0 means "no limit" throughout.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ class CallerLimits:
     """What one caller may do."""
 
     waiting: int = 0
-    """Jobs that are kept and hold no slots: waiting, backing off or held."""
+    """The most jobs without slots: waiting, backing off or held."""
     submissions: int = 0
-    """New jobs a minute."""
+    """The most new jobs a minute."""
     priority: int = 0
     """The largest priority."""
 
@@ -25,35 +25,35 @@ NO_LIMIT = CallerLimits()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallerRule:
-    """Limits of their own for the callers whose ARN fits a pattern."""
+    """Separate limits for the callers whose ARN matches a pattern."""
 
     callers: str
-    """`*` stands for any text."""
+    """A pattern for ARNs; `*` matches any text."""
     together: bool = False
-    """All of them count as one caller: for a role whose users choose their session's name."""
+    """Count all matching callers as one: for a role whose users choose their session names."""
     waiting: int | None = None
-    """None, here and below: as every other caller's."""
+    """None, here and below: the limit in `Limits.each`."""
     submissions: int | None = None
     priority: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """The queue's limits. A caller is an IAM identity as it signed the request; of an assumed role,
-    each session is a caller of its own."""
+    """The queue's limits. A caller is the IAM identity that signed the request; each session of an
+    assumed role is a separate caller."""
 
     each: CallerLimits = NO_LIMIT
-    """For each caller that no rule fits."""
+    """Limits for a caller that no rule matches."""
     rules: tuple[CallerRule, ...] = ()
-    """The first that fits a caller counts."""
+    """The first matching rule counts."""
     waiting_in_all: int = 0
-    """As `CallerLimits.waiting`, of all callers together."""
+    """The same as `CallerLimits.waiting`, for all callers together."""
     lines: int = 0
-    """Distinct lines: a pass looks at the head of each."""
+    """The most distinct lines. A pass looks at the head of each line."""
 
     @property
     def count_anything(self) -> bool:
-        """Whether anything has to be counted for them."""
+        """Whether any limit needs counting; a priority limit does not."""
         each: tuple[CallerLimits | CallerRule, ...] = (self.each, *self.rules)
         callers = any(one.waiting or one.submissions for one in each)
         return bool(callers or self.waiting_in_all or self.lines)
@@ -64,16 +64,16 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallerUse:
-    """What a caller has used, as it was counted."""
+    """A caller's use of the limits, as counted."""
 
     waiting: int = 0
     submissions: int = 0
-    """In the present minute."""
+    """Submissions in the current minute."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueUse:
-    """What all callers have used together, at the last audit."""
+    """All callers' use together, as of the last audit."""
 
     waiting: int = 0
     lines: int = 0

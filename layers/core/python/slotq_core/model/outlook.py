@@ -1,8 +1,9 @@
-"""What stands beside a waiting job's reason when that one job is asked for: what could be evicted
-for it and why it is not, what is reserved, and the earliest time known.
+"""A waiting job's outlook: what could be evicted, what is spared, what is reserved, and the
+earliest known time.
 
-All of it typed, as reasons are: a code and numbers for programs, a sentence for people. It costs a
-look at everything that holds slots in the job's pools, so no plan makes it unasked.
+Every entry is typed as reasons are: a code and numbers for programs, a sentence for people. An
+outlook examines everything that holds slots in the job's pools, so plans make it only on request
+for one job.
 """
 
 from __future__ import annotations
@@ -15,29 +16,29 @@ from slotq_core.model.reasons import Reason, units
 from slotq_core.timestamps import iso
 
 NAMED = 5
-"""So many jobs of a group are named; the rest are counted."""
+"""The most jobs of a group that are named; the rest are counted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outlook:
-    """What one waiting job could have, and when. Empty where the job was not even tried."""
+    """What one waiting job could have, and when. Empty if the plan did not try the job."""
 
     rooms: tuple[Room, ...] = ()
-    """One for each of its pools, in its own order."""
+    """One for each of the job's pools, in the job's order."""
     spared: tuple[Spared, ...] = ()
-    """Everything that holds slots there, by why it is not stopped for the job."""
+    """Everything that holds slots in those pools, grouped by why it is not stopped for the job."""
     reserved: tuple[Reservation, ...] = ()
-    """What is kept there, for the job itself or for others."""
+    """Slots kept in those pools, for this job or for others."""
     times: tuple[KnownTime, ...] = ()
-    """The moments at which time alone may change something for the job, the earliest first."""
+    """Moments at which time alone may change something for the job, the earliest first."""
 
     @property
     def earliest(self) -> int | None:
-        """The earliest of them (ms); None: it depends on what others do."""
+        """The earliest known time (ms); None: it depends on other jobs."""
         return self.times[0].at if self.times else None
 
     def with_times(self, *times: KnownTime) -> Outlook:
-        """With these besides, in order."""
+        """This outlook with more times, in order."""
         every = sorted((*self.times, *times), key=lambda each: (each.at, each.pool, each.cause))
         return Outlook(
             rooms=self.rooms, spared=self.spared, reserved=self.reserved, times=tuple(every)
@@ -46,18 +47,18 @@ class Outlook:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Room(Reason):
-    """What a pool has for the job, when its turn comes."""
+    """A pool's free and coming slots when the job's turn comes."""
 
     code: ClassVar[str] = "room"
     pool: str
     needed: int
     free: int
     coming: int
-    """Coming free: held by what is stopping, and promised to nobody ahead."""
+    """Amounts that stopping jobs hold and that no earlier job is promised."""
     missing: int
-    """What others would have to give besides."""
+    """The amount that others would still have to give up."""
     resource: str = "slots"
-    """What the numbers count: what is missing most clearly, slots before others."""
+    """The resource that the numbers count: the one most clearly short, slots before others."""
 
     def sentence(self) -> str:
         return (
@@ -68,14 +69,14 @@ class Room(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spared(Reason):
-    """Jobs that hold slots in one of the job's pools, and are not stopped for it for one cause."""
+    """Jobs in one of the job's pools that are all spared for the same cause."""
 
     pool: str
     jobs: tuple[str, ...]
-    """The first `NAMED` of their names."""
+    """The first `NAMED` names."""
     count: int
     slots: int
-    """What they hold there."""
+    """Slots that these jobs hold in the pool."""
 
     def sentence(self) -> str:
         named, more = ", ".join(self.jobs), self.count - len(self.jobs)
@@ -89,7 +90,7 @@ class Spared(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoLowerRank(Spared):
-    """They are of the job's own project, and of no lower priority."""
+    """Jobs of the same project and of no lower priority."""
 
     code: ClassVar[str] = "no_lower_rank"
 
@@ -99,7 +100,7 @@ class NoLowerRank(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NeverEvicted(Spared):
-    """Not preemptible, or of a class that is never evicted."""
+    """Jobs that are not preemptible, or of a class that is never evicted."""
 
     code: ClassVar[str] = "not_preemptible"
 
@@ -109,7 +110,7 @@ class NeverEvicted(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StopsAlready(Spared):
-    """Their slots are coming free already."""
+    """Jobs that are stopping already."""
 
     code: ClassVar[str] = "already_stopping"
 
@@ -119,7 +120,7 @@ class StopsAlready(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StartUnanswered(Spared):
-    """SageMaker has not answered their start yet: a stop could overtake it."""
+    """Jobs whose start SageMaker has not answered. A stop could overtake the start."""
 
     code: ClassVar[str] = "start_unanswered"
 
@@ -129,11 +130,11 @@ class StartUnanswered(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InMinRuntime(Spared):
-    """Inside a `min_runtime`."""
+    """Jobs that a `min_runtime` still protects."""
 
     code: ClassVar[str] = "in_min_runtime"
     until: int | None
-    """When the first of them is past it (ms); None: none of them has begun to run."""
+    """When the first protection ends (ms); None: none of the jobs has begun to run."""
 
     def _because(self) -> str:
         when = iso(self.until) if self.until is not None else "some time after its start"
@@ -142,7 +143,8 @@ class InMinRuntime(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OfTheSameUser(Spared):
-    """Of another project, but a user's job is never interrupted for one that ranks alike."""
+    """Jobs of the same user and rank in another project. A user's job is never interrupted for one
+    of equal rank."""
 
     code: ClassVar[str] = "same_user"
 
@@ -152,7 +154,7 @@ class OfTheSameUser(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GangStays(Spared):
-    """A gang is evicted whole, and one of it may not be stopped."""
+    """A gang with a member that may not be stopped. Gangs are evicted whole."""
 
     code: ClassVar[str] = "gang_stays"
     group: str
@@ -163,11 +165,11 @@ class GangStays(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SliceNotOver(Spared):
-    """Of equal rank and another user: they yield when their time slice is over."""
+    """Jobs of equal rank and of another user, whose time slice is not over."""
 
     code: ClassVar[str] = "slice_not_over"
     until: int
-    """When the first of these slices is (ms)."""
+    """When the first time slice ends (ms)."""
 
     def _because(self) -> str:
         return f"the time slice is over at {iso(self.until)}"
@@ -175,7 +177,8 @@ class SliceNotOver(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnShareUsed(Spared):
-    """Of other projects, and the job's own may take nothing back: it would be above its share."""
+    """Jobs of other projects. The waiting job's project may not reclaim: it would exceed its fair
+    share."""
 
     code: ClassVar[str] = "own_share_used"
     project: str
@@ -190,7 +193,7 @@ class OwnShareUsed(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WithinShare(Spared):
-    """Of another project that has no more than it deserves."""
+    """Jobs of another project that uses no more than its fair share."""
 
     code: ClassVar[str] = "within_share"
     project: str
@@ -209,7 +212,8 @@ class WithinShare(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WouldTurnBack(Spared):
-    """The job's side would then be further above its share than theirs: they would take it back."""
+    """Jobs of a project that could reclaim the slots afterwards: the waiting job's side would then
+    be further above its fair share."""
 
     code: ClassVar[str] = "would_turn_back"
     project: str
@@ -220,11 +224,11 @@ class WouldTurnBack(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WouldNotHelp(Spared):
-    """They could be stopped, but not even all of them together would let the job start."""
+    """Jobs that could be stopped, but all of them together would not let the job start."""
 
     code: ClassVar[str] = "would_not_help"
     missing: int
-    """Slots that are missing there."""
+    """Slots still missing in the pool."""
 
     def _because(self) -> str:
         return f"stopping that would not let it start ({units(self.missing, 'slots')} missing)"
@@ -232,14 +236,14 @@ class WouldNotHelp(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reservation(Reason):
-    """Slots of one of the job's pools that are kept for one job."""
+    """Slots that one of the job's pools keeps for a single job."""
 
     pool: str
     job: str
-    """Whom they are kept for."""
+    """The job that the slots are kept for."""
     project: str
     slots: int
-    """How many that job is to have."""
+    """Slots that the job will get."""
 
     def sentence(self) -> str:
         whose = f"{self.job} of project {self.project}" if self.project else self.job
@@ -252,7 +256,7 @@ class Reservation(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Owed(Reservation):
-    """A claim: others were stopped for it."""
+    """A claim: others were stopped for the job."""
 
     code: ClassVar[str] = "owed"
 
@@ -262,7 +266,7 @@ class Owed(Reservation):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeptForAMove(Reservation):
-    """What moves here from another pool has its room already."""
+    """Room for a job that moves here from another pool."""
 
     code: ClassVar[str] = "kept_for_a_move"
 
@@ -272,7 +276,7 @@ class KeptForAMove(Reservation):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HeldAhead(Reservation):
-    """Somebody ahead in the order waits for slots that are coming free."""
+    """Slots for a job earlier in the order that waits for slots coming free."""
 
     code: ClassVar[str] = "held_ahead"
 
@@ -282,7 +286,7 @@ class HeldAhead(Reservation):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drains(Reservation):
-    """The pool drains for somebody who has waited longer than `reserve_after`."""
+    """The pool drains for a job that has waited longer than `reserve_after`."""
 
     code: ClassVar[str] = "drains"
 
@@ -291,7 +295,7 @@ class Drains(Reservation):
 
 
 class TimeCause(StrEnum):
-    """What happens at a moment that is known."""
+    """The event at a known time."""
 
     BACKOFF = "backoff"
     MIN_RUNTIME = "min_runtime"
@@ -317,14 +321,14 @@ _HAPPENS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownTime(Reason):
-    """A moment from which on, with nothing else happening, things may be different for the job."""
+    """A moment after which time alone may change the job's chances."""
 
     code: ClassVar[str] = "known_time"
     at: int
     """Milliseconds since the epoch."""
     cause: TimeCause
     pool: str = ""
-    """Empty: not of a pool."""
+    """The pool's name; empty: the event belongs to no pool."""
 
     def sentence(self) -> str:
         return f"at {iso(self.at)} {_HAPPENS[self.cause].format(pool=self.pool)}"

@@ -10,60 +10,59 @@ from slotq_core.model.demand import Demand
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MissingRight:
-    """A right that turned out to be missing in a pool: for every job, or for those of one role.
+    """A right that is missing in a pool, for every job or for the jobs of one execution role.
 
-    Nothing that needs it starts there before `not_before`; then one job at a time tries, until
-    SageMaker has accepted one.
+    Jobs that need the right do not start in the pool before `not_before`. Then one job at a time
+    probes, until SageMaker accepts one.
     """
 
     role: str = ""
-    """The execution role whose jobs need it; empty: every job does."""
+    """The execution role whose jobs need the right; empty: every job of the pool needs it."""
     action: str
-    """What has to be allowed, as IAM calls it, e.g. `iam:PassRole`."""
+    """The missing action in IAM's notation, e.g. `iam:PassRole`."""
     since: int
-    """The first refusal (ms)."""
+    """When SageMaker first refused (ms)."""
     refusals: int = 1
-    """In a row."""
+    """Consecutive refusals."""
     not_before: int
-    """Nothing tries before (ms)."""
+    """No start is tried before this moment (ms)."""
     message: str = ""
-    """SageMaker's last word on it."""
+    """SageMaker's last message about the refusal."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolHealth:
-    """Whether SageMaker has lately given the pool what it is configured to have.
+    """Whether SageMaker has lately provided the pool's configured capacity.
 
-    After a capacity error the pool backs off until `not_before`; then one job at a time probes it,
-    until one of its training jobs gets its instances.
+    After a capacity error the pool backs off until `not_before`. Then one job at a time probes the
+    pool, until one of its training jobs gets instances.
     """
 
     errors: int = 0
-    """Capacity errors in a row; 0: healthy."""
+    """Consecutive capacity errors; 0: healthy."""
     not_before: int | None = None
-    """Nothing starts before (ms)."""
+    """Nothing starts in the pool before this moment (ms)."""
     learned: int | None = None
-    """Slots that the account's service limit turned out to allow; None: nothing less than the
-    pool's capacity."""
+    """Slots that the account's service limit allows; None: no such limit is known."""
     learned_until: int | None = None
-    """When the configured capacity is tried again (ms)."""
+    """When the queue tries the configured capacity again (ms)."""
     message: str = ""
-    """SageMaker's last word on it."""
+    """SageMaker's last message about its capacity."""
     missing_rights: tuple[MissingRight, ...] = ()
-    """At most one for each role, and one for all."""
+    """At most one for each role, and one for all jobs."""
 
 
 HEALTHY = PoolHealth()
 
 
 class PoolState(StrEnum):
-    """What an operator has decided for a pool. Nothing is evicted for it: what runs goes on."""
+    """An operator's setting for a pool. No state evicts anything: running jobs go on."""
 
     ACTIVE = "active"
     PAUSED = "paused"
-    """Nothing starts for now. The pool counts as it did: in shares, and for claims in it."""
+    """Nothing starts for now. The pool still counts in shares and for claims."""
     DRAINED = "drained"
-    """Nothing starts, and the pool counts as gone: it adds nothing to anybody's share."""
+    """Nothing starts, and the pool adds nothing to any share."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,43 +73,45 @@ class Pool:
     instance_type: str
     """SageMaker's instance type, e.g. `ml.p5.48xlarge`."""
     capacity: Demand
-    """What the pool has in all."""
+    """The pool's total capacity."""
     foreign: Demand = field(default_factory=Demand)
-    """What training jobs outside the queue occupy, where the pool counts them."""
+    """Capacity that training jobs outside the queue occupy, if the pool counts them."""
     reserve_after: int | None = None
-    """How long a job that does not fit may be passed by others, from its entry on. 0: strict order;
-    None: it may always be passed."""
+    """How long others may pass a job that does not fit, from its entry (ms). 0: strict order; None:
+    for ever."""
     min_runtime: int = 0
-    """How long an attempt in this pool is safe from eviction, from its start on."""
+    """Protection of attempts in this pool from eviction, from each start (ms)."""
     max_min_runtime: int = 0
-    """The most that a job's own `min_runtime` counts here."""
+    """The most that a job's own `min_runtime` counts in this pool (ms)."""
     pending_timeout: int | None = None
-    """How long SageMaker may look for instances before the attempt is given up; None: for ever."""
+    """How long SageMaker may look for instances before the queue gives the attempt up (ms); None:
+    for ever."""
     consolidate: bool = False
-    """Whether what runs here may move to another pool that it accepts, for a job that starts by
-    it."""
+    """Whether running jobs may move to another of their acceptable pools to let a waiting job
+    start."""
     count_foreign: bool = False
     """Whether training jobs outside the queue count against this pool."""
     open: bool = True
-    """False: only projects that have a quota there may use it. Without projects it says nothing."""
+    """False: only projects with a quota in this pool may use it. Without projects this has no
+    effect."""
     suspend_grace: int = 0
-    """How long a job that others are to have the slots of is only asked to stop, before it is
-    stopped (ms)."""
+    """Grace period in which a victim is only asked to stop, before it is stopped (ms)."""
     time_slice: int | None = None
-    """How long an attempt runs before it yields to a job of equal rank of another user who holds
-    fewer slots (ms); None: for as long as it likes."""
+    """How long an attempt runs before it yields to a job of equal rank whose user holds fewer slots
+    (ms); None: no time slices."""
     state: PoolState = PoolState.ACTIVE
     health: PoolHealth = field(default_factory=lambda: HEALTHY)
-    """What the queue has learned of the pool; kept apart from its configuration."""
+    """The pool's health as the queue has learned it; kept apart from the configuration."""
 
     @property
     def offers(self) -> Demand:
-        """What the queue may count on in all, whatever the account allows for now."""
+        """The configured capacity without foreign use, whatever the account allows now; nothing
+        when drained."""
         return Demand() if self.state is PoolState.DRAINED else self.capacity - self.foreign
 
     def size(self, now: int) -> Demand:
-        """What the queue may use in all: what the pool offers, and less of it while the account
-        allows less."""
+        """What the queue may use now: what the pool offers, minus the slots that the account's
+        limit denies for now."""
         learned = self.health.learned
         if learned is None or now >= (self.health.learned_until or 0):
             return self.offers

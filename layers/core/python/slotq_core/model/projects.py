@@ -1,4 +1,4 @@
-"""Who shares the pools by quota and weight: projects, and the departments that they belong to."""
+"""Projects and departments: they share the pools by quota and weight."""
 
 from __future__ import annotations
 
@@ -9,53 +9,54 @@ from enum import StrEnum
 from slotq_core.model.demand import Demand
 
 EVERYWHERE = ""
-"""The scope of an amount that counts over all pools together; else a scope is a pool's name."""
+"""The scope of an amount over all pools together. Any other scope is a pool's name."""
 
 Amounts = Mapping[str, Demand]
-"""Amounts by scope. Either everything counts over all pools together, or pool by pool."""
+"""Amounts by scope: either one amount over all pools, or one for each pool."""
 
 Limits = Mapping[str, Mapping[str, int]]
-"""Limits by scope, then by resource: what is not named has none, and 0 is one."""
+"""Limits by scope, then by resource. A resource that is not named has no limit; 0 is a limit."""
 
 
 class Fairness(StrEnum):
-    """What a department may reclaim from another."""
+    """What one department may reclaim from another."""
 
     PROTECT_QUOTA = "protect_quota"
-    """Nothing that a project runs within its own quota."""
+    """Never what a project runs within its own quota."""
     FULL = "full"
-    """That too, from a department above its share by one below its own."""
+    """Also what runs within a quota, if the victim's department is above its fair share and the
+    beneficiary's department is below its own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Department:
-    """Projects that share a quota."""
+    """Projects with a common quota."""
 
     name: str
     quota: Amounts | None = None
-    """What it deserves; None: the sum of its projects' quotas."""
+    """The department's quota; None: the sum of its projects' quotas."""
     weight: int | None = None
-    """Its part of the surplus; None: its quota."""
+    """The department's weight when the surplus is divided; None: its quota."""
     limit: Limits = field(default_factory=dict)
-    """What it may never exceed."""
+    """The most that the department may ever hold."""
     priority: int = 0
     over_quota: bool = True
-    """False: its quota is its limit."""
+    """False: the quota is also the limit."""
     fairness: Fairness = Fairness.PROTECT_QUOTA
-    """What this department may take from others."""
+    """What this department may reclaim from others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Project:
-    """Whose jobs share the slots with other projects' by quota and weight."""
+    """A quota entity: its jobs share the pools with other projects by quota and weight."""
 
     name: str
     department: str = ""
-    """Its department's name; empty: none."""
+    """The department's name; empty: none."""
     quota: Amounts = field(default_factory=dict)
     weight: int | None = None
     limit: Limits = field(default_factory=dict)
     priority: int = 0
     over_quota: bool = True
     min_runtime: int = 0
-    """How long an attempt of this project is safe from eviction, from its start on (ms)."""
+    """Protection of the project's attempts from eviction, from each start (ms)."""

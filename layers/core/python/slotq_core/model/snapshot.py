@@ -1,4 +1,4 @@
-"""What a decision is made from."""
+"""The frozen input of a decision."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from slotq_core.model.users import PriorityClass, User, UserGroup, Yielded
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SchedulerSettings:
-    """How often it is tried to start a job, and how long apart: NVIDIA FLARE's scheduler.
+    """How often a job is tried, and at which intervals, as in NVIDIA FLARE's scheduler.
 
-    Without any, a job is tried whenever something changes, and never given up.
+    Without settings, a job is tried whenever something changes, and is never given up.
     """
 
     max_jobs: int | None = None
-    """How many jobs may hold slots at once, a gang counted as one; None: as many as fit."""
+    """The most jobs that may hold slots at once, a gang counted as one; None: no limit."""
     max_schedule_count: int = 10
-    """After so many attempts in vain the job is given up."""
+    """The number of failed attempts after which a job is given up."""
     min_schedule_interval: int = 10_000
-    """From the first attempt to the second (ms, above 0); each further interval is twice the one
-    before."""
+    """The interval between the first and the second attempt (ms, above 0). Each later interval is
+    twice the one before."""
     max_schedule_interval: int = 600_000
-    """No interval is longer (ms)."""
+    """The longest interval (ms)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
     """The frozen input of a decision.
 
-    `waiting` may be everything that waits or only the heads of each line: the plan is the same
-    (`policy.lines` says how many heads that takes).
+    `waiting` may hold every waiting job or only the heads of each line. The plan is the same;
+    `policy.lines` says how many heads are needed.
     """
 
     pools: tuple[Pool, ...]
     active: tuple[Job, ...] = ()
     """Every job that holds slots: starting, running, stopping."""
     waiting: tuple[Job, ...] = ()
-    """Jobs that wait for slots, and every claimant, in any order."""
+    """Jobs that wait for slots, and every job with a claim, in any order."""
     due: tuple[Job, ...] = ()
     """Jobs in back-off whose time may have come."""
     projects: tuple[Project, ...] = ()
-    """The oldest first. None: all jobs are of the one implicit project, which knows no quota."""
+    """The oldest first. Empty: all jobs belong to the one implicit project, which has no quota."""
     departments: tuple[Department, ...] = ()
     classes: tuple[PriorityClass, ...] = ()
-    """None: HFAI's."""
+    """Empty: HFAI's classes."""
     groups: tuple[Group, ...] = ()
     users: tuple[User, ...] = ()
-    """Users with limits. Who is not among them has none."""
+    """Users with limits. A user who is not listed has none."""
     user_groups: tuple[UserGroup, ...] = ()
     yields: tuple[Yielded, ...] = ()
-    """The last for each user and rank."""
+    """The latest for each user and rank."""
     scheduler: SchedulerSettings | None = None

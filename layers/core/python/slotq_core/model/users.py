@@ -1,4 +1,4 @@
-"""Time sharing between users: classes of priority, what each user may hold, and who has yielded."""
+"""Time sharing between users: priority classes, user limits, and who has yielded."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from slotq_core.model.jobs import Workload
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PriorityClass:
-    """A named priority. It may end after some running time: then its jobs are of another class."""
+    """A named priority. After `demote_after`, its jobs move to the class `demote_to`."""
 
     name: str
     value: int
     """The priority of its jobs."""
     demote_to: str = ""
-    """The class that its jobs come into after `demote_after`; empty: never."""
+    """The class that jobs move to after `demote_after`; empty: they stay in this class."""
     demote_after: int = 0
-    """How much running time, over all attempts, a job has in this class (ms)."""
+    """Running time over all attempts before a job is demoted (ms)."""
 
 
 AUTO = "AUTO"
-"""The class of a job that takes the highest class in which its user has room."""
+"""The class of jobs that start in the highest class in which the user has room."""
 AUTO_VALUE = -1
-"""What a waiting AUTO job shows as its priority (HFAI's). It waits below every class all the same:
-`policy.order`."""
+"""The priority that a waiting AUTO job shows, as in HFAI. AUTO jobs still wait below every class:
+see `policy.order`."""
 
 UserLimits = Mapping[str, Mapping[str, int]]
-"""Slots that a user may hold, by pool and by class. A pool that is not there has no limit; a class
-that is missing in a pool that is there has no slots."""
+"""Slots that a user may hold, by pool and by class. A pool that is not listed has no limit. In a
+listed pool, a class that is not listed may hold no slots."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UserGroup:
-    """Users with limits in common: each of its members may hold that much."""
+    """Users with the same limits. Each member may hold that many slots."""
 
     name: str
     limits: UserLimits = field(default_factory=dict)
@@ -42,20 +42,20 @@ class UserGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class User:
-    """Who submits jobs, and how many slots they may hold."""
+    """A user who submits jobs, with the slots that the user may hold."""
 
     name: str
-    """As in `Job.submitter`."""
+    """The same text as `Job.submitter`."""
     limits: UserLimits = field(default_factory=dict)
-    """Personal limits: each beats those of the groups for that pool and class."""
+    """Personal limits. Each replaces the groups' limits for that pool and class."""
     groups: tuple[str, ...] = ()
-    """The user groups that it is in: the largest of their limits counts."""
+    """The user's groups. The largest of their limits counts."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Yielded:
-    """When a user's job last yielded to a time slice: all that this user's waiting jobs of that
-    rank count as having entered just after it."""
+    """When a user's job last yielded to a time slice. All of the user's waiting jobs of that rank
+    count as having entered just after that moment."""
 
     user: str
     workload: Workload

@@ -1,8 +1,8 @@
-"""Submissions held to the limits: counted before they are kept, and the counters audited.
+"""Count submissions against the limits before they are stored, and audit the counters.
 
-`limiting` decides; the store counts. A submission costs one conditional update, and nothing is read
-for it that was not read anyway. A refusal may cost more: what waits is counted anew first, so that
-nobody is refused for jobs that have left the queue.
+`limiting` decides; the store counts. A submission costs one conditional update and no extra read. A
+refusal may cost more: the queue counts the waiting jobs again first, so that nobody is refused for
+jobs that have left the queue.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from slotq_core.model.limits import NOTHING_USED, CallerUse, QueueUse
 from slotq_core.ports import Clock, Configuration, Counter, Store
 
 RECOUNT = "recount"
-"""The task of counting anew because somebody is refused."""
+"""Name of the task that counts the waiting jobs again after a refusal."""
 RECOUNT_EVERY = 10_000
-"""The least time (ms) between two of them: a caller who is refused again and again must not make
-the queue read all that waits each time."""
+"""Minimum time (ms) between two recounts. Without this bound, a caller who is refused again and
+again would make the queue read all waiting jobs each time."""
 
 
 class Admitter:
-    """The door's counters, over the ports."""
+    """The submission counters, over the ports."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store, self._clock = store, clock
 
     @contextmanager
     def counted(self, job: Job, stand: Configuration) -> Iterator[bool]:
-        """Counts the new job while it is being kept; yields whether it may open a line. Where it is
-        refused inside, it is not counted after all.
+        """Count the new job while the caller stores it; yield whether the job may open a line. A
+        refusal or a conflict inside the block takes the count back.
 
         Raises PriorityTooHigh and LimitReached.
         """
@@ -51,17 +51,17 @@ class Admitter:
             raise
 
     def use(self, caller: str, stand: Configuration) -> CallerUse:
-        """What is counted of this caller."""
+        """Return what is counted for this caller."""
         name, minute = self._counted(caller, stand)
         return self._store.counters.use(name, minute=minute)
 
     def audit(self) -> None:
-        """Count what waits, and put the counters right. Costs what the waiting jobs cost to read,
-        and nothing where nobody has submitted anything since the last time that all was zero."""
+        """Count the waiting jobs and correct the counters. Reads all waiting jobs, unless no
+        counter is stored and the last recorded use was zero."""
         stand, counters = self._store.configuration(), self._store.counters
         if not stand.limits.count_anything:
             return
-        kept = counters.all()  # First: what is counted from now on stays counted.
+        kept = counters.all()  # Read first: later submissions stay counted.
         if not kept and stand.use == NOTHING_USED:
             return
         census = counters.census()
@@ -77,7 +77,8 @@ class Admitter:
             counters.set_queue_use(use)
 
     def _take(self, caller: str, stand: Configuration) -> int:
-        """Returns the minute that it counts in."""
+        """Count one submission and return the minute in which the submission counts. Raises
+        LimitReached."""
         refused = self._try(caller, stand)
         if refused is not None and self._may_recount(refused):
             self.audit()
@@ -99,7 +100,8 @@ class Admitter:
         return limiting.caller_refusal(own, use, caller=name, now=self._clock.now())
 
     def _may_recount(self, refused: LimitReached) -> bool:
-        """Counting anew changes nothing about what was submitted in this minute."""
+        """Return whether a recount is due and can help. A recount does not change the number of
+        submissions in this minute."""
         if not limiting.is_of_what_waits(refused):
             return False
         now = self._clock.now()

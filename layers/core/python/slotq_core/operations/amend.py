@@ -1,7 +1,6 @@
-"""What a user changes about a job that is kept: hold it, release it, give its attempt up, give it
-other settings.
+"""User changes to a stored job: hold, release, give up the attempt, change settings.
 
-Pure: the manager commits what comes out, conditioned on the job as it was read.
+Pure functions: the manager commits the result, conditioned on the job as it was read.
 """
 
 from __future__ import annotations
@@ -25,71 +24,73 @@ _SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("min_runtime",), ("min_runtime",)),
     (("retries",), ("retries",)),
 )
-"""What can be changed while a job lives: fields of its submission, and what they decide of the job.
-What a running attempt was promised (its pool) stays until the next."""
+"""The settings that can change during a job's life: fields of the submission, and the job fields
+that each decides. A running attempt keeps its pool until the next attempt."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Revision:
-    """A request with other tags."""
+    """A request with changed tags."""
 
     request: Request
     before: Submission
-    """What was asked for."""
+    """The submission before the change."""
     after: Submission
-    """What is asked for now."""
+    """The submission after the change."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Amendment:
-    """What a user wants to be different."""
+    """The changes that a user wants."""
 
     held: bool | None = None
-    """True: it shall not start; False: it may again; None: as it is."""
+    """True: hold the job; False: release the job; None: no change."""
     revise: Callable[[Request], Revision] | None = None
-    """The request as it shall be, from the request as it is; None: no change. May raise
+    """Returns the changed request for the current request; None: no change. May raise
     InvalidRequest."""
     give_up: int | None = None
-    """The number of the attempt that it shall give up; None: it keeps what it has."""
+    """Number of the attempt to give up; None: keep the attempt."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wish:
-    """What shall become of the job of that name."""
+    """One requested change of one job."""
 
     name: str
     amendment: Amendment | None
-    """None: it is cancelled."""
+    """None: cancel the job."""
     states: frozenset[JobState] = frozenset(JobState)
-    """Only while it is in one of these."""
+    """Apply the change only in these states."""
 
     @property
     def stops(self) -> bool:
-        """Its attempt is stopped, where it has one."""
+        """Whether the change stops the job's attempt, if there is one."""
         return self.amendment is None or self.amendment.give_up is not None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Changed:
-    """A job as a wish has left it."""
+    """A job after a requested change."""
 
     job: Job
     anew: bool
-    """Something was written; else it was so already."""
+    """True if something was written; False if the job was already so."""
 
 
 def alive(job: Job) -> Job:
-    """The job itself. Raises TooLate if it has ended."""
+    """Return the job. Raises TooLate if the job has ended."""
     if job.terminal:
         raise TooLate(f"job {job.name} has ended already: it is {job.state}", field="name")
     return job
 
 
 def settled(job: Job, revision: Revision, admitted: Job, classes: Classes) -> Job:
-    """The job with the settings that the revision changes, as it would be admitted with now. What
-    has come of the others since (a class that was demoted, retries that were used) stays, and so
-    does its running time: a class that it comes into anew may have ended for it. It keeps its entry
-    time; a claim in a pool that it no longer accepts is given up."""
+    """Return the job with the revision's changed settings, as the job would be admitted now.
+
+    All other settings keep their current values, for example a demoted class or used retries. The
+    running time stays too, so a new class's time may already be used up. The job keeps its entry
+    time. A claim in a pool that the job no longer accepts is given up.
+    """
     changed = {
         name: getattr(admitted, name)
         for asked, decided in _SETTINGS
@@ -105,9 +106,10 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes) -> Jo
 
 
 def with_hold(job: Job, *, held: bool, by: str, now: int) -> Job:
-    """Raises TooLate where it holds slots: a job is held before it starts or after it was evicted.
+    """Hold the job, or release it. Raises TooLate if the job holds slots: a job can be held only
+    before it starts or after an eviction.
 
-    Holding a held job, and releasing one that is not held, change nothing.
+    Holding a held job changes nothing, and neither does releasing a job that is not held.
     """
     if held == (job.state is JobState.HELD):
         return job
@@ -124,11 +126,12 @@ def with_hold(job: Job, *, held: bool, by: str, now: int) -> Job:
 
 
 def without_attempt(job: Job, *, number: int, by: str, now: int) -> Job:
-    """The job with its attempt of that number given up: it is stopped, and the job waits again.
+    """Return the job with the attempt of that number given up: the attempt stops and the job waits
+    again.
 
-    Nothing changes where that attempt is over or is being stopped for another job already, so that
-    the same wish twice gives up one attempt. Raises TooLate where it is being cancelled,
-    InvalidRequest for an attempt that there never was.
+    Nothing changes if that attempt is over or is already being stopped for another reason than a
+    cancel. Therefore a repeated request gives up only one attempt. Raises TooLate if the attempt is
+    being stopped by a cancel, and InvalidRequest for a number that no attempt has had.
     """
     if number > job.attempts:
         raise InvalidRequest(

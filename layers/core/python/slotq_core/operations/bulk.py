@@ -1,7 +1,7 @@
-"""Many jobs changed in one request: a commit for some at a time, one bump and wake for all.
+"""Change many jobs in one request: one commit per batch, one bump and one wake for all.
 
-Bounded by time. What was not reached is said, so that the caller sends it again: every change may
-be sent twice.
+The request has a time budget. Each job that was not reached gets an error, so that the caller can
+send that job again: every change may be sent twice.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from slotq_core.operations.status import Status
 from slotq_core.ports import Change, Clock, Store
 
 BUDGET = 15_000
-"""How long changes are begun (ms). API Gateway gives up after 29 s, and the last changes and the
-look at the line need some of them."""
+"""How long (ms) new changes begin. API Gateway gives up after 29 s; the last changes and the
+reading of the lines need part of that time."""
 
 JOBS_PER_COMMIT = 15
-"""A transaction has at most 100 actions. A job's change costs up to five, and a pool's ledger
-one."""
+"""Jobs in one transaction. A transaction has at most 100 actions; a change of a job costs up to
+five, and a pool's ledger one."""
 
 LARGEST_COMMIT = 2_000_000
-"""Characters of changed requests in one transaction, which has room for 4 MB."""
+"""Characters of changed requests in one transaction. DynamoDB's limit is 4 MB."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What became of one wish: where its job stands, or why nothing was changed."""
+    """The result of one requested change: the job's status, or the error."""
 
     name: str
     status: Status | None = None
@@ -42,15 +42,15 @@ class Outcome:
 class _Done:
     outcome: Outcome
     anew: bool = False
-    """Something was written."""
+    """Whether something was written."""
 
 
 class NotReached(Unavailable):
-    """The time of an answer was used up before this wish's turn came."""
+    """The time budget ended before this change was reached."""
 
 
 class Bulk:
-    """Fulfils wishes by the hundred."""
+    """Applies requested changes by the hundred."""
 
     def __init__(
         self,
@@ -62,15 +62,16 @@ class Bulk:
         stop: Callable[[Job], None],
         wake: Callable[[], None],
     ) -> None:
-        """`decide` says what somebody's wish comes to, `fulfil` commits one alone, `stop` stops the
-        attempt that a committed wish stops. None of them asks for a pass; `wake` does."""
+        """Set up the bulk operation. `decide` computes what a requested change does, `fulfil`
+        commits one change alone, and `stop` stops the attempt that a committed change stops. None
+        of these asks for a pass; `wake` does."""
         self._store, self._clock = store, clock
         self._decide, self._fulfil, self._stop, self._wake = decide, fulfil, stop, wake
 
     def run(self, wishes: Sequence[Wish], *, by: str) -> list[Outcome]:
-        """An outcome for each wish, in their order: one that is refused stops none of the others.
+        """Return an outcome for each change, in the given order. A refused change stops no other.
 
-        Raises Unavailable where nothing could be done.
+        Raises Unavailable if nothing could be done.
         """
         until = self._clock.now() + BUDGET
         done: list[_Done] = []
@@ -94,8 +95,8 @@ class Bulk:
                 return
 
     def _together(self, batch: Sequence[Wish], by: str, done: list[_Done]) -> None:
-        """One commit for the batch; or one for each, where somebody changes a job of it meanwhile
-        or a transaction has no room for all."""
+        """Commit the batch in one transaction. Commit each change alone if somebody else changes
+        one of the jobs meanwhile, or if the batch is too large for one transaction."""
         decided = [self._decided(wish, by) for wish in batch]
         try:
             jobs = iter(self._committed([it for it in decided if isinstance(it, Change)]))
@@ -136,7 +137,7 @@ class Bulk:
         return _done(changed)
 
     def _explained(self, outcomes: list[Outcome], until: int) -> list[Outcome]:
-        """With place and reason of the jobs that wait, where there is time to look."""
+        """Add place and reason to the waiting jobs' outcomes, if time allows."""
         waiting = {it.name: it.status.job for it in outcomes if it.status and it.status.job.waits}
         now = self._clock.now()
         if not waiting or now >= until:
@@ -150,7 +151,7 @@ class Bulk:
 
 
 def _batches(wishes: Iterable[Wish]) -> Iterator[list[Wish]]:
-    """In their order, no job twice in one batch."""
+    """Split the changes into batches, in order, with no job twice in one batch."""
     batch: list[Wish] = []
     for wish in wishes:
         if len(batch) == JOBS_PER_COMMIT or wish.name in {it.name for it in batch}:

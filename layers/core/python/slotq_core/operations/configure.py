@@ -1,7 +1,7 @@
-"""Changing what is configured, on the record: who, when, before, after.
+"""Change the configuration, on the record: who, when, before, after.
 
-Each change is conditioned on the revision that it was decided on, so that of two at once neither
-overwrites what the other has done.
+Each change is conditioned on the revision that it was decided on, so that two concurrent changes
+never overwrite each other.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from slotq_core.wire.pool_definition import NOT_LIVE_YET, check_name, defined
 
 _TRIES = 5
 _NAMED = 3
-"""Jobs that a refusal names; of the others it tells the number."""
+"""Number of jobs that a refusal lists by name."""
 
 Plan = Callable[[Configuration], Sequence[Pool]]
 
 
 def ignored_settings(pools: Iterable[Pool]) -> Iterator[Finding]:
-    """Settings that a version took which knew no better, and that do nothing."""
+    """Find settings that an earlier version accepted and that have no effect."""
     for pool in pools:
         for key, why in NOT_LIVE_YET.items():
             if getattr(pool, key) is not None:
@@ -45,29 +45,31 @@ def ignored_settings(pools: Iterable[Pool]) -> Iterator[Finding]:
 
 
 class Configurator:
-    """The pools and the limits, as operators change them."""
+    """Changes pools and limits for operators."""
 
     def __init__(self, store: Store, clock: Clock, wake: Callable[[], None]) -> None:
-        """`wake` is called after each change: there may be something to decide."""
+        """Set up the configurator. `wake` is called after each change, because a change may allow
+        new decisions."""
         self._store, self._clock, self._wake = store, clock, wake
 
     def revision(self) -> int:
-        """Rises with each change."""
+        """Return the revision of the configuration. Each change raises the revision."""
         return self._store.configuration().revision
 
     def changes(self, *, limit: int) -> tuple[ConfigurationChange, ...]:
-        """What was changed, the latest first."""
+        """Return the recorded changes, the latest first."""
         return self._store.changes(limit=limit)
 
     def set_pool(
         self, name: str, settings: Mapping[str, Any], *, by: str, seen: int | None = None
     ) -> None:
-        """Give a pool these settings, as `definitions.defined` reads them; a new one is the last.
+        """Give a pool these settings, as `pool_definition.defined` reads them. A new pool comes
+        last.
 
-        The same settings again change nothing. They are no error on an older `seen` either, where
-        the last change was `by` the same: the first answer may have been lost. Raises
-        InvalidRequest, NoSuchPool (it is not there, and too little is said to make it), Outdated
-        (`seen` is given, and there is another revision by now).
+        The same settings again change nothing. This is no error with an older `seen` either if `by`
+        made the last change: the first answer may have been lost. Raises InvalidRequest, NoSuchPool
+        (the pool does not exist and the settings are too few to create one), and Outdated (`seen`
+        is given, and the revision is another one).
         """
 
         def planned(now: Configuration) -> Sequence[Pool]:
@@ -85,8 +87,8 @@ class Configurator:
         self._change(planned, by=by, seen=seen)
 
     def remove_pool(self, name: str, *, by: str, seen: int | None = None) -> None:
-        """Raises NoSuchPool, PoolInUse (something runs there, or waits for it alone), Outdated, and
-        InvalidRequest for the last pool of all."""
+        """Remove a pool. Raises NoSuchPool, PoolInUse (jobs run in the pool, or wait for that pool
+        alone), Outdated, and InvalidRequest for the last pool."""
 
         def planned(now: Configuration) -> Sequence[Pool]:
             if _find(now, name) is None:
@@ -102,8 +104,8 @@ class Configurator:
         self._change(planned, by=by, seen=seen)
 
     def set_limits(self, settings: Mapping[str, Any], *, by: str, seen: int | None = None) -> None:
-        """Change these limits, as `limit_settings.limits_from` reads them; the others stay. Raises
-        InvalidRequest, Outdated."""
+        """Change these limits, as `limits_definition.limits_from` reads them; the other limits
+        stay. Raises InvalidRequest and Outdated."""
 
         def planned(now: Configuration) -> Configuration:
             return replace(now, limits=limits_from(settings, now.limits))
@@ -150,7 +152,8 @@ class Configurator:
         return next(iter(self._store.changes(limit=1)), None)
 
     def _refuse_needed(self, name: str, rest: set[str]) -> None:
-        """Jobs that wait for the pool alone would wait for ever."""
+        """Raise PoolInUse if jobs wait for this pool alone: without the pool, these jobs would wait
+        for ever."""
         waiting = self._store.load_all(self._clock.now()).snapshot.waiting
         there = {job.name: job for job in (*waiting, *self._store.jobs(QUEUED_STATES))}
         need = sorted(job.name for job in there.values() if _needs(job, name, rest))
@@ -165,7 +168,7 @@ class Configurator:
 
 
 def _needs(job: Job, pool: str, rest: set[str]) -> bool:
-    """Whether it cannot run without the pool."""
+    """Whether the job cannot run without the pool."""
     return not rest.intersection(job.pools) or any(part == pool for part, _ in job.parts)
 
 

@@ -1,9 +1,10 @@
-"""Carrying out what has been committed: intent -> call to SageMaker -> confirm.
+"""Carry out committed decisions: intent -> call to SageMaker -> confirm.
 
-An intent (`starting` not yet created, `stopping` not yet sent) is durable before its call, so that
-whoever comes next can finish it: names and tokens are deterministic, a repeated create is known as
-ours and a repeated stop as done. A fresh intent is left to the handler that committed it; one older
-than `HANDLER_LIFETIME` belongs to a handler that is dead.
+An intent is durable before its call: `starting` without a confirmed create, or `stopping` without a
+sent stop. Therefore any later handler can finish the intent. Names and tokens are deterministic, so
+a repeated create is recognised as the queue's own, and a repeated stop as already done. A fresh
+intent is left to the handler that committed it. An intent older than `HANDLER_LIFETIME` belongs to
+a dead handler.
 """
 
 from __future__ import annotations
@@ -39,16 +40,18 @@ from slotq_core.privacy.redaction import without_secrets
 from slotq_core.timestamps import FAR_OFF
 
 HANDLER_LIFETIME = 60_000
-"""No handler lives longer (the function's timeout in template.yaml must not exceed it)."""
+"""Upper bound (ms) on a handler's life. The function's timeout in template.yaml must not exceed it.
+"""
 
 LONGEST_EFFECT = 10_000
-"""When an effect begins no further call (ms): its intent stays, and a later pass goes on."""
+"""Age (ms) at which an effect begins no further call. Its intent stays, and a later pass continues.
+"""
 
 SLOW = 5_000
-"""An effect that took so long (ms) is told, and comes last from then on."""
+"""Duration (ms) from which an effect is reported as slow and runs last from then on."""
 
 _TRIES = 20
-"""How often a conditional change of one job is tried against others that change it too."""
+"""How often a conditional change of one job is tried while others change the same job."""
 
 _FAILURES = {
     Verdict.BACK_OFF: Ending.NO_CAPACITY,
@@ -57,11 +60,11 @@ _FAILURES = {
     Verdict.ROLE_LACKS_RIGHTS: Ending.NO_RIGHTS,
     Verdict.FAIL: Ending.FAILED,
 }
-"""What a failure means, by the adapter's verdict on it."""
+"""The ending that follows from each of the adapter's verdicts on a failure."""
 
 
 class Effects:
-    """The calls to SageMaker, each followed by what it means for the job."""
+    """Calls SageMaker, and commits what each answer means for the job."""
 
     def __init__(self, store: Store, training: TrainingService, clock: Clock) -> None:
         self._store = store
@@ -69,20 +72,20 @@ class Effects:
         self._clock = clock
         self._lessons = Lessons(store, clock)
         self._slow: dict[str, int] = {}
-        """How long (ms) each job took whose latest effect was slow. Kept by this process alone; it
-        is never large, for each costs SLOW."""
+        """Duration (ms) of the latest effect, for each job whose latest effect was slow. Kept by
+        this process only. The table stays small, because each entry costs SLOW."""
 
     def stale(self, jobs: Iterable[Job]) -> list[Job]:
-        """Those with an intent whose handler is dead."""
+        """Return the jobs whose intent belongs to a dead handler."""
         now = self._clock.now()
         return [job for job in jobs if _unfinished(job) and _is_dead(_intent_at(job), now)]
 
     def is_slow(self, job: Job) -> bool:
-        """Whether its latest effect was: it comes last."""
+        """Whether the job's latest effect was slow. Slow effects run last."""
         return job.name in self._slow
 
     def carry_out(self, job: Job) -> None:
-        """Do what the job's live attempt still lacks; nothing where it lacks nothing."""
+        """Make the call that the job's live attempt still needs, if any."""
         began = self._clock.now()
         try:
             self._do(job, began)
@@ -93,9 +96,11 @@ class Effects:
                 self._slow[job.name] = took
 
     def carry_out_all(self, jobs: Iterable[Job], *, until: int | None = None) -> list[str]:
-        """`carry_out` for each, the slow ones last; from `until` on none begins. Returns what went
-        wrong and what was slow: with one it stops none of the others, its intent stays, and a later
-        pass finishes it."""
+        """Run `carry_out` for each job, slow jobs last; begin none from `until` on.
+
+        Return what went wrong and what was slow. A failure stops no other job: its intent stays,
+        and a later pass finishes the work.
+        """
         troubles = []
         for job in sorted(jobs, key=lambda job: self._slow.get(job.name, 0)):
             if until is not None and self._clock.now() >= until:
@@ -110,15 +115,16 @@ class Effects:
         return troubles
 
     def observe(self, observation: Observation) -> str:
-        """Take in news of one training job. Repeated, late and foreign news change nothing.
+        """Apply an observation of one training job. Repeated, late and foreign observations change
+        nothing.
 
-        Returns why it was none of a live attempt's; empty where it was.
+        Return why the observation belongs to no live attempt; empty if it belongs to one.
         """
         name = self._store.job_of(observation.training_job)
         if name is None:
             return "no job of the queue's ever ran under that name"
 
-        @cache  # However often others change the job meanwhile.
+        @cache  # Computed once, however often others change the job meanwhile.
         def shown() -> str:
             return self._shown(name, observation.message)
 
@@ -131,7 +137,8 @@ class Effects:
         return "" if after is not None else f"that attempt of {name} is over"
 
     def vanished(self, training_job: str) -> None:
-        """SageMaker has no such training job any more: whoever deleted it has stopped the job."""
+        """End the job as stopped, because SageMaker no longer has the training job: somebody
+        deleted it."""
         name = self._store.job_of(training_job)
         if name is not None:
             message = f"its training job {training_job} is not in SageMaker any more"
@@ -160,7 +167,7 @@ class Effects:
         match answer.verdict:
             case Verdict.OK | Verdict.ALREADY_DONE:
                 after = self._change(job.name, attempt.training_job, self._created)
-                # It may have been cancelled while the call was under way: its stop was left to us.
+                # A cancel during the call leaves the stop to this handler.
                 if after is not None and after.attempt and after.attempt.stop:
                     self._do(after, began)
             case Verdict.RETRY:
@@ -184,7 +191,7 @@ class Effects:
     def _stop(self, job: Job, attempt: Attempt, began: int) -> None:
         stale = _is_dead(_intent_at(job), self._clock.now())
         if not attempt.created and not stale:
-            return  # Its create is under way; who confirms that will stop it.
+            return  # The create is in progress; the handler that confirms it also stops it.
         if not attempt.created and not self._is_there(attempt):
             message = f"its training job {attempt.training_job} does not run"
             self._gone(job.name, attempt.training_job, message)
@@ -197,10 +204,10 @@ class Effects:
                 self._change(job.name, attempt.training_job, self._stop_sent)
             case Verdict.ALREADY_DONE:
                 self._change(job.name, attempt.training_job, self._stop_sent)
-                if not self._is_late(began):  # Else a reconciliation will look.
+                if not self._is_late(began):  # Otherwise a reconciliation will look.
                     self._look(attempt.training_job)
             case Verdict.FAIL:
-                # There is no such training job: it never came to be, or somebody deleted it.
+                # No such training job: it was never created, or somebody deleted it.
                 self._gone(job.name, attempt.training_job, answer.message)
             case Verdict.NO_RIGHTS:
                 raise RightMissing(answer.message)
@@ -208,13 +215,13 @@ class Effects:
                 pass
 
     def _is_there(self, attempt: Attempt) -> bool:
-        """Whether a create that nobody confirmed took effect. Under its name there may be somebody
-        else's training job by now, which is not ours to stop."""
+        """Whether an unconfirmed create took effect. The name may by now belong to a training job
+        of somebody else, which the queue must not stop."""
         there = self._training.look_into(attempt.training_job, now=self._clock.now())
         return there is not None and there.ours
 
     def _look(self, training_job: str) -> None:
-        """Its end may have gone unseen: ask."""
+        """Ask SageMaker for the training job's state: its end may have been missed."""
         try:
             seen = self._training.describe(training_job)
         except Unavailable:
@@ -230,10 +237,10 @@ class Effects:
         *,
         answer: Answer | None = None,
     ) -> Job | None:
-        """Change the job while this training job is its live attempt, against whoever else does.
+        """Change the job while this training job is its live attempt; retry on conflicts.
 
-        Returns the job as it then stands; None if the attempt is not live any more. Raises Conflict
-        when others never let it through.
+        Return the changed job; None if the attempt is no longer live. Raises Conflict after
+        `_TRIES` conflicts.
         """
         for _ in range(_TRIES):
             job = self._store.job(name)
@@ -267,7 +274,7 @@ class Effects:
     def _seen(self, job: Job, seen: Observation, shown: Callable[[], str]) -> Change | None:
         assert job.attempt is not None
         if seen.token is not None and seen.token != job.attempt.token:
-            return None  # Somebody else's training job of that name.
+            return None  # A training job of the same name that belongs to somebody else.
         now = self._clock.now()
         at = min(max(seen.at, job.attempt.admitted_at), now)
         if seen.phase.ended:
@@ -294,8 +301,8 @@ class Effects:
         return Change(before=job, after=ended.job, ended=attempt)
 
     def _shown(self, job: str, message: str) -> str:
-        """SageMaker's text as everybody may see it; nothing where it cannot be told what in it
-        nobody may."""
+        """Return SageMaker's text without secrets; empty if the request cannot be read, because the
+        secrets in the text are then unknown."""
         if not message:
             return ""
         try:
@@ -305,7 +312,7 @@ class Effects:
 
 
 def _answer_in(seen: Observation) -> Answer:
-    """What news of a failure say of the pool, as an answer to its create would."""
+    """Return what an observed failure says about the pool, as the answer to its create would."""
     return Answer(verdict=seen.verdict, message=seen.message, limit=seen.limit, action=seen.action)
 
 
@@ -328,7 +335,7 @@ def _unfinished(job: Job) -> bool:
 
 
 def _is_dead(intent_at: int, now: int) -> bool:
-    """Whether the handler that decided it then has ended; or its clock had gone wrong."""
+    """Whether the handler of an intent of that time has ended, or the handler's clock was wrong."""
     return not now - HANDLER_LIFETIME < intent_at <= now + FAR_OFF
 
 

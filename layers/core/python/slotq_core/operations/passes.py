@@ -1,7 +1,7 @@
-"""A pass: load -> plan -> commit -> effect -> confirm; then the effects that others left behind.
+"""A pass: load -> plan -> commit -> effect -> confirm; then the intents that dead handlers left.
 
-Correctness comes from the conditions of the commits alone, so any number of passes may run at once;
-a conflict means: load and plan again. The lease only saves work.
+Correctness depends on the conditions of the commits alone, so any number of passes may run at once.
+After a conflict, a pass loads and plans again. The lease only saves work.
 """
 
 from __future__ import annotations
@@ -21,36 +21,37 @@ from slotq_core.policy.plan import Decision
 from slotq_core.ports import Change, Clock, Finding, Notifier, Store, World
 
 PASS_BUDGET = 30_000
-"""How long a pass may go on deciding (ms). What is left is done by the pass it asks for."""
+"""How long (ms) a pass may decide. An unfinished pass asks for another pass."""
 
 LEASE_MARGIN = 10_000
-"""How much longer than its pass a holder keeps the lease (ms), if it dies."""
+"""How long (ms) beyond the pass the lease lasts if its holder dies."""
 
 JOBS_PER_COMMIT = 20
-"""A transaction has at most 100 actions, and a job costs up to four. A large eviction takes
-several; its claim goes with the first, so that the rest is owed even if we die in between."""
+"""Jobs in one transaction. A transaction has at most 100 actions, and a job costs up to four. A
+large eviction takes several transactions. The first carries the claim, so the remaining slots stay
+owed if the handler dies in between."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PassResult:
-    """What a pass did, in the order of the commits, and when time alone calls for the next."""
+    """The decisions of a pass, in the order of the commits, and the time of the next pass."""
 
     decisions: tuple[Decision, ...] = ()
     wake_at: int | None = None
     troubles: tuple[str, ...] = ()
-    """What went wrong with single jobs; their intents stay."""
+    """Failures of single jobs; their intents stay."""
     unfinished: bool = False
-    """The budget was used up; another pass has been asked for."""
+    """The budget was used up, and another pass has been asked for."""
     busy: bool = False
-    """Another handler does, or has done, what this one came for."""
+    """Another handler is doing, or has done, the work of this pass."""
     missing_rights: tuple[str, ...] = ()
-    """Pools and roles that back off because a right is missing, and what to add."""
+    """Pools and roles in back-off for a missing right, and which right to add."""
     findings: tuple[Finding, ...] = ()
-    """What a reconciliation found, where this was its tick."""
+    """Findings of the reconciliation, if this was its tick."""
 
 
 class Passes:
-    """Decides and acts, over the ports."""
+    """Runs passes over the ports."""
 
     def __init__(
         self, *, store: Store, clock: Clock, notifier: Notifier, effects: Effects, poisons: Poisons
@@ -64,10 +65,10 @@ class Passes:
     def run(self, *, holder: str, budget: int, only_news: bool) -> PassResult:
         """Decide and act until nothing is left to decide, or the budget (ms) is used up.
 
-        Only the holder of the lease does; the rest return at once, and the holder sees what they
-        came for in the wake's generation. `holder` names this handler's invocation. With
-        `only_news` also what comes when everything has been seen to returns at once: of the passes
-        that a burst asks for, most come late. What only time calls for is left to the tick.
+        Only the holder of the lease works. Others return at once: the holder sees their request in
+        the wake's generation. `holder` names this handler's invocation. With `only_news`, a pass
+        also returns at once if every request was already handled; most passes of a burst arrive
+        that late. Work that only the time calls for is left to the tick.
         """
         until = self._clock.now() + min(budget, PASS_BUDGET)
         result = PassResult()
@@ -91,8 +92,8 @@ class Passes:
         return self._store.take_lease(holder, now=now, until=lease, only_news=only_news)
 
     def _decide(self, before: PassResult, until: int) -> PassResult:
-        """Everything is decided before what is slow or was left behind is carried out, and of that
-        nothing is tried twice: no job's effect keeps the queue from deciding about the others."""
+        """Decide first, then carry out slow effects and stale intents, each at most once. No job's
+        effect delays decisions about other jobs."""
         done, troubles = list(before.decisions), list(before.troubles)
         slow: list[Job] = []
         tried: set[str] = set()
@@ -131,9 +132,12 @@ class Passes:
         troubles: list[str],
         slow: list[Job],
     ) -> Iterator[Decision]:
-        """Commit each decision, then call SageMaker, but for jobs whose effects are `slow`. Ends at
-        the first conflict and where a call goes wrong: the world is not what was planned for any
-        more, and the next round plans for what it is."""
+        """Commit each decision, then call SageMaker, except for jobs with slow effects: these go
+        into `slow`.
+
+        Ends at the first conflict or failed call. The plan no longer fits the state then, and the
+        next round plans again.
+        """
         pools = {pool.name: pool for pool in world.snapshot.pools}
         versions = {name: ledger.version for name, ledger in world.ledgers.items()}
         for decision in decisions:
@@ -158,7 +162,7 @@ class Passes:
 
 
 def _transactions(changed: Sequence[Step]) -> Iterator[list[Change]]:
-    """A decision's changes in parts that fit a transaction, in order."""
+    """Split a decision's changes into transactions, in order."""
     for start in range(0, len(changed), JOBS_PER_COMMIT):
         part = changed[start : start + JOBS_PER_COMMIT]
         yield [Change(before=before, after=after) for before, after in part]

@@ -1,4 +1,4 @@
-"""What cannot be understood goes to the dead letters, with its reason. It stops nothing else."""
+"""Send unreadable items and events to the dead letters, with the reason. They stop nothing else."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from slotq_core.ports import DeadLetters, Poison, Store
 
 
 class Nowhere(DeadLetters):
-    """For queues without dead letters: simulations, tests."""
+    """Dead letters for queues that have none: simulations and tests."""
 
     def put(self, kind: str, subject: str, reason: str) -> None:
         pass
 
 
 class Poisons:
-    """Takes poison out of the way, and tells of each kind of it once in this process's life."""
+    """Quarantines unreadable items, and reports each subject and reason once per process."""
 
     def __init__(self, store: Store, dead_letters: DeadLetters) -> None:
         self._store = store
@@ -24,7 +24,8 @@ class Poisons:
         self._told: set[tuple[str, str]] = set()
 
     def tell(self, kind: str, subject: str, reason: str) -> bool:
-        """Put it among the dead letters; False where it is there already."""
+        """Send one letter to the dead letters. Return False if this process has sent the same
+        before."""
         if (subject, reason) in self._told:
             return False
         self._told.add((subject, reason))
@@ -32,7 +33,7 @@ class Poisons:
         return True
 
     def quarantine(self, found: Iterable[Poison]) -> Iterator[str]:
-        """Mend or remove each. Yields what is to be said of it."""
+        """Repair or set aside each item. Yield the messages to report."""
         for poison in found:
             if self.tell("item", poison.key, poison.reason):
                 yield f"{poison.key}: {poison.reason}"

@@ -1,6 +1,5 @@
-"""What a committed change says of its pool: capacity that lacks, a right that lacks, and their
-return. Lost with its handler, a lesson costs one more start.
-"""
+"""Update a pool's health from a committed change: missing capacity, a missing right, and the return
+of each. An update that is lost with its handler costs one more start."""
 
 from __future__ import annotations
 
@@ -14,14 +13,15 @@ from slotq_core.ports import Answer, Change, Clock, Store, Verdict
 
 
 class Lessons:
-    """Keeps what is learned with the pool's health."""
+    """Records in the pool's health what SageMaker's answers show."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 
     def take(self, change: Change, answer: Answer | None = None) -> None:
-        """`answer`: SageMaker's, where the change follows from one."""
+        """Record what the change shows. `answer`: SageMaker's answer, if the change follows from
+        one."""
         ended, live = change.ended, change.after.attempt
         if ended is not None:
             self._of_an_end(change, ended, answer or Answer(verdict=Verdict.OK))
@@ -31,8 +31,8 @@ class Lessons:
             self._keep(live.pool, after_a_start)
 
     def unanswered(self, attempt: Attempt, answer: Answer) -> None:
-        """For want of rights nobody can see whether the create took effect: nothing else starts
-        meanwhile."""
+        """Record that a missing right hides whether the create took effect. Nothing else starts in
+        the pool meanwhile."""
         self._refused(attempt.pool, EVERYBODY, answer.action, answer.message)
 
     def _of_an_end(self, change: Change, ended: Attempt, answer: Answer) -> None:

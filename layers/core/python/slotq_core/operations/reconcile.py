@@ -1,16 +1,16 @@
-"""Repairing drift: what the queue keeps against what SageMaker says runs (DESIGN section 4).
+"""Repair drift between the queue's records and what SageMaker runs (DESIGN section 4).
 
-Events tell the queue nearly everything; this finds what they did not, at a low rate, because the
-listing is dear (2 calls a second for the whole account):
+Events report nearly every change. Reconciliation finds the rest, at a low rate, because the listing
+is expensive (2 calls a second for the whole account):
 
-- intents whose handler is dead: carried out
-- attempts that have ended, or begun to run, unseen: asked for and taken in
-- attempts whose training job is not there any more: ended as stopped
-- training jobs with our tag that nobody expects: stopped, once, at the second sighting
-- training jobs without it: counted, where a pool counts them, and never touched
+- stale intents of dead handlers: carried out
+- attempts whose end or start was missed: described and recorded
+- attempts whose training job no longer exists: ended as stopped
+- training jobs with this queue's tag that no job expects: stopped once, at the second sighting
+- training jobs without the tag: counted, if a pool counts them, and never touched
 
-An attempt whose create may be in flight is never declared dead, and its training job is no orphan:
-names and intents are durable before the call.
+An attempt whose create may be in progress is never declared dead, and its training job is no
+orphan: names and intents are durable before the call.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from slotq_core.ports import (
 )
 
 RECONCILE_EVERY = 300_000
-"""How often (ms)."""
+"""Usual interval (ms) between two reconciliations."""
 
 LONGEST_INTERVAL = 2_400_000
-"""How rarely at most, where SageMaker throttles the listing (ms)."""
+"""Longest interval (ms), used while SageMaker throttles the listing."""
 
 TASK = "reconcile"
 
 
 class Reconciler:
-    """Finds drift and, where told to, mends it. Any number may work at once."""
+    """Finds drift and, on request, repairs the drift. Any number may work at once."""
 
     def __init__(
         self, store: Store, training: TrainingService, clock: Clock, effects: Effects
@@ -55,12 +55,14 @@ class Reconciler:
         self._clock = clock
         self._effects = effects
         self._interval = RECONCILE_EVERY
-        """Kept by this process alone: a fresh one tries its luck at the usual interval."""
+        """Kept by this process only: a new process begins with the usual interval."""
 
     def run_if_due(self, now: int, *, until: int | None = None) -> list[Finding]:
-        """Reconcile if it is time and nobody else does. After a listing that failed the interval
-        doubles, up to `LONGEST_INTERVAL`; what fails of the store's changes nothing about it.
-        Raises Unavailable."""
+        """Reconcile if a reconciliation is due and nobody else runs one.
+
+        The interval doubles after each failed listing, up to `LONGEST_INTERVAL`. Failures of the
+        store do not change the interval. Raises Unavailable.
+        """
         if not self._store.take_turn(TASK, now=now, next_at=now + RECONCILE_EVERY):
             return []
         try:
@@ -75,14 +77,14 @@ class Reconciler:
     def reconcile(
         self, *, mend: bool = True, starts: bool = True, until: int | None = None
     ) -> list[Finding]:
-        """Everything that disagrees with SageMaker, mended unless told otherwise. Without `starts`
-        no training job is started here: the next pass does that.
+        """Find everything that disagrees with SageMaker, and repair it if `mend` is set. Without
+        `starts`, this starts no training job: the next pass does.
 
-        What goes wrong with one thing is a finding and stops none of the others. What is not looked
-        at by `until` is left to the next time. Raises NotListed where SageMaker does not list, or
-        Unavailable; then nothing has changed.
+        A failure with one thing is a finding and stops no other. Things not examined by `until`
+        wait for the next reconciliation. Raises NotListed if SageMaker does not list, or
+        Unavailable; nothing has changed then.
         """
-        # Loaded first: what is known as created here was there before the listing began.
+        # Load first: each training job created by then is in the later listing if it still runs.
         began = self._clock.now()
         snapshot = self._store.load(began).snapshot
         listed = self._listed()
@@ -132,7 +134,8 @@ class _Run:
                 yield from self._look(job.name, self._attempt, job)
 
     def unexpected(self, names: AbstractSet[str], foreign: list[Sighting]) -> Iterator[Finding]:
-        """Puts those that are not ours into `foreign`."""
+        """Yield findings about listed training jobs that no job expects. Put those of other owners
+        into `foreign`."""
         known = {sighting.training_job: sighting for sighting in self.store.sightings()}
         for gone in sorted(known.keys() - names):
             yield from self._look(gone, self.store.forget, gone)
@@ -172,7 +175,8 @@ class _Run:
         return Finding(kind="stale_intent", subject=job.name, text=text, mended=not left)
 
     def _to_be_asked_for(self, job: Job, listed: AbstractSet[str]) -> bool:
-        """What the listing shows is alive; whether it has begun to run, only asking tells."""
+        """Whether to describe the attempt. The listing shows that a training job is alive, but not
+        whether it has begun to run."""
         attempt = job.attempt
         if attempt is None or not attempt.created:
             return False
@@ -184,7 +188,7 @@ class _Run:
         assert job.attempt is not None
         training_job = job.attempt.training_job
         if not self._expects(job.name, training_job):
-            return None  # Its end has been seen meanwhile.
+            return None  # Its end was observed meanwhile.
         seen = self.training.describe(training_job)
         if self.mend:
             self._take_in(training_job, seen)
@@ -211,7 +215,7 @@ class _Run:
         if sighting is None or sighting.ours:
             owner = self.store.job_of(name)
             if owner is not None and self._expects(owner, name):
-                return None  # Started since we loaded.
+                return None  # Started after the load.
         if sighting is None:
             sighting = self.training.look_into(name, now=self.began)
             if sighting is None:
@@ -245,10 +249,10 @@ class _Run:
         return Finding(kind="foreign", subject=pool.name, text=text, mended=self.mend)
 
     def _expects(self, job: str, training_job: str) -> bool:
-        """Whether this training job is the job's live attempt, as it stands now.
+        """Whether this training job is the job's live attempt now.
 
-        A job that has the name and is not there is one that could not be read and was put out of
-        the way: its training job is left to people.
+        True also for a missing job. Such a job could not be read and was put aside: its training
+        job is left to people.
         """
         kept = self.store.job(job)
         if kept is None:
@@ -259,8 +263,8 @@ class _Run:
 def foreign_use(
     pools: Iterable[Pool], foreign: Iterable[Sighting]
 ) -> Iterator[tuple[Pool, Demand]]:
-    """What each pool has to count. Of several pools of one instance type that count foreign
-    training jobs the first gets them all: nobody knows better."""
+    """Yield what each pool has to count. If several pools of one instance type count foreign
+    training jobs, the first pool gets them all, because nothing tells which pool they use."""
     amounts: dict[str, int] = {}
     for sighting in foreign:
         kind = sighting.instance_type

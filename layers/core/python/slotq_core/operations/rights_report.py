@@ -1,7 +1,7 @@
-"""The rights that are missing, for those who can give them: what backs off for it, and what to add.
+"""Report missing rights to operators: what backs off for each right, and what to add.
 
-The doctor and the log of each pass tell of them. Mending forgets the back-off: the next pass tries
-again, and may evict for it.
+The doctor and the log of each pass use these reports. Mending clears the back-off: the next pass
+tries again, and may evict for the start.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ KIND = "missing_right"
 
 
 def told_of(pools: Iterable[Pool]) -> Iterator[str]:
-    """One text for each."""
+    """Yield one text for each missing right."""
     for pool in pools:
         for missing in pool.health.missing_rights:
             yield f"pool {pool.name}: {_text(missing)}"
 
 
 def examine(store: Store, *, mend: bool) -> list[Finding]:
-    """One finding for each. Raises Unavailable."""
+    """Return one finding for each missing right. Raises Unavailable."""
     found = []
     for name in [pool.name for pool in store.pools()]:
         pool = store.pool(name)
@@ -42,7 +42,7 @@ def examine(store: Store, *, mend: bool) -> list[Finding]:
 
 
 def is_of_a_right(trouble: str) -> bool:
-    """Whether this went wrong because a right is missing."""
+    """Whether this failure is a missing right."""
     return LACKS in trouble
 
 
@@ -55,7 +55,7 @@ def _text(missing: MissingRight) -> str:
 
 
 def _advice(missing: MissingRight) -> str:
-    """What to add, and where."""
+    """Return which right to add, and where."""
     match missing.action:
         case "iam:PassRole":
             return (

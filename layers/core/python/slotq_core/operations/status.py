@@ -1,4 +1,4 @@
-"""The queue as people see it: every job's place, and why it waits, computed when someone asks."""
+"""Each job's place in the queue and why the job waits, computed on request."""
 
 from __future__ import annotations
 
@@ -31,62 +31,64 @@ from slotq_core.ports import Configuration
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Status:
-    """A job with what the queue knows about its waiting."""
+    """A job, with its place and the reason why it waits."""
 
     job: Job
     place: int | None = None
-    """1 is next, among the waiting jobs that share a pool with it; None where it does not wait."""
+    """Place among the waiting jobs that share a pool with this job; 1 is next, None if the job does
+    not wait."""
     reason: Reason | None = None
     outlook: Outlook | None = None
-    """What could be evicted for it, what is reserved, the times known; None where nobody asked for
-    this one job, or where its turn does not come."""
+    """Possible victims, reservations and known times. None unless somebody asked for this one job,
+    or if the job's turn does not come."""
     attempts: tuple[Attempt, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolStatus:
-    """A pool with what the queue uses of it."""
+    """A pool, with the queue's use of the pool."""
 
     pool: Pool
     size: Demand
-    """What the queue may use of it now."""
+    """What the queue may use of the pool now."""
     used: Demand
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LimitsStatus:
-    """The limits, and one caller among them."""
+    """The limits, and one caller's use of them."""
 
     stand: Configuration
     caller: str
     counted_as: str
-    """Under which name; another than the caller's where a rule counts several together."""
+    """Name that the caller counts under. Differs from the caller if a rule counts several callers
+    together."""
     own: CallerLimits
-    """What counts for this caller."""
+    """The limits that apply to this caller."""
     use: CallerUse
 
 
 MOST_LISTED = 1000
-"""As many jobs as one answer has room for."""
+"""Maximum number of jobs in one answer."""
 
 MOST_LOOKED_AT = 10_000
-"""Among how many those are looked for that somebody wants to see: the store can read them in the
-time that an answer may take."""
+"""Maximum number of jobs that a filter examines: the store can read that many in the time of one
+answer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """Which jobs somebody wants to see. What is left out says nothing."""
+    """A filter on jobs. Fields that are left out filter nothing."""
 
     project: str | None = None
     submitter: str = ""
-    """The ARN of who submitted it, or what stands in it between two slashes: a user's name."""
+    """The submitter's ARN, or any part of the ARN after the first slash, such as a user's name."""
     pool: str = ""
-    """Where it runs or, while it does not, may run."""
+    """Pool where the job runs or, before it runs, may run."""
     since: int | None = None
-    """It entered then or later (ms)."""
+    """Earliest entry time (ms), inclusive."""
     until: int | None = None
-    """It entered then or before (ms)."""
+    """Latest entry time (ms), inclusive."""
 
     @property
     def looks_at(self) -> int:
@@ -115,7 +117,8 @@ def _pools(job: Job) -> tuple[str, ...]:
 
 
 def why(job: Job, planned: Plan, place: int | None) -> Reason | None:
-    """Why the job waits; None if it does not. `planned`: a plan that could look at it."""
+    """Return why the job waits; None if it does not wait. `planned`: a plan that could examine the
+    job."""
     if job.state is JobState.BACKOFF and job.not_before is not None:
         if job.cause == NOT_SCHEDULED:
             tried = job.schedule_attempts
@@ -134,7 +137,8 @@ def why(job: Job, planned: Plan, place: int | None) -> Reason | None:
 
 
 def looked_into(job: Job, snapshot: Snapshot, place: int | None, now: int) -> Status:
-    """All that there is to say of why the job waits. `snapshot`: the heads of the lines will do."""
+    """Return the full explanation of why the job waits. `snapshot`: the heads of the lines
+    suffice."""
     planned = plan(snapshot, now, asked=job)
     outlook = planned.outlook
     if job.state is JobState.BACKOFF and job.not_before is not None:
@@ -143,7 +147,7 @@ def looked_into(job: Job, snapshot: Snapshot, place: int | None, now: int) -> St
 
 
 def places(waiting: Iterable[Job], yields: Iterable[Yielded] = ()) -> Mapping[str, int]:
-    """The place of each waiting job, by name."""
+    """Return the place of each waiting job, by name."""
     ahead: Counter[tuple[str, ...]] = Counter()
     found = {}
     last = last_yields(yields)
@@ -155,8 +159,8 @@ def places(waiting: Iterable[Job], yields: Iterable[Yielded] = ()) -> Mapping[st
 
 
 def statuses(jobs: Iterable[Job], everything: Snapshot, now: int) -> list[Status]:
-    """These jobs in the order of the queue: what holds slots, what waits by its order, what waits
-    for a time, what has ended, the latest first."""
+    """Return these jobs' statuses in the order of the queue: jobs that hold slots, waiting jobs,
+    jobs that wait for a time, ended jobs (the latest first)."""
     planned = plan(everything, now)
     place = places(everything.waiting, everything.yields)
     shown = [

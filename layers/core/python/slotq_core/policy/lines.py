@@ -1,9 +1,9 @@
-"""Lines: waiting jobs that are blocked alike, so that only the first few of each need a look.
+"""Lines: equivalence classes of waiting jobs, which are blocked alike.
 
-Jobs of one line differ in nothing that the walk asks about but their place: when one of them is
-blocked, so is every one behind it. Where users matter (`by_user`) they are of one user and, for its
-limits, of one class. The cost of a pass then grows with lines and slots, never with
-jobs. (A claimant stands outside: it has a claim that the others have not.)
+For the walk, jobs of one line differ only in their place: when one is blocked, so are all behind
+it. Where users matter (`by_user`), a line has one user and one class in that user's limits. A plan
+examines only the first few jobs of each line. So the cost of a pass grows with lines and slots, not
+with jobs. A claimant shares no line, because of its claim.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.order import Rank, rank, rank_of
 
 TRIED_AT_ONCE = 100
-"""Of how many jobs behind a blocked one in its line a plan says that their attempts have failed."""
+"""How many more jobs of each line a plan needs, to record failed attempts behind a blocked job."""
 
 
 _looked_at = attrgetter(
@@ -43,14 +43,14 @@ _looked_at = attrgetter(
     "admitted_class",
     "role",
 )
-"""All that `in_lines` looks at: jobs that are the same in it are of one line."""
+"""All that `in_lines` compares: jobs that agree in it are of one line."""
 
 
 class Line(NamedTuple):
-    """What the jobs of a line have in common. The priority is among it: with it the first of a line
-    is also the one that has waited longest, which `reserve_after` asks for.
+    """What the jobs of a line have in common.
 
-    A tuple, because a plan makes and compares many.
+    The priority is part of it, so the first job of a line has also waited longest, as
+    `reserve_after` needs. A tuple, because a plan makes and compares many lines.
     """
 
     workload: Workload
@@ -65,12 +65,11 @@ class Line(NamedTuple):
     limited_as: str = ""
     """The class that counts in the user's limits."""
     role: str = ""
-    """A short hash of its execution role: a right that one role lacks blocks no other role's jobs.
-    """
+    """A short hash of the execution role: a missing right of one role blocks no other role."""
 
     @classmethod
     def of(cls, job: Job, *, by_user: bool = False) -> Line:
-        return cls(  # By position, which is quicker.
+        return cls(  # Positional arguments are faster.
             job.workload,
             rank(job)[1],
             job.project,
@@ -86,12 +85,12 @@ class Line(NamedTuple):
 
     @property
     def rank(self) -> Rank:
-        """As `order.rank` of each of its jobs."""
+        """The rank of each job of the line, as by `order.rank`."""
         return rank_of(self.workload, self.priority)
 
     @property
     def of_a_user(self) -> bool:
-        """Whether users are told apart here."""
+        """Whether the line tells users apart."""
         return bool(self.user or self.limited_as)
 
     @property
@@ -135,14 +134,15 @@ class Line(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def short_role(arn: str) -> str:
-    """A role in a line's key, which DynamoDB ends at 1,024 bytes; empty where none is known."""
+    """A short hash of a role; empty for none. DynamoDB limits a line's key to 1,024 bytes."""
     return hashlib.sha256(arn.encode()).hexdigest()[:12] if arn else ""
 
 
 def by_user(snapshot: Snapshot) -> bool:
-    """Whether lines tell users apart: where user limits or time slices exist, and where a project
-    may reclaim or a pool consolidates, for a user's job is never interrupted for another of the
-    same user and rank."""
+    """Whether lines tell users apart: with user limits, time slices, consolidation or reclaim.
+
+    The last two never interrupt a user's job for another job of the same user and rank.
+    """
     apart = any(pool.time_slice is not None or pool.consolidate for pool in snapshot.pools)
     return apart or bool(snapshot.users) or len(snapshot.projects) > 1
 
@@ -152,9 +152,9 @@ def line_of(job: Job, *, by_user: bool = False) -> str:
 
 
 def in_lines(waiting: Iterable[Job], *, by_user: bool = False) -> list[list[Job]]:
-    """These jobs line by line, each line in the policy's order. A claimant is a line of its own.
+    """Group jobs into lines, each in the policy's order. A claimant is a line of its own.
 
-    A line is made only for the first of those that are alike, and they mostly come in a row.
+    For speed, makes one `Line` for all jobs that agree in `_looked_at`.
     """
     same: dict[object, list[Job]] = {}
     for looked_at, in_a_row in groupby(waiting, key=_looked_at):
@@ -167,7 +167,7 @@ def in_lines(waiting: Iterable[Job], *, by_user: bool = False) -> list[list[Job]
         else:
             alone += [[job] for job in alike]
     for line in lines.values():
-        line.sort(key=attrgetter("entry_time", "name"))  # `position`, as the rank is the line's
+        line.sort(key=attrgetter("entry_time", "name"))  # Like `position`: a line has one rank.
     return [*lines.values(), *alone]
 
 
@@ -181,7 +181,7 @@ def heads_needed(
     groups: Iterable[Group] = (),
     attempts: bool = False,
 ) -> dict[str, int]:
-    """`heads_of` for lines by their keys in the store."""
+    """`heads_of` for the keys of lines in the store."""
     about = {line: Line.parse(line) for line in lines}
     needed = heads_of(
         about.values(),
@@ -205,14 +205,15 @@ def heads_of(
     groups: Iterable[Group] = (),
     attempts: bool = False,
 ) -> dict[Line, int]:
-    """How many jobs of each line, from its first, a plan cannot tell apart from all of them.
+    """How many jobs from the head of each line give the same plan as all its jobs.
 
-    As many as could start now, or later on slots that come free or are evicted for anybody; and one
-    more, the first that is blocked, which stands for the rest. Claimants are loaded besides and may
-    be among the first, so they count extra. Where there are `projects`, what each asks for decides
-    about shares, up to all that there is of each resource; and anything may be reclaimed. Of a gang
-    all is needed. Where `attempts` to start a job count, each job of a blocked line has had one: so
-    many more are looked at as one plan tells of.
+    These are the jobs that could start now, or on slots that come free or may be evicted, and one
+    more: the first blocked job stands for the rest. Claimants are loaded separately and may be
+    among the heads, so they add to the number.
+
+    With `projects`, requests decide about fair shares up to the total of each resource, and any
+    active job may be reclaimed. A gang needs all its members. With `attempts`, each line gets
+    `TRIED_AT_ONCE` more, for the failed attempts behind a blocked job.
     """
     whose = any(line.of_a_user for line in lines)
     owed = Counter(Line.of(job, by_user=whose) for job in claimants)
@@ -237,20 +238,22 @@ def heads_of(
 
 
 def _may_go(job: Job, top: Rank, sliced: Collection[str]) -> bool:
-    """Whether it may be stopped for a job of the highest rank that waits: one of equal rank yields
-    to a time slice."""
+    """Whether the job may have to go for a waiting job of the highest rank.
+
+    A lower rank is preempted; an equal rank yields in a pool with time slices.
+    """
     assert job.attempt is not None
     its = rank(job)
     return its < top or (its == top and job.attempt.pool in sliced)
 
 
 def _asking_for_all(demand: Demand, everything: Demand) -> int:
-    """How many such demands ask for all that there is of each resource that they name."""
+    """How many such demands it takes to ask for all of each resource that they name."""
     return max((-(-everything[name] // amount) for name, amount in demand.items()), default=0)
 
 
 def _could_run(line: Line, room: Mapping[str, Demand]) -> int:
-    """How many jobs of the line fit into the rooms of its pools, each room taken for itself."""
+    """An upper bound on the jobs of the line that fit into its pools, each pool on its own."""
     if line.parts:
         return max(_times(demand, room.get(name, Demand())) for name, demand in line.parts)
     return sum(_times(line.demand, room[name]) for name in line.pools if name in room)

@@ -1,8 +1,8 @@
-"""Step 2, the order within a project, and what "lower rank" means.
+"""Step 2, order: rank and the order of jobs within a project.
 
 "Rank (workload class, then effective priority, high first), then entry time (old first), then
-name." Between projects the most deprived comes first: turns.py. A waiting AUTO job is below every
-class, and so below every number.
+name." Between projects the most deprived comes first: turn/turn_order.py. A waiting AUTO job ranks
+below every class and every number.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from slotq_core.model.users import AUTO, Yielded
 from slotq_core.timestamps import iso
 
 _TOP = 1_000_000
-"""The highest priority there is: its jobs' keys begin with zeros."""
+"""The highest priority; its digits in an order key are all zeros."""
 
 _BELOW_ALL = -_TOP - 1
-"""Where AUTO waits."""
+"""The priority of a waiting AUTO job."""
 
 _WORKLOADS = {Workload.INFERENCE: 2, Workload.INTERACTIVE: 1, Workload.TRAINING: 0}
 """Interactive and inference jobs come before training."""
@@ -26,20 +26,22 @@ Rank = tuple[int, int]
 Position = tuple[int, int, int, bool, int, str]
 
 Yields = Mapping[tuple[str, Rank], int]
-"""When each user's job of each rank last yielded to a time slice (ms)."""
+"""The time (ms) of the last yield to a time slice, by user and rank."""
 
 NO_YIELDS: Yields = {}
 
 
 def rank(job: Job) -> Rank:
-    """What decides who may evict whom in a project: strictly higher evicts strictly lower."""
+    """The rank of a job. Within a project only a strictly higher rank preempts a lower one."""
     priority = _BELOW_ALL if job.priority_class == AUTO else job.priority
     return (_WORKLOADS[job.workload], priority)
 
 
 def same_user_and_rank(job: Job, other: Job) -> bool:
-    """ "Never interrupt a user's running job for another job of the same user and rank." Jobs that
-    name no user are nobody's fellow."""
+    """Whether the jobs have the same user and rank; false for a job that names no user.
+
+    "Never interrupt a user's running job for another job of the same user and rank."
+    """
     return bool(job.submitter) and job.submitter == other.submitter and rank(job) == rank(other)
 
 
@@ -52,16 +54,18 @@ def last_yields(yields: Iterable[Yielded]) -> Yields:
 
 
 def entered(job: Job, yields: Yields) -> int:
-    """When the job counts as having entered: "the user whose job yielded counts, for all that
-    user's waiting jobs of that rank, as having entered just after that moment"."""
+    """When (ms) the job counts as having entered.
+
+    "The user whose job yielded counts, for all that user's waiting jobs of that rank, as having
+    entered just after that moment."
+    """
     if not yields:
         return job.entry_time
     return max(job.entry_time, yields.get((job.submitter, rank(job)), job.entry_time))
 
 
 def position(job: Job, yields: Yields = NO_YIELDS) -> Position:
-    """The order within a project as a list of keys, the first the strongest; ends in the name, so
-    never a tie."""
+    """The sort key of the order within a project. It ends in the name, so there are no ties."""
     workload, priority = rank(job)
     entry = job.entry_time
     yielded = entry - 1
@@ -71,7 +75,9 @@ def position(job: Job, yields: Yields = NO_YIELDS) -> Position:
 
 
 def order_key(job: Job) -> str:
-    """`position` as a string: within a line it sorts alike, so that the store's sort key is the
-    policy's order. (A slice that was yielded moves a line as a whole.)"""
+    """`position` as a string, for the store's sort key: it sorts a line in the policy's order.
+
+    A yield to a time slice is left out, because it moves a line as a whole.
+    """
     workload, priority = rank(job)
     return f"{2 - workload}{_TOP - priority:07d}#{iso(job.entry_time)}#{job.name}"

@@ -1,4 +1,4 @@
-"""A decision as data. Nothing here acts; the manager commits and then calls SageMaker."""
+"""Decisions and plans as data. The manager commits decisions and then calls SageMaker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slotq_core.model.reasons import Reason
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EndBackoff:
-    """The job has waited its time: it waits for slots again, at its old place."""
+    """End the job's back-off: it waits for slots again, at its old place."""
 
     job: Job
 
@@ -25,12 +25,12 @@ class Start:
     job: Job
     pool: str
     classed: Job | None = None
-    """The job in the class that it is admitted in, where it waits as AUTO."""
+    """The job in the class that admits it, if the job waits as AUTO."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StartGang:
-    """Give all of them their slots, or none."""
+    """Give all of these members of a gang their slots, or none."""
 
     group: str
     starts: tuple[Start, ...]
@@ -38,21 +38,21 @@ class StartGang:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evict:
-    """Stop these, all of them, and owe the beneficiary what it needs in that pool."""
+    """Stop all the victims and give the beneficiary a claim to what it needs in one pool."""
 
     beneficiary: Job
     victims: tuple[Job, ...]
     claim: Claim
     cause: StopCause = StopCause.EVICTED
-    """Evicted, or yielded to the beneficiary's turn."""
+    """`EVICTED`, or `YIELDED` at the end of a time slice."""
     along: tuple[tuple[Job, Claim], ...] = ()
-    """The other members of its gang, and what each of them is owed."""
+    """Other members of the beneficiary's gang, each with its claim."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Move:
-    """Stop these, each with a claim in another pool where it starts again at once, and owe the
-    beneficiary what it needs."""
+    """Stop the moved jobs, each with a claim in its destination pool, and give the beneficiary a
+    claim to what it needs."""
 
     beneficiary: Job
     moved: tuple[tuple[Job, Claim], ...]
@@ -61,7 +61,7 @@ class Move:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RollBack:
-    """Stop what runs of a gang that is not whole any more: it waits, to start again as one."""
+    """Stop the active members of a gang that is no longer whole; the gang waits to start again."""
 
     group: str
     jobs: tuple[Job, ...]
@@ -69,30 +69,33 @@ class RollBack:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeaveOut:
-    """Its gang is over, or can never be whole again: the job ends without having run."""
+    """Cancel a waiting member whose gang is over or can never be whole again."""
 
     job: Job
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DropClaim:
-    """What it is owed cannot come any more (the pool shrank, a job entitled to it took it), or it
-    goes on in another pool. Its plan decides nothing else."""
+    """Take the job's claim away. Its plan decides nothing else.
+
+    Either the claim can no longer be met (the pool shrank, or an entitled job took the slots over),
+    or the job goes on in another pool.
+    """
 
     job: Job
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GiveUp:
-    """SageMaker has looked for its instances for longer than the pool allows: stop the attempt, and
-    let the job wait again, for its next pool."""
+    """Stop a start that SageMaker kept Pending beyond the pool's `pending_timeout`; the job waits
+    again, for its next pool."""
 
     job: Job
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Demote:
-    """The job has had its running time in its class, and comes into a lower one."""
+    """Put the job into a lower class: its running time in the present class is used up."""
 
     job: Job
     after: Job
@@ -100,12 +103,12 @@ class Demote:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TryLater:
-    """An attempt to start the job has failed: it backs off until the next, or has had its last."""
+    """Record a failed attempt to start a job: back off until the next attempt, or fail the job."""
 
     changed: tuple[tuple[Job, Job], ...]
-    """The job before and after; all members of a gang that wait, for its attempt is one."""
+    """The job before and after; for a gang, all waiting members, for they share the attempt."""
     why: Reason
-    """What blocked it."""
+    """The reason why the job was blocked."""
 
 
 Decision = (
@@ -126,10 +129,10 @@ Decision = (
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
     decisions: tuple[Decision, ...] = ()
-    """In the order in which they were taken; each holds on its own."""
+    """Decisions in the order in which they were made; each is valid on its own."""
     reasons: Mapping[str, Reason] = field(default_factory=dict)
-    """By job name: why the jobs that were looked at and go on waiting do so."""
+    """The reason of each job examined and left waiting, by job name."""
     outlook: Outlook | None = None
-    """Of the job that was asked about, where its turn came."""
+    """The outlook of the job that someone asked about, if its turn came."""
     wake_at: int | None = None
-    """When, with nothing else happening, another plan could first differ from this one."""
+    """When (ms) another plan could first differ from this one if nothing else happens."""

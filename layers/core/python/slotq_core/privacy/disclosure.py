@@ -1,9 +1,9 @@
-"""What of a kept request is shown to whom.
+"""The parts of a stored request that a caller may see.
 
-A request can hold secrets: in its environment, its hyperparameters, its container's arguments. So
-it is shown whole to those who have the submitter's own IAM identity, and to everybody else only the
-fields that say where and how the job runs. What is not named here is withheld, so that a field
-which SageMaker invents tomorrow is too.
+A request can hold secrets in its environment, hyperparameters and container arguments. So only
+callers with the submitter's IAM identity see the whole request. Everyone else sees only the fields
+that say where and how the job runs. Any field not listed here is withheld, including fields that
+SageMaker adds later.
 """
 
 from __future__ import annotations
@@ -30,26 +30,28 @@ OPEN_FIELDS = frozenset(
         "VpcConfig",
     }
 )
-"""Of CreateTrainingJob: names, places, sizes, switches, and the tags, which AWS shows as well."""
+"""Open fields of CreateTrainingJob: names, places, sizes, switches, and the tags, which AWS also
+shows."""
 OPEN_PARTS: Mapping[str, frozenset[str]] = {
     "AlgorithmSpecification": frozenset({"AlgorithmName", "TrainingImage", "TrainingInputMode"}),
 }
-"""Fields of which these parts are open."""
+"""Fields with the parts that are open."""
 
 _ASSUMED_ROLE = re.compile(r"(arn:[^:]+:sts::[^:]*:assumed-role/[^/]+)/.*", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shown:
-    """A request, as somebody may see it."""
+    """A request as one caller may see it."""
 
     request: Mapping[str, Any]
     withheld: tuple[str, ...] = ()
-    """The fields that are kept but not shown."""
+    """The fields that are stored but not shown."""
 
 
 def shown(request: Mapping[str, Any], *, submitter: str, to: str) -> Shown:
-    """`submitter` and `to`: ARNs of callers, as API Gateway gives them."""
+    """The request as caller `to` may see it. `submitter` and `to` are callers' ARNs, as API Gateway
+    gives them."""
     if identity(submitter) == identity(to):
         return Shown(request=request)
     kept: dict[str, Any] = {}
@@ -66,7 +68,7 @@ def shown(request: Mapping[str, Any], *, submitter: str, to: str) -> Shown:
 
 
 def identity(caller: str) -> str:
-    """The IAM user or role behind a caller's ARN. The name of a role's session does not count:
+    """The IAM user or role behind a caller's ARN. The session name of a role is ignored, because
     whoever assumes the role chooses it."""
     assumed = _ASSUMED_ROLE.fullmatch(caller)
     return assumed.group(1) if assumed else caller

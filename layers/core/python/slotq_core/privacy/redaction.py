@@ -1,8 +1,8 @@
-"""What is said of a request or a training job, without what only its owner may see.
+"""Removal of secrets from messages about requests and training jobs.
 
-A job's message is shown to everybody who may look at the queue. But SageMaker quotes the value that
-it refuses, botocore too, and the framework containers end a FailureReason with the script's command
-line: its hyperparameters. Those and the environment hold passwords.
+Everyone who may look at the queue sees a job's message. But SageMaker and botocore quote the values
+that they refuse, and the framework containers end a FailureReason with the script's command line,
+which contains the hyperparameters. Hyperparameters and the environment may hold passwords.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 MARK = "…"
-"""Stands where something is withheld."""
+"""Replaces withheld text."""
 
 SECRET_FIELDS = ("HyperParameters", "Environment", "Tags")
-"""The fields of a request whose values nobody is shown but by GET /jobs/{name}/request."""
+"""Request fields whose values are shown only by GET /jobs/{name}/request."""
 
 _OPEN = frozenset(
     f"sagemaker_{name}" for name in ("container_log_level", "job_name", "program", "region")
 )
-"""Hyperparameters that SageMaker's SDK sets by itself and that everybody knows."""
+"""Hyperparameters that SageMaker's SDK sets and that are no secret."""
 
 _SHORTEST = 4
-"""Characters: a shorter value is no secret, and would be found in any text."""
+"""Characters. A shorter value is no secret, and would occur in any text."""
 _WORD = 16
-"""Characters: a shorter word is looked for as a word: "adam" is not in "madam"."""
+"""Characters. A shorter value matches only as a whole word: "adam" does not match in "madam"."""
 _HEAD = 64
-"""Characters: of a longer value so much is withheld wherever it stands, and what follows it as far
-as the value goes: somebody may have cut it."""
+"""Characters. The first `_HEAD` characters of a longer value are withheld wherever they occur, with
+as much of the value as follows: the value may have been cut."""
 
 LONGEST_TEXT = 131_072
-"""Characters of a text that are looked through; nobody is shown the rest. SageMaker quotes what it
-refuses before it says why, and 100 environment variables have 50,000."""
+"""Characters of a text that are searched; the rest is dropped. SageMaker quotes a refused value
+before it gives the cause, and 100 environment variables have 50,000 characters."""
 
 _QUOTED = (
     # SageMaker: 1 validation error detected: Value '{…}' at 'environment' failed to satisfy …
@@ -44,15 +44,15 @@ _QUOTED = (
     # The containers' training toolkit: … Command "/usr/bin/python3 train.py --epochs 3"
     (re.compile(r'\bCommand ".*?"?(, exit code: \d+)?\Z', re.DOTALL), rf'Command "{MARK}"\1'),
 )
-"""Each withholds to the text's end what has no end: the text may have been cut. So a search never
-begins again where one has begun before, and the time grows with the text only."""
+"""A quotation without an end is withheld to the end of the text, which may have been cut. So no
+search starts twice at one place, and the time grows only with the text."""
 
 
 def without_secrets(text: str, request: Mapping[str, Any]) -> str:
     """The text without the request's hyperparameters, environment and tags, whole or quoted, and
-    without an end that may be the beginning of one. Cut to LONGEST_TEXT.
+    without an ending that may be the start of one. Cut to LONGEST_TEXT characters.
 
-    The time grows with the text plus the request, never with their product.
+    The time grows with the sum of text and request, never with their product.
     """
     text = _Secrets(_forms(request)).hidden_in(text[:LONGEST_TEXT])
     for pattern, replacement in _QUOTED:
@@ -61,7 +61,7 @@ def without_secrets(text: str, request: Mapping[str, Any]) -> str:
 
 
 class _Secrets:
-    """Values that are looked for all at once."""
+    """Secret values, searched for all at once."""
 
     def __init__(self, values: Iterable[str]) -> None:
         self._values = sorted(set(values))
@@ -71,7 +71,7 @@ class _Secrets:
         self._heads = {value[:_HEAD] for value in self._values if len(value) > _HEAD}
 
     def hidden_in(self, text: str) -> str:
-        """The text with a mark in place of each stretch that belongs to any of the values."""
+        """The text with MARK in place of each stretch that belongs to a value."""
         shown: list[str] = []
         start = hidden_to = 0
         while start < len(text):
@@ -79,13 +79,13 @@ class _Secrets:
             if end > hidden_to:
                 shown += () if start < hidden_to else (text[hidden_to:start], MARK)
                 hidden_to = end
-            # What begins within a value may go on beyond it.
+            # A value that begins within this one may end after it.
             start = max(start + 1, end - _HEAD // 2)
         return "".join((*shown, text[hidden_to:]))
 
     def _end(self, text: str, start: int) -> int:
-        """Where what begins there ends, if it is one of the values or the end of the text may be
-        the beginning of one; else 0. The longest counts."""
+        """The end of the longest value that begins at `start`, or of the text if it may cut a value
+        off there; else 0."""
         if text[start : start + _SHORTEST] not in self._begins:
             return 0
         head = text[start : start + _HEAD]
@@ -98,21 +98,21 @@ class _Secrets:
         return len(text) if is_cut else 0
 
     def _agreement(self, text: str) -> int:
-        """How many characters the text begins with that one of the values begins with too. In
-        their order, that value is next to where the text would be."""
+        """The length of the longest beginning that the text shares with any value. In sorted order
+        that value is next to the text's place."""
         place = bisect_left(self._values, text)
         near = self._values[max(0, place - 1) : place + 1]
         return max(_in_common(value, text) for value in near)
 
 
 def _in_common(one: str, other: str) -> int:
-    """The length of the longest beginning of both."""
+    """The length of the common beginning of two texts."""
     lengths = range(1, min(len(one), len(other)) + 1)
     return bisect_left(lengths, 1, key=lambda n: one[:n] != other[:n])
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Whether it is no part of another word, where it is a short word."""
+    """Whether a short word is not part of a longer word; true for every other value."""
     value = text[start:end]
     if len(value) >= _WORD or not value.isalnum():
         return True
@@ -121,8 +121,8 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
 
 
 def _forms(request: Mapping[str, Any]) -> Iterator[str]:
-    """Each value as it is, as Python and JSON write it, and without the quotation marks that the
-    SDK puts around a hyperparameter."""
+    """Each secret value plain, as Python and as JSON write it, and without the quotation marks that
+    the SDK puts around hyperparameters."""
     for field in SECRET_FIELDS:
         for value in _leaves(request.get(field)):
             for form in (value, value.strip('"'), json.dumps(value)[1:-1], repr(value)[1:-1]):
@@ -131,7 +131,7 @@ def _forms(request: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """The values, whatever form somebody has given the field; of a tag its value alone."""
+    """The values of a field in any form; of a tag only the value."""
     if isinstance(value, Mapping):
         tag = value.keys() == {"Key", "Value"}
         for key, each in value.items():

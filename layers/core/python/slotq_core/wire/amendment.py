@@ -1,4 +1,4 @@
-"""JSON -> model: what a user may change about a job that is there."""
+"""JSON -> model: what a user may change about an existing job."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class AmendmentBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     held: bool | None = Field(default=None, strict=True)
-    """True: it shall not start until it is released; false: it may."""
+    """True: hold the job; false: release it."""
     tags: dict[str, str] = Field(default_factory=dict, max_length=MAX_TAGS)
-    """Added to the job's tags, in place of those with the same key."""
+    """Tags to add to the job's. Each replaces a tag with the same key."""
     give_up: int | None = Field(default=None, strict=True, ge=0)
-    """The number of the attempt that it gives up, to wait again at its place; of one that is over
-    nothing is left to give up."""
+    """The number of the attempt to give up. The job waits again at its place. If that attempt is
+    over, nothing changes."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
@@ -31,7 +31,7 @@ class AmendmentBody(BaseModel):
 
 
 def parse_amendment(body: str | bytes) -> AmendmentBody:
-    """Raises InvalidRequest with the field at fault."""
+    """Read an amendment. Raises InvalidRequest with the faulty field."""
     try:
         return AmendmentBody.model_validate(json_object(body, what="the job's changes"))
     except ValidationError as error:
@@ -39,7 +39,7 @@ def parse_amendment(body: str | bytes) -> AmendmentBody:
 
 
 def retagged(request: Mapping[str, Any], tags: Mapping[str, str]) -> dict[str, Any]:
-    """The request with these tags, in place of those with the same key."""
+    """The request with these tags added. Each replaces a tag with the same key."""
     kept = [tag for tag in request.get("Tags") or () if tag["Key"] not in tags]
     added = [{"Key": key, "Value": value} for key, value in tags.items()]
     return {**request, "Tags": [*kept, *added]}

@@ -1,7 +1,7 @@
-"""What every JSON body has in common: how it is read, and how a fault in it is told.
+"""Reading JSON bodies, and reporting their faults.
 
-Pydantic lives in the `wire` modules, `api` and `openapi`, and nowhere else in the core; the event
-path of the Lambda never imports it.
+Only the `wire` modules, `api` and `openapi` use pydantic. The event path of the Lambda never
+imports it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from slotq_core.wire import strict_json
 from slotq_core.wire.training_request import Fault, refusal
 
 MAX_BODY = 1_000_000
-"""Bytes of a submission, on any way in. API Gateway itself takes up to 10 MB, an asynchronous
-Lambda payload 1 MB; a CreateTrainingJob request of every field at its limit stays below this."""
+"""The most bytes of a submission, by any route. API Gateway takes up to 10 MB, an asynchronous
+Lambda payload 1 MB. A CreateTrainingJob request with every field at its limit is smaller."""
 
 _SHOWN = 100
-"""Characters of a field's path that come back: it may hold a key of the body's."""
+"""The most characters of a field's path in an answer. The path may contain a key from the body."""
 
 
 class BaseModel(pydantic.BaseModel):
@@ -32,7 +32,7 @@ class BaseModel(pydantic.BaseModel):
 
 
 def json_object(body: str | bytes, what: str = "a CreateTrainingJob request") -> Mapping[str, Any]:
-    """The JSON object that a body is. Raises InvalidRequest: `what` it should be."""
+    """The JSON object in a body. Raises InvalidRequest, whose message says `what` to send."""
     if len(body) > MAX_BODY:
         raise InvalidRequest(f"the body is larger than {MAX_BODY:,} bytes")
     try:
@@ -47,7 +47,7 @@ def json_object(body: str | bytes, what: str = "a CreateTrainingJob request") ->
 
 
 def invalid(error: ValidationError) -> InvalidRequest:
-    """All that pydantic has found wrong, as the API tells it."""
+    """All faults that pydantic found, as one error."""
     return refusal(faults_in(error))
 
 

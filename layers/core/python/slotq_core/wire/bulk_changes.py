@@ -1,4 +1,4 @@
-"""JSON <-> model: changes of many jobs in one request, and what became of each."""
+"""JSON <-> model: changes of many jobs in one request, and their outcomes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slotq_core.wire.body import BaseModel, invalid, json_object
 from slotq_core.wire.views import VERSION, ErrorView, JobView
 
 MOST_AT_ONCE = 100
-"""Changes in one request."""
+"""The most changes in one request."""
 
 
 class ChangeBody(AmendmentBody):
@@ -22,9 +22,9 @@ class ChangeBody(AmendmentBody):
 
     name: str = Field(max_length=names.LONGEST)
     cancel: bool = Field(default=False, strict=True)
-    """It is not wanted any more; then nothing else is wanted."""
+    """Cancel the job. Excludes every other change."""
     states: list[JobState] = Field(default=list(JobState))
-    """Only while it is in one of these: one that has moved on meanwhile is too late."""
+    """The change applies only while the job is in one of these states."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
@@ -47,18 +47,18 @@ class OutcomeView(BaseModel):
     name: str
     job: JobView | None = None
     error: ErrorView | None = None
-    """As the answer for this job alone would carry it. `unavailable`: its turn did not come; send
-    it again."""
+    """The same error as the answer for this job alone. `unavailable`: the time ran out before this
+    change; send it again."""
 
 
 class OutcomesView(BaseModel):
     version: int = VERSION
     outcomes: list[OutcomeView]
-    """One for each change, in the order of the request."""
+    """One outcome for each change, in the request's order."""
 
 
 def parse_changes(body: str | bytes) -> list[ChangeBody]:
-    """Raises InvalidRequest with the field at fault; then nothing is changed."""
+    """Read the changes. Raises InvalidRequest with the faulty field; then nothing is changed."""
     try:
         return BulkBody.model_validate(json_object(body, what="changes of jobs")).changes
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""JSON <-> model for changes of the configuration: what a request may set, and the record."""
+"""JSON <-> model: changes of the configuration, and their record."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PoolBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     slots: int = Field(default=0, ge=0, le=MOST_SLOTS, strict=True)
-    """Below what is in use: nothing is stopped, and nothing starts until use has fallen."""
+    """Below the slots in use, nothing is stopped, and nothing starts until use has fallen."""
     instance_type: str = ""
     reserve_after: int | None = _seconds("reserve_after")
     min_runtime: int | None = _seconds("min_runtime")
@@ -43,10 +43,11 @@ class PoolBody(BaseModel):
     count_foreign: bool = Field(default=False, strict=True)
     consolidate: bool = Field(default=False, strict=True)
     resources: dict[str, int] = Field(default_factory=dict)
-    """All that it has besides slots."""
+    """All resources of the pool besides slots."""
     state: PoolState = PoolState.ACTIVE
     revision: int | None = Field(default=None, ge=0, strict=True)
-    """The configuration's, that this was decided on: refused if there is another by now."""
+    """The revision of the configuration that the caller decided on. An outdated revision is
+    refused."""
 
 
 class CallerRuleBody(BaseModel):
@@ -54,9 +55,9 @@ class CallerRuleBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     callers: str = Field(min_length=1, max_length=LONGEST_PATTERN)
-    """The ARN of a caller, `*` standing for any text. The first rule that fits counts."""
+    """A pattern for callers' ARNs; `*` matches any text. The first matching rule counts."""
     together: bool = Field(default=False, strict=True)
-    """All of them count as one caller: for a role whose users choose their session's name."""
+    """Count all matching callers as one: for a role whose users choose their session names."""
     waiting: int | None = _limit("waiting", None)
     submissions: int | None = _limit("submissions", None)
     priority: int | None = _limit("priority", None)
@@ -67,19 +68,20 @@ class LimitsBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     waiting: int = _limit("waiting")
-    """Jobs of one caller that wait, back off or are held."""
+    """The most jobs of one caller that wait, back off or are held."""
     submissions: int = _limit("submissions")
-    """New jobs of one caller in a minute."""
+    """The most new jobs of one caller in a minute."""
     priority: int = _limit("priority")
-    """The largest that a caller may give."""
+    """The largest priority that a caller may give."""
     waiting_in_all: int = _limit("waiting_in_all")
-    """As `waiting`, of all callers."""
+    """The same as `waiting`, for all callers together."""
     lines: int = _limit("lines")
-    """Kinds of jobs that wait: a pass looks at each."""
+    """The most distinct lines of waiting jobs. A pass looks at each."""
     callers: list[CallerRuleBody] = Field(default_factory=list, max_length=MOST_RULES)
-    """All the rules there shall be."""
+    """The complete list of rules."""
     revision: int | None = Field(default=None, ge=0, strict=True)
-    """The configuration's, that this was decided on: refused if there is another by now."""
+    """The revision of the configuration that the caller decided on. An outdated revision is
+    refused."""
 
 
 class CallerRuleView(BaseModel):
@@ -106,12 +108,12 @@ class OwnLimitsView(BaseModel):
 
     caller: str
     counted_as: str
-    """Another name where a rule counts several callers together."""
+    """The rule's pattern if a rule counts several callers together; else the caller."""
     waiting: int
     waiting_used: int
     submissions: int
     submissions_used: int
-    """In the present minute."""
+    """Submissions in the current minute."""
     priority: int
 
 
@@ -140,7 +142,7 @@ class PoolChangeView(BaseModel):
 
     name: str
     before: PoolSettingsView | None
-    """None: there was no such pool."""
+    """None: the pool is new."""
     after: PoolSettingsView | None
     """None: it was removed."""
 
@@ -153,11 +155,11 @@ class ChangeView(BaseModel):
     """Who signed the request; SLOTQ_POOLS where the pools came from the template."""
     at: str
     pools: list[PoolChangeView]
-    """Those that differ."""
+    """The pools that differ."""
     order: list[str]
-    """All pools after it, in their order."""
+    """All pools after the change, in order."""
     limits: LimitsChangeView | None = None
-    """None: they stayed."""
+    """None: the limits stayed."""
 
 
 class ChangesView(BaseModel):
@@ -167,9 +169,9 @@ class ChangesView(BaseModel):
 
 
 def parse_pool(body: str | bytes) -> tuple[dict[str, Any], int | None]:
-    """The settings that a body names, as `definitions.defined` takes them, and the revision.
+    """The settings in a body, as `pool_definition.defined` takes them, and the revision.
 
-    Raises InvalidRequest with the field at fault.
+    Raises InvalidRequest with the faulty field.
     """
     given = json_object(body, what="the pool's settings")
     try:
@@ -183,9 +185,9 @@ def parse_pool(body: str | bytes) -> tuple[dict[str, Any], int | None]:
 
 
 def parse_limits(body: str | bytes) -> tuple[dict[str, Any], int | None]:
-    """The settings that a body names, as `limit_settings.limits_from` takes them, and the revision.
+    """The settings in a body, as `limits_definition.limits_from` takes them, and the revision.
 
-    Raises InvalidRequest with the field at fault.
+    Raises InvalidRequest with the faulty field.
     """
     given = json_object(body, what="the limits")
     try:
@@ -219,7 +221,7 @@ def change_view(
     pools: tuple[tuple[Pool, ...], tuple[Pool, ...]],
     limits: tuple[Limits, Limits],
 ) -> ChangeView:
-    """`pools` and `limits`: before and after."""
+    """The view of one change. `pools` and `limits` are pairs: before and after."""
     old, new = ({pool.name: pool for pool in each} for each in pools)
     differ = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     views = [

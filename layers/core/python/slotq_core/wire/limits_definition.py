@@ -1,7 +1,7 @@
-"""The limits as people write them: their names, their bounds, and the limits that they make.
+"""The limits' definition: their names, their bounds, and the limits that they make.
 
-The template's parameter, the API and the table all mean what is written here. 0 stands for "no
-limit"; in a rule for some callers, null for "as everybody's".
+The template's parameter, the API and the table all use this definition. 0 means "no limit". In a
+rule for some callers, null means "as for everyone".
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ MOST: Mapping[str, int] = {
     "waiting_in_all": 1_000_000,
     "lines": 1_000_000,
 }
-"""Every limit that is a number, and the largest that it may be."""
+"""Every numeric limit with its largest value."""
 OF_A_CALLER = ("waiting", "submissions", "priority")
-"""Those that a rule may set too."""
+"""Limits that a rule may set too."""
 MOST_RULES = 50
 LONGEST_PATTERN = 512
 SETTINGS = (*MOST, "callers")
-"""All there is to set."""
+"""All settings."""
 
 
 def limits_from(settings: Mapping[str, Any], before: Limits | None = None) -> Limits:
-    """The limits with these settings; what they do not name stays as it was `before`.
+    """The limits with these settings. A setting that is not named stays as in `before`.
 
     Whole numbers may be text. Raises InvalidRequest with the setting as its field.
     """

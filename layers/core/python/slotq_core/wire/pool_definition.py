@@ -1,9 +1,9 @@
-"""A pool's definition as people write it: its settings, their bounds, and the pool that they make.
+"""A pool's definition: its settings, their bounds, and the pool that they make.
 
-The template's parameter, the emulator's command line and the API all mean what is written here.
-Durations are whole seconds; None stands for "none": `reserve_after` then lets others pass a job for
-ever, `pending_timeout` lets SageMaker look for instances for ever. A `time_slice` is for
-simulations (NOT_LIVE_YET).
+The template's parameter, the emulator's command line and the API all use this definition. Durations
+are whole seconds. None means "none": without `reserve_after` others may pass a job for ever,
+without `pending_timeout` SageMaker may look for instances for ever. `time_slice` is for simulations
+only (NOT_LIVE_YET).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from slotq_core.model.pools import Pool, PoolState
 MOST_SLOTS = 10_000
 MOST_OF_A_RESOURCE = 1_000_000
 LONGEST = 28 * 86400
-"""Seconds: SageMaker lets no training job run for longer."""
+"""Seconds. SageMaker lets no training job run longer."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9-]+")
@@ -32,25 +32,25 @@ DURATIONS: Mapping[str, int] = {
     "time_slice": 1,
     "pending_timeout": 1,
 }
-"""With the least that each may be."""
+"""Durations, each with its smallest value (s)."""
 SWITCHES = ("count_foreign", "consolidate")
 SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "state")
-"""All there is to set of a pool but its name."""
+"""All settings of a pool but its name."""
 
 _ABSENT = ("reserve_after", "time_slice", "pending_timeout")
-"""Durations that there may be none of; the others are 0 then."""
+"""Durations that may be None; the others are then 0."""
 
 
 NOT_LIVE_YET: Mapping[str, str] = {
     "time_slice": "the queue does not keep who has yielded, so two users would take turns and a "
     "third would never have one; `slotq simulate` knows time slices, the queue does not yet",
 }
-"""Settings that no pool of a queue may be given, each with the reason. One that a table has from an
-earlier version is kept and does nothing."""
+"""Settings that no live pool may have, with the reason. A table may hold one from an earlier
+version: it is kept and has no effect."""
 
 
 def check_name(name: object) -> str:
-    """Raises InvalidRequest."""
+    """The name, if legal. Raises InvalidRequest."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InvalidRequest(
             f"pool name {name!r}: use 1 to 63 letters, digits, dots, hyphens and underscores, "
@@ -61,8 +61,8 @@ def check_name(name: object) -> str:
 
 
 def defined(name: object, settings: Mapping[str, Any], before: Pool | None = None) -> Pool:
-    """The pool with these settings. What they do not name stays as it was `before`; a new pool
-    needs `slots` and `instance_type`, and the rest is its default.
+    """The pool with these settings. A setting that is not named stays as in `before`. A new pool
+    needs `slots` and `instance_type`; other settings have defaults.
 
     Whole numbers and switches may be text. Raises InvalidRequest with the setting as its field.
     """
@@ -86,7 +86,7 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
 
 
 def may_have(amount: Demand) -> bool:
-    """Whether a pool may have so much."""
+    """Whether a pool may have this capacity."""
     slots, others = amount.slots, [n for name, n in amount.items() if name != "slots"]
     return 0 <= slots <= MOST_SLOTS and all(0 <= n <= MOST_OF_A_RESOURCE for n in others)
 
@@ -135,7 +135,7 @@ def _state(pool: str, value: object) -> PoolState:
 
 
 def _duration(pool: str, key: str, value: object) -> int | None:
-    """Milliseconds."""
+    """A duration in milliseconds, from seconds."""
     if value is None:
         return None if key in _ABSENT else 0
     return 1000 * _whole(pool, key, value, DURATIONS[key], LONGEST)

@@ -1,9 +1,8 @@
-"""JSON from strangers, read strictly: what RFC 8259 calls interoperable, and within bounds.
+"""Strict JSON for untrusted input: what RFC 8259 calls interoperable, within bounds.
 
-Python's own reader takes more than that, and each excess comes out elsewhere: of a key that is
-there twice somebody on the way may have read the other one; NaN, half a surrogate pair and an
-integer of a thousand digits cannot be written again everywhere; what nests as deep as the reader
-can follow is too deep for the next one.
+Python's reader accepts more, and each excess causes trouble elsewhere. Readers differ on which of
+two equal keys counts. Not every writer can write NaN, half a surrogate pair or an integer of a
+thousand digits. Nesting as deep as one reader can follow is too deep for another.
 """
 
 from __future__ import annotations
@@ -13,18 +12,19 @@ from math import isfinite
 from typing import Any
 
 DEEPEST = 32
-"""Levels of lists and objects. A CreateTrainingJob request has six."""
+"""The most levels of lists and objects. A CreateTrainingJob request has six."""
 
 _DIGITS = 20
-"""Enough for every integer of 64 bits."""
+"""The most characters of an integer; enough for 64 bits."""
 
 
 class NotStrict(ValueError):
-    """It is JSON to some readers and not to others. Says why; may quote the head of a key."""
+    """Not every reader takes the text as JSON. The message says why, and may quote the start of a
+    key."""
 
 
 def parse(text: str | bytes) -> Any:
-    """The value. Raises NotStrict, or any other ValueError where it is no JSON at all."""
+    """Parse the text. Raises NotStrict, or another ValueError if the text is not JSON."""
     try:
         value = json.loads(
             text,
@@ -66,7 +66,8 @@ def _constant(text: str) -> None:
 
 
 def _check(value: Any, levels: int) -> None:
-    """That it nests no deeper than so many levels, and that all of its text can be written."""
+    """Raises NotStrict if the value nests deeper than `levels`, or contains text that is not
+    Unicode."""
     if isinstance(value, str):
         _check_text(value)
     elif isinstance(value, dict | list):

@@ -1,4 +1,4 @@
-"""JSON -> model: what a submission may say. A CreateTrainingJob request, read."""
+"""JSON -> model: reads a submission from a CreateTrainingJob request."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from slotq_core.wire.training_request import Fault, faults_at_the_door, refusal
 PRIORITY_LIMIT = 1_000_000
 MAX_RETRIES = 100
 MAX_TAGS = 46
-"""SageMaker allows 50 tags, and the queue adds four of its own."""
+"""SageMaker allows 50 tags; the queue adds four."""
 
 MAX_INSTANCES = 10_000
-"""Of one job: as many as a pool may have."""
+"""The most instances of one job, equal to a pool's largest size."""
 _MAX_TYPE = 64
 _MAX_ROLE = 2048
 _MAX_GROUPS = 5
@@ -144,7 +144,7 @@ class SubmissionBody(BaseModel):
 
     @property
     def pools(self) -> tuple[str, ...]:
-        """The pools asked for, the most welcome first; empty: any that offers the instance type."""
+        """The requested pools, the preferred first; empty: any pool with the instance type."""
         text = self._tag(names.POOLS_TAG)
         if text is None:
             return ()
@@ -162,7 +162,7 @@ class SubmissionBody(BaseModel):
 
     @property
     def min_runtime(self) -> int:
-        """Milliseconds; the tag counts seconds."""
+        """The tag's seconds in milliseconds."""
         return 1000 * _integer("slotq:min-runtime", self._tag("slotq:min-runtime"), 0, 28 * 86400)
 
     @property
@@ -181,7 +181,7 @@ def _integer(tag: str, text: str | None, low: int, high: int) -> int:
 
 
 def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission, dict[str, Any]]:
-    """What a new submission asks for, and the body itself as the request to keep.
+    """Read a new submission. Returns it, and its body as the request to store.
 
     Raises InvalidRequest with every fault: its path, and what would be right.
     """
@@ -190,8 +190,8 @@ def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission,
 
 
 def read_submission(request: Mapping[str, Any]) -> tuple[Submission, dict[str, Any]]:
-    """The same of a request that the queue keeps: it was taken by the rules of its day, which may
-    have asked for less."""
+    """Read a stored request without the checks on its structure: it was accepted under earlier
+    rules, which may have been looser."""
     return _read(request, [])
 
 

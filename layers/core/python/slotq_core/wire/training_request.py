@@ -1,9 +1,9 @@
-"""What is wrong with a CreateTrainingJob request, by the structure that SageMaker's API gives it.
+"""The faults of a CreateTrainingJob request, by the structure of SageMaker's API.
 
-Two places ask. The client knows the structure from its own botocore, with every bound, and refuses
-what that does not know. The queue's door knows only the names and types of `training_fields`, which
-may be older than the user's SDK: it refuses what is missing or wrongly typed, and what nearly has a
-known name; every other unknown field passes.
+Two places check requests. The client takes the structure with every bound from the user's botocore,
+and refuses unknown fields. The queue's door has only the names and types of `training_fields`,
+which may be older than the user's SDK. So the door refuses missing fields, wrong types and near
+misspellings of known fields; every other unknown field passes.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from typing import Any
 from slotq_core.errors import InvalidRequest
 
 REQUEST = "CreateTrainingJobRequest"
-"""The structure of the whole request."""
+"""The name of the whole request's structure."""
 
 ON_INSTANCES = ("AlgorithmSpecification", "ResourceConfig")
-"""What SageMaker asks for besides of a job that runs on instances."""
+"""Fields that SageMaker also requires of a job that runs on instances."""
 PROGRAMS = ("TrainingImage", "AlgorithmName")
-"""The two ways to say what runs: an AlgorithmSpecification has one of them."""
+"""The two ways to name the program; an AlgorithmSpecification has exactly one."""
 MOST_FAULTS = 20
-"""Of one request: so many are told."""
+"""The most faults that one answer lists."""
 MOST_UNKNOWN = 100
-"""Unknown fields of one request. Each is compared with the known names, which costs time; SageMaker
-does not add so many between two releases of anything."""
+"""The most unknown fields of one request. Comparing each with the known names costs time, and
+SageMaker does not add so many fields between two releases."""
 _LONGEST_NAME = 64
-"""Of a field: a longer one is no misspelling, and would cost time to compare."""
+"""Characters of a field's name. A longer name is no misspelling, and would be slow to compare."""
 _SHOWN = 40
 _NEAR = 0.85
-"""How alike two names are (difflib's ratio) for one to be a misspelling of the other. RoleArm and
-RoleArn are 0.86 alike."""
+"""The least similarity (difflib's ratio) of a misspelling to the known name. RoleArm and RoleArn
+score 0.86."""
 _AKIN = 0.6
-"""The same, for a hint about a name that is refused anyway."""
+"""The least similarity for a hint about a name that is refused anyway."""
 
 _KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "string": ("a text", lambda value: isinstance(value, str)),
@@ -49,12 +49,12 @@ _KINDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
     "map": ("an object", lambda value: isinstance(value, Mapping)),
     "structure": ("an object", lambda value: isinstance(value, Mapping)),
 }
-"""What each kind of value is called, and what is one."""
+"""Each kind of value, with its name in messages and its test."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
-    """What one value of the request may be. Bounds that are None are not known here."""
+    """The form that one value of the request may have. A bound of None is unknown."""
 
     kind: str
     """One of _KINDS."""
@@ -62,20 +62,20 @@ class Shape:
     """A structure's fields."""
     required: frozenset[str] = frozenset()
     item: Shape | None = None
-    """Of a list's items, or a map's values."""
+    """The form of a list's items or a map's values."""
     key: Shape | None = None
-    """Of a map's keys."""
+    """The form of a map's keys."""
     low: int | None = None
     high: int | None = None
-    """Of a number; of a text's length; of how many items a list or a map has."""
+    """The bounds of a number, of a text's length, or of the number of items in a list or map."""
     pattern: str | None = None
-    """A regular expression that the whole of a text matches."""
+    """A regular expression that must match the whole text."""
     form: str = ""
-    """What is told of the pattern."""
+    """The message for a text that does not match the pattern."""
     values: tuple[str, ...] = ()
-    """What a text may be; empty: anything."""
+    """The allowed texts; empty: any."""
     others: bool = False
-    """Whether a text may be something else too: the values are those that were known once."""
+    """Whether other texts are allowed too, because `values` may be out of date."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,14 +84,14 @@ class Fault:
     """`ResourceConfig.InstanceCount`, `Tags.0.Key`; empty: the whole request."""
     message: str
     dated: bool = False
-    """Whether a later version of SageMaker's API may see no fault in it."""
+    """Whether a later version of SageMaker's API might accept the value."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
 def refusal(faults: Sequence[Fault]) -> InvalidRequest:
-    """The error that tells them all, each on a line; its field is the first one's."""
+    """The error that lists all faults, one a line. Its field is the first fault's."""
     if len(faults) == 1:
         return InvalidRequest(str(faults[0]), field=faults[0].path)
     told = [f"  {fault}" for fault in faults[:MOST_FAULTS]]
@@ -102,19 +102,19 @@ def refusal(faults: Sequence[Fault]) -> InvalidRequest:
 
 @cache
 def known_shape() -> Shape:
-    """The structure as `training_fields` has it: names, types and what is required."""
+    """The structure in `training_fields`: names, types and required fields."""
     from slotq_core.wire.training_fields import REQUIRED, STRUCTURES
 
     return _shape(REQUEST, STRUCTURES, REQUIRED)
 
 
 def faults_at_the_door(request: Mapping[str, Any]) -> list[Fault]:
-    """What no version of SageMaker's API takes; at most MOST_FAULTS and one more."""
+    """The faults that no version of SageMaker's API would accept; at most MOST_FAULTS + 1."""
     return _Reading(refuse_unknown=False).faults(request, known_shape())
 
 
 def faults_by(shape: Shape, request: Mapping[str, Any]) -> list[Fault]:
-    """The same by a structure that is the user's own: what it does not know is a fault too."""
+    """The faults by the user's own structure. Unknown fields are faults too."""
     return _Reading(refuse_unknown=True).faults(request, shape)
 
 
@@ -123,7 +123,8 @@ def _shape(
     structures: Mapping[str, Mapping[str, str]],
     required: Mapping[str, tuple[str, ...]],
 ) -> Shape:
-    """From the notation of `training_fields`: `string`, a structure's name, `list …`, `map …`."""
+    """A shape from the notation of `training_fields`: `string`, a structure's name, `list …`, `map
+    …`."""
     outer, _, inner = kind.partition(" ")
     if inner:
         return Shape(kind=outer, item=_shape(inner, structures, required))
@@ -136,7 +137,7 @@ def _shape(
 
 
 class _Reading:
-    """One look at one request."""
+    """One check of one request."""
 
     def __init__(self, *, refuse_unknown: bool) -> None:
         self._refuse_unknown = refuse_unknown
@@ -196,22 +197,23 @@ class _Reading:
                 yield Fault(path=_join(path, name), message="is required")
 
     def _misspelt(self, name: str, absent: Sequence[str]) -> str | None:
-        """The known field that was meant. One that is there too was not: SageMaker has added fields
-        that are called almost as others, TrainingPlanArns beside TrainingPlanArn."""
+        """The known field that the name misspells. Only absent fields count, because SageMaker adds
+        fields with similar names: TrainingPlanArns beside TrainingPlanArn."""
         self._unknown += 1
         return nearest(name, absent, _NEAR) if self._unknown <= MOST_UNKNOWN else None
 
 
 def _on_instances(shape: Shape, request: Mapping[str, Any]) -> Shape:
-    """The structure of a job that runs on instances needs more than the API's own, which also has
-    jobs without."""
+    """The structure with the extra required fields of a job on instances. The API's own structure
+    also covers jobs without instances."""
     if "ServerlessJobConfig" in request:
         return shape
     return replace(shape, required=shape.required.union(ON_INSTANCES))
 
 
 def _program(algorithm: Any, shape: Shape | None) -> Iterator[Fault]:
-    """SageMaker takes one of two ways to say what runs; the API's structure leaves it open."""
+    """The faults in how the request names its program. SageMaker requires exactly one way; the
+    API's structure does not say so."""
     if not isinstance(algorithm, Mapping) or shape is None:
         return
     given = [name for name in PROGRAMS if algorithm.get(name)]
@@ -224,20 +226,20 @@ def _program(algorithm: Any, shape: Shape | None) -> Iterator[Fault]:
 
 
 def nearest(name: str, known: Iterable[str], alike: float) -> str | None:
-    """The known name that this one is a misspelling of: the same but for case, hyphens and
-    underscores, or at least so much alike (0 to 1)."""
+    """The known name that this one misspells: equal but for case, spaces, hyphens and underscores,
+    or at least `alike` similar (0 to 1)."""
     if len(name) > _LONGEST_NAME:
         return None
     same = {_plain(each): each for each in known}
     if _plain(name) in same:
         return same[_plain(name)]
-    from difflib import get_close_matches  # Only the misspelt pay for it.
+    from difflib import get_close_matches  # Imported only for misspelt names.
 
     return next(iter(get_close_matches(name, same.values(), n=1, cutoff=alike)), None)
 
 
 def akin(name: str, known: Iterable[str]) -> str | None:
-    """The known name that comes closest, for a hint; None where none is like it."""
+    """The most similar known name, for a hint; None if none is similar."""
     return nearest(name, known, _AKIN)
 
 
@@ -254,7 +256,7 @@ def _too_many_unknown() -> str:
 
 
 def _beyond(value: Any, shape: Shape) -> Iterator[str]:
-    """The bounds that a value of the right kind does not keep; of a text one, the most telling."""
+    """The bounds that a value of the right kind breaks; at most one, the most telling."""
     if shape.values and not shape.others and value not in shape.values:
         yield f"must be one of {', '.join(shape.values)}, not {_quoted(value, shape)}"
     elif shape.pattern and not re.fullmatch(shape.pattern, value, re.DOTALL):
@@ -288,7 +290,7 @@ def _range(low: int | None, high: int | None, unit: str) -> str:
 
 
 def _said(value: Any) -> str:
-    """What kind of value it is: the value itself may be a secret."""
+    """The kind of the value, without the value of a text, list or object, which may be secret."""
     if value is None:
         return "null; leave the field out"
     if isinstance(value, bool):

@@ -1,6 +1,6 @@
-"""Model -> JSON: what the queue answers. Version 1.
+"""Model -> JSON: the queue's answers. Version 1.
 
-What it reads stands in `wire_submission`, `wire_amendment` and `wire_configuration`.
+`submission`, `bulk_changes`, `amendment` and `configuration` read requests.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class OutlookView(BaseModel):
     """What a waiting job could have, and when: each entry as a reason is."""
 
     rooms: list[ReasonView]
-    """What each of its pools has for it."""
+    """What each of the job's pools has for the job."""
     evictions: list[ReasonView]
-    """What holds slots there, by why it is not evicted for the job."""
+    """What holds slots in those pools, grouped by why it is not evicted for the job."""
     reserved: list[ReasonView]
-    """What is kept there for one job, this one or another."""
+    """What is kept there for one job, this or another."""
     times: list[ReasonView]
-    """When time alone may change something for it, the earliest first."""
+    """Times at which time alone may change something for the job, the earliest first."""
     earliest: str | None = None
-    """The earliest time known; None: it depends on what others do."""
+    """The earliest known time; None: it depends on other jobs."""
 
 
 class AttemptView(BaseModel):
@@ -58,14 +58,15 @@ class AttemptView(BaseModel):
     outcome: str | None = None
     message: str = ""
     stop_cause: str | None = None
-    """`evicted`, `requeued`, `cancelled` …, from the moment that it is decided; None where nobody
-    wanted it to end."""
+    """`evicted`, `requeued`, `cancelled` …, from the decision on; None if nobody stopped the
+    attempt."""
     stopped_for: str | None = None
-    """The job that this attempt was evicted for, or who cancelled it or gave it up."""
+    """The job that this attempt was evicted for, or who cancelled the job or gave the attempt
+    up."""
     artifact: str = ""
     checkpoints: str = ""
     logs: str = ""
-    """The CloudWatch log group, and after the colon what its streams' names begin with."""
+    """The CloudWatch log group, a colon, and the prefix of the streams' names."""
 
 
 class JobView(BaseModel):
@@ -76,16 +77,17 @@ class JobView(BaseModel):
     state: str
     priority: int
     place: int | None = None
-    """1 is next, among the waiting jobs that share a pool with it; None if it does not wait."""
+    """The job's place among the waiting jobs that share a pool with it, from 1; None if the job
+    does not wait."""
     reason: ReasonView | None = None
     outlook: OutlookView | None = None
-    """More than the reason; only where one job was asked for, and waits."""
+    """Details beside the reason; only for a single waiting job."""
     entry_time: str
     changed_at: str
     demand: dict[str, int]
     pools: list[str]
     pool: str | None = None
-    """Where it runs; None while it does not."""
+    """The pool that the job runs in; None while it does not run."""
     preemptible: bool
     min_runtime: float
     retries: int
@@ -94,12 +96,13 @@ class JobView(BaseModel):
     attempts_begun: int
     evictions: int
     training_job: str | None = None
-    """The SageMaker training job of its latest attempt."""
+    """The SageMaker training job of the latest attempt."""
     cause: str = ""
-    """Why it is in its state, where the state alone does not say: `max_runtime`, `rejected` …"""
+    """Why the job is in its state, where the state alone does not say: `max_runtime`, `rejected`
+    …"""
     message: str = ""
     attempts: list[AttemptView] = Field(default=[])
-    """The history; only where one job was asked for."""
+    """The attempts so far; only for a single job."""
 
 
 class RequestView(BaseModel):
@@ -109,7 +112,7 @@ class RequestView(BaseModel):
     name: str
     request: dict[str, Any]
     withheld: list[str] = Field(default=[])
-    """The fields that only those see who have the submitter's IAM identity."""
+    """The fields shown only to callers with the submitter's IAM identity."""
 
 
 class QueueView(BaseModel):
@@ -121,33 +124,33 @@ class MissingRightView(BaseModel):
     """A right that is missing in a pool: nothing that needs it starts there."""
 
     role: str = ""
-    """The execution role whose jobs need it; empty: every job does."""
+    """The execution role whose jobs need the right; empty: every job of the pool needs it."""
     action: str
-    """What has to be allowed, as IAM calls it."""
+    """The missing action in IAM's notation."""
     since: str
     refusals: int
-    """In a row."""
+    """Consecutive refusals."""
     not_before: str
-    """Nothing tries before."""
+    """No start is tried before this moment."""
     message: str = ""
-    """SageMaker's last word on it."""
+    """SageMaker's last message about the refusal."""
 
 
 class PoolHealthView(BaseModel):
     """What the queue has learned of a pool from SageMaker's refusals."""
 
     errors: int = 0
-    """Capacity errors in a row; 0: healthy."""
+    """Consecutive capacity errors; 0: healthy."""
     not_before: str | None = None
-    """Nothing starts before."""
+    """Nothing starts in the pool before this moment."""
     learned: int | None = None
-    """Slots that the account's service limit allows, where those are fewer than the capacity."""
+    """Slots that the account's service limit allows, if fewer than the capacity."""
     learned_until: str | None = None
-    """When the configured capacity is tried again."""
+    """When the queue tries the configured capacity again."""
     message: str = ""
-    """SageMaker's last word on it."""
+    """SageMaker's last message about its capacity."""
     missing_rights: list[MissingRightView] = Field(default=[])
-    """What the queue, or an execution role, may not do there."""
+    """Rights that the queue or an execution role lacks in the pool."""
 
 
 class PoolSettingsView(BaseModel):
@@ -156,23 +159,23 @@ class PoolSettingsView(BaseModel):
     slots: int
     instance_type: str
     reserve_after: int | None
-    """How long a job that does not fit may be passed by others; None: for ever."""
+    """How long others may pass a job that does not fit; None: for ever."""
     min_runtime: int
-    """How long an attempt is safe from eviction."""
+    """How long an attempt is protected from eviction."""
     max_min_runtime: int
-    """The most that a job's own min_runtime counts."""
+    """The most that a job's own `min_runtime` counts."""
     time_slice: int | None
-    """How long a job runs before it yields to another user's; None: as long as it likes."""
+    """How long a job runs before it yields to another user's; None: no time slices."""
     pending_timeout: int | None
     """How long SageMaker may look for instances; None: for ever."""
     count_foreign: bool
-    """Whether training jobs outside the queue count against it."""
+    """Whether training jobs outside the queue count against the pool."""
     consolidate: bool
-    """Whether what runs there may move to another pool."""
+    """Whether running jobs may move to another pool."""
     resources: dict[str, int]
-    """What it has besides slots."""
+    """The pool's resources besides slots."""
     state: str
-    """`active`; `paused`: nothing starts; `drained`: nor does it count in anybody's share."""
+    """`active`; `paused`: nothing starts; `drained`: also counts in no share."""
 
 
 class PoolView(BaseModel):
@@ -181,14 +184,14 @@ class PoolView(BaseModel):
     name: str
     instance_type: str
     capacity: dict[str, int]
-    """As configured."""
+    """The configured capacity."""
     size: dict[str, int]
-    """What the queue may use of it now: the capacity, less while the account allows less, and
-    without what others occupy."""
+    """What the queue may use now: the capacity without foreign use, less while the account allows
+    less."""
     used: dict[str, int]
-    """By jobs that start, run or stop."""
+    """Used by jobs that start, run or stop."""
     foreign: dict[str, int]
-    """By training jobs outside the queue, where the pool counts them."""
+    """Used by training jobs outside the queue, if the pool counts them."""
     settings: PoolSettingsView
     health: PoolHealthView
 
@@ -196,7 +199,7 @@ class PoolView(BaseModel):
 class PoolsView(BaseModel):
     version: int = VERSION
     revision: int = 0
-    """Of the configuration: rises with each change of it."""
+    """The configuration's revision; rises with each change."""
     pools: list[PoolView]
 
 
@@ -220,9 +223,9 @@ class AboutView(BaseModel):
     """Which queue answers, and whom it takes the caller for."""
 
     version: int = VERSION
-    """Of the JSON that it speaks."""
+    """The version of the JSON."""
     slotq: str
-    """The release that is deployed."""
+    """The deployed release."""
     caller: str
     """The ARN of who signed the request."""
 

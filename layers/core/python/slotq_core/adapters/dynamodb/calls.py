@@ -1,4 +1,4 @@
-"""The calls to one table: paging, consistency, errors; so that the store speaks of items only."""
+"""Calls to one table: paging, consistency, errors. The store itself handles items only."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from slotq_core.adapters.dynamodb.transactions import Action
 
 
 class TableCalls:
-    """One table. Every method may raise what `dynamodb_errors` names."""
+    """One table. Every method may raise the errors that `dynamodb_errors` names."""
 
     def __init__(self, client: Any, table: str) -> None:
         self._client = client
         self.table = table
 
     def item(self, key: Key) -> Item | None:
-        """Strongly consistent."""
+        """Read one item, strongly consistent."""
         with translated():
             answer: dict[str, Item] = self._client.get_item(
                 TableName=self.table, Key=keyed(key), ConsistentRead=True
@@ -30,12 +30,12 @@ class TableCalls:
     def query(
         self, expression: Expression, *, limit: int | None = None, consistent: bool = True
     ) -> Iterator[Item]:
-        """The items, page by page as they are asked for, at most `limit`."""
+        """Yield the items, at most `limit`. Each page is read on demand."""
         for answer in self._pages(expression, limit, consistent=consistent):
             yield from answer["Items"]
 
     def scan(self, expression: Expression) -> Iterator[Item]:
-        """Everything that the expression lets through, strongly consistent. For people."""
+        """Yield every item that the expression admits, strongly consistent. For people only."""
         request = {**expression, "TableName": self.table, "ConsistentRead": True}
         while True:
             with translated():
@@ -46,7 +46,7 @@ class TableCalls:
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def count(self, expression: Expression) -> int:
-        """How many items; not strongly consistent."""
+        """Return the number of items; not strongly consistent."""
         pages = self._pages({**expression, "Select": "COUNT"}, None, consistent=False)
         return sum(answer["Count"] for answer in pages)
 
@@ -70,7 +70,7 @@ class TableCalls:
             self._client.update_item(TableName=self.table, Key=keyed(key), **expression)
 
     def updated(self, key: Key, expression: Expression) -> Item:
-        """The item as the update left it."""
+        """Update the item, and return its new form."""
         with translated():
             answer: dict[str, Item] = self._client.update_item(
                 TableName=self.table, Key=keyed(key), ReturnValues="ALL_NEW", **expression
@@ -86,10 +86,10 @@ class TableCalls:
             self._client.delete_item(TableName=self.table, Key=keyed(key), **(condition or {}))
 
     def transact(self, actions: Sequence[Action]) -> None:
-        """All of the actions or none.
+        """Run all of the actions or none.
 
-        botocore gives each call its own ClientRequestToken and keeps it over its retries, so that a
-        retry of a transaction that took effect is answered as the first try was.
+        botocore gives each call its own ClientRequestToken and keeps the token over its retries.
+        Therefore a retry of a transaction that took effect gets the answer of the first try.
         """
         with translated():
             self._client.transact_write_items(TransactItems=list(actions))

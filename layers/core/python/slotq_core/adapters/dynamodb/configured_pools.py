@@ -1,4 +1,4 @@
-"""What is configured, the pools and the limits: read, and changed on the record."""
+"""The configuration, pools and limits: read, and changed on the record."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from slotq_core.wire.limits_definition import limits_from, settings_of
 
 T = TypeVar("T")
 _Planned = Callable[[Stand], tuple[Stand, list[Action]]]
-"""From what stands to what shall, and what makes it so."""
+"""Maps the current configuration to the new one and to the actions that write the new one."""
 
 _TRIES = 5
 _CHANGES_A_PAGE = 25
@@ -45,11 +45,11 @@ class Configuration:
         self._calls = calls
 
     def pools(self) -> tuple[Pool, ...]:
-        """Those that can be understood."""
+        """Return the readable pools."""
         return self.pools_through(Sieve())
 
     def pools_through(self, sieve: Sieve) -> tuple[Pool, ...]:
-        """The same, keeping what cannot be understood in the sieve."""
+        """Return the readable pools; put the unreadable ones into the sieve."""
         return _in_order(
             self._calls.query(expressions.partition_from(table.CONFIG, table.POOL_PREFIX)), sieve
         )
@@ -58,7 +58,7 @@ class Configuration:
         return next((pool for pool in self.pools() if pool.name == name), None)
 
     def read(self) -> Stand:
-        """All of it, and the revision that it stands at."""
+        """Return the whole configuration, with its revision."""
         first, last = table.limits_key()[1], table.revision_key()[1]
         items = list(self._calls.query(expressions.partition_between(table.CONFIG, first, last)))
         by_key = {item["sk"]["S"]: item for item in items}
@@ -106,7 +106,7 @@ class Configuration:
         raise Unavailable("others change the configuration at this moment")
 
     def changes(self, *, limit: int, who: str | None) -> tuple[ConfigurationChange, ...]:
-        """Those that can be understood, the latest first."""
+        """Return the readable changes, the latest first."""
         records = expressions.partition_from(table.CONFIG, table.CHANGE_PREFIX)
         page = {"ScanIndexForward": False, "Limit": min(limit, _CHANGES_A_PAGE)}
         latest_first = self._calls.query({**records, **page})
@@ -135,7 +135,8 @@ class Configuration:
         return update(self._calls.table, table.ledger_key(pool.name), expression)
 
     def _open(self, pool: Pool) -> expressions.Expression:
-        """Where a definition was lost, its ledger still counts what is used."""
+        """Return the update that opens the pool. If only the definition was lost, the ledger still
+        counts what is used."""
         read, foreign, free = self._ledger_of(pool)
         if free is None:
             return ledger_expressions.open_pool(pool.capacity)
@@ -149,7 +150,8 @@ class Configuration:
         return ledger_expressions.close_pool(pool.capacity, read.used, foreign)
 
     def _ledger_of(self, pool: Pool) -> tuple[Ledger, Demand, Demand | None]:
-        """With what others occupy, and what is free, if it is open."""
+        """Return the ledger, what foreign training jobs occupy, and what is free (None: the pool is
+        not open). Raises Unavailable if the ledger cannot be read."""
         item = self._calls.item(table.ledger_key(pool.name)) or {}
         try:
             return ledger_of(item), foreign_of(item), free_of(item)
@@ -157,7 +159,7 @@ class Configuration:
             raise Unavailable(f"pool {pool.name}: its ledger is to be mended first") from None
 
     def _record(self, before: Stand, after: Stand, who: str, now: int) -> Iterator[Action]:
-        """Raises the revision, and keeps who changed what, when."""
+        """Yield the actions that raise the revision and record who changed what, and when."""
         name, revision = self._calls.table, before.revision
         yield update(name, table.revision_key(), expressions.next_revision(revision))
         record: Item = {
@@ -172,7 +174,7 @@ class Configuration:
 
 
 def check_names(pools: Sequence[Pool]) -> None:
-    """Raises Misconfigured where two pools have one name."""
+    """Raise Misconfigured if two pools have the same name."""
     names = [pool.name for pool in pools]
     if len(set(names)) < len(names):
         raise Misconfigured(f"two pools have one name among {', '.join(names)}")
@@ -199,12 +201,13 @@ def _change_of(record: Item) -> ConfigurationChange:
 
 
 def limits_of(item: Item) -> Limits:
-    """Raises one of UNREADABLE."""
+    """Return the limits in an item. Raises one of UNREADABLE."""
     return _limits(item["settings"])
 
 
 def _limits(value: Value | None) -> Limits:
-    """None: it was written before there were any."""
+    """Return the limits in a value. None: the record is older than limits. Raises one of
+    UNREADABLE."""
     if value is None:
         return NO_LIMITS
     try:
@@ -218,7 +221,8 @@ def _json(limits: Limits) -> str:
 
 
 def _one(item: Item | None, reader: Callable[[Item], T], otherwise: T) -> T:
-    """What the reader makes of an item; else what counts where it cannot be read."""
+    """Return what the reader makes of the item, or `otherwise` if the item is missing or
+    unreadable."""
     return next(iter(Sieve().read([item] if item else [], reader)), otherwise)
 
 

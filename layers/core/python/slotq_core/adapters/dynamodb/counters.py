@@ -1,8 +1,8 @@
-"""What callers have used of their limits (`ports.Counters`): one item each, changed by one
-conditional update.
+"""Callers' use of their limits (`ports.Counters`): one item per caller, changed by one conditional
+update.
 
-Each minute's submissions are an attribute named for it, `m<minute>`: so that a new minute begins at
-nothing without anybody having to reset it, and what an audit has not removed yet is never misread.
+The attribute `m<minute>` counts the submissions of one minute. Therefore a new minute begins at
+zero without a reset, and old minutes that no audit has removed yet are never misread.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slotq_core.ports import Census, Counter
 
 _MINUTE = "m"
 _OLD = 20
-"""Minutes that one correction forgets at most; the next goes on."""
+"""Maximum number of old minutes that one correction removes; the next continues."""
 
 
 class DynamoCounters:
@@ -31,7 +31,8 @@ class DynamoCounters:
         self._calls = calls
 
     def take(self, caller: str, *, minute: int, limits: CallerLimits) -> bool:
-        """Where the item is not what it must be it is begun anew: nobody stays locked out."""
+        """Count one submission. Return False if a limit is reached. A malformed item is deleted and
+        begun again, so that nobody stays locked out."""
         expression = expressions.count_submission(
             _attribute(minute), waiting=limits.waiting, submissions=limits.submissions
         )
@@ -44,7 +45,7 @@ class DynamoCounters:
                 return False
             else:
                 return True
-        return True  # Another process spoils it again and again: it must not cost anybody a job.
+        return True  # Others keep spoiling the item: nobody may lose a job.
 
     def give_back(self, caller: str, *, minute: int) -> None:
         with suppress(Conflict, WrongType):
@@ -87,7 +88,8 @@ class DynamoCounters:
                 self._calls.update(key, expression)
 
     def _forget(self, caller: str, seen: Counter) -> None:
-        """Unless it has changed since it was read; then the next audit looks at it again."""
+        """Delete the counter, unless it changed since it was read; then the next audit examines it
+        again."""
         item = self._calls.item(table.caller_key(caller))
         if item and _counter_of(item) == seen:
             self._calls.delete(table.caller_key(caller), expressions.unchanged(item))
@@ -98,7 +100,7 @@ class DynamoCounters:
 
 
 def queue_use_of(item: Item) -> QueueUse:
-    """Raises one of UNREADABLE."""
+    """Return the queue's use. Raises one of UNREADABLE."""
     return QueueUse(waiting=_whole(item, "waiting"), lines=_whole(item, "lines"))
 
 

@@ -1,4 +1,4 @@
-"""What DynamoDB's errors mean to the queue, in one table."""
+"""The meaning of DynamoDB's errors for the queue, in one table."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from slotq_core.errors import Conflict, Misconfigured, RightMissing, SlotQError,
 
 
 class Contended(Conflict):
-    """Another transaction was at the same items just then; no condition is known to be false."""
+    """Another transaction used the same items at that moment; no condition is known to be false."""
 
 
 class WrongType(Unavailable):
-    """An item is not of the form that it must have: until it is mended, nothing adds to it."""
+    """An item is malformed; until it is mended, nothing can be added to its numbers."""
 
 
 _CANCELLED = "TransactionCanceledException"
 
 _INVALID = "ValidationException"
 _WRONG_TYPE = "incorrect data type"
-"""What DynamoDB says where an update adds to what is no number."""
+"""DynamoDB's words for an update that adds to a value that is no number."""
 
 _MEANING: dict[str, type[SlotQError]] = {
     "ConditionalCheckFailedException": Conflict,
@@ -60,7 +60,8 @@ _STRENGTH = (Conflict, Contended, WrongType, Unavailable)
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Errors of DynamoDB and of the way there become SlotQ's; what is a bug stays as it is."""
+    """Translate errors of DynamoDB and of the connection into SlotQ's errors. Errors that only a
+    bug causes stay as they are."""
     try:
         yield
     except ClientError as error:
@@ -75,7 +76,8 @@ def translated() -> Iterator[None]:
 
 
 def meaning_of(error: ClientError) -> type[SlotQError] | None:
-    """None for what no queue should ever see, such as a malformed expression."""
+    """Return the meaning of an error; None for errors that only a bug causes, such as a malformed
+    expression."""
     code = error.response["Error"]["Code"]
     if code == _CANCELLED:
         return _strongest(cancellation_codes(error))
@@ -86,7 +88,8 @@ def meaning_of(error: ClientError) -> type[SlotQError] | None:
 
 
 def refused_keys(error: Conflict, actions: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
-    """Of the items that a cancelled transaction would have put, those whose condition is false."""
+    """Return the keys of the items that a cancelled transaction would have put and whose condition
+    is false."""
     cause = error.__cause__
     codes = cancellation_codes(cause) if isinstance(cause, ClientError) else []
     items = [action.get("Put", {}).get("Item") for action in actions]
@@ -98,7 +101,8 @@ def refused_keys(error: Conflict, actions: Sequence[Mapping[str, Any]]) -> set[t
 
 
 def cancellation_codes(error: ClientError) -> list[str]:
-    """For each action of a cancelled transaction, why it was refused; "None": it was not."""
+    """Return, for each action of a cancelled transaction, why it was refused; "None": it was
+    not."""
     return [_code(reason) for reason in error.response.get("CancellationReasons", [])]
 
 
@@ -108,7 +112,8 @@ def _code(reason: Mapping[str, Any]) -> str:
 
 
 def _strongest(codes: list[str]) -> type[SlotQError] | None:
-    """A condition that is false says more than a collision, and that more than a throttle."""
+    """Return the strongest meaning: a false condition before a collision, a collision before a
+    wrong type, a wrong type before a throttle."""
     meanings = {_MEANING.get(code) for code in codes if code != "None"}
     return next(
         (each for each in (Conflict, Contended, WrongType, Unavailable) if each in meanings), None

@@ -1,4 +1,4 @@
-"""Who holds and claims slots of a pool: one partition, read as one."""
+"""Read who holds and claims slots of a pool: one partition, in one read."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class Holders:
     ledger: Ledger
     foreign: Demand
     free: Demand | None
-    """As the ledger says; None where it admits nothing."""
+    """The free amount that the ledger states; None if the ledger admits nothing."""
     marks: int
-    """The sum of marks, as the ledger says."""
+    """The sum of marks that the ledger states."""
     health: PoolHealth
     active: tuple[Job, ...]
     claimants: tuple[Job, ...]
     kept: Demand
-    """What is held for jobs that cannot be understood."""
+    """Slots kept for unreadable jobs."""
     kept_marks: int
     poison: tuple[Poison, ...]
     whole: bool
-    """The ledger could be understood."""
+    """Whether the ledger is readable."""
 
     @property
     def held(self) -> Demand:
@@ -51,21 +51,21 @@ class Holders:
 
     @property
     def unexplained(self) -> Demand:
-        """What the ledger says is used, less what is seen to be held."""
+        """The ledger's used amount, less the amount seen to be held."""
         return self.ledger.used - self.held
 
     @property
     def adds_up(self) -> bool:
-        """Whether the items were read as one transaction left them."""
+        """Whether the items agree, as after a whole transaction."""
         return self.whole and not self.unexplained and self.held_marks == self.marks
 
     @property
     def copies_poisoned(self) -> bool:
-        """Somebody is there who cannot be understood."""
+        """Whether a holder or claimant is unreadable."""
         return any(key_in(each)[1] != table.HEALTH for each in self.poison)
 
     def offers(self, capacity: Demand) -> bool:
-        """Whether the ledger gives away what the pool has, no more and no less."""
+        """Whether the ledger offers exactly the pool's capacity, no more and no less."""
         if not self.whole or self.free is None:
             return False
         room = capacity - self.foreign - self.ledger.used
@@ -73,8 +73,8 @@ class Holders:
 
 
 def occupied(read: Holders, pool: Pool) -> tuple[Demand, tuple[Poison, ...]]:
-    """What jobs that a plan can see may not have, in a pool whose items stand still, and what is
-    wrong with them. Where nobody knows what is free, nothing is."""
+    """Return what a plan's jobs may not use in a pool whose items have stayed the same, and what is
+    wrong with the items. If the free amount is unknown, nothing is free."""
     explained = read.adds_up or (
         read.copies_poisoned and min(read.unexplained.values(), default=0) >= 0
     )
@@ -86,8 +86,8 @@ def occupied(read: Holders, pool: Pool) -> tuple[Demand, tuple[Poison, ...]]:
 
 
 def disagreement(read: Holders, capacity: Demand | None) -> str:
-    """In words, what of the ledger does not agree; empty where all does. `capacity`: None where
-    the pool is not configured."""
+    """Describe how the ledger disagrees; empty if all agrees. `capacity` None: the pool is not
+    configured."""
     if not read.whole:
         return "the ledger cannot be read"
     if read.unexplained:
@@ -103,7 +103,8 @@ def disagreement(read: Holders, capacity: Demand | None) -> str:
 
 
 def read_holders(items: Sequence[Item]) -> Holders:
-    """Kinds of items that are not known are passed over: a newer release may have brought them."""
+    """Read the holders of a pool from its items. Unknown kinds of items are ignored: a newer
+    release may have written them."""
     sieve = Sieve()
     kinds: dict[str, list[Item]] = {}
     for item in items:

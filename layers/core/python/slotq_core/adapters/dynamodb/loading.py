@@ -1,7 +1,7 @@
-"""Reading what a pass needs: pools, then who holds them, then the heads of the lines.
+"""Read what a pass needs: pools, then the jobs that hold the pools, then the heads of the lines.
 
-Whatever changes between two of these reads is caught by the commit: it is conditioned on the
-ledgers, which are read first, and on the version of each job.
+A commit catches whatever changes between two of these reads: it is conditioned on the ledgers,
+which are read first, and on the version of each job.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from slotq_core.policy.lines import heads_needed
 from slotq_core.ports import Poison, World
 
 LINE_KEPT = 3_600_000
-"""How long (ms) an empty line is kept after it was last touched: far longer than any submission
-takes from touching it to its commit."""
+"""How long (ms) an empty line is kept after its last touch: far longer than any submission takes
+from the touch to its commit."""
 
 _PAUSES = (0.0, 0.0, 0.02, 0.05, 0.1, 0.2)
-"""Before each look at a pool that does not add up (s): in all far longer than DynamoDB takes to
-make a committed transaction seen whole."""
+"""Pauses (s) before each read of a pool that does not add up. In total, far longer than DynamoDB
+takes to show a committed transaction whole."""
 
 
 class WorldLoader:
     def __init__(
         self, calls: TableCalls, configuration: Configuration, pause: Callable[[float], None]
     ) -> None:
-        """`pause`: waits that long (s)."""
+        """Set up the loader. `pause` waits for a number of seconds."""
         self._calls = calls
         self._configuration = configuration
         self._others = OtherLines(calls)
@@ -68,11 +68,11 @@ class WorldLoader:
         return _world(pools, holders, [*_claimants(holders), *waiting], due, sieve)
 
     def lines(self) -> list[str]:
-        """Every line of this version that may have jobs."""
+        """Return every line of this version that may have jobs."""
         return [line for line, _ in self._lines(Sieve()) if is_own(line)]
 
     def _own_lines(self, sieve: Sieve, now: int) -> dict[str, int | None]:
-        """This version's lines, with whoever waited in another's."""
+        """Return this version's lines, after moving the jobs of other versions' lines into them."""
         lines = self._lines(sieve)
         others = [each for each in lines if not is_own(each[0])]
         if others:
@@ -85,8 +85,8 @@ class WorldLoader:
         return {line: touched for line, touched in lines if is_own(line)}
 
     def _lines(self, sieve: Sieve) -> list[tuple[str, int | None]]:
-        """With the moment when each was last touched; None where that cannot be told: it is kept,
-        for what waits in it is there all the same."""
+        """Return each line with the time (ms) of its last touch. None: the time cannot be read; the
+        line is kept, because jobs may wait there."""
         items = self._calls.query(expressions.partition(table.LINES))
         lines = sieve.read(items, _line)
         for line, touched in lines:
@@ -105,8 +105,12 @@ class WorldLoader:
         return tuple(pools), holders
 
     def _holders(self, pool: Pool) -> tuple[Holders, Demand, tuple[Poison, ...]]:
-        """What does not add up may be a transaction of which half is seen so far: it is looked at
-        again, a little later each time, and believed when it has stood still all the while."""
+        """Read who holds a pool's slots. Items that do not add up may be a half-visible
+        transaction.
+
+        Such items are read again, a little later each time. They are believed once they have stayed
+        the same. Raises Unavailable if they keep changing.
+        """
         seen: list[list[Item]] = []
         partition = expressions.partition(table.pool_partition(pool.name))
         for pause in _PAUSES:
@@ -125,38 +129,39 @@ class WorldLoader:
     def _settled(self, read: Holders, pool: Pool) -> tuple[Holders, Demand, tuple[Poison, ...]]:
         if read.adds_up and not read.offers(pool.capacity):
             now = self._configuration.pool(pool.name)
-            if now is None or now.capacity != pool.capacity:  # It was changed after we read it.
+            if now is None or now.capacity != pool.capacity:  # Changed after the pools were read.
                 return read, read.foreign + read.kept, read.poison
         return read, *occupied(read, pool)
 
     def _waiting(self, line: str, limit: int | None, sieve: Sieve) -> tuple[list[Job], bool]:
-        """The first so many jobs that can be understood, and whether there are none at all."""
+        """Return the first `limit` readable jobs of a line (None: all), and whether the line has no
+        items."""
         expression, asked = expressions.partition(table.waiting_partition(line)), limit
         while True:
             items = [*self._calls.query(expression, limit=asked)]
             jobs = sieve.read(items, copy_of)
             if limit is None or asked is None or len(jobs) >= limit or len(items) < asked:
                 return jobs, not items
-            asked = len(items) + limit - len(jobs)  # Some could not be: look behind them.
+            asked = len(items) + limit - len(jobs)  # Some were unreadable: read further.
 
     def _all_waiting(self, line: str, sieve: Sieve) -> list[Job]:
-        """Those in another version's line too: a reader cannot wait until a pass has brought them
-        over."""
+        """Return all readable jobs of a line, also of another version's line: a reader cannot wait
+        for the pass that moves them."""
         if is_own(line):
             return self._waiting(line, None, sieve)[0]
         items = self._calls.query(expressions.partition(table.waiting_partition(line)))
         return sieve.read(items, job_in)
 
     def _due(self, limit: int | None, sieve: Sieve) -> list[Job]:
-        """Back-offs, the earliest first."""
+        """Return back-offs, the earliest first."""
         expression = expressions.partition(table.DUE)
         return sieve.read(self._calls.query(expression, limit=limit), copy_of)
 
     def _remove(self, line: str, touched: int | None, now: int) -> None:
-        """An empty one that nobody has touched for long."""
+        """Remove an empty line that nobody has touched for LINE_KEPT."""
         if touched is None or touched >= now - LINE_KEPT:
             return
-        with suppress(Conflict):  # A submission has touched it since: it stays.
+        with suppress(Conflict):  # A submission has touched the line since: keep the line.
             self._calls.delete(table.line_key(line), expressions.line_untouched(touched))
 
 

@@ -1,4 +1,4 @@
-"""What is known of a pool beside its definition: its health, and what others occupy of it."""
+"""A pool's facts beside its definition: its health, and what foreign training jobs occupy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class PoolFacts:
         self._calls = calls
 
     def pool(self, name: str) -> Pool | None:
-        """What cannot be read of it counts as not there: a pass tells of it, and mends it."""
+        """Return the pool. An unreadable part counts as missing: a pass reports and repairs that
+        part."""
         definition = whole_pool(self._calls.item(table.pool_key(name)))
         if definition is None:
             return None
@@ -62,5 +63,6 @@ class PoolFacts:
 
 
 def _what_others_occupy(ledger: Item) -> tuple[bool, Demand, int]:
-    """Whether the pool is open, how much, and the ledger's version."""
+    """Return whether the pool is open, what foreign training jobs occupy, and the ledger's
+    version."""
     return free_of(ledger) is not None, foreign_of(ledger), ledger_of(ledger).version

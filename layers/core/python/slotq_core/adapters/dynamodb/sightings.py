@@ -1,4 +1,4 @@
-"""Training jobs that run and that nobody expects, as remembered between two looks."""
+"""Unexpected running training jobs, remembered between two reconciliations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Sightings:
         self._calls = calls
 
     def all(self) -> tuple[Sighting, ...]:
-        """What cannot be read was not seen: it is looked into again."""
+        """Return the sightings. An unreadable one counts as never seen and is examined again."""
         items = self._calls.query(expressions.partition(table.SEEN))
         return tuple(Sieve().read(items, sighting_of))
 

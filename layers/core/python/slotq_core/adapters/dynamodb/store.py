@@ -1,8 +1,8 @@
-"""The Store on DynamoDB. The table is described in `dynamodb_table`, every condition in
-`dynamodb_expressions` and `dynamodb_ledger_expressions`.
+"""The Store on DynamoDB. `layout.table` describes the table; `layout.expressions` and
+`layout.ledger_expressions` contain every condition.
 
-A commit whose answer is lost may have taken effect. That does no harm: its conditions are versions,
-so the same commit again is refused (Conflict), and whoever loads again finds what was committed.
+A commit whose answer is lost may have taken effect. This is harmless: the conditions are versions,
+so the repeated commit is refused (Conflict), and the next load finds what was committed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _SUBMIT_TRIES = 4
 
 
 class DynamoStore:
-    """Every instance is as good as any other; it keeps no state of its own."""
+    """The store on DynamoDB. Instances keep no state of their own and are interchangeable."""
 
     def __init__(
         self,
@@ -73,8 +73,9 @@ class DynamoStore:
         history: int = HISTORY,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`client` is boto3's low-level DynamoDB client; `history` how long ended jobs stay
-        readable (ms); `pause` waits that long (s) before a second look."""
+        """Set up the store. `client` is boto3's low-level DynamoDB client. `history` is how long
+        ended jobs stay readable (ms). `pause` waits for a number of seconds before a second
+        read."""
         self._keeps = history
         self._calls = TableCalls(client, table_name)
         self._configuration = Configuration(self._calls)
@@ -140,7 +141,8 @@ class DynamoStore:
         self._sightings.forget(training_job)
 
     def expire(self, *, now: int, limit: int = 25) -> int:
-        """DynamoDB itself removes what is marked, within days of its time."""
+        """Mark ended jobs' records. DynamoDB itself removes marked records, within days of their
+        time."""
         return self._history.expire(limit)
 
     def quarantine(self, poison: Poison) -> None:
@@ -175,7 +177,7 @@ class DynamoStore:
     def commit(
         self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
     ) -> tuple[Job, ...]:
-        """Also raises SlotQError, which is a bug of the caller, beyond MAX_ACTIONS."""
+        """Commit the changes. Also raises SlotQError, a bug of the caller, beyond MAX_ACTIONS."""
         actions = commit_actions(self._calls.table, changes, seen, history=self._keeps)
         if not actions:
             return ()
@@ -193,8 +195,8 @@ class DynamoStore:
         return tuple(committed(change) for change in changes)
 
     def _doubt(self, changes: Sequence[Change], refused: set[table.Key]) -> None:
-        """A job is not as it was read: somebody was faster; or the copy that was read is not as its
-        job, and would be refused for ever."""
+        """Check the copies of each refused job. Either somebody else was faster, or the copy that
+        was read differs from the job; without a repair, such a copy would be refused for ever."""
         for change in changes:
             if table.job_key(change.before.name) in refused:
                 with suppress(SlotQError):
@@ -202,7 +204,8 @@ class DynamoStore:
                     self._quarantine.copies.check(change.before.name, keys, mend=True)
 
     def job(self, name: str) -> Job | None:
-        """Raises NotUnderstood where its item cannot be understood, and no copy of it either."""
+        """Return the job. Raises NotUnderstood if neither the job's item nor any copy is
+        readable."""
         item = self._calls.item(table.job_key(name))
         if item is None:
             return None
@@ -224,7 +227,8 @@ class DynamoStore:
             raise NotUnderstood(f"the request of job {name} cannot be read") from None
 
     def attempts(self, name: str) -> tuple[Attempt, ...]:
-        """One read: the sort keys of attempts and job stand before the (large) request's."""
+        """Return the job's attempts by one read: in sort-key order, attempts and job come before
+        the (large) request."""
         wanted = expressions.partition_between(
             table.job_partition(name), table.ATTEMPT_PREFIX, table.JOB
         )
@@ -247,8 +251,8 @@ class DynamoStore:
             raise NotUnderstood(f"whose training job {training_job} is cannot be read") from None
 
     def jobs(self, states: Iterable[JobState], *, limit: int = 1000) -> tuple[Job, ...]:
-        """The states in the order of JobState, so that jobs that live come before those that have
-        ended when the limit cuts."""
+        """Return jobs in the order of JobState, so that living jobs come before ended jobs if the
+        limit cuts."""
         wanted = set(states)
         found: list[Job] = []
         for state in (each for each in JobState if each in wanted):
@@ -261,7 +265,8 @@ class DynamoStore:
         return min((job.entry_time for job in oldest), default=None)
 
     def _in_state(self, state: JobState, limit: int, *, forward: bool = False) -> list[Job]:
-        """Those that can be read; a pass tells of the others. The latest entry first, or last."""
+        """Return the readable jobs of a state; a pass reports the others. The latest entry comes
+        first, or last with `forward`."""
         wanted = {"IndexName": table.BY_STATE, "ScanIndexForward": forward}
         items = self._calls.query(
             {**expressions.in_state(state), **wanted},
@@ -284,7 +289,8 @@ class DynamoStore:
         jobs: Iterable[Job],
         touch: Callable[[int], expressions.Expression] = expressions.touch_line,
     ) -> None:
-        """Before the transaction and not in it, so that submissions to a line do not collide."""
+        """Touch the jobs' lines before the transaction. Touches inside the transaction would make
+        submissions to one line collide."""
         touched = {line_of(job): max(job.entry_time, job.changed_at) for job in jobs}
         for line, at in touched.items():
             if len(line.encode()) > table.MAX_SORT_KEY:
@@ -293,7 +299,8 @@ class DynamoStore:
 
 
 def _enters_line(change: Change) -> bool:
-    """A job that waits already enters another line when its priority or its pools change."""
+    """Whether the change puts the job into a line. A waiting job enters another line when its
+    priority or its pools change."""
     if not change.after.waits:
         return False
     return not change.before.waits or line_of(change.after) != line_of(change.before)

@@ -1,7 +1,7 @@
-"""Changes of jobs as the actions of one transaction.
+"""Turn changes of jobs into the actions of one transaction.
 
-A job's items are a function of the job, so a commit writes the difference between before and after:
-no kind of change needs code of its own.
+A job's items are a function of the job. Therefore a commit writes the difference between before and
+after, and no kind of change needs its own code.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ from slotq_core.timestamps import iso
 Action = dict[str, dict[str, Any]]
 
 MAX_ACTIONS = 100
-"""DynamoDB's limit for one transaction."""
+"""DynamoDB's limit on actions in one transaction."""
 
 
 def action_count(changes: Sequence[Change], seen: Mapping[str, int] | None = None) -> int:
-    """How many actions a commit of these changes takes, out of MAX_ACTIONS.
+    """Return how many of MAX_ACTIONS actions a commit of these changes takes.
 
     A start takes 5 (6 with a claim), an eviction 2, a claim 3, an end 4, a cancel of a waiting job
-    3 (4 with a claim), any other change of an active job 2, a changed request 1; and each pool
+    3 (4 with a claim), any other change of an active job 2, and a changed request 1. Each pool
     whose ledger is seen or changes takes 1.
     """
     return len(commit_actions("", changes, seen))
 
 
 def submit_actions(name: str, job: Job, request: bytes) -> list[Action]:
-    """The first action is JOB: what refuses it says that the name is taken."""
+    """Return the actions of a submission. The first writes JOB; a refusal of this action means that
+    the name is taken."""
     key, items = table.job_key(job.name), items_of(job)
     items[table.request_key(job.name)] = _request_item(job, request)
     first = put(name, key, items.pop(key), expressions.is_new())
@@ -65,7 +66,7 @@ def commit_actions(
 
 
 def committed(change: Change) -> Job:
-    """The job as the change leaves it."""
+    """Return the job as the change leaves it, with the next version."""
     return replace(change.after, version=change.before.version + 1)
 
 
@@ -86,7 +87,8 @@ def _job_actions(name: str, change: Change, history: int) -> Iterator[Action]:
 
 
 def _request_item(job: Job, packed: bytes) -> Item:
-    """The entry time says whose it is: a name may be borne again."""
+    """Return the request's item. The entry time says whose request it is, because a later job may
+    have the same name."""
     return {"jobDetails": {"B": packed}, "entryTime": {"S": iso(job.entry_time)}}
 
 
@@ -107,7 +109,7 @@ def _ledger_actions(
 
 
 def _marks(changes: Sequence[Change]) -> dict[str, int]:
-    """By pool, how the sum of marks moves; pools where it does not are left out."""
+    """Return, by pool, how the sum of marks changes; pools without a change are left out."""
     moved: Counter[str] = Counter()
     for change in changes:
         moved.update(marks_of(change.after))

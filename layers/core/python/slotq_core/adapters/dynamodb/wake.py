@@ -1,4 +1,4 @@
-"""When passes run: the wake's generation and lease, and the turns of what is done now and then."""
+"""Schedule passes: the wake's generation and lease, and the turns of periodic tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slotq_core.errors import Conflict
 from slotq_core.timestamps import FAR_OFF
 
 MOST_COUNTED = 1 << 62
-"""Well below the 38 digits that a number has, so that one more can be added."""
+"""Upper bound on a generation, far below DynamoDB's 38 digits, so that one more can be added."""
 
 
 class Scheduler:
@@ -37,7 +37,7 @@ class Scheduler:
         if (generation := _counted(wake["generation"])) is not None:
             return generation
         self._calls.update(table.wake_key(), expressions.new_generation())
-        # It was news, whatever had been seen to; and the lease is ours already.
+        # A repaired generation counts as news. This handler already holds the lease.
         return self.take_lease(holder, now, until, only_news=False)
 
     def end_lease(self, holder: str, generation: int | None) -> bool:
@@ -60,7 +60,7 @@ class Scheduler:
 
 
 def _counted(generation: Value) -> int | None:
-    """What bumps have counted; None where they cannot have: such a one can never be seen to, and
-    its passes would have no end."""
+    """Return the generation; None if bumps cannot have produced the value. A pass could never
+    finish such a generation, and passes would repeat without end."""
     digits = str(generation.get("N", ""))
     return int(digits) if digits.isdigit() and 0 < int(digits) < MOST_COUNTED else None

@@ -1,4 +1,4 @@
-"""What callers have used of their limits, in memory (`ports.Counters`)."""
+"""Callers' use of their limits, in memory (`ports.Counters`)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from slotq_core.ports import Census, Counter
 
 
 class MemoryCounters:
-    """Safe for threads."""
+    """In-memory counters, safe for threads."""
 
     def __init__(self, jobs: Callable[[], Sequence[Job]], lines: Callable[[], int]) -> None:
-        """`jobs`: all that are kept; `lines`: how many lines there are."""
+        """Set up the counters. `jobs` returns all stored jobs; `lines` returns the number of
+        lines."""
         self._jobs, self._lines = jobs, lines
         self._lock = threading.Lock()
         self._waiting: dict[str, int] = {}

@@ -1,5 +1,5 @@
-"""Where a pass looks in the store in memory: the lines in their order, the claimants, what is
-active, what waits for a time. Kept beside the jobs, so that it need not look at all of them."""
+"""The in-memory store's index for a pass: ordered lines, claimants, active jobs, and jobs that wait
+for a time. The index saves a scan of all jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Place = tuple[str, str]
 
 
 class Index:
-    """Names of jobs, by what a pass wants them for."""
+    """Job names, by the groups that a pass reads."""
 
     def __init__(self) -> None:
         self.claimants: set[str] = set()
@@ -36,7 +36,7 @@ class Index:
             insort(self._due, (job.not_before, job.name))
 
     def forget(self, job: Job) -> None:
-        """The job as it was kept."""
+        """Remove a job. `job` must be as it was stored."""
         self.active.discard(job.name)
         self.claimants.discard(job.name)
         if job.waits:
@@ -45,26 +45,26 @@ class Index:
             _take(self._due, (job.not_before, job.name))
 
     def lines(self) -> list[str]:
-        """Those in which somebody waits; the others are forgotten."""
+        """Return the lines with waiting jobs, and delete empty lines."""
         for line in [line for line, places in self._lines.items() if not places]:
             del self._lines[line]
         return list(self._lines)
 
     def heads(self, needed: Mapping[str, int]) -> Iterator[str]:
-        """The first so many of each line."""
+        """Yield the first jobs of each line, as many as `needed` says."""
         for line, places in self._lines.items():
             yield from (name for _, name in places[: needed[line]])
 
     def waiting(self) -> Iterator[str]:
-        """Everything in a line."""
+        """Return every job in a line."""
         return (name for places in self._lines.values() for _, name in places)
 
     def due(self, most: int | None = None) -> Iterator[str]:
-        """What waits for a time, the earliest first."""
+        """Return the jobs that wait for a time, the earliest first, at most `most`."""
         return (name for _, name in self._due[:most])
 
     def ahead_of(self, job: Job) -> int:
-        """How many wait before it in lines of its pools."""
+        """Return how many jobs wait ahead of this job in the lines of its pools."""
         place = (order_key(job), "")
         return sum(
             bisect_left(places, place)

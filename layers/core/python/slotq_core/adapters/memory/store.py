@@ -1,4 +1,5 @@
-"""The Store in memory, for simulations and tests. Held to the contract of the real one."""
+"""The Store in memory, for simulations and tests. The same contract holds as for the DynamoDB
+store."""
 
 from __future__ import annotations
 
@@ -54,12 +55,13 @@ def _one_at_a_time(
 
 
 class MemoryStore:
-    """Safe for threads. A load costs what the active jobs and the heads of the lines cost."""
+    """In-memory store, safe for threads. A load costs time in proportion to the active jobs and the
+    heads of the lines."""
 
     def __init__(self, *, history: int = HISTORY) -> None:
         self._keeps = history
         self._ended: list[str] = []
-        """Jobs whose records are still to be marked, as the real store does it."""
+        """Ended jobs whose records are not yet marked for expiry."""
         self._marked: set[str] = set()
         self._lock = threading.RLock()
         self._pools: tuple[Pool, ...] = ()
@@ -204,7 +206,7 @@ class MemoryStore:
 
     @_one_at_a_time
     def expire(self, *, now: int, limit: int = 25) -> int:
-        """What is marked goes here too, once its time has come."""
+        """Mark ended jobs, and remove marked jobs whose time has come."""
         marked, self._ended = self._ended[:limit], self._ended[limit:]
         self._marked.update(marked)
         for name in sorted(self._marked):
@@ -219,12 +221,12 @@ class MemoryStore:
         del self._jobs[name], self._requests[name]
 
     def quarantine(self, poison: Poison) -> None:
-        """Nothing here was ever written down, so nothing has to be read."""
+        """Do nothing: objects in memory are never parsed, so none is unreadable."""
 
     def inspect(
         self, *, mend: bool = False, time_left: Callable[[], int] = lambda: 1
     ) -> Iterable[Finding]:
-        """There are no copies that could disagree."""
+        """Find nothing: the store keeps no copies that could disagree."""
         return ()
 
     @_one_at_a_time
@@ -327,7 +329,7 @@ class MemoryStore:
         return [self._jobs[name] for name in names]
 
     def _claimants_here(self) -> list[Job]:
-        """A claim in a pool that is not configured any more is void."""
+        """Return the claimants. A claim in a pool that is no longer configured is void."""
         here = {pool.name for pool in self._pools}
         return [
             job for job in self._of(self._index.claimants) if job.claim and job.claim.pool in here
@@ -372,5 +374,5 @@ class MemoryStore:
 
 
 def _room(pool: Pool | None) -> tuple[Demand, PoolState] | None:
-    """What decides about admission; None where there is no such pool."""
+    """Return what decides admission; None if there is no such pool."""
     return (pool.capacity, pool.state) if pool else None

@@ -1,7 +1,7 @@
-"""What SageMaker tells of a training job, by an event or when asked, in the queue's words.
+"""Read what SageMaker reports of a training job, in an event or an answer, as an Observation.
 
-Nothing is taken on trust: fields may be null, times may be datetimes or epoch milliseconds as
-numbers or strings, and what is not understood says so (NotUnderstood) instead of being guessed at.
+No field is trusted: fields may be null, and times may be datetimes or epoch milliseconds as numbers
+or strings. Unknown values raise NotUnderstood; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from slotq_core.ports import RIGHTS, Observation, Phase, Verdict
 from slotq_core.timestamps import FAR_OFF
 
 TOKEN_TAG = "slotq:token"  # noqa: S105 - a tag's name, not a secret # nosec B105
-"""The attempt's token, among the ownership tags of a training job."""
+"""Tag with the attempt's token, one of the ownership tags of a training job."""
 
 ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What reading something of another form than SageMaker's may raise."""
+"""What the readers raise for data that does not have SageMaker's form."""
 
 _LONGEST_TEXT = 4096
-"""Characters. SageMaker's own longest is a FailureReason, 1,024; an item ends at 400 KB."""
+"""Maximum length (characters) of a text. SageMaker's longest, a FailureReason, has 1,024; a
+DynamoDB item has at most 400 KB."""
 
 _LIVE = frozenset({"InProgress", "Stopping"})
 
 
 def observation_of_event(event: Mapping[str, Any], *, at: int) -> Observation:
-    """What a training-state event says. Raises NotUnderstood with the reason, which quotes nothing
-    that a user wrote."""
+    """Return the observation in a training-state event. Raises NotUnderstood; the reason quotes no
+    text of a user."""
     detail = event.get("detail")
     if not isinstance(detail, Mapping):
         raise NotUnderstood("the event has no detail, or one that is no object")
@@ -51,10 +52,9 @@ def observation_of_event(event: Mapping[str, Any], *, at: int) -> Observation:
 
 
 def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
-    """What an event's `detail` or a DescribeTrainingJob answer says, in the queue's words.
+    """Return the observation in an event's `detail` or in a DescribeTrainingJob answer.
 
-    `at` stands in where the detail says no time. Raises NotUnderstood where its status is none that
-    this program knows.
+    `at` (ms) is used if the detail has no time. Raises NotUnderstood if the status is unknown.
     """
     status = _text(detail, "TrainingJobStatus")
     secondary = _text(detail, "SecondaryStatus")
@@ -92,7 +92,7 @@ _TIMES = ("CreationTime", "TrainingStartTime", "TrainingEndTime", "LastModifiedT
 
 
 def _odd(detail: Mapping[str, Any], secondary: str, at: int) -> Iterator[str]:
-    """What of it nobody knew when this was written, and what it lacks. It is none the less news."""
+    """Yield what is unknown or missing in the detail. The observation still counts."""
     if secondary and secondary not in _SECONDARY:
         yield f"SecondaryStatus '{secondary[:40]}' is not known here"
     times = {key: _milliseconds(detail[key]) for key in _TIMES if detail.get(key) is not None}
@@ -104,7 +104,7 @@ def _odd(detail: Mapping[str, Any], secondary: str, at: int) -> Iterator[str]:
 
 
 def outcome_in(detail: Mapping[str, Any]) -> OutcomeRow | None:
-    """How it has ended; None where it has not."""
+    """Return how the training job has ended; None if it has not."""
     return outcome_of(
         status=_text(detail, "TrainingJobStatus"),
         secondary=PENDED_OUT if _pended_out(detail) else _text(detail, "SecondaryStatus"),
@@ -113,13 +113,15 @@ def outcome_in(detail: Mapping[str, Any]) -> OutcomeRow | None:
 
 
 def _token(detail: Mapping[str, Any]) -> str | None:
-    """An event carries the tags as a map; a description carries none."""
+    """Return the token, which only events carry: an event has the tags as a map, a description has
+    none."""
     tags = detail.get("Tags")
     return _text(tags, TOKEN_TAG) if isinstance(tags, Mapping) else None
 
 
 def _pended_out(detail: Mapping[str, Any]) -> bool:
-    """Whether it was stopped without ever having had instances, after its maximum pending time."""
+    """Whether the training job was stopped after its maximum pending time, without ever having had
+    instances."""
     longest = (detail.get("StoppingCondition") or {}).get("MaxPendingTimeInSeconds")
     created = _milliseconds(detail.get("CreationTime"))
     ended = _moment(detail, Phase.STOPPED, 0)
@@ -147,7 +149,8 @@ _TELLING = {Phase.RUNNING: ("TrainingStartTime",)} | dict.fromkeys(
 
 
 def _moment(detail: Mapping[str, Any], phase: Phase, at: int) -> int:
-    """When it was so: the time that belongs to the phase, else the last change, else `at`."""
+    """Return the time (ms) of the phase: the time that belongs to the phase, else the last change,
+    else `at`."""
     for key in (*_TELLING.get(phase, ()), "LastModifiedTime"):
         if (moment := _milliseconds(detail.get(key))) is not None:
             return moment
@@ -165,8 +168,9 @@ def _milliseconds(value: Any) -> int | None:
 
 
 def _text(detail: Mapping[str, Any], key: str) -> str:
-    """Cut, and without what cannot be written as UTF-8: no item and no answer could hold it. Raises
-    TypeError where it is no text."""
+    """Return a text field, cut to the maximum length. Characters that UTF-8 cannot encode are
+    replaced, because no item and no answer could hold them. Raises TypeError if the value is no
+    text."""
     value = detail.get(key) or ""
     if not isinstance(value, str):
         raise TypeError(f"{key} is no text")

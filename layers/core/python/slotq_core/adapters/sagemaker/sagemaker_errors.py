@@ -1,15 +1,13 @@
-"""THE table: every documented error and outcome of SageMaker training, and what follows from it.
+"""THE table: every documented error and outcome of SageMaker training, and what follows from each.
 
-Four tables, each read from the top, the first row that matches decides:
+Four tables. Each is read from the top, and the first matching row decides:
 
-`CREATE`    what CreateTrainingJob may answer
-`STOP`      what StopTrainingJob may answer
-`LOOK`      what DescribeTrainingJob, ListTrainingJobs and ListTags may answer
-`OUTCOMES`  how a training job may end
+`CREATE` answers of CreateTrainingJob `STOP` answers of StopTrainingJob `LOOK` answers of
+DescribeTrainingJob, ListTrainingJobs and ListTags `OUTCOMES` how a training job may end
 
-A row's `source` is the text that it rests on, as SageMaker writes it (or the rule, where there is
-no fixed text). `code` and `text` are regular expressions: the code must match whole, the text
-anywhere. Whose fault a missing right is: `sagemaker_rights`.
+A row's `source` is SageMaker's own text for the row, or the rule if there is no fixed text. `code`
+and `text` are regular expressions: the code must match whole, the text anywhere. `sagemaker_rights`
+decides whose right is missing.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from slotq_core.ports import RIGHTS, Answer, Phase, Verdict
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ErrorRow:
-    """An error answer: its code and text, and what follows."""
+    """An error answer: code and text, and the verdict that follows."""
 
     code: str
     text: str = ""
@@ -174,7 +172,7 @@ LOOK: tuple[ErrorRow, ...] = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OutcomeRow:
-    """An end: SageMaker's words for it, and what it is to the queue."""
+    """An ending: SageMaker's words, and the meaning for the queue."""
 
     status: str
     secondary: str = ".*"
@@ -182,14 +180,14 @@ class OutcomeRow:
     phase: Phase
     verdict: Verdict
     message: str = ""
-    """Said where SageMaker gives no FailureReason."""
+    """Message if SageMaker gives no FailureReason."""
     max_runtime: bool = False
-    """The job's own end, whatever retries it has left."""
+    """Whether the ending ends the job, whatever retries remain."""
     source: str
 
 
 PENDED_OUT = "MaxPendingTimeExceeded"
-"""Our own word: a training job that SageMaker has stopped because it pended for too long."""
+"""The queue's own word for a training job that SageMaker stopped because it pended too long."""
 
 OUTCOMES: tuple[OutcomeRow, ...] = (
     OutcomeRow(
@@ -274,13 +272,13 @@ OUTCOMES: tuple[OutcomeRow, ...] = (
 
 
 _TELLING = 2048
-"""Characters of an answer that decide. What it quotes of a request may be as long as that is."""
+"""Number of leading characters of an answer that decide. Quotations of a request may be long."""
 
 
 def verdict_on(rows: Sequence[ErrorRow], *, code: str, text: str, http_status: int = 0) -> Answer:
-    """What the queue does about an error answer.
+    """Return what the queue does about an error answer.
 
-    An answer of HTTP status 500 or more counts by that status where its code is not known.
+    For HTTP status 500 or more, the status counts as a second code.
     """
     codes = (code, str(http_status)) if http_status >= 500 else (code,)
     head = text[:_TELLING]
@@ -295,8 +293,8 @@ def verdict_on(rows: Sequence[ErrorRow], *, code: str, text: str, http_status: i
 
 
 def service_limit(text: str) -> int | None:
-    """The account's limit in instances, where a capacity error names it: "The account-level service
-    limit '<type> for training job usage' is N Instances, …"."""
+    """Return the account's limit in instances, if a capacity error names the limit: "The
+    account-level service limit '<type> for training job usage' is N Instances, …"."""
     found = re.search(r"service limit '[^']*' is (\d{1,9}) Instances", text)
     return int(found.group(1)) if found else None
 
@@ -307,7 +305,7 @@ def _matches(row: ErrorRow, codes: Sequence[str], text: str) -> bool:
 
 
 def outcome_of(*, status: str, secondary: str, reason: str) -> OutcomeRow | None:
-    """What an ended training job's own words mean; None for one that has not ended."""
+    """Return the outcome of an ended training job; None if the training job has not ended."""
     return next(
         (
             row

@@ -1,17 +1,18 @@
-"""What SageMaker says where a right is missing, and whose right it is.
+"""How SageMaker reports a missing right, and whose right is missing.
 
-Three questions decide a row: who lacks it, who has to wait for it, and whether it can come back by
-itself. None of these refusals ends a job: each of them has been seen to go away again, when a
-policy that was being edited was whole, or a role had been made.
+Three questions decide a row: who lacks the right, who has to wait, and whether the right can come
+back by itself. None of these refusals ends a job. Each has been seen to go away: when the edit of a
+policy was complete, or when a role had been created.
 
-- every job needs it (the queue may not create at all, its credentials are wrong, the account or the
-  region is closed): the pool backs off
-- jobs of one execution role need it (PassRole, a role that SageMaker may not assume), or it depends
-  on what a request names, such as a key, a subnet or a tag that a guardrail asks for: the role
-  backs off in that pool, and no other role's jobs wait for it
+- Every job needs the right: the queue may not create at all, the queue's credentials are wrong,
+  or the account or region is closed. The pool backs off.
+- Only jobs of one execution role need the right (PassRole, a role that SageMaker may not
+  assume), or the right depends on what a request names, such as a key, a subnet or a tag that a
+  guardrail requires. The role backs off in that pool, and no other role's jobs wait.
 
-`no identity-based policy allows` is the whole right; `with an explicit deny` is a guardrail (a
-service control policy, a boundary, an endpoint policy), which mostly looks into the request.
+`no identity-based policy allows` means that the whole right is missing. `with an explicit deny`
+means a guardrail (a service control policy, a boundary, an endpoint policy), which usually examines
+the request.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ EVERY_JOBS = (
     r"(sagemaker:(CreateTrainingJob|AddTags)|iam:CreateServiceLinkedRole)\b"
     r"(?!.*(explicit deny|:training-plan/))"
 )
-"""Rights that each start needs. On a training plan they are a matter of who asks for the plan."""
+"""Rights that every start needs. On a training plan, the right depends on the job that asks for the
+plan."""
 
 NOT_ASSUMED = (
     r"could not assume role|unable to assume the role|unable to perform:? sts:AssumeRole"
@@ -51,7 +53,7 @@ _ACTION = re.compile(r"perform:? ([a-z][a-z0-9-]*:[A-Za-z*]+)")
 
 
 def action_in(text: str, *, code: str) -> str:
-    """The right that is missing, as IAM calls it; the error's code where the text names none."""
+    """Return the missing right, as IAM names it, or the error's code if the text names no right."""
     if re.search(NOT_ASSUMED, text, re.IGNORECASE):
         return ASSUME_ROLE
     named = _ACTION.search(text)
@@ -59,7 +61,7 @@ def action_in(text: str, *, code: str) -> str:
 
 
 def refusal(verdict: Verdict, *, code: str, text: str, telling: str) -> Answer:
-    """An answer that says which right is missing. `telling`: the head of its text."""
+    """Return an answer that names the missing right. `telling`: the beginning of the error text."""
     action = action_in(telling, code=code)
     said = f"{code}: {text}" if text else code
     return Answer(verdict=verdict, action=action, message=f"{LACKS}, {action}: {said}")

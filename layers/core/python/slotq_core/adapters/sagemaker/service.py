@@ -1,8 +1,8 @@
 """The TrainingService port over SageMaker's training API.
 
-SageMaker's own words (`InProgress`, `Stopping` …) do not leave this file and its table
-(`sagemaker_errors`). Only what asks (`describe`, `live`, `look_into`) raises; every other answer is
-data.
+SageMaker's own words (`InProgress`, `Stopping` …) stay in this file and in its table
+(`sagemaker_errors`). Only the read calls (`describe`, `live`, `look_into`) raise; every other
+answer is data.
 """
 
 from __future__ import annotations
@@ -25,32 +25,33 @@ from slotq_core.ports import RIGHTS, Answer, Clock, Observation, Request, Sighti
 JOB_TAG = "slotq:job"
 ATTEMPT_TAG = "slotq:attempt"
 QUEUE_TAG = "slotq:queue"
-"""The ownership tags: on every training job that the queue creates."""
+"""The ownership tags, on every training job that the queue creates."""
 
 LONGEST_LISTING = 20_000
-"""How long a listing may take (ms): somebody may wait for the doctor, and API Gateway for 29 s."""
+"""Longest time (ms) for a listing: a user may wait for the doctor, and API Gateway gives up after
+29 s."""
 
 _WAITS_AGAIN = RIGHTS | {Verdict.BACK_OFF, Verdict.REQUEUE}
 
 _PAGE = 100
 _OLDEST = 90 * 86_400_000
-"""Nothing runs for so long (at most 28 days, after at most 28 days of pending): what was created
-earlier has ended, and need not be paged through (ms)."""
+"""Age (ms) beyond which training jobs are not listed. Nothing runs that long (at most 28 days,
+after at most 28 days of pending), so older training jobs have ended."""
 _MAX_RUNTIME = 86_400
-"""SageMaker's default for MaxRuntimeInSeconds."""
+"""SageMaker's default for MaxRuntimeInSeconds (s)."""
 
 
 _CONNECT, _READ, _ATTEMPTS, _BACK_OFF = 2, 6, 3, 3
-"""Seconds to connect and to answer, how often, and the most that botocore waits in between in all:
-up to one second, then up to two."""
+"""Seconds to connect, seconds to read, number of tries, and the most seconds that botocore waits
+between the tries in total: up to one second, then up to two."""
 
 LONGEST_CALL = 1000 * (_ATTEMPTS * (_CONNECT + _READ) + _BACK_OFF)
-"""How long (ms) one call may take: less than a pass."""
+"""Longest time (ms) of one call: less than a pass."""
 
 
 def sagemaker_client() -> Any:
-    """A client for the few calls that the queue makes, each within LONGEST_CALL. What was not
-    answered is tried again by a later pass."""
+    """Return a client for the few calls that the queue makes, each within LONGEST_CALL. A later
+    pass repeats calls without an answer."""
     from botocore.config import Config
     from botocore.session import get_session
 
@@ -66,16 +67,17 @@ def sagemaker_client() -> Any:
 
 
 class SageMakerTraining:
-    """SageMaker training, as far as the queue uses it (`ports.TrainingService`).
+    """The part of SageMaker training that the queue uses (`ports.TrainingService`).
 
-    `make_client` is called once, on the first call that needs it: a pass that starts and stops
-    nothing never pays for the client.
+    `make_client` is called once, on the first call that needs the client: a pass that starts and
+    stops nothing never pays for the client.
     """
 
     def __init__(
         self, *, clock: Clock, queue: str, make_client: Callable[[], Any] = sagemaker_client
     ) -> None:
-        """`queue` tells this queue's training jobs from those of others in the account."""
+        """Set up the service. `queue` separates this queue's training jobs from others in the
+        account."""
         self._clock = clock
         self._queue = queue
         self._make_client = make_client
@@ -104,8 +106,12 @@ class SageMakerTraining:
         return Answer(verdict=Verdict.OK)
 
     def _unless_there(self, attempt: Attempt, refused: Answer) -> Answer:
-        """A refusal is only that of the last try: one before it, which was not answered, may have
-        taken effect. Who is to wait again must not run."""
+        """Check a refusal after which the job would wait again: return ALREADY_DONE if the
+        attempt's training job exists.
+
+        A refusal answers only the last try. An earlier try without an answer may have taken effect,
+        and a job that waits again must not run.
+        """
         if refused.verdict not in _WAITS_AGAIN:
             return refused
         try:
@@ -118,7 +124,8 @@ class SageMakerTraining:
         return Answer(verdict=Verdict.ALREADY_DONE) if ours else refused
 
     def _taken_or_ours(self, attempt: Attempt) -> Answer:
-        """The name is in use: by an earlier create of this attempt, or by somebody else."""
+        """Decide who uses the name: this attempt (ALREADY_DONE), somebody else (FAIL), or unknown
+        (RETRY)."""
         name = attempt.training_job
         try:
             ours = self._is_ours(attempt)
@@ -135,11 +142,11 @@ class SageMakerTraining:
         )
 
     def _is_ours(self, attempt: Attempt) -> bool:
-        """Whether the training job of that name is this attempt's. Raises _Failure."""
+        """Whether the training job of that name belongs to this attempt. Raises _Failure."""
         name = attempt.training_job
         found = self._ask("describe_training_job", lambda: {"TrainingJobName": name})
         tags = dict(self._tags(found["TrainingJobArn"]))
-        queue = tags.get(QUEUE_TAG, self._queue)  # There was a version that wrote no such tag.
+        queue = tags.get(QUEUE_TAG, self._queue)  # An earlier version wrote no such tag.
         return (queue, tags.get(TOKEN_TAG)) == (self._queue, attempt.token)
 
     def _tags(self, arn: str) -> Iterator[tuple[str, str]]:
@@ -175,8 +182,10 @@ class SageMakerTraining:
             raise Unavailable(f"DescribeTrainingJob {training_job}: {kind}") from error
 
     def live(self) -> Iterator[str]:
-        """One listing of everything, looked through here: with StatusEquals SageMaker cuts its
-        pages before it filters, so a filter saves nothing, and each status would cost a listing.
+        """Yield the names of live training jobs, from one listing without a status filter.
+
+        With StatusEquals, SageMaker cuts its pages before it filters. A filter therefore saves
+        nothing, and each status would cost a listing.
         """
         began = self._clock.now()
         asked: dict[str, Any] = {
@@ -217,8 +226,8 @@ class SageMakerTraining:
         )
 
     def _ask(self, operation: str, request: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """One call. Raises _Failure, whatever goes wrong: one odd request must not stop the pass
-        for all the others."""
+        """Make one call. Raises _Failure for any error, so that one odd request does not stop the
+        pass for all other jobs."""
         try:
             answer: Mapping[str, Any] = getattr(self._client, operation)(**request())
         except Exception as error:
@@ -227,8 +236,9 @@ class SageMakerTraining:
 
 
 def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) -> dict[str, Any]:
-    """The CreateTrainingJob request of an attempt: the user's own but for the name, the instance
-    type, four more tags and, after other attempts, what is left of the maximum runtime."""
+    """Return an attempt's CreateTrainingJob request: the user's request with another name, the
+    pool's instance type, four more tags and, after earlier attempts, the rest of the maximum
+    runtime."""
     resources = dict(request["ResourceConfig"])
     if resources.get("InstanceGroups"):
         resources["InstanceGroups"] = [
@@ -255,8 +265,8 @@ def create_request(request: Request, job: Job, attempt: Attempt, *, queue: str) 
 
 
 def _stopping_condition(request: Request, job: Job) -> dict[str, Any]:
-    """The maximum runtime is the job's: an attempt gets what the earlier ones left of it, unless
-    the job asks for SageMaker's own meaning."""
+    """Return the stopping condition. The maximum runtime belongs to the job: an attempt gets what
+    earlier attempts left, unless the job asks for SageMaker's meaning (each attempt alone)."""
     tags = {tag["Key"]: tag["Value"] for tag in request.get("Tags") or ()}
     if not job.ran or tags.get(RUNTIME_LIMIT_TAG) == "attempt":
         return {}
@@ -266,7 +276,8 @@ def _stopping_condition(request: Request, job: Job) -> dict[str, Any]:
 
 
 def _occupied(resources: Mapping[str, Any]) -> tuple[str, int]:
-    """Instance type and how many. Of groups of several types, the type with the most."""
+    """Return the instance type and the number of instances. If groups have several types, the type
+    with the most instances counts."""
     amounts: Counter[str] = Counter()
     for part in resources.get("InstanceGroups") or (resources,):
         amounts[str(part.get("InstanceType") or "")] += int(part.get("InstanceCount") or 0)
@@ -274,7 +285,7 @@ def _occupied(resources: Mapping[str, Any]) -> tuple[str, int]:
 
 
 class _Failure(Exception):
-    """What went wrong with a call, as code, text and HTTP status."""
+    """A failed call: code, text and HTTP status."""
 
     def __init__(self, *, code: str, text: str, http_status: int = 0) -> None:
         super().__init__(text)
@@ -289,7 +300,7 @@ class _Failure(Exception):
         )
 
     def unavailable(self, asked: str) -> Unavailable:
-        """What a question that brought no answer raises."""
+        """Return the error that a failed read call raises."""
         said = self.answer(LOOK)
         kind = RightMissing if said.action else Unavailable
         return kind(f"{asked}: {said.message if said.action else self.text}")
@@ -301,10 +312,10 @@ class _Failure(Exception):
 
 
 def _failure(error: Exception) -> _Failure:
-    """Read any exception of a call.
+    """Turn any exception of a call into a _Failure.
 
-    Without a code (no connection, a timeout, no credentials, and what nobody foresaw) whether the
-    call took effect is unknown.
+    An empty code means that the call's effect is unknown: no connection, a timeout, no credentials,
+    or an unforeseen error.
     """
     from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
@@ -314,7 +325,7 @@ def _failure(error: Exception) -> _Failure:
         code = str(said.get("Code") or "Unknown")
         return _Failure(code=code, text=str(said.get("Message") or ""), http_status=int(status))
     if isinstance(error, ParamValidationError):
-        # The request never left: botocore knows that SageMaker would refuse it.
+        # The request was never sent: botocore knows that SageMaker would refuse it.
         return _Failure(code="ValidationException", text=str(error))
     known = isinstance(error, BotoCoreError)
     return _Failure(code="", text=str(error) if known else f"{type(error).__name__}: {error}")

@@ -1,8 +1,8 @@
-"""Fields of CreateTrainingJob that this botocore does not know are sent all the same.
+"""Send fields of CreateTrainingJob that this botocore does not know.
 
-The door lets them pass: a user's SDK may be newer than the queue, and what such a field means is
-SageMaker's business. botocore would refuse the whole request, so it is given the fields that it
-knows, and what it makes of them is replaced by the whole request before it is signed.
+The API accepts such fields: a user's SDK may be newer than the queue, and only SageMaker knows
+their meaning. botocore would refuse the whole request. Therefore botocore gets the known fields
+only, and before signing the whole request replaces the body that botocore built.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _WHOLE = "slotq_whole_request"
 
 
 def send_unknown_fields(events: Any) -> None:
-    """`events`: those of a SageMaker client."""
+    """Register the hooks. `events`: the event system of a SageMaker client."""
     events.register("before-parameter-build.sagemaker.CreateTrainingJob", _keep_known)
     events.register("before-call.sagemaker.CreateTrainingJob", _send_whole)
 
@@ -34,8 +34,8 @@ def _send_whole(params: dict[str, Any], context: dict[str, Any], **_: Any) -> No
 
 
 def known_part(value: Any, shape: Any) -> Any:
-    """The value without the fields that the shape does not have. What is of another type than the
-    shape stays, for botocore to refuse."""
+    """Return the value without fields that the shape lacks. A value of another type than the shape
+    stays, so that botocore refuses it."""
     match shape.type_name:
         case "structure" if isinstance(value, Mapping):
             members = shape.members

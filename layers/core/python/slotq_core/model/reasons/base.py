@@ -1,4 +1,4 @@
-"""What every reason has, and the words that they share."""
+"""The base of all reasons, and the helpers for their sentences."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from types import ModuleType
 from typing import ClassVar
 
 Number = str | int | tuple[str, ...] | None
-"""What a reason says of itself, by field."""
+"""The value of a reason's field."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reason:
-    """Base of all reasons. `code` is stable and for programs."""
+    """Base of all reasons. `code` is stable and meant for programs."""
 
     code: ClassVar[str]
 
     def sentence(self) -> str:
-        """One sentence for people, with the numbers in it."""
+        """One sentence for people, including the numbers."""
         raise NotImplementedError
 
     def numbers(self) -> dict[str, Number]:
@@ -39,7 +39,7 @@ def units(n: int, resource: str) -> str:
 
 
 def codes(module: ModuleType, base: type[Reason]) -> tuple[str, ...]:
-    """Of all reasons of that kind in a module, sorted."""
+    """The sorted codes of all reasons in a module that derive from `base`."""
     kinds = [kind for kind in vars(module).values() if isinstance(kind, type)]
     found = {kind.code for kind in kinds if issubclass(kind, base) and hasattr(kind, "code")}
     return tuple(sorted(found))

@@ -1,4 +1,4 @@
-"""What its gang has to do with it."""
+"""Reasons that lie in the job's gang."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from slotq_core.model.reasons.base import Reason, in_slots
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GangIncomplete(Reason):
-    """Too few members of its gang wait: others are being stopped, back off, or are yet to come."""
+    """Too few members of the gang wait: others are stopping, back off, or are not submitted yet."""
 
     code: ClassVar[str] = "gang_incomplete"
     group: str
     needed: int
     waiting: int
     missing: tuple[str, ...]
-    """Mandatory members that are not among them."""
+    """Mandatory members that do not wait."""
 
     def sentence(self) -> str:
         text = f"gang {self.group} starts with {self.needed} jobs at once; {self.waiting} wait"
@@ -26,13 +26,13 @@ class GangIncomplete(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GangBlocked(Reason):
-    """Its pools have no room for enough of its gang at once."""
+    """The pools have no room for enough of the gang at once."""
 
     code: ClassVar[str] = "gang_blocked"
     group: str
     needed: int
     drains: str
-    """The pool that is kept free for this job; empty: none."""
+    """The pool that drains for this job; empty: none."""
 
     def sentence(self) -> str:
         text = f"gang {self.group} needs room for {self.needed} of its jobs at once"
@@ -41,7 +41,8 @@ class GangBlocked(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EndangersItsGang(Reason):
-    """Its gang runs without it, and with it all of the gang could be stopped for more jobs."""
+    """The gang runs without this job. With the job, the whole gang could be evicted or
+    reclaimed."""
 
     code: ClassVar[str] = "endangers_its_gang"
     group: str
@@ -49,8 +50,8 @@ class EndangersItsGang(Reason):
     needed: int
     free: int
     counts_as: str
-    """The class that it would count in, lower than its gang; empty: it would bring its project
-    beyond its fair share."""
+    """The job's class, if lower than the gang's; empty: the job would take its project above its
+    fair share."""
 
     def sentence(self) -> str:
         may = (

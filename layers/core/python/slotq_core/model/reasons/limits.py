@@ -1,4 +1,4 @@
-"""There may be room, but only so much may be held: by a project, a user, a sweep, the scheduler."""
+"""A project, user, sweep or scheduler limit keeps the job back, though there may be room."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from slotq_core.model.reasons.base import Reason, in_jobs, in_slots, units
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LimitReached(Reason):
-    """Its project, or its department, may not hold more."""
+    """The job's project or department may hold no more."""
 
     code: ClassVar[str] = "limit_reached"
     owner: str
@@ -18,7 +18,7 @@ class LimitReached(Reason):
     used: int
     limit: int
     resource: str = "slots"
-    """What the numbers count."""
+    """The resource that the numbers count."""
 
     def sentence(self) -> str:
         return (
@@ -29,14 +29,14 @@ class LimitReached(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UserLimitReached(Reason):
-    """Its user may not hold more slots of that class there."""
+    """The user may hold no more slots of the class in the pool."""
 
     code: ClassVar[str] = "user_limit_reached"
     pool: str
     needed: int
     user: str
     priority_class: str
-    """Of an AUTO job: the class in which its user has the most left."""
+    """The class; for an AUTO job, the class in which the user has the most slots left."""
     used: int
     limit: int
 
@@ -49,13 +49,13 @@ class UserLimitReached(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClassNotAllowed(Reason):
-    """Its user may hold no slots of its class there any more."""
+    """The user may no longer hold slots of the class in the pool."""
 
     code: ClassVar[str] = "class_not_allowed"
     pool: str
     user: str
     priority_class: str
-    """Empty: its priority is a number that is no class's value."""
+    """The class; empty: the priority is a number that no class has."""
 
     def sentence(self) -> str:
         its = self.priority_class or "a number that is no class's value"
@@ -64,7 +64,7 @@ class ClassNotAllowed(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QuotaExceeded(Reason):
-    """What cannot be evicted has to stay within the quota."""
+    """Jobs that cannot be evicted must stay within the quota."""
 
     code: ClassVar[str] = "quota_for_non_preemptible"
     owner: str
@@ -72,7 +72,7 @@ class QuotaExceeded(Reason):
     used: int
     quota: int
     resource: str = "slots"
-    """What the numbers count."""
+    """The resource that the numbers count."""
 
     def sentence(self) -> str:
         return (
@@ -83,7 +83,7 @@ class QuotaExceeded(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JobLimitReached(Reason):
-    """The scheduler's `max_jobs` hold slots already: nothing more is tried."""
+    """As many jobs hold slots as the scheduler's `max_jobs` allows. No other job is tried."""
 
     code: ClassVar[str] = "job_limit_reached"
     active: int
@@ -98,7 +98,7 @@ class JobLimitReached(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SweepLimit(Reason):
-    """As many jobs of its sweep as may hold slots already."""
+    """As many of the sweep's jobs hold slots as may do so at once."""
 
     code: ClassVar[str] = "sweep_limit"
     group: str

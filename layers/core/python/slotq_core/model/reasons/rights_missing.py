@@ -1,4 +1,4 @@
-"""There may be room, but AWS refuses to start the job, through no fault of the job's."""
+"""AWS refuses to start the job because a right is missing. The job is not at fault."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from slotq_core.timestamps import iso
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RightsMissing(Reason):
-    """A right is missing that every job of the pool needs, or every job of the execution role."""
+    """A right is missing that every job of the pool needs, or every job of one execution role."""
 
     code: ClassVar[str] = "rights_missing"
     pool: str
     role: str
     """The execution role's ARN; empty: every job of the pool needs it."""
     action: str
-    """What has to be allowed, as IAM calls it."""
+    """The missing action in IAM's notation."""
     until: int | None
-    """Nothing tries before; None: the next on free slots does."""
+    """When the start is tried again (ms); None: with the next free slots."""
     probe: str
-    """The job that tries just now; empty: none."""
+    """The job that probes now; empty: none."""
     cause: str
 
     def sentence(self) -> str:

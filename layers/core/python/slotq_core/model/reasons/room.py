@@ -1,4 +1,4 @@
-"""There is no room: what the job needs, and what its pool has, or will have, for it."""
+"""There is no room: what the job needs and what its pool has."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slotq_core.timestamps import iso
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoFreeSlots(Reason):
-    """The pool is full, and nothing that runs there may be evicted for this job."""
+    """The pool has too few free slots, and evictions cannot make enough room."""
 
     code: ClassVar[str] = "no_free_slots"
     pool: str
@@ -19,9 +19,9 @@ class NoFreeSlots(Reason):
     free: int
     capacity: int
     lower_ranked: int
-    """Slots of the pool held by jobs of lower rank, evictable or not."""
+    """Slots in the pool held by lower-ranked jobs, evictable or not."""
     resource: str = "slots"
-    """What the numbers count."""
+    """The resource that the numbers count."""
 
     def sentence(self) -> str:
         lead = (
@@ -35,14 +35,14 @@ class NoFreeSlots(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LowerRankedProtected(Reason):
-    """Enough runs there at a lower rank, but it may not be evicted yet, or at all."""
+    """Lower-ranked jobs hold enough slots, but may not be evicted yet, or at all."""
 
     code: ClassVar[str] = "lower_ranked_protected"
     pool: str
     needed: int
     free: int
     until: int | None
-    """When the earliest protection ends (ms); None: those jobs are not preemptible."""
+    """When the first protection ends (ms); None: those jobs are not preemptible."""
 
     def sentence(self) -> str:
         lead = f"needs {in_slots(self.needed)}; pool {self.pool} has {self.free} free"
@@ -55,7 +55,7 @@ class LowerRankedProtected(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SlotsComing(Reason):
-    """Slots are coming free, and they are for this job."""
+    """Slots are coming free for this job."""
 
     code: ClassVar[str] = "slots_coming"
     pool: str
@@ -72,18 +72,18 @@ class SlotsComing(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HeldForOthers(Reason):
-    """Slots are free, but owed to a job that evicted for them or whose turn comes first."""
+    """The free slots are owed to another job, or held for one whose turn comes first."""
 
     code: ClassVar[str] = "held_for_others"
     pool: str
     needed: int
     free: int
     holder: str
-    """The first of the jobs that they are held for."""
+    """The first job that the slots are held for."""
     holder_project: str = ""
-    """Its project; empty: that of the job that waits, or there are none."""
+    """The holder's project; empty: the same as the waiting job's, or there are no projects."""
     project: str = ""
-    """That of the job that waits; given with `holder_project`, as are its figures."""
+    """The waiting job's project. It and its figures are set only with `holder_project`."""
     used: int = 0
     quota: int = 0
 
@@ -99,7 +99,7 @@ class HeldForOthers(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reserved(Reason):
-    """The pool drains for this very job, which has waited longer than `reserve_after`."""
+    """The pool drains for this job, which has waited longer than `reserve_after`."""
 
     code: ClassVar[str] = "reserved"
     pool: str
@@ -115,14 +115,14 @@ class Reserved(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TurnComes(Reason):
-    """The pool is full, and a job of equal rank there yields to it when its time slice is over."""
+    """The pool is full. A job of equal rank yields to this one when its time slice ends."""
 
     code: ClassVar[str] = "turn_comes"
     pool: str
     needed: int
     free: int
     until: int
-    """When the first such slice is over (ms)."""
+    """When the first of these time slices ends (ms)."""
 
     def sentence(self) -> str:
         return (
@@ -133,7 +133,7 @@ class TurnComes(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShareUsed(Reason):
-    """The pool is full, and its project may take back no more: it has what it deserves."""
+    """The pool is full, and the project may reclaim no more: it has its fair share."""
 
     code: ClassVar[str] = "share_used"
     pool: str
@@ -143,7 +143,7 @@ class ShareUsed(Reason):
     share: int
     quota: int
     resource: str = "slots"
-    """What the numbers count."""
+    """The resource that the numbers count."""
 
     def sentence(self) -> str:
         return (
@@ -155,13 +155,13 @@ class ShareUsed(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolsTooSmall(Reason):
-    """None of its pools is large enough any more, or it has none left."""
+    """None of the job's pools is large enough any more, or no pool is left."""
 
     code: ClassVar[str] = "pools_too_small"
     needed: int
     largest: int
     resource: str = "slots"
-    """What the numbers count."""
+    """The resource that the numbers count."""
 
     def sentence(self) -> str:
         needs = f"needs {units(self.needed, self.resource)}"
@@ -170,13 +170,13 @@ class PoolsTooSmall(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NeedsSeveralPools(Reason):
-    """The pools that it runs over have no room for all of its parts at once."""
+    """The job's pools have no room for all of its parts at once."""
 
     code: ClassVar[str] = "needs_several_pools"
     needed: tuple[tuple[str, int], ...]
     """Slots by pool."""
     drains: str
-    """A pool that is kept free for it; empty: none."""
+    """A pool that drains for the job; empty: none."""
 
     def sentence(self) -> str:
         parts = " and ".join(f"{in_slots(slots)} in pool {pool}" for pool, slots in self.needed)

@@ -1,4 +1,4 @@
-"""The pools that the job may use take nothing just now."""
+"""The job's pools take no jobs now."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slotq_core.timestamps import iso
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolBacksOff(Reason):
-    """SageMaker had no capacity for the pool lately; nothing starts there for now."""
+    """The pool backs off after a capacity error. Nothing starts there for now."""
 
     code: ClassVar[str] = "pool_backs_off"
     pool: str
@@ -24,13 +24,13 @@ class PoolBacksOff(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolIsProbed(Reason):
-    """After a capacity error one job at a time tries whether the pool is well again."""
+    """The pool takes one job at a time to probe whether SageMaker has capacity again."""
 
     code: ClassVar[str] = "pool_is_probed"
     pool: str
     needed: int
     probe: str
-    """The job that tries."""
+    """The job that probes the pool."""
 
     def sentence(self) -> str:
         return (
@@ -54,7 +54,7 @@ class PoolClosed(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolNotOpen(Reason):
-    """The pool is for projects that have a quota there, and its own has none."""
+    """The pool is only for projects with a quota there. The job's project has none."""
 
     code: ClassVar[str] = "pool_not_open"
     pool: str

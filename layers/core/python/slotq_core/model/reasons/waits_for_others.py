@@ -1,4 +1,4 @@
-"""It is not the job's turn: others come first, or its own time has not come."""
+"""It is not the job's turn: others come first, or the job waits for a time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from slotq_core.timestamps import iso
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BehindInLine(Reason):
-    """Blocked alike by what blocks the first job of its line."""
+    """The first job of the same line is blocked, and so is this one."""
 
     code: ClassVar[str] = "behind_in_line"
     ahead: int
-    """Jobs of its pools before it in the order."""
+    """Jobs in the same pools that come first in the order."""
 
     def sentence(self) -> str:
         return f"{self.ahead} {'job is' if self.ahead == 1 else 'jobs are'} ahead of it"
@@ -23,7 +23,7 @@ class BehindInLine(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BackingOff(Reason):
-    """Waits for a time, after a capacity error or a fault of SageMaker's."""
+    """The job backs off after a capacity error or a fault of SageMaker."""
 
     code: ClassVar[str] = "backing_off"
     until: int
@@ -35,7 +35,7 @@ class BackingOff(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WaitsForJobs(Reason):
-    """Comes after other jobs, which have not completed yet."""
+    """The job comes after others that have not completed yet."""
 
     code: ClassVar[str] = "waits_for_jobs"
     jobs: tuple[str, ...]
@@ -47,14 +47,14 @@ class WaitsForJobs(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TriesAgain(Reason):
-    """Waits for the next attempt to start it, as the scheduler settings have it."""
+    """The job waits for its next attempt to start, as the scheduler settings say."""
 
     code: ClassVar[str] = "tries_again"
     until: int
     attempts: int
-    """How many were in vain so far."""
+    """Failed attempts so far."""
     cause: str
-    """What was in the way at the last one."""
+    """Why the last attempt failed."""
 
     def sentence(self) -> str:
         return f"is tried again at {iso(self.until)}: {self.cause}"
@@ -62,7 +62,7 @@ class TriesAgain(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NextPass(Reason):
-    """Nothing keeps it: it starts with the next pass, which is on its way."""
+    """Nothing blocks the job: it starts with the next pass, which is due."""
 
     code: ClassVar[str] = "next_pass"
     pool: str

@@ -1,13 +1,13 @@
-"""Step 3c, consolidate: running jobs move to another pool, and nobody loses a place (DESIGN 5).
+"""Step 3c, consolidate: move running jobs to another pool (DESIGN 5).
 
 "Where allowed: preemptible jobs move to another pool that they accept and that has room for all of
-them at once." A pool allows it for what runs in it. Whoever moves is evicted and has its room in
-the other pool from that moment on, so it surely starts there; nothing but a job that starts by it
-moves it again. Each move thus ends with one job more that has its slots, and so none goes round.
+them at once." `Pool.consolidate` allows this for the jobs that run in the pool. A job that moves is
+evicted and at once gets a claim in the destination pool. Each round of moves lets one more job
+start, so jobs cannot move in circles.
 
-Of whatever project and rank: it costs a job what it has not saved, but never its place. A gang
-stays where it is, and so does what has its slots but does not run yet. Only who was given them in
-this very plan goes elsewhere at once, and loses nothing by it.
+Jobs of any project and rank may move. A move costs a job its unsaved work, never its entry time.
+Gangs stay, and so do starting jobs. A job that got its slots in this very plan may change pools
+without an eviction.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.accounts import Accounts
 
 MOST = 16
-"""How many jobs move for one: as many as one transaction takes, for it is all of them or none."""
+"""Most jobs to move for one beneficiary. One transaction has to hold all the moves."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Moves:
-    """Who moves out of a room, and where to."""
+    """The jobs that move out of a room, each with its destination."""
 
     room: PoolRoom
     to: tuple[tuple[Job, PoolRoom], ...]
@@ -45,14 +45,14 @@ class Moves:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Consolidation:
-    """What a consolidation looks at: every pool, the books, who may take whose claim."""
+    """The search for moves: all pools, the accounts and the entitlements."""
 
     everywhere: Mapping[str, PoolRoom]
     accounts: Accounts
     entitled: Entitled
 
     def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Moves | None:
-        """The least harmful moves that let the job start in one of these rooms."""
+        """The least harmful moves that let the job start in one of these rooms, or None."""
         found = [each for room in rooms if room.pool.consolidate and (each := self._of(job, room))]
         ranks = [victim.rank for eviction, _ in found for victim in eviction.victims]
         best = least_harm((eviction for eviction, _ in found), min(ranks, default=(0, 0)))
@@ -64,7 +64,11 @@ class Consolidation:
         return None
 
     def carry_out(self, moves: Moves, now: int) -> tuple[tuple[Job, Claim], ...]:
-        """On the working sheets: who of those that run moves, and its claim from now on."""
+        """Carry out the moves on the working state.
+
+        Return the running jobs that move, each with its new claim. Jobs that got their slots in
+        this plan are left out.
+        """
         moved = []
         for job, room in moves.to:
             if moves.room.was_given(job):
@@ -93,7 +97,10 @@ class Consolidation:
         return Eviction(room=room, victims=chosen), target
 
     def _movable(self, job: Job, room: PoolRoom, target: dict[str, str]) -> Iterator[Candidate]:
-        """Those that find room elsewhere besides all that came before. `target`: where."""
+        """Candidates that fit into another pool together with all candidates before them.
+
+        Fills `target`: the destination pool by job name.
+        """
         here = room.pool.name
         left: dict[str, Demand] = {}
         bound: set[tuple[str, str]] = set()
@@ -106,15 +113,18 @@ class Consolidation:
                 there = left.setdefault(name, other.room_for_moves())
                 limits = {(each, name) for each in self.accounts.bound_by(moving, here, name)}
                 if moving.demand.within(there) and not limits & bound:
-                    bound |= limits  # Of each limit, one job comes to count in it at a time.
+                    bound |= limits  # At most one of the moves newly counts in each limit.
                     left[name] = there - moving.demand
                     target[moving.name] = name
                     yield candidate
                     break
 
     def _candidates(self, job: Job, room: PoolRoom) -> Iterable[Candidate]:
-        """Single jobs that run or would from now on, whatever project, in the order of candidates
-        for an eviction. No job that runs is interrupted for one of its user's that ranks alike."""
+        """Candidates of all projects without the gangs, in eviction order.
+
+        Each either runs or got its slots in this plan. No running job moves for a job of the same
+        user and rank.
+        """
         candidates = [
             candidate for project in room.may_give() for candidate in room.candidates(project)
         ]
@@ -125,7 +135,7 @@ class Consolidation:
                 yield candidate
 
     def _takes_in(self, moving: Job, room: PoolRoom, other: PoolRoom) -> bool:
-        """As a job that starts there, and by nobody's claim."""
+        """Whether the other pool may take the moving job in, free room aside."""
         if other.unavailable or other.drains_for or not other.may_evict_for(moving):
             return False
         return self.accounts.may_move(moving, room.pool.name, other.pool.name)

@@ -14,13 +14,13 @@ from slotq_core.policy.state.quotas.accounts import Accounts
 
 
 class Entitlement:
-    """The rule of one plan: asked for a job that looks for slots and one that is owed some."""
+    """The rule as a function of a job that needs slots and a claimant."""
 
     def __init__(self, accounts: Accounts) -> None:
         self._accounts = accounts
 
     def __call__(self, job: Job, holder: Job) -> bool:
-        """Whether the job could evict this claimant, if that ran where it has its claim."""
+        """Whether the job could evict the claimant if the claimant ran in the claim's pool."""
         if not holder.evictable or holder.claim is None:
             return False
         pool = holder.claim.pool
@@ -30,12 +30,12 @@ class Entitlement:
         return may_take(job, mine, holder, theirs)
 
     def _grows_beyond_share(self, job: Job, holder: Job, pool: str) -> bool:
-        """With the job in its place, as `Accounts.beyond_shares` has it."""
+        """Whether replacing the claimant by the job leaves an excess over the project's share."""
         beyond = self._accounts.beyond_shares(job, pool)
         return not beyond.within(holder.demand)
 
     def projects(self, job: Job, pool: str) -> AbstractSet[str]:
-        """The projects outside of which the job can evict nobody there: for most, just its own."""
+        """The only projects in which the job may evict in that pool: often just its own."""
         mine = self._accounts.of(job, pool)
         if not may_reclaim(job, mine):
             return {job.project}

@@ -1,8 +1,9 @@
 """Step 3e, preempt: stop jobs of strictly lower rank of the same project (DESIGN 5.1).
 
 "Evict only when the beneficiary then fits whole." "A job kept back by its project's limit or its
-user's may preempt lower ranks that count in the same limit", in whichever pool they run. A job that
-brings its project beyond its share evicts at least as much of it as it takes (`beyond_shares`).
+user's may preempt lower ranks that count in the same limit". Against a limit of its project, the
+job may preempt in other pools too. A job that brings its project beyond fair share must evict
+enough of the project to offset the excess (`Accounts.beyond_shares`).
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ def outranks(job: Job, holder: Job) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preemption:
-    """What a preemption looks at: every pool, the books, who may take whose claim."""
+    """The search for victims of lower rank: all pools, the accounts and the entitlements."""
 
     everywhere: Mapping[str, PoolRoom]
     accounts: Accounts
     entitled: Entitled
 
     def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Eviction | None:
-        """The least harmful preemption that lets the job start in one of these rooms."""
+        """The least harmful preemption that lets the job start in one of these rooms, or None."""
         options = [(room, self._candidates(job, room)) for room in rooms]
         base = min((candidates[0].rank for _, candidates in options if candidates), default=(0, 0))
         found = [self._in_pool(job, room, candidates, base) for room, candidates in options]
@@ -80,8 +81,10 @@ class Preemption:
         )
 
     def _candidates(self, job: Job, room: PoolRoom) -> list[Candidate]:
-        """In the order in which they are taken. Those in other pools help only against a limit of
-        the project's."""
+        """Candidates of lower rank, in eviction order.
+
+        Other pools count only if a limit of the project or its department keeps the job back.
+        """
         rooms = [room]
         if self.accounts.over_limits(job, room.pool.name):
             rooms += self.accounts.sharing_limit(room, self.everywhere.values())
@@ -92,5 +95,5 @@ class Preemption:
 def _outranked(job: Job, room: PoolRoom) -> Iterable[Candidate]:
     for other in room.candidates(job.project):
         if other.rank >= rank(job):
-            return  # They come in the order of their ranks.
+            return  # Candidates come in the order of their ranks, lowest first.
         yield other

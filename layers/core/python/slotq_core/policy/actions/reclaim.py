@@ -4,9 +4,9 @@
 above its quota while the reclaimer stays within its own. The gate is asked at the project's level;
 the non-preemptible quota and the anti-flap rule at each level, counting victims as gone. In-quota
 work is safe (asked before each victim: one big victim may still take its project below its quota)."
-So it is in whatever order they are asked: of several victims each is one that its project does not
-deserve, even with all the others gone. And whoever goes beyond its own quota takes no project below
-its one, where that has work within it that would take the slots back.
+The order of the checks does not matter: no project loses a victim that it deserves with all the
+other victims gone. A reclaimer above its own quota takes no project below quota if waiting in-quota
+work of that project would take the slots back.
 "Across projects the most over-served project gives first, one victim at a time; the order of
 candidates holds within it." "Never interrupt a user's running job for another job of the same user
 and rank", in whichever project it runs.
@@ -34,18 +34,18 @@ from slotq_core.policy.state.quotas.accounts import Accounts
 NOTHING = Demand()
 
 Waiting = Callable[[str], Iterable[Job]]
-"""What waits of a project, and may be given slots: of a gang one job, asking for all of it."""
+"""The waiting jobs of a project that may get slots; one job stands for a gang's whole demand."""
 
 Rooms = Callable[[Job], Iterable[PoolRoom]]
-"""Where a job may run."""
+"""The pools that a job may run in."""
 
 Taken = tuple[Job, str, Candidate]
-"""For whom, in which pool, and what."""
+"""A reclaimer, the pool and the victim."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Books:
-    """What a reclaim is decided from."""
+    """The inputs of a reclaim."""
 
     accounts: Accounts
     entitled: Entitled
@@ -56,8 +56,10 @@ class Books:
 def reclaim(
     job: Job, rooms: Sequence[PoolRoom], books: Books, spare: AbstractSet[str] = frozenset()
 ) -> Eviction | None:
-    """The least harmful reclaim that lets the job start in one of these rooms. `spare`: by name,
-    what is not to be stopped for it."""
+    """The least harmful reclaim that lets the job start in one of these rooms, or None.
+
+    `spare`: names of candidates that must not be stopped.
+    """
     reclaims = [_Reclaim(job, room, books, set(spare)) for room in rooms]
     found = [(each, victims) for each in reclaims if (victims := each.most_over_served_first())]
     if not found:
@@ -70,20 +72,22 @@ def reclaim(
 
 
 def may_reclaim(job: Job, mine: Chain) -> bool:
-    """The reclaimer's side of the gate: within its fair share with this job counted."""
+    """The reclaimer's side of the gate: its project stays within fair share with this job."""
     return bool(mine) and mine[0].in_share(job.demand)
 
 
 def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
-    """Whether the gate is open from the reclaimer to this one victim, nothing else gone yet."""
+    """Whether the job may reclaim from this victim, before any other eviction."""
     if same_user_and_rank(job, victim) or not may_reclaim(job, mine):
         return False
     return _Taking(job, mine).may_take(victim.demand, theirs)
 
 
 def deserved_of(taken: Iterable[Taken], accounts: Accounts) -> Candidate | None:
-    """Of what a gang's members take one by one, with all of that gone in the books and them there:
-    one that its project deserves after all."""
+    """The first victim of a gang's reclaims that its project deserves after all, or None.
+
+    The accounts must already count the gang's members in and all the victims out.
+    """
     for job, pool, victim in taken:
         theirs = accounts.of_project(victim.project, pool)
         taking = _Taking(replace(job, demand=NOTHING), accounts.of(job, pool))
@@ -93,27 +97,29 @@ def deserved_of(taken: Iterable[Taken], accounts: Accounts) -> Candidate | None:
 
 
 def is_fair(job: Job, mine: Chain, theirs: Chain) -> bool:
-    """The victim's side of the gate, but for the anti-flap rule: whether its project has more than
-    it deserves, nothing gone yet."""
+    """The victim's side of the gate, without the anti-flap rule.
+
+    Whether the victim's project holds more than it deserves, before any eviction.
+    """
     return _Taking(job, mine).is_fair(theirs)
 
 
 class _Reclaim:
-    """What one job may reclaim in one pool."""
+    """The search for what one job may reclaim in one pool."""
 
     def __init__(self, job: Job, room: PoolRoom, books: Books, spare: set[str]) -> None:
         self.job, self.room, self._accounts = job, room, books.accounts
         self._entitled, self._books = books.entitled, books
         self._spare = spare
-        """Candidates that their projects turned out to deserve, by name."""
+        """Names of candidates that must not be stopped; the search adds to them."""
         self._name = room.pool.name
         self._mine = self._accounts.of(job, self._name)
         self._missing = NOTHING
         self._givers: dict[str, Sequence[Candidate]] | None = None
-        """Kept until more are to be spared: nothing moves while this is decided."""
+        """A cache, dropped when `_spare` grows: the pool does not change during the search."""
 
     def givers(self) -> Mapping[str, Sequence[Candidate]]:
-        """By project, what of it may be stopped, in order."""
+        """Candidates by project, in eviction order."""
         if self._givers is None:
             names = self.room.may_give() & self._accounts.may_give(self._mine, self._name)
             found = {name: self._candidates(name) for name in names if name != self.job.project}
@@ -133,27 +139,34 @@ class _Reclaim:
         return [each for each in candidates if not any(map(self._is_never_interrupted, each.jobs))]
 
     def _is_never_interrupted(self, other: Job) -> bool:
-        """A fellow's, where it runs: what was only given to it in this plan may be taken back."""
+        """Whether the other job has an attempt and the same user and rank.
+
+        A start decided in this plan has no attempt yet and may be taken back.
+        """
         return other.attempt is not None and same_user_and_rank(self.job, other)
 
     def most_over_served_first(self) -> tuple[Candidate, ...] | None:
-        """The victims by the rule, one at a time; None where the gate closes before there are
-        enough."""
+        """Victims, one at a time, from the most over-served project first.
+
+        None if the gate closes before the victims free enough.
+        """
         if not may_reclaim(self.job, self._mine):
             return None
         if not self.givers():
-            return None  # What fits without an eviction has been served before.
+            return None  # Earlier steps have served what fits without an eviction.
         self._missing = self.room.missing(self.job, self._entitled)
         victims = self._fair_to_all()
         if victims is None and not self._spare.issuperset(safe := self._safe_once_started()):
-            # The next plan of this moment would find them protected, and might take others.
+            # The next plan at this moment would find them protected, and might choose others.
             self._spare_too(safe)
             victims = self._fair_to_all()
         return victims
 
     def _safe_once_started(self) -> set[str]:
-        """The candidates, by name, that are none any more once this plan is carried out: those that
-        a `min_runtime` protects then, and its user's own."""
+        """Names of candidates that are none once this plan is carried out.
+
+        A `min_runtime` then protects them, or they hold a job of the same user and rank.
+        """
         candidates = (
             candidate for candidates in self.givers().values() for candidate in candidates
         )
@@ -163,7 +176,7 @@ class _Reclaim:
         return self.room.protected_after_start().union(each.name for each in same_user)
 
     def _fair_to_all(self) -> tuple[Candidate, ...] | None:
-        """Enough victims by the rule, of which each is fair with the others gone."""
+        """Enough victims, each of them fair with all the others gone; None if there are none."""
         shortfalls = self._shortfalls(self._missing)
         while (taken := self._take(self.givers(), shortfalls.met_by)) is not None:
             victims = spared(taken, shortfalls)
@@ -174,8 +187,10 @@ class _Reclaim:
         return None
 
     def better(self, victims: tuple[Candidate, ...], base: Rank) -> tuple[Candidate, ...]:
-        """Which projects give, and how much, is decided; of the jobs of each it may be others: no
-        more of it in all, and so that the gate is open before each of them."""
+        """Replace victims by less harmful ones of the same project.
+
+        The replacements hold no more than the victims they replace and pass the gate in order.
+        """
         for giver in sorted({victim.project for victim in victims}):
             mine = [each for each in victims if each.project == giver]
             others = [each for each in victims if each.project != giver]
@@ -186,7 +201,7 @@ class _Reclaim:
         return victims
 
     def _takable(self, victims: Sequence[Candidate]) -> tuple[Candidate, ...] | None:
-        """All of these in the order in which they are taken, if the gate lets them."""
+        """These victims in the order in which they are taken; None if the gate stops any."""
         by_project: dict[str, list[Candidate]] = {}
         for victim in sorted(victims, key=attrgetter("order")):
             by_project.setdefault(victim.project, []).append(victim)
@@ -196,8 +211,11 @@ class _Reclaim:
         return found
 
     def _brought_back(self, victims: Sequence[Candidate]) -> Candidate | None:
-        """One of these whose project, below its quota without it, has work within that which would
-        take the slots back at once, from one that has them beyond its own quota."""
+        """A victim whose project would take the slots back at once, or None.
+
+        This needs a reclaimer above its own quota, and waiting jobs of the victim's project that
+        are within quota without the victims.
+        """
         if not self.job.evictable or self._mine[0].in_quota(self.job.demand):
             return None
         left = self.room.left(self.job, self._entitled) + self._freed(victims) - self.job.demand
@@ -211,9 +229,12 @@ class _Reclaim:
         return None
 
     def _takes_back(self, job: Job, theirs: Chain, left: Demand) -> bool:
-        """Whether it finds no room of its own; here, or in another pool that counts in the same
-        quota and where the reclaimer's project has something that may be stopped, and may be once
-        this plan is carried out."""
+        """Whether the job would have to reclaim slots to start.
+
+        That holds if it does not fit into `left` in this pool. It also holds if it does not fit in
+        another pool of the same quota where the reclaimer's project has candidates that this plan
+        leaves unprotected.
+        """
         for room in self._books.rooms(job):
             if room is self.room:
                 if not job.demand.within(left):
@@ -226,7 +247,7 @@ class _Reclaim:
         return False
 
     def _deserved(self, victims: Sequence[Candidate]) -> Candidate | None:
-        """One of these that its project deserves, with the others gone."""
+        """The first victim that its project deserves with all the others gone, or None."""
         if len(victims) == 1:
             return None
         taking = _Taking(self.job, self._mine)
@@ -252,7 +273,7 @@ class _Reclaim:
             if (chain := self._accounts.of_project(project, self._name))
         ]
         while not enough(taking.victims):
-            # Who has most is asked first, so that the gate is asked of few.
+            # The most over-served project comes first, so few candidates need the gate check.
             left.sort(key=lambda option: taking.over_served(option[1]), reverse=True)
             giving = (option for option in left if taking.may_take(self._first(option), option[1]))
             option = next(giving, None)
@@ -264,7 +285,7 @@ class _Reclaim:
         return tuple(taking.victims)
 
     def _first(self, option: tuple[list[Candidate], Chain]) -> Demand:
-        """What the next to be stopped of that project holds in its accounts."""
+        """What the project's next victim holds in the project's accounts."""
         return self._accounts.counted(option[0][0], self._name)
 
     def _shortfalls(self, missing: Demand) -> Shortfalls:
@@ -281,7 +302,7 @@ class _Reclaim:
 
 @dataclass(slots=True)
 class _Taking:
-    """One reclaim under way: what is taken so far counts as gone."""
+    """A reclaim in progress: victims taken so far count as gone."""
 
     job: Job
     mine: Chain
@@ -290,7 +311,7 @@ class _Taking:
     dominant_shares: dict[str, float] = field(default_factory=dict)
 
     def take(self, victim: Candidate, counted: Demand, theirs: Chain) -> None:
-        """`counted`: what the victim holds in those accounts."""
+        """Add a victim. `counted`: what it holds in the accounts of `theirs`."""
         self.victims.append(victim)
         for account in theirs:
             self.gone[account.key] = self.gone.get(account.key, NOTHING) + counted
@@ -299,11 +320,14 @@ class _Taking:
         return bool(theirs) and self.is_fair(theirs) and not self._flaps(counted, theirs)
 
     def over_served(self, theirs: Chain) -> tuple[Deprivation, Deprivation]:
-        """The reverse of deprivation, department before project."""
+        """The deprivation of the department, then of the project: larger is more over-served."""
         return self._deprivation(theirs[-1]), self._deprivation(theirs[0])
 
     def is_fair(self, theirs: Chain, back: Demand = NOTHING) -> bool:
-        """`back`: of what is gone, what is there all the same."""
+        """Whether the victim's project holds more than it deserves, without what is gone.
+
+        `back`: the part of the gone amount that counts as still held.
+        """
         project, gone = theirs[0], self._gone(theirs[0]) - back
         if project.over_share(gone):
             return True
@@ -323,8 +347,11 @@ class _Taking:
         return mine.in_share(self.job.demand) and other.over_share(self._gone(other) - back)
 
     def _flaps(self, counted: Demand, theirs: Chain) -> bool:
-        """The anti-flap rule: not if the reclaimer would then be above its share, and no less so
-        than the one it takes from."""
+        """The anti-flap rule.
+
+        True if the reclaimer would be above its share, with a dominant share at least as large as
+        that of the account it takes from.
+        """
         for mine, other in _siblings(self.mine, theirs):
             ratio = self._stretch(mine)
             if ratio > 1 and ratio >= other.dominant_share(gone=self._gone(other) + counted):
@@ -332,7 +359,7 @@ class _Taking:
         return False
 
     def _stretch(self, mine: Account) -> float:
-        """The reclaimer's, with the job: the same before each victim."""
+        """The reclaimer's dominant share with the job counted; no victim changes it."""
         if mine.key not in self.dominant_shares:
             self.dominant_shares[mine.key] = mine.dominant_share(self.job.demand)
         return self.dominant_shares[mine.key]
@@ -343,17 +370,17 @@ class _Taking:
         return account.deprivation(gone=self._gone(account))
 
     def _gone(self, account: Account) -> Demand:
-        """What of it is not there to be taken, or not any more."""
+        """What the account can no longer give: victims taken so far and slots only promised."""
         return self.gone.get(account.key, NOTHING) + account.promised
 
 
 def _siblings(mine: Chain, theirs: Chain) -> list[tuple[Account, Account]]:
-    """The pairs of accounts that divide one share between them, from the project's level up."""
+    """The accounts that divide one share: projects of one department, else the chains' tops."""
     if mine[-1] is theirs[-1]:
         return [(mine[0], theirs[0])]
     return [(mine[-1], theirs[-1])]
 
 
 def _rest(missing: Demand, given: Demand) -> Demand:
-    """What of it is still missing."""
+    """What is still missing after `given`, at least 0 of each resource."""
     return Demand({name: max(0, amount - given[name]) for name, amount in missing.items()})

@@ -1,9 +1,9 @@
-"""Step 3d, reserve: a job that has been passed long enough makes one of its pools drain.
+"""Step 3d, reserve: one pool drains for a job that others have passed for long enough.
 
 "A job that does not fit is passed by smaller ones behind it (backfill) until it has waited
 `reserve_after` since its entry; then one of its pools drains for it, the one where fewest slots are
-missing. 0 = strict order; absent = always backfill. Claims come before a drain." A job whose user
-has yielded to a time slice counts as having entered then, here too.
+missing. 0 = strict order; absent = always backfill. Claims come before a drain." After a user has
+yielded to a time slice, the wait counts from that moment.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from slotq_core.policy.state.pool_room import PoolRoom
 
 
 def due_at(entry: int, room: PoolRoom) -> int | None:
-    """When the pool drains for a job that entered then, if it still waits; None: never."""
+    """When (ms) the pool drains for a waiting job that entered at `entry` (ms); None: never."""
     return None if room.pool.reserve_after is None else entry + room.pool.reserve_after
 
 
 def pool_to_drain(
     job: Job, entry: int, rooms: Iterable[PoolRoom], entitled: Entitled, now: int
 ) -> PoolRoom | None:
-    """The pool that drains for the job from now on; between equals the job's own order decides.
-    `entry`: when it counts as having entered."""
+    """The pool that drains for the job from now on, or None.
+
+    The job's own order of pools decides between equals. `entry`: when (ms) the job counts as
+    having entered.
+    """
     due = [room for room in rooms if (at := due_at(entry, room)) is not None and at <= now]
     return min(due, key=lambda room: sum(room.missing(job, entitled).values()), default=None)

@@ -1,4 +1,4 @@
-"""Step 1, settle: what the clock, or a gang that is no longer whole, has already decided."""
+"""Step 1, settle: decisions that follow from the clock, or from the state of a gang."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slotq_core.policy.state.gangs import settled
 
 
 def settle(snapshot: Snapshot, now: int) -> Iterator[Decision]:
-    """End back-offs, break up gangs, give up starts without instances, demote; in that order."""
+    """End back-offs, break up gangs, give up starts without instances and demote, in this order."""
     for job in sorted(snapshot.due, key=position):
         if backed_off(job, now):
             yield EndBackoff(job=job)

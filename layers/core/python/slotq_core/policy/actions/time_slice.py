@@ -1,4 +1,4 @@
-"""Step 3f, turns: past its pool's time slice a running job yields (DESIGN 5.3).
+"""Step 3f, time slices: past its pool's time slice a running job yields (DESIGN 5.3).
 
 "Past it a running job yields, in that pool and project, to an equal-rank job of another user who
 holds fewer slots of that rank there. The user whose job yielded counts, for all that user's waiting
@@ -6,11 +6,14 @@ jobs of that rank, as having entered just after that moment; among them the entr
 three users take turns. A job that would lose its work (no checkpoint) does not yield to a slice.
 Jobs that name no user share one user for slices."
 
-Between several that could yield: one of the user who holds most, then the one that has run longest,
-then as in any eviction. Who has just yielded lets those who run have one more slice: else, of two
-jobs whose slices end together, the one that yields would be given the other's slots at once. And a
-user holds more only by what it has held for a slice: else it would lose at once, with an older job
-of its own, the slot that it has just been given.
+Among several candidates, a job of the user who holds most yields first, then the one that has run
+longest, then the order of any eviction decides.
+
+A user who has just yielded leaves the running jobs one more slice. Otherwise, of two jobs whose
+slices end together, the one that yields would get the other's slots at once.
+
+A user counts as holding more only by slots past their slice. Otherwise an older job of that user
+would at once have to yield for a slot just gained.
 """
 
 from __future__ import annotations
@@ -32,23 +35,23 @@ from slotq_core.policy.state.quotas.accounts import Accounts
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimeSlices:
-    """What a turn looks at: the books, who may take whose claim, who yielded last, the moment."""
+    """The search for jobs that yield: accounts, entitlements, last yields and the time (ms)."""
 
     accounts: Accounts
     entitled: Entitled
     gangs: Collection[str]
-    """A gang neither yields nor takes a turn: its slots come and go together."""
+    """Names of gangs. A gang neither yields nor takes a turn: its slots come and go together."""
     yields: Yields
     now: int
 
     def find(
         self, job: Job, rooms: Sequence[PoolRoom], drains: Mapping[str, Job]
     ) -> Eviction | None:
-        """The least harmful set of jobs that yield so that this one can start.
+        """The least harmful set of jobs that yield so that this one can start, or None.
 
-        `drains`: by pool, the job that it drains for, where that comes first. There a turn is taken
-        from that job's own user only, and with none of the free slots: nothing that the drain could
-        have had.
+        `drains`: by pool, the job ahead of this one that the pool drains for. There only jobs of
+        that job's own project, rank and user yield, and they must free the whole demand: the free
+        slots belong to the drain.
         """
         found = [
             self._in_pool(job, room, drains.get(room.pool.name))
@@ -58,20 +61,20 @@ class TimeSlices:
         return least_harm(found, rank(job))
 
     def ends(self, job: Job, rooms: Iterable[PoolRoom]) -> Iterator[int]:
-        """The moments at which time alone may give the job its turn in these rooms."""
+        """Times (ms) at which a slice or `min_runtime` in these rooms ends in the job's favour."""
         return (end for room in rooms for _, end in self._ends(job, room))
 
     def first_end(self, job: Job, room: PoolRoom) -> int | None:
-        """When the first slice is over of those that would yield to the job."""
+        """When (ms) the first of the jobs that will yield to this one may yield; None: never."""
         return min(self.yielding(job, room).values(), default=None)
 
     def yielding(self, job: Job, room: PoolRoom) -> dict[str, int]:
-        """Those that will yield to the job, by name, and when."""
+        """Jobs that will yield to the job later, by name, with the time (ms)."""
         ends = ((other, end) for other, end in self._ends(job, room) if self._yields(other, job))
         return {other.name: end for other, end in ends if end > self.now}
 
     def _ends(self, job: Job, room: PoolRoom) -> Iterator[tuple[Job, int]]:
-        """Of those whose users hold more: when each is past its slice and its `min_runtime`."""
+        """Jobs of users who hold more, each with the end (ms) of its slice and `min_runtime`."""
         if room.pool.time_slice is None or job.group in self.gangs:
             return
         held = slots_held(room, job)
@@ -117,7 +120,7 @@ class TimeSlices:
         return Eviction(room=room, victims=spared(chosen, shortfalls)) if chosen else None
 
     def _over(self, job: Job, room: PoolRoom) -> list[Candidate]:
-        """What could yield to the job now: its slice is over."""
+        """Candidates whose slice is over and that may yield to the job now."""
         found = []
         for candidate in room.candidates(job.project):
             other = candidate.jobs[0]
@@ -127,7 +130,7 @@ class TimeSlices:
         return found
 
     def _held_for_a_slice(self, job: Job, room: PoolRoom) -> Counter[str]:
-        """By user, the slots of the job's project and rank there that are past their slice."""
+        """Slots past their slice by user, for the job's project and rank in this pool."""
         held: Counter[str] = Counter()
         for other in room.running(job.project):
             end = self._slice_ends(job, other, room)
@@ -136,7 +139,10 @@ class TimeSlices:
         return held
 
     def _slice_ends(self, job: Job, other: Job, room: PoolRoom) -> int | None:
-        """From its start on, or from the moment at which the job's own user yielded."""
+        """When (ms) the other job's slice ends towards this job; None: it has none.
+
+        The slice begins at the other job's start, or when this job's user last yielded, if later.
+        """
         since = other.attempt.running_since if other.attempt else None
         if since is None or room.pool.time_slice is None:
             return None
@@ -144,13 +150,13 @@ class TimeSlices:
         return max(since, yielded) + room.pool.time_slice
 
     def _yields(self, other: Job, job: Job) -> bool:
-        """Whether the running job is one that would ever yield to this one."""
+        """Whether the running job can ever yield to this one."""
         able = other.evictable and other.checkpoints and other.group not in self.gangs
         return able and _vies(other, job)
 
 
 def slots_held(room: PoolRoom, job: Job) -> Counter[str]:
-    """By user, the slots of the job's project and rank there: held, or owed to those who wait."""
+    """Slots held, claimed or awaited in this pool, by user, for the job's project and rank."""
     held: Counter[str] = Counter()
     for other in (*room.running(job.project), *room.claims.values(), *room.awaiting):
         if other.project == job.project and rank(other) == rank(job):
@@ -161,7 +167,7 @@ def slots_held(room: PoolRoom, job: Job) -> Counter[str]:
 def after_yield(
     yields: Iterable[Yielded], before: Job | None, after: Job, now: int
 ) -> tuple[Yielded, ...]:
-    """What is known of who yielded, after one change of a job."""
+    """The last yield of each user and rank, after one change of a job at `now` (ms)."""
     if before is None or not _is_yielding(after) or _is_yielding(before):
         return tuple(yields)
     this = Yielded(
@@ -180,14 +186,14 @@ def _key(each: Yielded) -> tuple[str, str, int]:
 
 
 def _is_like(drains: Job, candidate: Candidate) -> bool:
-    """Whether the running job is of the same project, rank and user, and so never yields to it."""
+    """Whether the candidate has the project, rank and user of `drains`, so never yields to it."""
     other = candidate.jobs[0]
     alike = other.project == drains.project and rank(other) == rank(drains)
     return alike and other.submitter == drains.submitter
 
 
 def _vies(other: Job, job: Job) -> bool:
-    """Whether the two take turns, if slices let them."""
+    """Whether the two jobs take turns: same project and rank, different users."""
     alike = other.project == job.project and rank(other) == rank(job)
     return alike and other.submitter != job.submitter
 

@@ -1,13 +1,12 @@
 """The better set of victims (DESIGN 5.1).
 
 "Where a better set exists (fewer of a higher rank, then less slot-time lost, then fewer victims)
-and is found within bounds, it is taken." The greedy set (victims.py) is the one to beat, so the
-result is never worse than that; and between equals it stands.
+and is found within bounds, it is taken." The search starts from the greedy set (victims.py) and
+replaces it only by a less harmful one.
 
-Sets are built up candidate by candidate. Of those that give the same, as far as it is lacking, only
-the least harmful is kept: harm adds up, so whatever is added later, it stays the better one. That
-makes it exact where one resource is lacking, with as many candidates as that takes; and in any case
-with up to 14 candidates, for these have fewer sets than may be looked at.
+The search extends sets candidate by candidate. Among sets that cover the same part of the
+shortfall, it keeps the least harmful: harm adds up, so later candidates cannot change which set is
+better. The result is exact within `SETS` steps, which always suffice for up to 14 candidates.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from slotq_core.policy.order import Rank
 from slotq_core.policy.state.candidates import Candidate
 
 SETS = 1 << 14
-"""How many sets are looked at for one eviction in one pool. What is found by then counts."""
+"""Most sets to examine for one eviction in one pool. The best set found by then counts."""
 
 _COUNT = 20
 _LOST = 60
-"""Bits for how many victims, and for the slot-milliseconds that they lose, with room for sums."""
+"""Bits for the number of victims and for the slot-milliseconds lost, with room for sums."""
 
 
 def better(
     chosen: Sequence[Candidate], candidates: Sequence[Candidate], shortfalls: Shortfalls, base: Rank
 ) -> tuple[Candidate, ...]:
-    """The least harmful of the candidates that give what is lacking: those chosen, or better ones.
+    """The least harmful set of candidates that meets the shortfalls: `chosen`, or a better one.
 
-    `candidates`: in the order in which they are taken; of equally harmful sets the one that does
-    without the last of them wins. `base`: victims of this rank are not "of a higher rank".
+    `candidates`: in eviction order; of equally harmful sets, the one without the latest candidate
+    wins. `base`: only victims above this rank count as "of a higher rank".
     """
     harm = _Harm(candidates, base)
     most = sum(map(harm.of, chosen))
@@ -54,8 +53,11 @@ def better(
 
 
 class _Harm:
-    """Harm as one number, so that sums compare as `victims.harm` of the sets does: in its highest
-    bits how many victims are of the highest rank, in its lowest how many there are at all."""
+    """Harm as one number; sums compare as `Eviction.harm` of the sets does.
+
+    The highest bits hold the number of victims of the highest rank, then of each lower rank above
+    `base`, then the slot-time lost; the lowest bits hold the number of victims.
+    """
 
     def __init__(self, candidates: Sequence[Candidate], base: Rank) -> None:
         ranks = sorted({candidate.rank for candidate in candidates if candidate.rank > base})
@@ -70,18 +72,22 @@ class _Harm:
 
 @dataclass(kw_only=True, slots=True)
 class _Search:
-    """The sets looked at so far. A set is a number: its harm, and in the lowest bits its members,
-    so that no two are equal and the order of the candidates decides between equals."""
+    """The sets examined so far.
+
+    A number stands for a set: the harm, with the members in the lowest bits. So no two sets are
+    equal, and the order of the candidates decides between equally harmful ones.
+    """
 
     goal: Amounts
     best: int
-    """The least harmful set that gives all of the goal."""
+    """The least harmful set that meets the goal."""
     left: int = SETS
+    """How many more sets the search may examine."""
     sets: dict[Amounts, int] = field(default_factory=dict)
-    """By what they give of the goal, the least harmful that does."""
+    """The least harmful set for each part of the goal."""
 
     def offer(self, cost: int, given: Amounts) -> None:
-        """Every set so far, with one candidate more."""
+        """Extend every set so far by one candidate."""
         for had, harm in [((0,) * len(self.goal), 0), *self.sets.items()]:
             self.left -= 1
             if harm + cost < self.best:

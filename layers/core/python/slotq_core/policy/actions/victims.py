@@ -1,8 +1,8 @@
-"""A set of victims: what it frees, what it costs, and what of it can be spared (DESIGN 5.1).
+"""Sets of victims: what they free, what they cost and which members are not needed (DESIGN 5.1).
 
 "Candidates one by one; then drop what turns out not to be needed, last chosen first. Of all the
-job's pools, the one with the smallest harm." Preempt and reclaim (preempt.py, reclaim.py) say who
-the candidates are; victim_search.py looks for a better set.
+job's pools, the one with the smallest harm." Preempt and reclaim (preempt.py, reclaim.py) choose
+the candidates; victim_search.py looks for a better set.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.pool_room import PoolRoom
 
 Amounts = tuple[int, ...]
-"""One number for each thing that is lacking."""
+"""One number for each missing resource of each shortfall."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Eviction:
-    """Victims whose slots, with what is free and coming, are enough."""
+    """Victims in one pool whose slots, with those free and coming free, are enough."""
 
     room: PoolRoom
     victims: tuple[Candidate, ...]
 
     def harm(self, base: Rank) -> tuple[tuple[Rank, ...], int, int]:
-        """Small is good: "fewer of a higher rank, then less slot-time lost, then fewer victims".
+        """The sort key of harm: "fewer of a higher rank, then less slot-time lost, then fewer
+        victims". Smaller is better.
 
-        `base`: the lowest rank that could be stopped for the job at all; every other is higher.
+        `base`: only victims above this rank count as "of a higher rank".
         """
         ranks = (victim.rank for victim in self.victims for _ in victim.places)
         return (
@@ -40,20 +41,20 @@ class Eviction:
 
 
 def least_harm(found: Iterable[Eviction | None], base: Rank) -> Eviction | None:
-    """Between equals the first: the job's own order of pools."""
+    """The least harmful eviction, or None; of equals the first, which follows the job's pools."""
     return min((each for each in found if each), key=lambda each: each.harm(base), default=None)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shortfall:
-    """Something of which too little is there for the job, and what each victim gives of it."""
+    """An amount that the job is missing, and how much of it each victim gives."""
 
     missing: Demand
     gives: Callable[[Candidate], Demand]
 
 
 class Shortfalls:
-    """All that keeps a job from starting somewhere, and that victims could give."""
+    """Everything that victims must give for a job to start in one pool."""
 
     def __init__(self, *shortfalls: Shortfall) -> None:
         self._shortfalls = [shortfall for shortfall in shortfalls if shortfall.missing]
@@ -62,12 +63,12 @@ class Shortfalls:
         )
 
     def given(self, candidate: Candidate) -> Amounts:
-        """What it gives of each of `amounts`."""
+        """What the candidate gives towards each of `amounts`."""
         gifts = [(shortfall, shortfall.gives(candidate)) for shortfall in self._shortfalls]
         return tuple(gift[name] for shortfall, gift in gifts for name in shortfall.missing)
 
     def met_by(self, victims: Iterable[Candidate]) -> bool:
-        """Whether these give all of it."""
+        """Whether the victims together meet every shortfall."""
         missing = self.amounts
         for victim in victims:
             missing = _less(missing, self.given(victim))
@@ -77,8 +78,10 @@ class Shortfalls:
 def one_by_one(
     candidates: Iterable[Candidate], shortfalls: Shortfalls
 ) -> tuple[Candidate, ...] | None:
-    """The first that give what is lacking, without those that turn out not to be needed; None if
-    all together are not enough."""
+    """The first candidates that meet the shortfalls, without those not needed in the end.
+
+    None if all candidates together are not enough.
+    """
     chosen: list[tuple[Candidate, Amounts]] = []
     missing = shortfalls.amounts
     for victim in candidates:
@@ -92,7 +95,7 @@ def one_by_one(
 
 
 def spared(chosen: Iterable[Candidate], shortfalls: Shortfalls) -> tuple[Candidate, ...]:
-    """Without those that turn out not to be needed, the last chosen looked at first."""
+    """The chosen victims without those that are not needed, dropping the last chosen first."""
     given = [(victim, shortfalls.given(victim)) for victim in chosen]
     missing = shortfalls.amounts
     for _, gift in given:
@@ -101,7 +104,7 @@ def spared(chosen: Iterable[Candidate], shortfalls: Shortfalls) -> tuple[Candida
 
 
 def _spared(chosen: Iterable[tuple[Candidate, Amounts]], missing: Amounts) -> tuple[Candidate, ...]:
-    """`missing`: with all of them gone, so nothing of it is above 0."""
+    """`missing`: what is missing with all the chosen victims gone; no amount is above 0."""
     kept: list[Candidate] = []
     for victim, given in reversed(list(chosen)):
         without = tuple(amount + gift for amount, gift in zip(missing, given, strict=True))

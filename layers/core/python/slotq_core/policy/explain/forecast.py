@@ -1,7 +1,7 @@
-"""What a waiting job could have, and when: made for the one job that somebody asks about.
+"""The outlook of one waiting job, made when someone asks for it.
 
-Taken when the job's turn comes, or that of the first of its line that is blocked: then the sheets
-show what those ahead leave. Nothing is decided by it.
+A plan makes the outlook at the turn of the job, or of a job of the same line ahead of it: the
+working state then shows what the jobs ahead leave. The outlook decides nothing.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.accounts import Accounts
 
 Cause = tuple[type[Spared], tuple[tuple[str, Any], ...]]
-"""Why something is spared, and the numbers of that."""
+"""Why a job is spared, with the numbers of the reason."""
 
 
 class PlanInProgress(Protocol):
-    """What a forecast looks at of the plan that is being made, at the moment of a job's turn."""
+    """The part of a plan in progress that a forecast reads."""
 
     now: int
     snapshot: Snapshot
@@ -76,7 +76,7 @@ class PlanInProgress(Protocol):
 
 
 class Question:
-    """The job that somebody asks about, and what is seen of it; without one, nothing."""
+    """The job that someone asks about, with its outlook so far. Without a job, does nothing."""
 
     def __init__(self, job: Job | None, walk: PlanInProgress, *, by_user: bool) -> None:
         self._walk, self._by_user = walk, by_user
@@ -84,16 +84,16 @@ class Question:
         self._pools = job.pools if job else ()
         self._line: Line | None = None
         self._seen: dict[str, Outlook] = {}
-        """By pool. What comes later is nearer to the job's own turn."""
+        """The latest outlook by pool: later turns are closer to the job's own."""
         self._gang: tuple[Job, ...] = ()
-        """Those that it starts with, where it is one of a gang."""
+        """The waiting members of the job's gang, if the gang has to start as a whole."""
         if job is not None:
             self._names = {job.name, *(part_name(job.name, pool) for pool, _ in job.parts)}
             if not (job.claim or job.parts or job.group in walk.gangs):
                 self._line = Line.of(job, by_user=by_user)
 
     def look(self, job: Job) -> None:
-        """It is this job's turn, or that of all of its gang."""
+        """Record the outlook at the turn of this job, or of its gang."""
         if not self._names:
             return
         gang = self._walk.gangs.get(job.group)
@@ -109,25 +109,27 @@ class Question:
         for room in rooms:
             seen = _in_pool(self._walk, job, room)
             shut = room.unavailable or not room.may_evict_for(job)
-            if served or kept or shut:  # Nobody is looked at to be stopped.
+            if served or kept or shut:  # The plan looks for no victims.
                 seen = replace(seen, spared=())
             if kept or (served and not (room in served and room.unavailable)):
-                seen = replace(seen, times=())  # What it waits for has no time.
+                seen = replace(seen, times=())  # The job waits for something without a known time.
             self._seen[room.pool.name] = seen
 
     def _served_in(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
-        """Where what is free and coming free is enough for it: that is all that it then waits
-        for. The pool of its claim before all others, well or not."""
+        """Rooms where free slots and those coming free are enough: the job waits only for them.
+
+        The pool of the job's claim comes before all others, even if unavailable.
+        """
         walk = self._walk
         soon = [room for room in rooms if room.fits_soon(job, walk.entitled)]
         claimed = [room for room in soon if job.claim and room.pool.name == job.claim.pool]
         gang = walk.gangs.get(job.group)
-        if claimed or (gang and not gang.runs):  # Of a gang its turn tells; see `answer`.
+        if claimed or (gang and not gang.runs):  # For a gang, `answer` decides.
             return claimed
         return [room for room in soon if room.admits(job) and walk.within_bounds(job, room)]
 
     def answer(self) -> Outlook | None:
-        """None: its turn has not come."""
+        """The outlook; None if the job's turn did not come."""
         seen = [self._seen[name] for name in self._pools if name in self._seen]
         if not seen:
             return None
@@ -174,7 +176,7 @@ def _room(job: Job, room: PoolRoom, missing: Demand) -> Room:
 
 
 def _reserved(walk: PlanInProgress, job: Job, room: PoolRoom) -> Iterator[Reservation]:
-    """The job's own claim first; then those ahead, then claims of those behind, then a drain."""
+    """Reservations in the room: the job's own claim, jobs ahead, other claims, then a drain."""
     name = room.pool.name
     mine = [job] if job.claim and job.claim.pool == name else []
     others = (each for each in room.claims.values() if each.name != job.name)
@@ -199,7 +201,7 @@ def _kept(kind: type[Reservation], holder: Job, pool: str) -> Reservation:
 
 
 def _spared(walk: PlanInProgress, job: Job, room: PoolRoom, missing: Demand) -> Iterator[Spared]:
-    """Everything that holds slots there, by cause; the largest part first."""
+    """The jobs that hold slots in the room, by cause; the largest number of slots first."""
     groups: dict[Cause, list[Job]] = {}
     until: dict[Cause, int | None] = {}
     for other, cause, ends in _causes(walk, job, room, missing):
@@ -227,7 +229,7 @@ def _group(pool: str, cause: Cause, jobs: Sequence[Job], until: int | None) -> S
 def _causes(
     walk: PlanInProgress, job: Job, room: PoolRoom, missing: Demand
 ) -> Iterator[tuple[Job, Cause, int | None]]:
-    """Of each that holds slots there why it is not stopped for the job, and until when."""
+    """Why each job that holds slots in the room is not stopped for the job, and until when (ms)."""
     for other in walk.snapshot.active:
         here = other.attempt is not None and other.attempt.pool == room.pool.name
         if here and other.state is JobState.STOPPING:
@@ -253,7 +255,7 @@ def _causes(
 
 
 def _of_itself(other: Job, protected: Mapping[str, int | None]) -> Cause | None:
-    """What keeps it from being stopped for anybody."""
+    """Why the other job may not be stopped for any job at all; None: it may."""
     if not other.evictable:
         return NeverEvicted, ()
     if not is_settled(other):
@@ -264,7 +266,10 @@ def _of_itself(other: Job, protected: Mapping[str, int | None]) -> Cause | None:
 def _in_its_project(
     job: Job, other: Job, yielding: Mapping[str, int], missing: Demand
 ) -> tuple[Cause, int | None]:
-    """Preempt asks for a lower rank, a turn for an equal one of another user."""
+    """The cause within one project, with the end of a slice (ms).
+
+    Preemption needs a lower rank; a time slice needs an equal rank and another user.
+    """
     if rank(other) < rank(job):
         return _no_help(missing), None
     if other.name in yielding:
@@ -275,7 +280,7 @@ def _in_its_project(
 def _in_another(
     walk: PlanInProgress, job: Job, other: Job, room: PoolRoom, missing: Demand
 ) -> Cause:
-    """Reclaim asks at the gate (reclaim.py)."""
+    """The cause across projects: what the gate of a reclaim says (reclaim.py)."""
     mine = walk.accounts.of(job, room.pool.name)
     theirs = walk.accounts.of(other, room.pool.name)
     if not mine or not theirs:

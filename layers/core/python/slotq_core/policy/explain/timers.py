@@ -1,4 +1,4 @@
-"""The moments at which time alone may change something."""
+"""Times at which the clock alone may change something."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from slotq_core.policy.state.pool_room import PoolRoom
 
 
 def first_timer(snapshot: Snapshot) -> int | None:
-    """When something is settled next, whatever is decided now."""
+    """When (ms) the next back-off, start time-out or demotion is due; None: there is none."""
     timers = [job.not_before for job in snapshot.due if job.not_before is not None]
     timers += [at for at, _ in (*gives_up_at(snapshot), *demotes_at(snapshot))]
     return min(timers, default=None)
@@ -25,8 +25,10 @@ def first_timer(snapshot: Snapshot) -> int | None:
 def known_times(
     job: Job, entry: int, room: PoolRoom, slices: TimeSlices
 ) -> Iterator[tuple[TimeCause, int | None]]:
-    """For a job that waits for that pool, past moments among them; None: never. `entry`: when it
-    counts as having entered."""
+    """Times (ms) that matter to a job that waits for the pool; None: never.
+
+    Past times are included. `entry`: when (ms) the job counts as having entered.
+    """
     health = room.pool.health
     yield TimeCause.RESERVE_AFTER, due_at(entry, room)
     yield TimeCause.POOL_BACKOFF, health.not_before

@@ -1,4 +1,4 @@
-"""Step 5, explain: why a job that was looked at waits, as a typed reason with its numbers."""
+"""Step 5, explain: every job examined and left waiting gets a typed reason with its numbers."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ from slotq_core.policy.state.user_limits import UserBooks
 
 
 def coming(job: Job, room: PoolRoom) -> Reason:
-    """The job waits for slots that are coming free, or for the pool that it has a claim in.
+    """The reason of a job that waits for slots coming free, or for the pool of its claim.
 
-    Asked before they are taken out of the room.
+    Call this before the room sets the slots aside for the job.
     """
     if room.unavailable:
         return _unwell(job, room)
@@ -65,7 +65,7 @@ def reserved(job: Job, room: PoolRoom) -> Reason:
 
 
 def too_small(job: Job, rooms: Iterable[PoolRoom], accounts: Accounts) -> Reason:
-    """None of the pools that it may use is large enough."""
+    """The reason of a job for which no pool that it may use is large enough."""
     every = list(rooms)
     shut = [name for name in job.pools if not accounts.open_to(job, name)]
     if shut and not every:
@@ -79,7 +79,7 @@ def too_small(job: Job, rooms: Iterable[PoolRoom], accounts: Accounts) -> Reason
 
 
 def taken_back(job: Job, room: PoolRoom) -> Reason:
-    """What it would have been given goes to a job that may reclaim it."""
+    """The reason of a job whose slots go to another job that may reclaim them."""
     return HeldForOthers(
         pool=room.pool.name,
         needed=job.demand.slots,
@@ -89,7 +89,7 @@ def taken_back(job: Job, room: PoolRoom) -> Reason:
 
 
 def incomplete(gang: Gang) -> Reason:
-    """Too few of its members wait for it to start."""
+    """The reason of a gang with too few waiting members."""
     here = {job.name for job in gang.waiting}
     return GangIncomplete(
         group=gang.group.name,
@@ -119,7 +119,7 @@ def endangers(job: Job, room: PoolRoom, counts_as: str) -> Reason:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sheets:
-    """What an explanation is read from."""
+    """The working state that explanations read."""
 
     accounts: Accounts
     entitled: Entitled
@@ -128,7 +128,11 @@ class Sheets:
 
 
 def blocked(job: Job, rooms: Sequence[PoolRoom], sheets: Sheets) -> Reason:
-    """What keeps the job out of the pool where it is nearest to a start."""
+    """The reason that keeps the job out of the pool where the fewest slots are missing.
+
+    Unavailable pools, and those where a missing right keeps the job out, count only if there are
+    no others.
+    """
     accounts = sheets.accounts
     well = [room for room in rooms if not room.unavailable and not room.rights.keeps_out(job)]
     if not well:
@@ -159,7 +163,10 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], sheets: Sheets) -> Reason:
 
 
 def _full(job: Job, room: PoolRoom, accounts: Accounts, held: Demand) -> Reason:
-    """Too little is free, and nothing may be stopped for it. `held`: by lower ranks of its own."""
+    """The reason if too little is free and nothing may be evicted for the job.
+
+    `held`: what lower ranks of the job's project hold in the room.
+    """
     chain = accounts.of(job, room.pool.name)
     if chain and not may_reclaim(job, chain):
         over = beyond(chain[0], job, chain[0].share)
@@ -184,7 +191,7 @@ def _full(job: Job, room: PoolRoom, accounts: Accounts, held: Demand) -> Reason:
 
 
 def _held(job: Job, room: PoolRoom, holder: str, sheets: Sheets) -> Reason:
-    """With the figures of the projects, where the holder is of another."""
+    """The reason if slots are held for another job; with project figures across projects."""
     free = max(0, room.free_now.slots)
     held = HeldForOthers(pool=room.pool.name, needed=job.demand.slots, free=free, holder=holder)
     chain = sheets.accounts.of(job, room.pool.name)
@@ -201,7 +208,10 @@ def _held(job: Job, room: PoolRoom, holder: str, sheets: Sheets) -> Reason:
 
 
 def _bound(job: Job, room: PoolRoom, accounts: Accounts) -> Reason | None:
-    """The limit, or the quota for what cannot be evicted, that keeps the job back."""
+    """The user, project or department limit that keeps the job back, or None.
+
+    For a job that cannot be evicted, the quota on such use counts too.
+    """
     if accounts.users.admits_in(job, room.pool.name) is None:
         return _user_bound(job, room.pool.name, accounts.users)
     for account in accounts.of(job, room.pool.name):
@@ -221,7 +231,7 @@ def _bound(job: Job, room: PoolRoom, accounts: Accounts) -> Reason | None:
 
 
 def _user_bound(job: Job, pool: str, users: UserBooks) -> Reason:
-    """Where no class of the job's has room for it."""
+    """The reason if none of the job's classes has room within the user's limits."""
     user = job.submitter
     totals = {its: users.total(user, its, pool) or 0 for its in users.choices(job)}
     left = {its: total - users.held(user, its, pool) for its, total in totals.items() if total}
@@ -256,13 +266,13 @@ def _limit(job: Job, account: Account) -> Reason:
 
 
 def short(job: Job, room: Demand) -> str:
-    """The resource that is missing, slots before others."""
+    """The first resource that is missing; `slots` if slots or nothing is missing."""
     missing = [name for name, amount in job.demand.items() if amount > room[name]]
     return "slots" if "slots" in missing or not missing else missing[0]
 
 
 def beyond(account: Account, job: Job, bound: Demand) -> str:
-    """The resource of which the account would have more than the bound."""
+    """The first resource of which the account would exceed the bound with the job; else `slots`."""
     held = account.used + job.demand
     return next((name for name in account.resources if held[name] > bound[name]), "slots")
 
@@ -290,7 +300,10 @@ def _lacking(job: Job, room: PoolRoom) -> Reason:
 
 
 def protection_ends(job: Job, room: PoolRoom) -> int | None:
-    """When the first of those that might be evicted or moved for this job loses its protection."""
+    """When (ms) the first protection ends of a job that may then be evicted or moved for this one.
+
+    None if there is none.
+    """
     for until, other in room.protections:
         lower = other.project != job.project or outranks(job, other)
         if other.evictable and (lower or room.pool.consolidate):

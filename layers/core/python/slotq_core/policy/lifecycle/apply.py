@@ -1,5 +1,4 @@
-"""What a decision does to the jobs it names: pure, so that the manager's commits and the
-simulator's world are the same thing."""
+"""Apply a decision to the jobs it names. Pure: the manager and the simulator share this code."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ Step = tuple[Job, Job]
 
 
 def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step, ...]:
-    """What changes, an eviction's beneficiary first."""
+    """The jobs that a decision at `now` (ms) changes; an eviction's beneficiary comes first."""
     changed: Iterable[Step]
     match decision:
         case EndBackoff(job=job) | GiveUp(job=job) | LeaveOut(job=job):
@@ -62,7 +61,7 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
 
 
 def pools_touched(decision: Decision) -> tuple[str, ...]:
-    """The pools whose state the decision rests on: its commit is conditioned on their ledgers."""
+    """The pools that the decision depends on: its commit is conditioned on their ledgers."""
     match decision:
         case EndBackoff() | GiveUp() | Demote() | LeaveOut() | RollBack() | TryLater():
             return ()
@@ -83,7 +82,7 @@ def _start(start: Start, pools: Mapping[str, Pool], now: int) -> Step:
 
 
 def started(job: Job, pool: Pool, now: int) -> Job:
-    """The job with its slots, and the durable intent to create its next training job."""
+    """The job with its slots and the durable intent to create the next training job."""
     number = job.attempts + 1
     attempt = Attempt(
         number=number,
@@ -108,7 +107,7 @@ def started(job: Job, pool: Pool, now: int) -> Job:
 def evicted(victim: Job, by: str, now: int, *, cause: StopCause = StopCause.EVICTED) -> Job:
     """The victim with the durable intent to stop it. It holds its slots until it has ended.
 
-    `by`: the job that it makes room for, or its gang, to start again whole.
+    `by`: the beneficiary, or the victim's own gang after a rollback.
     """
     order = StopOrder(cause=cause, by=by, at=now)
     stopping = _stopping(victim, order, stopped_for(order))
@@ -116,33 +115,33 @@ def evicted(victim: Job, by: str, now: int, *, cause: StopCause = StopCause.EVIC
 
 
 def requeued(job: Job, by: str, now: int) -> Job:
-    """The job whose user gives its attempt up. It goes back into the line as an evicted one does:
-    at its entry time, with its checkpoints."""
+    """The job after its user gives up the attempt. Like an evicted job, it keeps its entry time and
+    checkpoints."""
     return evicted(job, by, now, cause=StopCause.REQUEUED)
 
 
 def moved(job: Job, claim: Claim, by: str, now: int) -> Job:
-    """The job with the durable intent to stop it, and its room in the other pool from now on."""
+    """The job with the durable intent to stop it and a claim in its destination pool."""
     order = StopOrder(cause=StopCause.EVICTED, by=by, at=now)
     after = _stopping(job, order, f"moved to {claim.pool} for {by}")
     return replace(after, claim=claim, evictions=job.evictions + 1)
 
 
 def left_out(job: Job, now: int) -> Job:
-    """The member that its gang ended without."""
+    """The cancelled member of a gang that ended without it."""
     message = f"its gang {job.group} ended without it"
     return move(job, JobState.CANCELLED, at=now, cause=LEFT_OUT, message=message)
 
 
 def given_up(job: Job, now: int) -> Job:
-    """The start that got no instances, with the durable intent to stop it."""
+    """The job that got no instances in time, with the durable intent to stop its attempt."""
     assert job.attempt is not None
     order = StopOrder(cause=StopCause.NO_CAPACITY, by=job.attempt.pool, at=now)
     return _stopping(job, order, f"pool {job.attempt.pool} had no instances for it in time")
 
 
 def cancelled(job: Job, by: str, now: int) -> Job:
-    """The user's word, whatever was about to happen. A job that holds slots is stopped first."""
+    """The job after its user cancels it. A job with a live attempt is stopped first."""
     message = f"cancelled by {by}"
     if job.attempt is None:
         return move(job, JobState.CANCELLED, at=now, message=message)
@@ -162,4 +161,4 @@ _ALONE: Mapping[type, Callable[[Job, int], Job]] = {
     GiveUp: given_up,
     LeaveOut: left_out,
 }
-"""Decisions of which the job and the moment say everything."""
+"""The effects of decisions that need only the job and the time."""

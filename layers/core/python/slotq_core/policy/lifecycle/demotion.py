@@ -1,4 +1,4 @@
-"""Step 1, demotions: a job that has had its time in a class comes into a lower one (DESIGN 5.3).
+"""Step 1, demotions: a job that used up its time in a class gets a lower class (DESIGN 5.3).
 
 "A class may demote: after 30 minutes of running time at ABOVE_NORMAL a job counts as NORMAL.
 Running time adds up over attempts, so a resumed job does not win its class back (no thrashing).
@@ -16,7 +16,7 @@ from slotq_core.model.users import PriorityClass
 
 
 def demotes_at(snapshot: Snapshot) -> Iterator[tuple[int, Job]]:
-    """When each running job has had its time in its class, where that demotes."""
+    """Running jobs in classes that demote, each with the time (ms) of its demotion."""
     known = {each.name for each in snapshot.classes}
     times = {e.name: e.demote_after for e in snapshot.classes if e.demote_to in known}
     for job in snapshot.active if times else ():
@@ -29,7 +29,7 @@ def demotes_at(snapshot: Snapshot) -> Iterator[tuple[int, Job]]:
 
 
 def demoted(job: Job, classes: Mapping[str, PriorityClass]) -> Job:
-    """The job in its next class, with its time there beginning anew."""
+    """The job in its next lower class. Its running time there starts at 0."""
     its = classes[job.priority_class]
     lower = classes[its.demote_to]
     return replace(
@@ -42,13 +42,15 @@ def demoted(job: Job, classes: Mapping[str, PriorityClass]) -> Job:
 
 
 def admitted_in(job: Job, its: PriorityClass, classes: Mapping[str, PriorityClass]) -> Job:
-    """An AUTO job in the class that it is admitted in, demoted as far as it has run already."""
+    """An AUTO job in the class that admits it, demoted by all its running time so far."""
     return come_into(replace(job, priority=its.value, priority_class=its.name), classes)
 
 
 def come_into(job: Job, classes: Mapping[str, PriorityClass]) -> Job:
-    """The job, which has been given its class anew, demoted as far as it has run already: in
-    whatever class that was, so that nobody wins time back."""
+    """The job after a change of class, demoted by all its running time so far.
+
+    Running time in other classes counts too, so no change of class wins time back.
+    """
     job = replace(job, ran_before_class=0)
     while _has_had_its_time(job, classes):
         job = demoted(job, classes)

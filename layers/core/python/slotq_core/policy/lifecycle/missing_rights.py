@@ -1,11 +1,11 @@
-"""What a missing right means for a pool (DESIGN 5.5).
+"""The back-off of a pool, or of a role in the pool, after a refused right (DESIGN 5.5).
 
 "That the queue itself lacks a right is no rejection: the pool (or the execution role) backs off
-with the reason and is probed, and nobody's job ends for it." A role backs off in each pool for
-itself, for what a role may do can depend on the kind of instance.
+with the reason and is probed, and nobody's job ends for it." A role backs off in each pool
+separately, because a role's rights can depend on the kind of instance.
 
-While a right is missing nothing is evicted for those who need it: what is stopped could not start
-again either. A try takes free slots only.
+Nothing is evicted for a job that lacks a right: the job might not start even then. A try takes only
+slots that are free.
 """
 
 from __future__ import annotations
@@ -19,26 +19,29 @@ from slotq_core.policy.lifecycle.retry import backoff
 from slotq_core.timestamps import FAR_OFF
 
 EVERYBODY = ""
-"""Stands for the role where every job needs the right."""
+"""In place of a role: every job needs the right."""
 
 ASSUME_ROLE = "sts:AssumeRole"
-"""What SageMaker needs of an execution role."""
+"""The action that SageMaker needs in order to use an execution role."""
 
 MOST_REMEMBERED = 20
-"""Rights a pool remembers as missing. What is forgotten costs one more refused start."""
+"""Most missing rights that a pool remembers. A forgotten one costs one more refused start."""
 
 TRY_FOR = 600_000
-"""How long a start that SageMaker has not answered keeps others from trying (ms)."""
+"""How long a start that SageMaker has not answered keeps other jobs from trying (ms)."""
 
 
 LACKS = "a right is missing"
-"""Begins whatever is said of a refusal for want of a right."""
+"""The start of every message about a missing right."""
 
 
 def after_refusal(
     health: PoolHealth, *, role: str, action: str, message: str, now: int
 ) -> PoolHealth:
-    """`role`: whose jobs need the right, or `EVERYBODY`."""
+    """The health of the pool after a start was refused for a missing right, at `now` (ms).
+
+    `role`: the role whose jobs need the right, or `EVERYBODY`.
+    """
     known = next((each for each in health.missing_rights if each.role == role), None)
     refusals = known.refusals + 1 if known else 1
     missing = MissingRight(
@@ -56,19 +59,22 @@ def after_refusal(
 
 
 def after_acceptance(health: PoolHealth, role: str) -> PoolHealth:
-    """SageMaker has accepted a start under that role: every job's rights are there, and its own."""
+    """The health of the pool after SageMaker has accepted a start under the role.
+
+    Neither `EVERYBODY` nor the role lacks a right any more.
+    """
     left = tuple(each for each in health.missing_rights if each.role not in {EVERYBODY, role})
     return replace(health, missing_rights=left)
 
 
 def missing_for(pool: Pool, job: Job) -> MissingRight | None:
-    """What the job lacks there: first what every job needs, then what its role does."""
+    """The right that the job lacks in the pool, or None; one that every job needs comes first."""
     lacking = [each for each in pool.health.missing_rights if each.role in {EVERYBODY, job.role}]
     return min(lacking, key=lambda each: each.role, default=None)
 
 
 def rests(missing: MissingRight, now: int) -> bool:
-    """Nothing tries for now. (No back-off is so long that it could end `FAR_OFF`.)"""
+    """Whether the right still backs off. An end more than `FAR_OFF` ahead does not count."""
     return now < missing.not_before <= now + FAR_OFF
 
 
@@ -78,47 +84,47 @@ class RightsThere:
     __slots__ = ("_missing", "_now", "_tries")
 
     def __init__(self, pool: Pool, active: Iterable[Job], now: int) -> None:
-        """`active`: what holds slots of the pool."""
+        """`active`: the jobs that hold slots of the pool."""
         self._now = now
         self._missing = {each.role: each for each in pool.health.missing_rights}
         self._tries: dict[str, str] = {}
-        """By role, the job that tries."""
+        """The name of the job that tries, by role."""
         for job in active if self._missing else ():
             if _unanswered(job, now):
                 self.give(job)
 
     def __bool__(self) -> bool:
-        """Whether any is missing."""
+        """Whether any right is missing."""
         return bool(self._missing)
 
     def missing(self, job: Job) -> MissingRight | None:
-        """What the job lacks: nobody is evicted for it."""
+        """The right that the job lacks, or None. Nothing is evicted for a job that lacks one."""
         return next(self._lacking(job), None)
 
     def keeps_out(self, job: Job) -> bool:
-        """Whether the job may not even try now."""
+        """Whether the job may not even try now: a right backs off, or another job tries it."""
         return any(
             rests(each, self._now) or self._tries.get(each.role, job.name) != job.name
             for each in self._lacking(job)
         )
 
     def tries(self, job: Job) -> str:
-        """The job that tries what this one lacks; empty where none does."""
+        """The name of the job that tries a right which this job lacks; empty if none does."""
         found = (self._tries.get(each.role, "") for each in self._lacking(job))
         return next(filter(None, found), "")
 
     def tried_again(self, job: Job) -> int | None:
-        """From when on the job may try; None where nothing but another's try keeps it out."""
+        """When (ms) the job may try; None if no back-off keeps it out."""
         moments = [each.not_before for each in self._lacking(job) if rests(each, self._now)]
         return max(moments, default=None)
 
     def give(self, job: Job) -> None:
-        """A job starts: where a right is missing, it tries."""
+        """Record the start of a job: it tries every right that it lacks, unless another does."""
         for each in self._lacking(job):
             self._tries.setdefault(each.role, job.name)
 
     def state(self) -> dict[str, str]:
-        """For `back_to`."""
+        """A checkpoint for `back_to`."""
         return dict(self._tries)
 
     def back_to(self, state: dict[str, str]) -> None:

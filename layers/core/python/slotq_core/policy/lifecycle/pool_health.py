@@ -1,7 +1,7 @@
-"""What a pool's capacity errors mean for the pool (DESIGN 5.5).
+"""The health of a pool after capacity errors (DESIGN 5.5).
 
-"The pool itself backs off and is probed by one job at a time." A pool whose account limit turns out
-smaller than configured runs at the learned limit, and the configured one is tried again later.
+"The pool itself backs off and is probed by one job at a time." If the account's service limit is
+below the configured capacity, the pool runs at the learned limit for `LEARNED_FOR`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,22 @@ from slotq_core.policy.lifecycle.retry import LONGEST_BACKOFF, backoff
 from slotq_core.timestamps import FAR_OFF
 
 LEARNED_FOR = 1_800_000
-"""How long a learned limit counts before the configured capacity is tried again (ms)."""
+"""How long a learned limit counts before the pool tries its configured capacity again (ms)."""
 
 PROBE_FOR = LONGEST_BACKOFF
-"""How long a start may keep its pool closed while SageMaker says nothing of it (ms). It may stay
-Pending for ever where the pool has no `pending_timeout`; then another may try."""
+"""How long a start may keep its pool closed while SageMaker says nothing about it (ms).
+
+Without a `pending_timeout` the start may stay Pending for ever; then another job may try.
+"""
 
 
 def after_capacity_error(
     pool: Pool, *, now: int, message: str, limit: int | None = None
 ) -> PoolHealth:
-    """`limit`: the account's service limit in instances, where SageMaker named it."""
+    """The health of the pool after a capacity error at `now` (ms).
+
+    `limit`: the account's service limit in instances, if SageMaker named it.
+    """
     errors = pool.health.errors + 1
     health = replace(pool.health, errors=errors, not_before=now + backoff(errors), message=message)
     if limit is not None and limit < pool.capacity.slots:
@@ -34,7 +39,10 @@ def after_capacity_error(
 
 
 def after_a_start(pool: Pool) -> PoolHealth:
-    """One of its training jobs has its instances: there is capacity, but for a learned limit."""
+    """The health of the pool after a training job got its instances: no errors, no back-off.
+
+    A learned limit and missing rights stay.
+    """
     health = pool.health
     if not health.errors:
         return health
@@ -45,14 +53,19 @@ def after_a_start(pool: Pool) -> PoolHealth:
 
 
 def backs_off(pool: Pool, now: int) -> bool:
-    """Nothing starts there for now. (No back-off is so long that it could end `FAR_OFF`.)"""
+    """Whether the pool backs off: nothing starts there.
+
+    An end more than `FAR_OFF` ahead does not count.
+    """
     until = pool.health.not_before
     return until is not None and now < until <= now + FAR_OFF
 
 
 def probe(pool: Pool, active: Iterable[Job], now: int) -> Job | None:
-    """The job that probes the pool: until it has its instances or has ended, but for no longer than
-    `PROBE_FOR`, nothing else starts there."""
+    """The job that probes a pool with capacity errors, or None.
+
+    Nothing else starts there until the job has its instances or ends, at most for `PROBE_FOR`.
+    """
     if not pool.health.errors:
         return None
     probes = (job for job in active if job.state is JobState.STARTING and now < probes_until(job))

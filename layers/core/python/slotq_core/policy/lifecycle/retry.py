@@ -1,10 +1,12 @@
-"""What becomes of a job when its attempt has ended (DESIGN 5.5), as a pure decision.
+"""What happens to a job when its attempt ends (DESIGN 5.5), as pure functions.
 
 "Evictions, capacity errors and SageMaker's own faults requeue; they never count against the user's
 retries. Reaching the maximum runtime is the job's own end. Anything else fails it, unless it has
-retries left." After a fault the job backs off; after a capacity error its pool does
-(pool_health.py), and the job waits at its place for the next pool that has room. After a refusal
-for want of a right both do (missing_rights.py).
+retries left."
+
+After a fault the job backs off. After a capacity error the pool backs off (pool_health.py), and the
+job keeps its place and waits for any pool with room. After a missing right both the job and the
+right back off (missing_rights.py).
 """
 
 from __future__ import annotations
@@ -20,44 +22,49 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.timestamps import FAR_OFF
 
 FIRST_BACKOFF = 30_000
+"""The back-off after the first failure (ms)."""
+
 LONGEST_BACKOFF = 600_000
+"""The longest back-off (ms)."""
 
 LONGEST_MESSAGE = 1024
-"""Characters that a job keeps of what SageMaker says: as many as a FailureReason may have. An error
-answer may have thousands, its reason comes first, and a job's message is in every copy of it."""
+"""Most characters of a SageMaker message that a job keeps: the maximum of a FailureReason.
+
+An error answer may have thousands. Its reason comes first, and every copy of a job holds the
+message.
+"""
 
 _CUT = " …"
 
 
 class Ending(StrEnum):
-    """How the training job ended, before the queue has asked what that means for the job."""
+    """How a training job ended, whatever that means for the job."""
 
     COMPLETED = "completed"
     STOPPED = "stopped"
     FAILED = "failed"
     REJECTED = "rejected"
-    """SageMaker rejects the request, and always will: no retry helps."""
+    """SageMaker rejects the request for good: no retry helps."""
     MAX_RUNTIME = "max_runtime"
-    """The job's own end, whatever retries it has left."""
+    """The job reached its maximum runtime: it ends, whatever retries are left."""
     NO_CAPACITY = "no_capacity"
     FAULT = "fault"
     NO_RIGHTS = "no_rights"
-    """The queue, or SageMaker with the job's role, lacked a right."""
+    """The queue, or SageMaker under the job's role, lacked a right."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
-    """The job as it goes on, and the attempt as the history keeps it."""
+    """The job after its attempt, and the attempt for the history."""
 
     job: Job
     attempt: Attempt
 
 
 def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "") -> Ended:
-    """Settle a job whose live attempt ended at `at`. `now` is when the queue learned of it.
+    """Settle a job whose live attempt ended at `at` (ms). The queue learned of it at `now` (ms).
 
-    Of `message` the head is kept (`LONGEST_MESSAGE`): every text of SageMaker's that a job bears
-    comes through here.
+    Cuts `message` to `LONGEST_MESSAGE` characters.
     """
     assert job.attempt is not None
     message = _head(message)
@@ -69,7 +76,8 @@ def after_end(job: Job, ending: Ending, *, at: int, now: int, message: str = "")
 
 
 def backoff(errors: int) -> int:
-    """How long to wait after so many capacity errors or faults in a row: doubling, to a limit."""
+    """The back-off (ms) after `errors` failures in a row: doubles from `FIRST_BACKOFF`, up to
+    `LONGEST_BACKOFF`."""
     return min(LONGEST_BACKOFF, FIRST_BACKOFF << min(errors - 1, 16))
 
 
@@ -78,17 +86,19 @@ _EVICTIONS = {
     StopCause.YIELDED: "yielded to",
     StopCause.REQUEUED: "given up by",
 }
-"""The causes after which a job waits again because somebody wanted it so."""
+"""Stop causes after which a job waits again, each with the start of its message."""
 
 
 def stopped_for(stop: StopOrder) -> str:
-    """An eviction in words: also what a yielded job shows."""
+    """The message of an evicted, yielded or requeued job."""
     return f"{_EVICTIONS[stop.cause]} {stop.by}"
 
 
 def gives_up_at(snapshot: Snapshot) -> Iterator[tuple[int, Job]]:
-    """When each starting job that SageMaker keeps Pending is given up: "beyond the pool's
-    `pending_timeout` it is stopped and goes on to its next pool"."""
+    """Starting jobs that SageMaker keeps Pending, each with the time (ms) to give the start up.
+
+    "Beyond the pool's `pending_timeout` it is stopped and goes on to its next pool."
+    """
     timeouts = {pool.name: pool.pending_timeout for pool in snapshot.pools if pool.pending_timeout}
     for job in snapshot.active if timeouts else ():
         attempt = job.attempt
@@ -99,13 +109,13 @@ def gives_up_at(snapshot: Snapshot) -> Iterator[tuple[int, Job]]:
 
 
 def backed_off(job: Job, now: int) -> bool:
-    """Whether a back-off's time is over, or it was begun by a clock gone wrong."""
+    """Whether the job's back-off is over, or a wrong clock (`FAR_OFF`) set it."""
     assert job.not_before is not None
     return job.not_before <= now or job.changed_at > now + FAR_OFF
 
 
 def end_backoff(job: Job, now: int) -> Job:
-    """Its time is over: it waits for slots again, at its old place."""
+    """End the job's back-off: it waits for slots again, at its old place."""
     return move(job, _waiting_state(job), at=now, message="")
 
 
@@ -115,8 +125,10 @@ def _head(message: str) -> str:
 
 
 def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
-    """A completed job is completed even while it was being stopped; otherwise the stop decides:
-    what a training script does when it is told to end says nothing about the job."""
+    """The outcome of an attempt. A completed attempt stays completed, even if it was stopping.
+
+    Otherwise a stop order decides, for a script may end in any way once it is told to stop.
+    """
     if ending is Ending.COMPLETED:
         return AttemptOutcome.COMPLETED
     if attempt.stop is not None:
@@ -145,8 +157,8 @@ def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message
             back = {"not_before": now + backoff(faults), "faults": faults}
             return move(job, JobState.BACKOFF, at=now, message=message, **back)
         case AttemptOutcome.NO_RIGHTS:
-            # One step more than the right itself backs off: another job tries it first, which may
-            # not need what this one was refused.
+            # One step longer than the back-off of the right: another job tries first, and may not
+            # need the right that this job was refused.
             faults = job.faults + 1
             back = {"not_before": now + backoff(faults + 1), "faults": faults}
             cause = outcome.value

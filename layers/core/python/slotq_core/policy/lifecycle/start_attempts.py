@@ -1,11 +1,11 @@
-"""Attempts to start a job, counted: NVIDIA FLARE's scheduler settings (DESIGN 5.4).
+"""Limits on attempts to start a job: NVIDIA FLARE's scheduler settings (DESIGN 5.4).
 
 "`max_schedule_count`, `min/max_schedule_interval` with doubling: between attempts the job is in
 `backoff`, freed capacity does not shorten it, a job with slots coming free has not failed its
 attempt. Default: no such settings, never give up. Giving up is `failed`, reason `cannot_schedule`."
 
-An attempt begins when the job's turn comes and lasts while anything is promised to it: slots that
-are coming free, a claim, a pool that drains for it. It has failed when the job is blocked.
+An attempt begins at the job's turn and lasts while something is promised to the job: slots coming
+free, a claim, or a pool that drains for it. The attempt fails when the job is blocked.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ NOT_SCHEDULED = "not_scheduled"
 """`Job.cause` between two attempts."""
 
 CANNOT_SCHEDULE = "cannot_schedule"
-"""`Job.cause` of a job that was given up."""
+"""`Job.cause` of a job after its last failed attempt."""
 
 
 def interval(settings: SchedulerSettings, attempts: int) -> int:
-    """How long after so many attempts the next one comes (ms).
+    """The back-off (ms) between failed attempt number `attempts` and the next.
 
     "Before attempt k+1: min(max_interval, min_interval·2^(k−1))."
     """
@@ -39,7 +39,7 @@ def interval(settings: SchedulerSettings, attempts: int) -> int:
 def failed_attempt(
     jobs: Sequence[Job], settings: SchedulerSettings, why: Reason, now: int
 ) -> TryLater:
-    """An attempt that failed, of one job or of a gang's members: "a group counts as one"."""
+    """Record a failed attempt of one job, or of a gang's members: "a group counts as one"."""
     attempts = 1 + max(job.schedule_attempts for job in jobs)
     after = _given_up if attempts >= settings.max_schedule_count else _backing_off
     said = f"attempt {attempts} of {settings.max_schedule_count} to start it: {why.sentence()}"
@@ -71,11 +71,11 @@ def _backing_off(job: Job, settings: SchedulerSettings, attempts: int, said: str
 
 
 def failed_alike(tried: Iterable[TryLater], snapshot: Snapshot, now: int) -> Iterator[TryLater]:
-    """The attempts of those behind a blocked job in its line: blocked alike, they have failed too.
+    """Failed attempts of the jobs behind a blocked job in its line: they are blocked alike.
 
-    Of each line only as many as a plan from the heads of the lines is sure to see, for that plan is
-    to be the same as this one; the rest are the heads of the next plan, at the same moment. (A gang
-    has no line: its attempt is of all of it.)
+    Stops in each line after the heads that any plan loads (`heads_needed`), so that a plan from the
+    heads equals one from all jobs. The next plan, at the same time, takes the rest. A gang is left
+    out: its attempt covers all its members.
     """
     singles = [(each.changed[0][0], each.why) for each in tried if len(each.changed) == 1]
     apart = by_user(snapshot)

@@ -1,10 +1,10 @@
-"""When a job that is to stop is stopped (DESIGN 6.3, "Suspend").
+"""The grace that a job gets before it is stopped (DESIGN 6.3, "Suspend").
 
 "*Direct* (default): StopTrainingJob at once. *Asked* (pool `suspend_grace` > 0): a marker object
 first; the queue calls StopTrainingJob when the script has released or the grace is over."
 
-Only what makes room for others is asked: a user's cancel is not delayed, and what does not run yet
-has nothing to save. A job over several pools has the longest of their graces.
+Only evicted and yielding jobs get a grace. A cancel is not delayed, and a job that does not run yet
+has nothing to save. A job over several pools gets the longest grace of these pools.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ASKED = frozenset({StopCause.EVICTED, StopCause.YIELDED})
 
 
 def grace(job: Job, pools: Mapping[str, Pool]) -> int:
-    """How long the job, which is to stop, is only asked (ms); 0: it is stopped at once."""
+    """The grace (ms) of a job that has a stop order; 0: stop at once."""
     attempt = job.attempt
     if attempt is None or attempt.stop is None or attempt.running_since is None:
         return 0

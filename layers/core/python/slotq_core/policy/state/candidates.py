@@ -1,9 +1,9 @@
-"""What is at stake where jobs that hold slots might be stopped (DESIGN 5.1, 5.4).
+"""Candidates for an eviction (DESIGN 5.1, 5.4).
 
 "Never evicted: a non-preemptible job; one inside its pool's, project's or own `min_runtime` (a
-job's own is capped by its pool's `max_min_runtime`, default 0); one already stopping." Nor one
-whose create SageMaker has not answered: it may be under way, and a stop could overtake it.
-"Evicting one evicts the gang": jobs that are evicted together are one `Stake`.
+job's own is capped by its pool's `max_min_runtime`, default 0); one already stopping." A job whose
+create call SageMaker has not answered is never evicted either: a stop could overtake the create.
+"Evicting one evicts the gang": jobs that are evicted together are one `Candidate`.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from slotq_core.model.pools import Pool
 from slotq_core.policy.order import Rank, rank
 
 Place = tuple[Job, str]
-"""A job that holds slots, and the pool that it holds them in."""
+"""A job that holds slots, and the pool of these slots."""
 
 Order = tuple[Rank, int, int, int, str, str]
-"""A place among candidates for an eviction."""
+"""The sort key of candidates."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Candidate:
-    """A candidate for an eviction: one job, or all that runs of a gang, in whatever pools."""
+    """One job, or all running members of a gang in all their pools."""
 
     name: str
-    """The job's, or the gang's."""
+    """The name of the job or the gang."""
     gang: bool
     places: tuple[Place, ...]
     rank: Rank
-    """ "A gang's rank is its lowest member's, its entry its last member's"."""
+    """The lowest rank among the members. A gang's entry time is the last among them."""
     entry_time: int
     unsaved: int
-    """Milliseconds of work that stopping it now may cost: of a gang, its worst member's."""
+    """Work that stopping the candidate may cost (ms): of a gang, the worst member's."""
     lost: int
-    """The same times the slots that did it, over all of its jobs."""
+    """Work that stopping may cost, summed over all jobs (ms times slots)."""
     slots: int
-    """In all its pools."""
+    """Slots in all pools."""
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -54,25 +54,29 @@ class Candidate:
         return frozenset(pool for _, pool in self.places)
 
     def frees(self, pool: str) -> Demand:
-        """What stopping it brings to that pool."""
+        """What stopping the candidate frees in the pool."""
         return self.frees_in(frozenset({pool}))
 
     def frees_in(self, pools: frozenset[str]) -> Demand:
-        """What stopping it brings to those pools together."""
+        """What stopping the candidate frees in all these pools together."""
         held = [job.demand for job, pool in self.places if pool in pools]
         return held[0] if len(held) == 1 else sum(held, Demand())
 
     @property
     def order(self) -> Order:
-        """The order in which candidates are taken: "lowest rank, then least time since the last
-        reported checkpoint (else since the attempt's start), then larger, then later entry, then
-        name"."""
+        """The sort key of candidates, the first victim first.
+
+        The order is "lowest rank, then least time since the last reported checkpoint (else since
+        the attempt's start), then larger, then later entry, then name". The first job's name breaks
+        ties.
+        """
         first = self.places[0][0].name
         return (self.rank, self.unsaved, -self.slots, -self.entry_time, self.name, first)
 
 
 def alone(job: Job, pool: str, now: int) -> Candidate:
-    """A job as a candidate by itself, as most are: so this is quicker than `stake_of`."""
+    """A single job as a candidate. Quicker than `candidate_of`, and most candidates are single
+    jobs."""
     cost = unsaved(job, now)
     return Candidate(
         name=job.name,
@@ -89,7 +93,7 @@ def alone(job: Job, pool: str, now: int) -> Candidate:
 def candidate_of(
     places: Iterable[Place], name: str, now: int, *, gang: bool = False, ranked: Iterable[Job] = ()
 ) -> Candidate:
-    """Those jobs as one candidate. `ranked`: who counts for its rank and entry besides."""
+    """These jobs as one candidate. `ranked`: other jobs that count for its rank and entry time."""
     ordered = tuple(sorted(places, key=lambda place: (place[0].name, place[1])))
     jobs = [job for job, _ in ordered]
     members = [*jobs, *ranked]
@@ -106,7 +110,7 @@ def candidate_of(
 
 
 def may_be_stopped(job: Job) -> bool:
-    """As far as the job itself goes; a `min_runtime` depends on its pool, too."""
+    """Whether the job itself allows a stop. A `min_runtime` depends on the pool as well."""
     return job.evictable and is_settled(job)
 
 
@@ -115,14 +119,15 @@ def is_settled(job: Job) -> bool:
 
 
 def is_safe_once_started(job: Job, pool: Pool, project_min: int) -> bool:
-    """Whether a `min_runtime` will protect one that was given its slots in this very plan, and that
-    nothing protects yet."""
+    """Whether a `min_runtime` will protect a job that only this plan has started."""
     return job.attempt is None and _protection(job, pool, project_min) > 0
 
 
 def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, int | None]:
-    """Whether its `min_runtime` keeps a job that holds slots, and until when; None while it has not
-    begun to run at all."""
+    """Whether a `min_runtime` protects a job that holds slots, and until when (ms).
+
+    The time is None if the job has not begun to run, or if no `min_runtime` applies.
+    """
     length = _protection(job, pool, project_min)
     if job.attempt is None or not length:
         return False, None
@@ -133,7 +138,7 @@ def protection(job: Job, pool: Pool, project_min: int, now: int) -> tuple[bool, 
 
 
 def unsaved(job: Job, now: int) -> int:
-    """Milliseconds of work that stopping the job now may cost."""
+    """Work that stopping the job now may cost (ms)."""
     if job.attempt is None:
         return 0
     since = job.attempt.checkpoint_at or job.attempt.running_since

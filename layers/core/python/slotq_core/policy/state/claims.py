@@ -1,4 +1,4 @@
-"""What is owed in a pool, and to whom: "everyone counts claims as held" (DESIGN 5.1)."""
+"""The capacity owed to claimants of a pool: "everyone counts claims as held" (DESIGN 5.1)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NOTHING = Demand()
 
 
 class Entitled(Protocol):
-    """Who may take whose claim (entitlement.py)."""
+    """The test of who may take over whose claim (actions/entitlement.py)."""
 
     def __call__(self, job: Job, holder: Job) -> bool: ...
     def projects(self, job: Job, pool: str) -> AbstractSet[str]: ...
 
 
 class Claims:
-    """The claimants of one pool that the walk has not reached, in the policy's order."""
+    """The claimants of one pool without a turn so far, in the policy's order."""
 
     __slots__ = ("_by_name", "_by_project", "_in_all", "_pool")
 
@@ -29,7 +29,7 @@ class Claims:
         self._by_name = {job.name: job for job in claimants}
         self._by_project: dict[str, list[Job]] = {}
         self._in_all: Demand | None = None
-        """What is owed to all of them; None where that, and `_by_project`, has to be made anew."""
+        """The total owed; None when this and `_by_project` must be computed again."""
 
     def __bool__(self) -> bool:
         return bool(self._by_name)
@@ -48,12 +48,12 @@ class Claims:
         self._by_name[job.name] = job
 
     def remove(self, job: Job) -> bool:
-        """Whether it was among them."""
+        """Remove the job. Return whether the job was a claimant."""
         self._in_all = None
         return self._by_name.pop(job.name, None) is not None
 
     def state(self) -> dict[str, Job]:
-        """For `back_to`."""
+        """A checkpoint for `back_to`."""
         return dict(self._by_name)
 
     def back_to(self, state: dict[str, Job]) -> None:
@@ -61,7 +61,7 @@ class Claims:
         self._by_name = dict(state)
 
     def owed(self) -> Demand:
-        """To all of them together."""
+        """The total owed to all claimants."""
         if self._in_all is None:
             self._by_project = {}
             for job in self._by_name.values():
@@ -70,8 +70,11 @@ class Claims:
         return self._in_all
 
     def owed_to_others(self, job: Job, entitled: Entitled) -> Demand:
-        """But to itself, and to those whose claims it may take over. Only those of projects that
-        it may take anything from are looked at: in a pool full of claims all would be too many."""
+        """The total owed to other claimants, less the claims that the job may take over.
+
+        Only projects in which the job may evict anybody are examined, because a pool may be full of
+        claims.
+        """
         owed = self.owed()
         if job.name in self._by_name:
             owed = owed - _owed(self._by_name[job.name])
@@ -83,7 +86,7 @@ class Claims:
 
 
 def kept(job: Job) -> Demand:
-    """What is kept for a job that was moved here: nobody may take it over."""
+    """The capacity kept for a job that moves here. Nobody may take it over."""
     return job.claim.amount if job.claim and job.claim.moved else NOTHING
 
 

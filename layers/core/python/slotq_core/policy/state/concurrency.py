@@ -1,9 +1,9 @@
-"""How many jobs may hold slots at once, whatever room there is (DESIGN 5.4).
+"""Concurrency limits: how many jobs may hold slots at once, whatever room there is (DESIGN 5.4).
 
-"`max_jobs` (checked first, consumes no attempt)"; a sweep's `max_parallel`. A job kept back by one
-of them is not tried: so it evicts nothing, drains nothing, and has not failed an attempt.
+"`max_jobs` (checked first, consumes no attempt)"; a sweep's `max_parallel`. A job kept back by a
+limit is not tried. So it evicts nothing, drains nothing and fails no attempt.
 
-What is owed slots by a claim counts as holding them. For `max_jobs` a gang counts as one.
+A job with a claim counts as holding slots. For `max_jobs` a gang counts as one job.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.order import position
 
 ALL = ""
-"""What `max_jobs` counts; else the name of a sweep."""
+"""The key of `max_jobs` among limits; the other keys are names of sweeps."""
 
 Held = dict[str, Counter[str]]
-"""By what is counted: how many jobs of each unit hold slots or are owed them."""
+"""By limit, the number of jobs in each unit that hold slots or a claim."""
 
 
 class Concurrency:
-    """The counts of one plan. They grow as the walk gives jobs their slots."""
+    """The counts of one plan, updated as jobs get and lose slots."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         settings = snapshot.scheduler
@@ -47,7 +47,8 @@ class Concurrency:
                 del self._held[counted][unit]
 
     def keeps_back(self, job: Job) -> Reason | None:
-        """Why the job is not even tried; None where it is."""
+        """The limit that keeps the job from its turn; None if no limit does. A claim exempts the
+        job."""
         for counted, unit in () if job.claim else self._units(job):
             held, limit = self._held[counted], self._limits[counted]
             if unit in held or len(held) < limit:
@@ -58,14 +59,14 @@ class Concurrency:
         return None
 
     def state(self) -> Held:
-        """For `back_to`."""
+        """A checkpoint for `back_to`."""
         return {counted: held.copy() for counted, held in self._held.items()}
 
     def back_to(self, state: Held) -> None:
         self._held = {counted: held.copy() for counted, held in state.items()}
 
     def _units(self, job: Job) -> Iterator[tuple[str, str]]:
-        """Where the job counts, and as what: those of a gang as one."""
+        """The limits that count the job, each with the unit that counts. A gang is one unit."""
         if ALL in self._limits:
             gang = job.group in self._gangs
             yield ALL, f"gang {job.group}" if gang else f"job {job.name}"
@@ -74,10 +75,11 @@ class Concurrency:
 
 
 def wanting(snapshot: Snapshot, lines: Sequence[Sequence[Job]]) -> Sequence[Sequence[Job]]:
-    """Of these lines what waits for slots that it could use: without those whose sweep keeps them
-    back even if all of the pools were empty. So a long sweep asks for no more than it may have at
-    once; one of several projects, in each of them, so that nobody's share changes by whose jobs
-    start first."""
+    """The lines without the jobs that their sweep keeps back whatever room there is.
+
+    A long sweep thus asks for no more slots than it may have at once. In a sweep of several
+    projects each project counts by itself, so that no share depends on whose jobs start first.
+    """
     sweeps = _sweeps(snapshot)
     if not sweeps:
         return lines
@@ -93,7 +95,7 @@ def wanting(snapshot: Snapshot, lines: Sequence[Sequence[Job]]) -> Sequence[Sequ
 
 
 def _sweeps(snapshot: Snapshot) -> dict[str, int]:
-    """Each with its limit."""
+    """The sweeps, each with its limit."""
     return {
         group.name: group.max_parallel
         for group in snapshot.groups
@@ -102,6 +104,6 @@ def _sweeps(snapshot: Snapshot) -> dict[str, int]:
 
 
 def _holders(snapshot: Snapshot) -> Iterator[Job]:
-    """Whoever holds slots or is owed them."""
+    """The jobs that hold slots or a claim. A job with both comes up once."""
     yield from snapshot.active
     yield from (job for job in snapshot.waiting if job.claim)

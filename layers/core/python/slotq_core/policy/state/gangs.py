@@ -1,4 +1,4 @@
-"""Gangs: who of them may start, who must, and what becomes of one that is no longer whole.
+"""Gangs: which members may start, which must, and what happens when a gang is no longer whole.
 
 "A gang's members are admitted together over all their pools, or none. Evicting one evicts the gang.
 Its rank is its lowest member's, its entry its last member's; completed members count towards the
@@ -23,7 +23,7 @@ from slotq_core.policy.plan import Decision, LeaveOut, RollBack, Start, StartGan
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Gang:
-    """A group and those of its members that have not ended."""
+    """A group and its members that have not ended."""
 
     group: Group
     waiting: tuple[Job, ...]
@@ -31,7 +31,7 @@ class Gang:
 
     @property
     def needed(self) -> int:
-        """How many more than have completed must run for the gang to run."""
+        """How many members must run besides those that have completed."""
         ended = list(self.group.ended.values())
         least = self.group.min_members
         if least is None:
@@ -40,44 +40,51 @@ class Gang:
 
     @property
     def mandatory(self) -> frozenset[str]:
-        """Those that must be among them."""
+        """The mandatory members that have not completed."""
         ended = self.group.ended
         return frozenset(n for n in self.group.mandatory if ended.get(n) is not JobState.COMPLETED)
 
     @property
     def broken(self) -> bool:
-        """It can never be whole again: too many of its members have ended otherwise than well."""
+        """Whether the gang can never be whole again.
+
+        Too few members are left, or a mandatory member has ended without completing.
+        """
         left = [name for name in self.group.members if name not in self.group.ended]
         return len(left) < self.needed or not self.mandatory <= set(left)
 
     @property
     def runs(self) -> bool:
-        """It has been admitted and not been stopped since: others may join it."""
+        """Whether a member holds slots and is not stopping. Other members may then join."""
         return any(job.state is not JobState.STOPPING for job in self.active)
 
     @property
     def ranked(self) -> tuple[Job, ...]:
-        """Those whose rank is known: an AUTO job has none before it is admitted."""
+        """The members with a known rank. An AUTO job has none before admission."""
         return (*self.active, *(job for job in self.waiting if not job.auto))
 
     def is_lowered_by(self, job: Job) -> bool:
-        """Whether it would count for less with this job, now that its rank there is known."""
+        """Whether the job, with its rank known, would lower the gang's rank."""
         return all(rank(job) < rank(other) for other in self.ranked)
 
     def enough(self, names: Iterable[str]) -> bool:
-        """Whether these are enough of it to run: at least one, however many have completed."""
+        """Whether these members are enough to run: at least one, and every mandatory member."""
         chosen = set(names)
         return len(chosen) >= max(1, self.needed) and self.mandatory <= chosen
 
     @property
     def ready(self) -> bool:
-        """Whether those that wait are enough of it to start. While some are being stopped the
-        others wait for them."""
+        """Whether the waiting members are enough to start.
+
+        While some members are stopping, the others wait for them.
+        """
         return not self.active and self.enough(job.name for job in self.waiting)
 
     def allowed_pools(self) -> list[frozenset[str]]:
-        """The sets of pools to try, one after the other: each alone where it must be one, and first
-        where most of it is owed slots."""
+        """The sets of pools to try in order.
+
+        A gang that needs one pool tries each alone, first those with most claims of its members.
+        """
         pools = dict.fromkeys(name for job in self.standing() for name in job.pools)
         if self.group.same_pool:
             owed = Counter(job.claim.pool for job in self.waiting if job.claim)
@@ -85,8 +92,11 @@ class Gang:
         return [frozenset(pools)]
 
     def standing(self) -> list[Job]:
-        """Those that wait, each with the rank and the entry of the whole, in the order in which
-        they are served: the mandatory, those that accept fewer pools, the larger ones first."""
+        """The waiting members in the order of service, each with the gang's rank and entry time.
+
+        Mandatory members come first, then members with a claim, then those that accept fewer pools,
+        then the larger ones.
+        """
         lowest = min(self.waiting, key=rank)
         last = max(job.entry_time for job in self.waiting)
         jobs = sorted(
@@ -112,8 +122,11 @@ class Gang:
         ]
 
     def orders(self) -> list[list[Job]]:
-        """The orders in which to try: as they stand; and where fewer than all will do, the smaller
-        ones first, for a large one may take the room of several."""
+        """The orders of service to try.
+
+        If not all members are needed, the second order serves smaller members first: a large one
+        may take the room of several.
+        """
         standing = self.standing()
         if len(standing) <= self.needed:
             return [standing]
@@ -124,7 +137,8 @@ class Gang:
         return [standing, smaller]
 
     def lead(self) -> Job:
-        """Who takes the turn for all of it: one of its jobs, asking for what all ask for."""
+        """The representative that takes the gang's turn: the first member, with the demand of
+        all."""
         jobs = self.standing()
         total = sum((job.demand for job in jobs), Demand())
         claim = next((job.claim for job in jobs if job.claim), None)
@@ -132,7 +146,7 @@ class Gang:
 
 
 def starts_together(decisions: Iterable[Decision], gangs: Mapping[str, Gang]) -> Iterator[Decision]:
-    """The starts of a gang's members as one decision, in the place of the first."""
+    """The decisions, with the starts of each gang's members merged in place of the first."""
     starts: dict[str, list[Start]] = {}
     ordered: list[Decision | str] = []
     for decision in decisions:
@@ -149,7 +163,7 @@ def starts_together(decisions: Iterable[Decision], gangs: Mapping[str, Gang]) ->
 
 
 def gangs(snapshot: Snapshot) -> dict[str, Gang]:
-    """By the group's name. A sweep is none: its jobs go their own ways (concurrency.py)."""
+    """The gangs by group name. A sweep is no gang: its jobs are independent (concurrency.py)."""
     if not snapshot.groups:
         return {}
     waiting = _by_group(snapshot.waiting)
@@ -166,8 +180,10 @@ def gangs(snapshot: Snapshot) -> dict[str, Gang]:
 
 
 def _with_cancels(group: Group, active: Sequence[Job]) -> Group:
-    """A member whose user has cancelled it counts as cancelled from then on, not only once it has
-    stopped: the others need not stop for it."""
+    """The group with members that their users cancelled counted as ended from that moment.
+
+    They have not stopped yet, but the other members need not stop for them.
+    """
     cancelled = {
         job.name: JobState.CANCELLED
         for job in active
@@ -177,7 +193,7 @@ def _with_cancels(group: Group, active: Sequence[Job]) -> Group:
 
 
 def settled(snapshot: Snapshot) -> Iterator[LeaveOut | RollBack]:
-    """What has become of gangs since the last plan."""
+    """What has happened to gangs since the last plan: rollbacks and members to leave out."""
     for _, gang in sorted(gangs(snapshot).items()):
         if gang.runs:
             rolled = _to_roll_back(gang)
@@ -189,8 +205,11 @@ def settled(snapshot: Snapshot) -> Iterator[LeaveOut | RollBack]:
 
 
 def _to_roll_back(gang: Gang) -> tuple[Job, ...]:
-    """All that run of a gang that could be whole but is not, because a start has failed or a member
-    it cannot do without was cancelled. (What is left of a broken one goes on to its end.)"""
+    """The running members to roll back: all of a gang that could be whole but is not.
+
+    A start has failed, or a needed member was cancelled. What is left of a broken gang runs to its
+    end.
+    """
     live = [job for job in gang.active if job.state is not JobState.STOPPING]
     if gang.broken:
         return ()
@@ -198,7 +217,7 @@ def _to_roll_back(gang: Gang) -> tuple[Job, ...]:
 
 
 def _is_over(gang: Gang) -> bool:
-    """It has run, and none of those that ran waits for its next attempt."""
+    """Whether the gang has run and no member that ran waits for another attempt."""
     ran = any(state is not JobState.CANCELLED for state in gang.group.ended.values())
     return ran and not any(job.attempts for job in gang.waiting)
 

@@ -1,7 +1,7 @@
-"""Jobs over several pools at once (heterogeneous clusters): all of their parts, or nothing.
+"""Jobs over several pools at once (heterogeneous clusters): all of their parts start, or none.
 
-Such a job is to the policy what a gang of its parts is. So they are planned as one: each part
-becomes a member of a gang of its own, and what is decided about the parts is then said of the job.
+Each part is planned as a member of a gang made for the job. Decisions on the parts are then
+restated for the job.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from slotq_core.policy.state.user_limits import UserBooks
 
 
 class Planner(Protocol):
-    """`plan`, as cycle.py has it."""
+    """The type of `plan` in cycle.py."""
 
     def __call__(self, snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan: ...
 
 
 def in_parts(plan: Planner) -> Planner:
-    """The planner for worlds in which jobs may have parts, from one that knows of gangs only."""
+    """Extend a planner that knows only gangs, so that jobs may have parts."""
 
     def planned(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
         jobs = (*snapshot.active, *snapshot.waiting, *snapshot.due)
@@ -50,12 +50,12 @@ def in_parts(plan: Planner) -> Planner:
 
 
 def part_name(job: str, pool: str) -> str:
-    """No job's name: those have no such sign."""
+    """The name of a part. No job has such a name, because job names contain no `@`."""
     return f"{job}@{pool}"
 
 
 def whole_name(part: str) -> str:
-    """Of the job that the part is of; a job's own name stays."""
+    """The name of the part's job. A job's own name stays as it is."""
     return part.partition("@")[0]
 
 
@@ -74,7 +74,7 @@ def _taken_apart(snapshot: Snapshot) -> Snapshot:
 
 
 def _in_one_class(apart: Snapshot) -> Snapshot:
-    """The parts of an AUTO job are admitted in one class: the highest that has room for all."""
+    """Admit the parts of an AUTO job in one class: the highest with room for all parts."""
     auto: dict[str, list[Job]] = {}
     for job in apart.waiting:
         if job.auto and whole_name(job.name) != job.name:
@@ -93,7 +93,7 @@ def _in_one_class(apart: Snapshot) -> Snapshot:
 
 
 def _claimed_in(parts: Iterable[Job]) -> str:
-    """The class that its claim counts in; empty: it has none."""
+    """The class of the job's claim; empty if there is no claim."""
     return next((part.claim.priority_class for part in parts if part.claim), "")
 
 
@@ -115,7 +115,7 @@ def _parts(job: Job) -> Iterator[Job]:
 
 
 def _rejoined(plan: Plan, whole: Mapping[str, Job]) -> Plan:
-    """What is decided about the parts, said once of each job."""
+    """Restate the decisions and reasons of the parts, once for each job."""
     jobs = {part_name(name, pool): job for name, job in whole.items() for pool, _ in job.parts}
     decisions: list[Decision] = []
     for decision in plan.decisions:
@@ -159,7 +159,7 @@ def _eviction(decision: Evict, jobs: Mapping[str, Job]) -> Evict:
 
 
 def _as_whole(part: Job, job: Job) -> Job:
-    """What was decided about the part, of the job."""
+    """The changes decided for the part, applied to the whole job."""
     return replace(
         part,
         name=job.name,
@@ -185,5 +185,5 @@ def _reason(job: Job, why: Reason) -> Reason:
 
 
 def total(parts: Iterable[tuple[str, Demand]]) -> Demand:
-    """What a job with these parts needs in all."""
+    """The total demand of a job with these parts."""
     return sum((demand for _, demand in parts), Demand())

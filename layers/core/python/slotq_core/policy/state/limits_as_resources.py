@@ -1,7 +1,8 @@
-"""Users' limits as one more resource of each pool, so that whoever looks for pools for several jobs
-at once (matching.py) keeps within them.
+"""Limits of users as extra resources of each pool, which the assignment of jobs keeps
+(matching.py).
 
-One for each user and class; an AUTO job may be of any class, and has what all of them leave.
+There is one resource for each user and set of possible classes. An AUTO job may be of any class,
+and its resource is what all classes leave together.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from slotq_core.model.jobs import Job
 from slotq_core.policy.state.user_limits import Rights
 
 Left = Callable[[str, str, str], int | None]
-"""Slots that are left to a user, in a class, in a pool; None: there is no limit."""
+"""The slots left to a user in a class and a pool; None: no limit."""
 
 _NO_LIMIT = 1 << 40
 
 
 class Bounded:
-    """These jobs, and what limits leave to their users."""
+    """The extra resources of these jobs."""
 
     def __init__(self, jobs: Iterable[Job], rights: Rights, left: Left) -> None:
         self._left = left
@@ -28,12 +29,12 @@ class Bounded:
         self._users = set(self._bound.values())
 
     def counted(self, job: Job) -> Job:
-        """The job, asking for its part of its user's limit, too."""
+        """The job with its part of the user's limit in its demand."""
         part = Demand({_named(*self._bound[job.name]): job.demand.slots})
         return replace(job, demand=job.demand + part)
 
     def left(self, pool: str) -> Demand:
-        """What their limits leave to all of these users there."""
+        """What the limits leave to all of these users in the pool."""
         found = {}
         for user, choices in self._users:
             lefts = [self._left(user, its, pool) for its in choices]

@@ -1,4 +1,4 @@
-"""Which pool for whom: as many jobs as possible into the room that there is."""
+"""The assignment of jobs to pools that places as many jobs as possible."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from slotq_core.model.jobs import Job
 def assign(
     jobs: Sequence[Job], pools: Mapping[str, Sequence[str]], room: Mapping[str, Demand]
 ) -> dict[str, str]:
-    """A pool for each of as many jobs as fit, those first in the sequence surely where they can be:
-    by job name.
+    """By job name, a pool for each of as many jobs as fit. Earlier jobs come first.
 
-    A job that finds no room moves others to further pools of theirs (augmenting paths): exact where
-    all need alike, else a good guess. `pools`: by job name, the most welcome first.
+    A job that finds no room moves others to further pools of theirs (augmenting paths). The result
+    is exact if all demands are equal, else a heuristic. `pools`: by job name, the most welcome
+    first. `room`: the capacity by pool.
     """
     return _Assignment(jobs, pools, room).made()
 
@@ -35,8 +35,8 @@ class _Assignment:
         return self._at
 
     def _place(self, job: Job, tried: set[str], vacated: tuple[str, ...]) -> bool:
-        """`tried`: where room was looked for before. `vacated`: where it is made, for those who are
-        to come there."""
+        """`tried`: pools already searched for room. `vacated`: pools making room for another
+        job."""
         pools = self._pools[job.name]
         for pool in pools:
             if pool not in vacated and job.demand.within(self._left[pool]):

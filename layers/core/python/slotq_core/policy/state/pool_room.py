@@ -1,11 +1,11 @@
-"""What is free, what is coming free, and for whom it is held (DESIGN 5.1).
+"""The capacity of each pool during one plan: what is free, coming free, and held (DESIGN 5.1).
 
 "free = capacity − foreign − everything starting, running or stopping. Capacity is freed by a
 terminal status, never by `stopping`." "Slots already coming free are counted, in the policy's
 order." "Everyone counts claims as held."
 
-`PoolRoom` is the working sheet of one plan for one pool: as the walk goes down the order it takes
-out what those ahead were given, so that whoever comes next sees what is left for it.
+`PoolRoom` is the working state of one pool. It takes out what earlier jobs get, so that each job
+sees what is left.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _State = tuple[Demand, Demand, list[Job], set[str], dict[str, Job], str, str, di
 
 
 class PoolRoom:
-    """One pool during one plan. Amounts of the jobs already walked are gone from it."""
+    """One pool during one plan. Amounts exclude what earlier jobs have been given."""
 
     __slots__ = (
         "_holders",
@@ -61,49 +61,50 @@ class PoolRoom:
         holders: RunningJobs,
         now: int,
     ) -> None:
-        """`active` and `claimants`: of this pool. `holders`: of all pools."""
+        """`active` and `claimants`: of this pool. `holders`: of all pools. `now`: in ms."""
         used = Demand.total(job.demand for job in active)
         stopping = (job.demand for job in active if job.state is JobState.STOPPING)
         self._holders = holders
         self.pool = pool
         self.placed: set[str] = set()
-        """Those given slots in this plan: to take these back evicts nobody."""
+        """The jobs given slots in this plan. Taking these slots back evicts nobody."""
         self.size = pool.size(now)
         self.free = self.size - used
-        """What nobody ahead has been given; negative where the pool shrank below its use."""
+        """Capacity not given to an earlier job; negative where the pool shrank below its use."""
         self.coming = Demand.total(stopping)
         self.both = self.free + self.coming
-        """Kept, because most who ask are told at once that it is too little."""
+        """Free plus coming capacity, kept because most jobs are turned away by this amount."""
         self.free_now = self.free
-        """What is free before anybody is given anything: for reasons."""
+        """The free capacity before the plan gave any, for reasons."""
         self.claims = Claims(pool.name, claimants)
-        """Claimants of this pool that the walk has not reached."""
+        """The claimants of this pool without a turn so far."""
         self.awaiting: list[Job] = []
-        """Those walked already that wait for slots here, free or coming."""
+        """The jobs that wait here for slots, free or coming."""
         for job in self.claims.values():
             self._keep_from_all(kept(job))
         self.holder = ""
-        """The first job that free slots are held for."""
+        """The first job for which free slots are held."""
         self.drains_for = self.drains_gang = ""
-        """The job that this pool drains for, and its gang: nothing behind it is admitted here."""
+        """The job that this pool drains for, and its gang. No later job is admitted here."""
         self.rests = backs_off(pool, now)
-        """Backs off after a capacity error: nothing starts here, and nothing is evicted."""
+        """Whether the pool backs off after a capacity error: no start here, and no eviction."""
         self.probe, self.probed_until = _probing(pool, active, now)
-        """The one job that tries whether capacity is back; nothing else starts meanwhile."""
+        """The one job that tests whether capacity is back, and until when (ms); no other job
+        starts."""
         self.rights = RightsThere(pool, active, now)
         delays = (pool.reserve_after, pool.time_slice)
         moments = (self.probed_until, pool.health.not_before, *delays)
         self.timed = bool(self.protections or pool.health.learned_until or self.rights) or any(
             at is not None for at in moments
         )
-        """Whether time alone may change anything here."""
+        """Whether the mere passing of time may change anything here."""
 
     def running(self, project: str) -> Iterable[Job]:
         """The project's starting and running jobs, and those given slots in this plan."""
         return self._holders.running(self.pool.name, project)
 
     def everyone(self) -> Iterable[Job]:
-        """Of all projects."""
+        """The jobs of all projects."""
         return self._holders.everyone(self.pool.name)
 
     def held_below(self, rank: Rank, project: str) -> Demand:
@@ -111,11 +112,11 @@ class PoolRoom:
         return self._holders.held_below(rank, self.pool.name, project)
 
     def candidates(self, project: str) -> Sequence[Candidate]:
-        """What of the project may be stopped here, in the order in which it is taken."""
+        """The project's candidates here, in the order of eviction."""
         return self._holders.candidates(self.pool.name, project)
 
     def lowest(self, project: str) -> Rank | None:
-        """The lowest rank of these; None: there are none."""
+        """The lowest rank of the project's candidates here; None if there are none."""
         return self._holders.lowest(self.pool.name, project)
 
     def may_give(self) -> KeysView[str]:
@@ -123,19 +124,20 @@ class PoolRoom:
         return self._holders.may_give(self.pool.name)
 
     def protected_after_start(self) -> set[str]:
-        """Of all pools, the candidates that are none any more once this plan is carried out."""
+        """The candidates of all pools that a `min_runtime` will protect after this plan."""
         return self._holders.protected_after_start()
 
     @property
     def protections(self) -> Sequence[Protection]:
-        """Those inside a `min_runtime`, and until when, the first to end first."""
+        """The jobs inside a `min_runtime`, with the end of each (ms), the first to end first."""
         return self._holders.protections(self.pool.name)
 
     def left(self, job: Job, entitled: Entitled) -> Demand:
-        """Free and coming together, less what is owed to others.
+        """Free and coming capacity, less what is owed to other jobs.
 
-        A claim counts for everyone but a job entitled to evict its holder, and claimants ahead of
-        it ("claims are served in the policy's order").
+        A claim counts for every job except one that may take the claim over. A job with a claim in
+        this pool sees no other claim: "claims are served in the policy's order", so the rest come
+        later.
         """
         if not self.claims or (job.claim and job.claim.pool == self.pool.name):
             return self.both
@@ -145,7 +147,7 @@ class PoolRoom:
         return job.demand.within(self.free) and job.demand.within(self.left(job, entitled))
 
     def fits_soon(self, job: Job, entitled: Entitled) -> bool:
-        """Whether the job fits with what is coming free, without any further eviction."""
+        """Whether the job fits into free and coming slots without another eviction."""
         return job.demand.within(self.both) and job.demand.within(self.left(job, entitled))
 
     def missing(self, job: Job, entitled: Entitled) -> Demand:
@@ -154,7 +156,8 @@ class PoolRoom:
         return Demand({name: max(0, amount - left[name]) for name, amount in job.demand.items()})
 
     def closed_to(self, job: Job) -> bool:
-        """Drains for a job ahead of this one; an earlier claim is served all the same."""
+        """Whether the pool drains for an earlier job. A job with a claim here is served all the
+        same."""
         if self.drains_for in {"", job.name} or (job.group and job.group == self.drains_gang):
             return False
         return job.name not in self.claims
@@ -164,19 +167,19 @@ class PoolRoom:
         return self.rests or bool(self.probe) or self.pool.state is not PoolState.ACTIVE
 
     def admits(self, job: Job) -> bool:
-        """Whether anything of that kind may start here, whatever room there is."""
+        """Whether such a job may start here at all, whatever room there is."""
         return not (self.unavailable or self.closed_to(job) or self.rights.keeps_out(job))
 
     def may_evict_for(self, job: Job) -> bool:
-        """Nothing is stopped for a job that might not start even then."""
+        """Whether the job has the rights to start here. Without them nothing is evicted for it."""
         return self.rights.missing(job) is None
 
     def was_given(self, job: Job) -> bool:
-        """Whether the job has its slots here only since this plan."""
+        """Whether this plan gave the job its slots here."""
         return job.name in self.placed
 
     def give(self, job: Job) -> None:
-        """A job starts: its slots are used up for those behind."""
+        """Give the job its slots, which later jobs then lack."""
         self.free = self.free - job.demand
         self.both = self.both - job.demand
         self.placed.add(job.name)
@@ -186,7 +189,7 @@ class PoolRoom:
         self.rights.give(job)
 
     def hold(self, job: Job) -> None:
-        """Keep what the job needs from those behind: the free part first, the rest as it comes."""
+        """Hold the job's demand against later jobs: free capacity first, then coming slots."""
         taken = Demand(
             {name: max(0, min(amount, self.free[name])) for name, amount in job.demand.items()}
         )
@@ -198,22 +201,23 @@ class PoolRoom:
         self.both = self.both - job.demand
 
     def take_claim(self, job: Job) -> None:
-        """It is its turn: what it is owed here is its own to use."""
+        """Free the capacity that the job's claim keeps, so that the job's own turn can use it."""
         if self.claims.remove(job):
             self._keep_from_all(NOTHING - kept(job))
 
     def take_in(self, job: Job) -> None:
-        """A job moves here: it has its room from now on."""
+        """Enter the claim of a job that moves here. It holds the room from now on."""
         self.claims.add(job)
         self._keep_from_all(kept(job))
 
     def room_for_moves(self) -> Demand:
-        """What is free now, less all that is owed."""
+        """The capacity for moves: free now, and at most what free and coming slots leave after all
+        claims."""
         both = self.both - self.claims.owed()
         return Demand({name: min(self.free[name], both[name]) for name in {*self.free, *both}})
 
     def evict(self, victim: Job) -> None:
-        """What it held is coming free; at once, where it was only given it in this plan."""
+        """Evict the victim. Its slots come free later, or at once if only this plan gave them."""
         self._holders.remove(victim, self.pool.name)
         if self.was_given(victim):
             self.placed.remove(victim.name)
@@ -223,7 +227,7 @@ class PoolRoom:
         self.both = self.both + victim.demand
 
     def state(self) -> _State:
-        """What the walk has changed, to go back to, but for who runs here (running_jobs.py)."""
+        """A checkpoint for `back_to`, without the running jobs (running_jobs.py has its own)."""
         return (
             self.free,
             self.coming,
@@ -253,7 +257,7 @@ def _probing(pool: Pool, active: Sequence[Job], now: int) -> tuple[str, int | No
 
 
 def rooms_of(snapshot: Snapshot, holders: RunningJobs, now: int) -> dict[str, PoolRoom]:
-    """A fresh sheet for every pool."""
+    """A new working state for every pool."""
     active: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     claimants: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     for job in snapshot.active:

@@ -1,7 +1,7 @@
 """Priority classes by name and by value (DESIGN 5.3).
 
 "Named priority classes with values (none configured: HFAI's). An integer is the class of that
-value." AUTO is a name and no value: a number is never AUTO.
+value." AUTO has a name and no value, so no number means AUTO.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _HFAI = {
 }
 
 Classes = Mapping[str, PriorityClass]
-"""By name, the highest value first; between equals the first configured. Without AUTO."""
+"""By name, the highest value first; among equal values, the first configured. Without AUTO."""
 
 
 def classes_of(configured: Iterable[PriorityClass]) -> Classes:
-    """Those that there are: what is configured, else HFAI's."""
+    """The configured classes; if there are none, HFAI's."""
     found = tuple(configured) or tuple(PriorityClass(name=n, value=v) for n, v in _HFAI.items())
     ordered = sorted(found, key=lambda each: -each.value)
     return {each.name: each for each in ordered if each.name != AUTO}
 
 
 def name_of_value(value: int, classes: Classes) -> str:
-    """The class that a bare number means; empty: none."""
+    """The class with this value; empty if there is none."""
     return next((each.name for each in classes.values() if each.value == value), "")

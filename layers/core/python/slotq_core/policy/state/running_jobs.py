@@ -1,7 +1,7 @@
-"""Who holds slots, and what of it may be stopped together, during one plan.
+"""The jobs that hold slots, and the candidates among them, during one plan.
 
-Kept by pool and project, because whoever evicts asks for these; and one for all pools, because a
-gang that holds slots in several is evicted from all of them: it is one candidate in each.
+The jobs are kept by pool and project, as an eviction looks them up. One object covers all pools,
+because a gang with slots in several pools is evicted from all of them: it is one candidate in each.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ from slotq_core.policy.state.candidates import (
 from slotq_core.policy.state.gangs import Gang
 
 Protection = tuple[int | None, Job]
-"""A job inside a `min_runtime`, and until when; None: from a start that is yet to come."""
+"""The end of a `min_runtime` (ms), and the job inside it; None: the job has still to start."""
 
 _order = attrgetter("order")
 
 
 class RunningJobs:
-    """What is starting or running, or was given slots in this plan. What is stopping holds slots
-    too, but is nobody's to evict."""
+    """The jobs starting, running, or given slots in this plan.
+
+    Stopping jobs hold slots as well, but nobody can evict them.
+    """
 
     def __init__(self, snapshot: Snapshot, now: int, gangs: Mapping[str, Gang]) -> None:
         self._now = now
@@ -43,23 +45,25 @@ class RunningJobs:
         self._stakes: dict[str, dict[str, list[Candidate]]] = {name: {} for name in names}
         self._protections: dict[str, list[Protection]] = {name: [] for name in names}
         self._held_below: dict[tuple[Rank, str, str], Demand] = {}
-        """Made for reasons, until somebody comes or goes."""
+        """Computed for reasons, until a job comes or goes."""
         self._unsorted: dict[tuple[str, str], list[Job]] = {}
-        """By pool and project, the single jobs that may be stopped and that nobody has asked for:
-        most never are, so only then are they made candidates."""
+        """By pool and project, the single jobs that may be stopped but have not been asked for.
+
+        They become candidates when first needed, and most never are.
+        """
         self._lowest: dict[tuple[str, str], Rank] = {}
-        """Of those, the lowest rank, where it has been asked for."""
+        """The lowest rank of these jobs, once needed."""
         self._alone: dict[str, Candidate] = {}
-        """The candidates that are single jobs, by its name."""
+        """The candidates that are single jobs, by job name."""
         self._gangs = {name: _Gang(gang.ranked) for name, gang in gangs.items()}
         self._pools = {pool.name: pool for pool in snapshot.pools}
         self._minima = {p.name: p.min_runtime for p in snapshot.projects if p.min_runtime}
         self._safe_once_started: dict[str, str] = {}
-        """By job, the candidate that it is or belongs to."""
+        """By job that this plan starts under a `min_runtime`, the name of its candidate."""
         self._done: list[tuple[Callable[[Job, str], None], Place]] = []
-        """What undoes each change, to go back."""
+        """The inverse of each change, for a rollback."""
         self._stale: set[str] = set()
-        """Gangs of which something has moved."""
+        """The gangs with members that have come or gone."""
         self._begin(snapshot)
         for gang in self._gangs.values():
             for until, (job, pool) in gang.protections():
@@ -68,16 +72,16 @@ class RunningJobs:
             protections.sort(key=_first_to_end)
 
     def running(self, pool: str, project: str) -> Iterable[Job]:
-        """The project's jobs there."""
+        """The project's jobs in the pool."""
         return self._running[pool].get(project, {}).values()
 
     def everyone(self, pool: str) -> Iterator[Job]:
-        """All that start or run there, or were given slots there in this plan."""
+        """All jobs that start or run in the pool, or got slots there in this plan."""
         for jobs in self._running[pool].values():
             yield from jobs.values()
 
     def held_below(self, than: Rank, pool: str, project: str) -> Demand:
-        """What the project's jobs of a lower rank hold there."""
+        """What the project's jobs of a lower rank hold in the pool."""
         key = (than, pool, project)
         if key not in self._held_below:
             below = (job for job in self.running(pool, project) if rank(job) < than)
@@ -85,13 +89,13 @@ class RunningJobs:
         return self._held_below[key]
 
     def candidates(self, pool: str, project: str) -> Sequence[Candidate]:
-        """What of the project may be stopped there, in the order in which it is taken."""
+        """The project's candidates in the pool, in the order of eviction."""
         self._regroup()
         self._sort(pool, project)
         return self._stakes[pool].get(project, ())
 
     def lowest(self, pool: str, project: str) -> Rank | None:
-        """The lowest rank of these; None: there are none."""
+        """The lowest rank of the project's candidates in the pool; None if there are none."""
         self._regroup()
         candidates = self._stakes[pool].get(project)
         if candidates is None:
@@ -102,35 +106,40 @@ class RunningJobs:
         return min(ranks)
 
     def may_give(self, pool: str) -> KeysView[str]:
-        """The projects that have candidates there."""
+        """The projects that have candidates in the pool."""
         self._regroup()
         return self._stakes[pool].keys()
 
     def protected_after_start(self) -> set[str]:
-        """The candidates, by name, that are none any more once this plan is carried out: what they
-        were given in it is theirs for a `min_runtime` from then on."""
+        """The names of candidates that will be protected once this plan is carried out.
+
+        A `min_runtime` protects the slots that they got in this plan.
+        """
         return set(self._safe_once_started.values())
 
     def protections(self, pool: str) -> Sequence[Protection]:
-        """The first to end first. A gang is protected as long as any of its jobs is."""
+        """The protections in the pool, the first to end first.
+
+        A gang is protected as long as any of its jobs is.
+        """
         return self._protections[pool]
 
     def add(self, job: Job, pool: str) -> None:
-        """It is given slots there in this plan."""
+        """Add a job that this plan gives slots in the pool."""
         self._done.append((self._remove, (job, pool)))
         self._add(job, pool)
 
     def remove(self, job: Job, pool: str) -> None:
-        """It is to be stopped, or was given its slots in this plan and is not any more."""
+        """Remove a job that this plan evicts, or that loses the slots this plan gave it."""
         self._done.append((self._add, (job, pool)))
         self._remove(job, pool)
 
     def mark(self) -> int:
-        """This moment, for `back_to`."""
+        """A checkpoint for `back_to`."""
         return len(self._done)
 
     def back_to(self, mark: int) -> None:
-        """Everything as it was at that moment."""
+        """Roll back to the mark."""
         while len(self._done) > mark:
             undo, place = self._done.pop()
             undo(*place)
@@ -151,8 +160,10 @@ class RunningJobs:
             self._offer(self._single(job, pool))
 
     def _is_kept_safe(self, job: Job) -> bool:
-        """It starts where it has moved, and a `min_runtime` will protect it there: nobody may have
-        its room before, so nobody may at that moment."""
+        """Whether the job starts in its destination pool under a `min_runtime`.
+
+        Nobody may take the room before the start, so nobody may take it at that moment.
+        """
         return job.claim is not None and job.claim.moved and job.name in self._safe_once_started
 
     def _remove(self, job: Job, pool: str) -> None:
@@ -195,7 +206,7 @@ class RunningJobs:
         return found
 
     def _sort(self, pool: str, project: str) -> None:
-        """Make candidates of those that are none yet."""
+        """Turn the remaining single jobs of the pool and project into candidates."""
         if jobs := self._unsorted.pop((pool, project), None):
             candidates = [*self._stakes[pool][project], *(self._single(job, pool) for job in jobs)]
             self._stakes[pool][project] = sorted(candidates, key=_order)
@@ -211,7 +222,7 @@ class RunningJobs:
             self._gangs[job.group].places.append((job, pool))
 
     def _regroup(self) -> None:
-        """Only when somebody asks: members come and go one by one."""
+        """Rebuild the candidates of changed gangs. Runs on request, as members change singly."""
         if not self._stale:
             return
         for name in sorted(self._stale):
@@ -240,25 +251,26 @@ class RunningJobs:
 
 
 class _Gang:
-    """What runs of a gang."""
+    """The running members of one gang."""
 
     def __init__(self, ranked: Sequence[Job]) -> None:
         self._ranked = ranked
-        """Whether they run or may yet join: so nothing changes for it when one does."""
+        """The members with a known rank, also those that may yet join. So a join changes
+        nothing."""
         self.places: list[Place] = []
         self.ends: list[int | None] = []
-        """When the protections of its members end."""
+        """The ends of the members' protections."""
         self.candidate: Candidate | None = None
-        """The candidate that it is."""
+        """The gang as a candidate."""
 
     def as_one(self, name: str, now: int) -> Candidate | None:
-        """All of it, where all of it may be stopped."""
+        """The whole gang as one candidate; None unless every member may be stopped."""
         if not self.places or self.ends or not self._may_be_stopped():
             return None
         return candidate_of(self.places, name, now, gang=True, ranked=self._ranked)
 
     def protections(self) -> Iterable[tuple[int | None, Place]]:
-        """All of it is safe until the last of its protections ends."""
+        """Yield each place of a protected gang with the end of the last protection (ms)."""
         if self.ends and self._may_be_stopped():
             known = [end for end in self.ends if end is not None]
             until = max(known) if len(known) == len(self.ends) else None

@@ -1,9 +1,9 @@
-"""What each user holds and may hold, by class and pool (DESIGN 5.3).
+"""The slots that each user holds and may hold, by class and pool (DESIGN 5.3).
 
 "Slots a user may hold per class and pool. Over what is left: waits, blocking none of the user's
 smaller jobs. A class missing in a user's limits is 0 once the user has any limit for that pool,
-else unlimited. Limits count the class it was admitted in." Personal limits beat those of the user's
-groups; of several groups the largest counts. They count what is stopping, and what a claim is owed.
+else unlimited. Limits count the class it was admitted in." A personal limit comes before those of
+the user's groups; of several groups the largest limit holds. Stopping jobs and claims count.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from slotq_core.model.users import AUTO, PriorityClass, User, UserGroup, UserLim
 from slotq_core.policy.state.priority_classes import classes_of, name_of_value
 
 Key = tuple[str, str, str]
-"""User, class, pool: what one limit counts."""
+"""User, class and pool: what one limit counts."""
 
 Counted = tuple[Key, int]
-"""Where the slots of one job count, and how many."""
+"""The limit that counts the slots of one job, and how many slots."""
 
 Place = tuple[str, str]
-"""A job's name, and a pool: one that moves holds slots in one and is owed slots in another."""
+"""A job's name and a pool. A moving job holds slots in one pool and a claim in another."""
 
 
 def limits_of(user: User, groups: Mapping[str, UserGroup]) -> UserLimits:
-    """The user's limits with those of the groups, pool by pool and class by class."""
+    """The user's limits merged with those of the groups, by pool and class."""
     found: dict[str, dict[str, int]] = {}
     for name in user.groups:
         for pool, limits in groups[name].limits.items() if name in groups else ():
@@ -41,7 +41,7 @@ def limits_of(user: User, groups: Mapping[str, UserGroup]) -> UserLimits:
 
 
 class Rights:
-    """What users may hold in all: nothing here depends on what they hold."""
+    """The limits of users, whatever they hold."""
 
     def __init__(
         self,
@@ -49,25 +49,27 @@ class Rights:
         users: Iterable[User] = (),
         groups: Iterable[UserGroup] = (),
     ) -> None:
-        """`classes`: those configured; none: HFAI's."""
+        """`classes`: the configured classes; if there are none, HFAI's."""
         configured, by_name = tuple(classes), {each.name: each for each in groups}
         self.classes = classes_of(configured)
         self._limits = {user.name: limits_of(user, by_name) for user in users}
         self.numbers_are_classes = bool(configured or self._limits)
-        """Whether a bare number takes the name of the class of that value. Else there is nothing
-        that the class would change."""
+        """Whether a bare number takes the name of the class of that value.
+
+        False without configured classes and users, as the class would then change nothing.
+        """
 
     def limited(self, user: str, pool: str) -> bool:
         return pool in self._limits.get(user, ())
 
     def total(self, user: str, its: str, pool: str) -> int | None:
-        """Slots that the user may hold in that class and pool; None: no limit."""
+        """The slots that the user may hold in the class and pool; None: no limit."""
         if not self.limited(user, pool):
             return None
         return self._limits[user][pool].get(its, 0)
 
     def told(self, user: str, pools: Iterable[str]) -> str:
-        """What the user may hold in these pools, for people."""
+        """What the user may hold in these pools, in words."""
         parts = (
             f"{slots} of {its} in pool {pool}"
             for pool in pools
@@ -77,27 +79,27 @@ class Rights:
         return f"there are {', '.join(parts) or 'none at all'}"
 
     def class_of(self, job: Job) -> str:
-        """The class that the job counts in; empty: a number that is no class's value."""
+        """The class that counts the job; empty: its number is no class's value."""
         named = job.admitted_class or job.priority_class
         return named or name_of_value(job.priority, self.classes)
 
     def choices(self, job: Job) -> Iterable[str]:
-        """The classes that the job may be admitted in, the best first."""
+        """The classes that may admit the job, the best first."""
         return self.classes if _is_open(job) else (self.class_of(job),)
 
 
 class UserBooks(Rights):
-    """What users hold, during one plan."""
+    """The slots that users hold during one plan."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__(snapshot.classes, snapshot.users, snapshot.user_groups)
         self._held: Counter[Key] = Counter()
         self._counted: dict[Place, Counted] = {}
         self._stopping: Counter[Key] = Counter()
-        """What of `_held` was stopping when the plan began."""
+        """The part of `_held` that was stopping when the plan began."""
 
     def begin(self, snapshot: Snapshot) -> None:
-        """What is held and owed when the plan begins."""
+        """Enter what is held and claimed when the plan begins."""
         if not self._limits:
             return
         for job in snapshot.active:
@@ -111,7 +113,7 @@ class UserBooks(Rights):
                 self.take(job, job.claim.pool)
 
     def take(self, job: Job, pool: str) -> None:
-        """The job holds its slots there, or is owed them."""
+        """Count the job's slots in the pool, held or claimed."""
         if self.limited(job.submitter, pool):
             key = (job.submitter, self.class_taken(job, pool), pool)
             self._counted[job.name, pool] = (key, job.demand.slots)
@@ -123,7 +125,7 @@ class UserBooks(Rights):
             self._held[key] -= slots
 
     def mark(self) -> dict[Place, Counted]:
-        """This moment, for `back_to`."""
+        """A checkpoint for `back_to`."""
         return dict(self._counted)
 
     def back_to(self, mark: dict[Place, Counted]) -> None:
@@ -133,7 +135,7 @@ class UserBooks(Rights):
             self._held[key] += slots
 
     def class_held(self, job: Job, pool: str) -> str:
-        """The class that the job counts in there; empty: in none."""
+        """The class that counts the job in the pool; empty: no limit counts the job."""
         (_, its, _), _ = self._counted.get((job.name, pool), (("", "", ""), 0))
         return its
 
@@ -141,14 +143,14 @@ class UserBooks(Rights):
         return self._held[user, its, pool]
 
     def left(self, user: str, its: str, pool: str) -> int | None:
-        """Slots that the user may hold there besides, in that class; None: no limit."""
+        """The slots still left to the user in the class and pool; None: no limit."""
         total = self.total(user, its, pool)
         return None if total is None else max(0, total - self.held(user, its, pool))
 
     def admits_in(self, job: Job, pool: str) -> str | None:
-        """The class that the job can be admitted in there; None: in none.
+        """The class that admits the job in the pool; None: no class does.
 
-        "AUTO takes, at each pass, the highest class in which the user has room."
+        "AUTO takes, at each pass, the highest class in which the user has room." (DESIGN 5.3)
         """
         choices = self._choices_in(job, pool)
         if not self.limited(job.submitter, pool):
@@ -156,8 +158,7 @@ class UserBooks(Rights):
         return next((its for its in choices if not self._over(job, its, pool)), None)
 
     def will_admit(self, job: Job, pool: str) -> bool:
-        """Whether there is a class in which the job can be admitted there once what is stopping has
-        stopped."""
+        """Whether a class will admit the job in the pool once stopping jobs have stopped."""
         if not self.limited(job.submitter, pool):
             return True
         return any(
@@ -166,8 +167,10 @@ class UserBooks(Rights):
         )
 
     def common_class(self, parts: Sequence[Job]) -> str:
-        """The highest class in which there is room for all of these AUTO jobs, each in the first of
-        its pools; where none has it, the highest of all."""
+        """The highest class with room for each of these AUTO jobs in its first pool.
+
+        Jobs are checked one at a time. If no class has room, the highest class.
+        """
         choices = list(self.choices(parts[0]))
         with_room = (
             its
@@ -180,14 +183,16 @@ class UserBooks(Rights):
         return next(with_room, choices[0])
 
     def over(self, job: Job, pool: str) -> Demand:
-        """What others that count in the same limit would have to give for it to have room for the
-        job. (An AUTO job has nobody give: it is below all of them.)"""
+        """The slots that others of the same limit would have to give for the job to fit.
+
+        Nobody gives for an AUTO job: it is below every class.
+        """
         if job.auto or not self.limited(job.submitter, pool):
             return Demand()
         return Demand(slots=self._over(job, self.class_of(job), pool))
 
     def gives(self, others: Iterable[Job], job: Job, pool: str) -> Demand:
-        """What these would give to the limit that the job counts in there."""
+        """What these jobs would give to the limit that counts the job in the pool."""
         key = (job.submitter, self.class_of(job), pool)
         counted = (self._counted.get((other.name, pool)) for other in others)
         return Demand(slots=sum(each[1] for each in counted if each and each[0] == key))
@@ -197,16 +202,16 @@ class UserBooks(Rights):
         return max(0, self._held[job.submitter, its, pool] + job.demand.slots - total)
 
     def class_taken(self, job: Job, pool: str) -> str:
-        """The class that the job counts in when it takes slots there."""
+        """The class that counts the job when it takes slots in the pool."""
         return self.admits_in(job, pool) or next(iter(self._choices_in(job, pool)))
 
     def _choices_in(self, job: Job, pool: str) -> Iterable[str]:
-        """What an AUTO job claims, it claims in one class."""
+        """The classes that may admit the job in the pool. A claim binds an AUTO job to one."""
         if job.claim and job.claim.pool == pool and job.claim.priority_class and _is_open(job):
             return (job.claim.priority_class,)
         return self.choices(job)
 
 
 def _is_open(job: Job) -> bool:
-    """Whether its class is yet to be found: an AUTO job's, until it is admitted."""
+    """Whether the job is AUTO and not admitted to a class yet."""
     return job.auto and job.attempt is None and job.admitted_class in {"", AUTO}

@@ -1,6 +1,6 @@
-"""Step 3g, and step 5: what becomes of a turn that brought nothing.
+"""What follows a turn that could not serve its job (steps 3g and 5).
 
-A pool may drain for the job, an attempt of it may have failed, and it gets its reason.
+A pool may drain for the job, the turn may count as a failed attempt, and the job gets a reason.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from slotq_core.policy.turn.walk import Walk
 
 
 def blocked(walk: Walk, job: Job, rooms: Sequence[PoolRoom], able: Sequence[PoolRoom]) -> bool:
-    """Always False. Explains, and drains a pool where the job has waited long enough ("a job
-    kept back by a quota or limit drains nothing")."""
+    """Explain why the job waits, and drain a pool if `reserve_after` has passed. Return False.
+
+    A job kept back by a quota or a limit drains no pool.
+    """
     if walk.give_up(job):
         return False
     large = [room for room in rooms if job.demand.within(room.size)]
@@ -41,7 +43,7 @@ def blocked(walk: Walk, job: Job, rooms: Sequence[PoolRoom], able: Sequence[Pool
 
 
 def _endangers(walk: Walk, job: Job, able: Sequence[PoolRoom]) -> Reason | None:
-    """That there is room for it, and only the gang that it would join keeps it back."""
+    """The reason of a job that has room but would endanger its running gang; else None."""
     free = (room for room in able if room.fits_now(job, walk.entitled))
     room = next((r for r in free if walk.endangers_its_gang(job, r.pool.name)), None)
     if room is None:
@@ -54,8 +56,10 @@ def _endangers(walk: Walk, job: Job, able: Sequence[PoolRoom]) -> Reason | None:
 def gang_blocked(
     walk: Walk, gang: Gang, jobs: Sequence[Job], may_be_whole: Callable[[], bool]
 ) -> bool:
-    """Always False, as `blocked`: what any of its members lacks drains for all of it, where it may
-    be whole at all."""
+    """Explain why the gang waits, and let a pool drain for each member that is due. Return False.
+
+    No pool drains for a gang that its pools and limits could never hold.
+    """
     if [job for job in jobs if walk.give_up(job)]:
         return False
     drained = False
@@ -77,8 +81,10 @@ def gang_blocked(
 
 
 def _in_vain(walk: Walk, jobs: Sequence[Job], why: Reason) -> None:
-    """Nothing is promised to them. Where attempts count, one has failed; but not for one that would
-    join its gang."""
+    """Give the first job its reason, and count a failed attempt where attempts are counted.
+
+    A member that would join its running gang fails no attempt.
+    """
     lead, settings = jobs[0], walk.snapshot.scheduler
     walk.reasons[lead.name] = why
     joins = lead.group in walk.gangs and walk.gangs[lead.group].runs

@@ -1,6 +1,6 @@
-"""One turn of a gang: the steps of a single job's turn, for all its members at once or not at all.
+"""One turn of a gang: each step serves enough of its members, or none.
 
-Each step is tried on the working sheets themselves and taken back where too few members fit.
+A step works on the real books. If it serves too few members, it is rolled back.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ Step = Callable[[Job, Sequence[PoolRoom]], bool]
 """Tries to give one member its slots in one of these rooms."""
 
 Left = Callable[[Job, PoolRoom], Demand]
-"""What is left for a member in a room."""
+"""The capacity left for a member in a room."""
 
 Rooms = dict[str, list[PoolRoom]]
-"""By member, those that it may use."""
+"""By member, the rooms that the member may use."""
 
 Target = dict[str, str]
-"""By member, the pool in which it is served best."""
+"""By member, the best pool for the member."""
 
 
 class GangTurn:
-    """A gang's members, in the order in which they are served, and the rooms that each may use."""
+    """The turn of one gang. Holds its members in the order of service, and each member's rooms."""
 
     def __init__(self, *, walk: Walk, gang: Gang) -> None:
         self._walk, self._gang = walk, gang
@@ -46,16 +46,16 @@ class GangTurn:
             for job in self._jobs
         }
         self._pools: AbstractSet[str] = frozenset()
-        """While a step is tried: where all of it has to be."""
+        """The pools allowed for the whole gang in the current step."""
         self._to_come: dict[str, Place] = {}
-        """While a step is tried: who is still to be served, and where."""
+        """The members still to be served in the current step, each with its pool."""
         self._taken: list[Taken] = []
-        """While a reclaim is tried: what is taken for whom."""
+        """The victims of the current reclaim, each with its beneficiary and pool."""
         self._spare: set[str] = set()
-        """What is not reclaimed, for its project deserves it once others are gone."""
+        """The names of candidates that the reclaim must spare."""
 
     def take_turn(self) -> bool:
-        """False: it is blocked, all of it."""
+        """Serve the gang. Return False if the whole gang is blocked."""
         for job in self._jobs:
             self._walk.take_its_claim(job)
         with self._walk.accounts.together(self._jobs) as self._to_come:
@@ -68,7 +68,7 @@ class GangTurn:
         served = self._reclaimed() or self._whole(self._preempt)
         if served and self._evict_for(served):
             return True
-        if served:  # It takes only what others were given in this plan: they never had it.
+        if served:  # All victims got their slots in this plan: take the slots back, then start.
             taken_back = self._walk.losses.taken_back
             self._walk.back_to(before)
             for victim, pool in taken_back:
@@ -78,8 +78,11 @@ class GangTurn:
         return gang_blocked(self._walk, self._gang, self._jobs, self._may_be_whole)
 
     def _reclaimed(self) -> list[str]:
-        """Whom a reclaim served; asked without what is safe once it has started, too, as one job's
-        is (reclaim.py)."""
+        """Reclaim for the gang. Return the names of the members served.
+
+        If that fails, try again and spare the candidates that a `min_runtime` will protect once
+        this plan has started them. A single job does the same (actions/reclaim.py).
+        """
         self._spare.clear()
         served = self._fair_to_all()
         if not served and not self._spare.issuperset(safe := self._walk.protected_after_start()):
@@ -88,8 +91,12 @@ class GangTurn:
         return served
 
     def _fair_to_all(self) -> list[str]:
-        """Whom a reclaim served in which each victim is fair with all the others gone, and not only
-        with those of the members before."""
+        """Reclaim only what no project deserves once all victims are gone. Return who is served.
+
+        A step checks a victim only with the victims of earlier members gone. With the later ones
+        gone too, the victim's project may deserve it. Such a victim is spared, and the reclaim
+        starts again.
+        """
         before = self._walk.mark()
         while served := self._whole(self._reclaim):
             deserved = deserved_of(self._taken, self._walk.accounts)
@@ -100,12 +107,15 @@ class GangTurn:
         return []
 
     def _start_or_wait(self) -> bool:
-        """As many as fit start at once; or else enough of it wait for slots that come free."""
+        """Start all members that fit now. If these are too few, hold coming slots for enough
+        members."""
         return bool(self._whole(self._start, only_free=True) or self._whole(self._hold))
 
     def _evict_for(self, served: Sequence[str]) -> bool:
-        """One decision of what its members evict, with a claim for each. False: nobody who really
-        runs is evicted."""
+        """Merge the evictions of the members into one decision with a claim for each member.
+
+        Return False if no victim really runs.
+        """
         walk = self._walk
         decided = (walk.decisions.get(name) for name in served)
         evictions = [each for each in decided if isinstance(each, Evict)]
@@ -123,14 +133,17 @@ class GangTurn:
         return True
 
     def _whole(self, step: Step, *, only_free: bool = False) -> list[str]:
-        """Whom the step served, where they are enough of it: of those who start at once all that
-        fit, else no more than have to be. Else nobody, and nothing has changed."""
+        """Try the step with each order and each set of pools. Return the members served.
+
+        With `only_free`, serve every member that fits; else serve no more than needed. If too few
+        members can be served, return an empty list and change nothing.
+        """
         for jobs, pools in product(self._orders, self._gang.allowed_pools()):
             self._pools, rooms = pools, _among(pools, self._rooms)
             target = self._target(jobs, rooms, self._left_now if only_free else self._left_in_all)
             owed = {job.name: job.claim.pool for job in jobs if job.claim}
-            # Where others are stopped there may be more room than what is best now is told by; and
-            # where it is owed enough, what is best now is but a good guess.
+            # The target counts only the room of this moment, and it is a heuristic. The second try
+            # of a start uses the claimed pools; that of another step leaves the pools open.
             further = owed if only_free else {}
             for best in [target, further] if target and (owed or not only_free) else [target]:
                 served = self._try(step, jobs, rooms, best, only_free=only_free)
@@ -161,7 +174,7 @@ class GangTurn:
     def _expect(
         self, behind: Sequence[Job], served: Sequence[str], rooms: Rooms, target: Target
     ) -> None:
-        """Who of those behind is still to come for it to be enough, and in which pool."""
+        """Record the members still needed to complete the gang, each with its pool."""
         self._to_come.clear()
         for job in behind:
             usable = _chosen(rooms, target, job)
@@ -169,13 +182,15 @@ class GangTurn:
                 self._to_come[job.name] = job, usable[0].pool.name
 
     def _within_share(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
-        """Where one that need not be there does not bring the gang's project beyond its share: then
-        all of the gang could be reclaimed for it."""
+        """The rooms where a surplus member keeps the gang's project within its share.
+
+        Beyond the share, the whole gang could be reclaimed because of that member.
+        """
         beyond = self._walk.accounts.beyond_shares
         return [room for room in rooms if not beyond(job, room.pool.name)]
 
     def _target(self, jobs: Sequence[Job], rooms: Rooms, left_in: Left) -> Target:
-        """In which pool each is served best, so that as many as possible are."""
+        """The pool for each member that serves as many members as possible."""
         users = self._walk.accounts.users
         bounded = Bounded(jobs, users, users.left)
         left = {}
@@ -196,8 +211,10 @@ class GangTurn:
         return Demand({name: min(left[name], room.free[name]) for name in {*left, *room.free}})
 
     def _may_be_whole(self) -> bool:
-        """Whether its pools could hold enough of it, within its limits, if nobody else was there.
-        (Pools may have shrunk since it came, and smaller members been cancelled.)"""
+        """Whether the empty pools, within the gang's limits, could hold enough members.
+
+        Pools may have shrunk since the gang came, and smaller members may have been cancelled.
+        """
         usable = {job.name: self._walk.rooms_of(job) for job in self._jobs}
         return any(
             self._gang.enough(self._target(jobs, _among(pools, usable), _size))
@@ -218,8 +235,11 @@ class GangTurn:
         return self._walk.wait_for_coming(job, may_be, within, owed=owed)
 
     def _reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        """ "The gate is asked" with all of the gang counted: one of it alone might be within its
-        project's share and the whole of it not, and then be reclaimed in turn."""
+        """Reclaim for one member, with the members still to come counted.
+
+        One member alone may be within its project's share while the whole gang is not. The gang
+        would then be reclaimed in turn.
+        """
         if self._hold(job, rooms, owed=True):
             return True
         surely = [room for room in rooms if room.may_evict_for(job)]
@@ -239,13 +259,13 @@ def _size(_: Job, room: PoolRoom) -> Demand:
 
 
 def _among(pools: AbstractSet[str], rooms: Rooms) -> Rooms:
-    """Of the rooms those of these pools."""
+    """The rooms that belong to these pools."""
     return {
         name: [room for room in usable if room.pool.name in pools] for name, usable in rooms.items()
     }
 
 
 def _chosen(rooms: Rooms, target: Target, job: Job) -> list[PoolRoom]:
-    """The room in which the member is served best; any, where none was found for it."""
+    """The member's room in its best pool; all its rooms if it has no best pool."""
     best = target.get(job.name)
     return [room for room in rooms[job.name] if best is None or room.pool.name == best]

@@ -1,4 +1,4 @@
-"""What one turn takes from those who were given it in this plan: then others are asked again."""
+"""What one turn takes from jobs served in the same plan, so that other jobs are revisited."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from slotq_core.policy.state.candidates import Place
 
 @dataclass(slots=True)
 class Losses:
-    """Of one turn."""
+    """The losses of one turn."""
 
     taken_back: list[Place] = field(default_factory=list)
-    """Who lost what it was given, and where."""
+    """The jobs that lost their slots, each with the pool."""
     moved_to: set[str] = field(default_factory=set)
-    """Pools to which somebody moves and has come: nothing is kept for it any more."""
+    """Pools where a moved job has started. They keep no slots for it any more."""
     elsewhere: bool = False
-    """Whether others start in another pool than they were to."""
+    """Whether a job starts in another pool than this plan first gave it."""
 
     def __bool__(self) -> bool:
         return bool(self.taken_back or self.moved_to or self.elsewhere)

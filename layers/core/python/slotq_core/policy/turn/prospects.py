@@ -1,8 +1,7 @@
-"""Whether a turn can bring a job anything at all: told quickly, because most turns in a long queue
-bring nothing.
+"""A quick test whether a turn can bring a job anything. Most turns in a long queue bring nothing.
 
-No rule, only a bound: where a job has no prospects, none of the steps of its turn would find
-anything (tests/property/test_prospects.py). Where it has some they may still find nothing.
+The test is a bound, not a rule. If a job has no prospects, no step of its turn finds anything
+(tests/property/test_prospects.py). If it has prospects, the steps may still find nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from slotq_core.policy.state.quotas.accounts import Accounts
 def has_prospects(
     job: Job, rooms: Iterable[PoolRoom], accounts: Accounts, entitled: Entitled
 ) -> bool:
-    """In one of these rooms there is enough free or coming, or somebody who could be evicted."""
+    """Whether a room has enough free or coming slots, allows moves, or holds a possible victim."""
     for room in rooms:
         if room.fits_soon(job, entitled) or room.pool.consolidate:
             return True

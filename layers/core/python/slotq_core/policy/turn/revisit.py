@@ -1,8 +1,7 @@
-"""Who may be asked again in one plan: what the turns want to know of the walk so far (turns.py).
+"""Which jobs to revisit within a plan: the questions of turn_order.py about the state of the walk.
 
-"What was given in this plan and is taken back in it was never given": whoever lost it is asked
-again, and whoever else may now be brought anything. "A job kept back by a quota or limit drains
-nothing", nor does one that has come to be kept back since its turn.
+A job that loses the slots it got in this plan is tried again, and so is any job that may now gain.
+A pool stops draining for a job that a quota or limit has come to keep back since its turn.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from slotq_core.policy.turn.walk import Walk
 
 
 class Revisits:
-    """The questions, asked between two turns."""
+    """Answers questions about the walk between two turns."""
 
     def __init__(self, walk: Walk) -> None:
         self._walk = walk
@@ -32,7 +31,7 @@ class Revisits:
         )
 
     def undrain(self) -> set[str]:
-        """No pool drains any more. Returns the jobs and the gangs that pools drained for."""
+        """End all drains. Return the names of the jobs and gangs that pools drained for."""
         drained = [room for room in self._walk.rooms.values() if room.drains_for]
         drainers = {name for room in drained for name in (room.drains_for, room.drains_gang)}
         for room in drained:
@@ -40,19 +39,23 @@ class Revisits:
         return drainers - {""}
 
     def drains_in_vain(self) -> bool:
-        """Whether a pool drains for one that its limit or quota keeps back by now, or that so many
-        run already, for those served since have used that up."""
+        """Whether a pool drains for a job that may not start there by now.
+
+        Jobs served since the drain began may have used up its quota, its limit or the number of
+        jobs that may run at once.
+        """
         walk = self._walk
         drained = [(walk.waiting[r.drains_for], r) for r in walk.rooms.values() if r.drains_for]
         return any(walk.keeps_back(job) or not walk.within_bounds(job, r) for job, r in drained)
 
     def leaves_surplus(self) -> bool:
-        """Whether more is coming free than is needed by those it was evicted for. Told once."""
+        """Whether an eviction freed more slots than its beneficiary needs. Reading clears the
+        flag."""
         surplus, self._walk.surplus = self._walk.surplus, False
         return surplus
 
     def could_take_back(self) -> Callable[[Job], bool]:
-        """Whether a job might have something evicted that was given its slots in this plan."""
+        """A test whether a job might evict a job that got its slots in this plan."""
         walk, lowest = self._walk, dict[str, Rank]()
         for started in walk.started():
             its = rank(started)
@@ -67,14 +70,17 @@ class Revisits:
         return could
 
     def is_called_for(self) -> bool:
-        """Whether the last turn has changed something for others."""
+        """Whether the last turn took anything from jobs served in this plan."""
         return bool(self._walk.losses)
 
     def losses(self) -> tuple[list[Job], dict[str, Demand]]:
-        """Who lost in the last turn what it had been given, as it waits, of a gang its lead; and
-        what is free now, by pool, where it lost that, or where whoever moves has come. Told once.
+        """The jobs that lost their slots in the last turn, and free capacity by pool. Reading
+        clears both.
 
-        An AUTO job that was to start in a class is below every class again."""
+        The capacity covers the pools where a job lost slots or where a moved job has started. A
+        gang that does not run stands in the list as its representative. An AUTO job that has lost
+        its start is below every class again.
+        """
         walk, losses, self._walk.losses = self._walk, self._walk.losses, Losses()
         lost = [walk.waiting[job.name] for job, _ in losses.taken_back]
         pools = {pool for _, pool in losses.taken_back} | losses.moved_to

@@ -1,8 +1,9 @@
-"""Whose turn it is: the most deprived department's most deprived project's first job.
+"""Whose turn it is: the first job of the most deprived project in the most deprived department.
 
-The order between projects is asked anew after each decision, for every admission changes who is
-deprived. Within a project it stands. The cost of a turn grows with the logarithm of what waits,
-never with the number of projects: keys are made anew only where a decision moved something.
+Each admission changes who is deprived, so projects are ranked anew after each decision. The order
+within a project stands. Only keys that a decision may have changed are computed again. The cost of
+a turn therefore grows with the logarithm of the number of waiting jobs, never with the number of
+projects.
 """
 
 from __future__ import annotations
@@ -21,15 +22,14 @@ from slotq_core.policy.turn.revisit import Revisits
 Key = tuple[Any, ...]
 
 MOST_LOSSES = 8
-"""How often one job may lose in one plan what it was given in it, and be asked again: so that each
-plan ends."""
+"""How often one job may lose its slots in a plan and be tried again, so that each plan ends."""
 
 NO_BOOKS = ""
-"""Stands for the department of projects that have no account: they come before all others."""
+"""The department of projects without an account. It comes before all others."""
 
 
 class Head(NamedTuple):
-    """The first job of a line. Heads sort by their places, no two of which are equal."""
+    """The first job of a line. Heads sort by place, and no two places are equal."""
 
     place: Position
     job: Job
@@ -38,10 +38,10 @@ class Head(NamedTuple):
 
 
 class Ranking:
-    """Who of several comes first, while their keys change: the smallest key, then the name.
+    """The names in order of their keys, while keys change: the smallest key first, then the name.
 
-    A heap in which a changed key stands a second time; what is out of date is thrown away when it
-    comes to the top.
+    A heap keeps outdated entries of a name beside the current one. `first` discards them at the
+    top.
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Ranking:
 
 
 class Blocked:
-    """The first jobs of the lines whose turns brought nothing; also by pool and by project."""
+    """The heads of the blocked lines, in all, by pool and by project."""
 
     def __init__(self) -> None:
         self._heads: dict[Position, Head] = {}
@@ -85,7 +85,7 @@ class Blocked:
         return self._heads.values()
 
     def in_pool(self, pool: str) -> Iterable[Head]:
-        """Those that accept it."""
+        """The heads whose jobs accept the pool."""
         return self._in_pool[pool].values()
 
     def of_project(self, project: str) -> Iterable[Head]:
@@ -99,7 +99,7 @@ class Blocked:
 
 
 class TurnOrder:
-    """Gives each waiting job its turn; those behind a blocked one of their line get none."""
+    """Gives each waiting job its turn. A blocked job blocks the rest of its line."""
 
     def __init__(
         self,
@@ -109,12 +109,12 @@ class TurnOrder:
         *,
         yields: Yields = NO_YIELDS,
     ) -> None:
-        """`lines`: of all that take turns, each in the policy's order."""
+        """`lines`: all that take turns, each in the policy's order."""
         self._accounts = accounts
         self._again = again
         self._yields = yields
         self._heads: dict[str, list[Head]] = {}
-        """By project, a heap: its lines, each by its first job."""
+        """By project, a heap with the head of each line."""
         for line in lines:
             behind = iter(line)
             first = next(behind)
@@ -125,33 +125,32 @@ class TurnOrder:
         by_first = sorted(self._heads, key=lambda name: self._heads[name][0].place)
         self._ages = {name: age for age, name in enumerate(by_first)}
         self._departments = Ranking()
-        """By the name of its account; a project without a department stands for itself."""
+        """By account key. A project without a department stands for itself."""
         self._projects: dict[str, Ranking] = defaultdict(Ranking)
-        """By department."""
+        """The projects of each department."""
         self._where: dict[str, str] = {}
-        """The department that each project is ranked in."""
+        """By project, the department in which the project is ranked."""
         self._given: Head | None = None
-        """Whose turn it was last; those behind it have no head until it is known to have passed."""
+        """The head of the last turn. The next job of its line follows after the turn."""
         self._stale = set(self._heads)
         """Projects whose keys may have changed."""
         self._blocked = Blocked()
         self._losses: Counter[str] = Counter()
-        """How often each was asked again because it had lost what it had been given."""
+        """By job, how often it was tried again after losing the slots that this plan gave it."""
         self._opened = accounts.gates_opened
-        """How many gates had opened when the blocked were last asked."""
+        """`gates_opened` of the accounts when the blocked jobs were last revisited."""
         self._stirred = False
-        """Whether what was given in this plan has been lost, or given elsewhere, since then."""
+        """Whether a job has lost or changed the slots that this plan gave it, since then."""
         self._served = False
-        """Whether anybody has been served since then."""
+        """Whether a turn has served a job since then."""
 
     def next(self) -> Job | None:
-        """The job whose turn it is; None when all have had theirs.
+        """The job whose turn it is; None when no turn is left.
 
-        "After a decision the walk begins anew": those blocked before are asked again where projects
-        have come above their share or quota since, or jobs have lost what they had been given, or
-        have it elsewhere now, or a pool drains in vain, for only that can bring them anything. And
-        where more was evicted than is needed, those who would have what starts evicted for the rest
-        of what they need.
+        Blocked jobs with prospects are revisited when a project has come above its share or quota,
+        when a job has lost or changed the slots that this plan gave it, or when a pool drains in
+        vain. Where an eviction freed more than needed, only those are revisited that could evict a
+        job started in this plan. Each time, the jobs that pools drained for come back too.
         """
         job = self._next()
         if job is None and self._ask_the_blocked():
@@ -166,9 +165,9 @@ class TurnOrder:
         moved = stirred or self._opened != opened or (served and self._again.drains_in_vain())
         if not moved and not surplus:
             return False
-        # What only comes free brings nobody a start, so no more than who gives way for it.
+        # Slots still coming free start no job, so a surplus concerns only jobs that could evict.
         concerned = _everyone if moved else self._again.could_take_back()
-        # Those that pools drained for may come behind whoever is asked again.
+        # A job that a pool drained for may now come behind a revisited job.
         drained = self._again.undrain()
         again = [
             head
@@ -205,16 +204,19 @@ class TurnOrder:
         return self._given.job
 
     def block(self) -> None:
-        """The job whose turn it was is blocked, and so are those behind it in its line."""
+        """Block the job whose turn it was, and the rest of its line."""
         assert self._given is not None
         self._blocked.add(self._given)
         self._given = None
 
     def ask_again(self, losers: Iterable[Job], left: Mapping[str, Demand]) -> None:
-        """They have lost what they were given in this plan. Each is asked again, at its place: the
-        next plan would, and might then take it from those that were served since.
+        """Try again, at their places, the jobs that lost the slots this plan gave them.
 
-        `left`: what of it is free now, by pool, for the first of those blocked that it suits.
+        Otherwise the next plan would try them, and might evict jobs served since. A job comes back
+        at most `MOST_LOSSES` times in a plan.
+
+        `left`: free capacity by pool. Blocked jobs that accept the pool and fit into it, or are
+        part of a group, come back too.
         """
         self._stirred = True
         for job in losers:
@@ -230,7 +232,7 @@ class TurnOrder:
         self._unblock(suited.values())
 
     def _move_up(self) -> None:
-        """Where the job that had its turn is not blocked, the next of its line comes forward."""
+        """Bring forward the next job of the line, unless the last turn blocked it."""
         if self._given:
             self._served = True
             self._unblock_above(self._given.job)
@@ -240,15 +242,17 @@ class TurnOrder:
         self._given = None
 
     def _unblock_above(self, job: Job) -> None:
-        """What its project has beyond its share, only its own project's jobs may be evicted for:
-        now those that outrank it may have this one evicted."""
+        """Revisit the project's blocked jobs that outrank the job just served and may now evict it.
+
+        A job that would take its project beyond its share needs victims in that project.
+        """
         blocked = self._blocked.of_project(job.project)
         above = [head for head in blocked if rank(head.job) > rank(job)]
         if above and (job.claim or self._accounts.has_its_share(job)):
             self._unblock([head for head in above if self._again.has_prospects(head.job)])
 
     def _place(self, project: str) -> Iterator[str]:
-        """Rank the project anew. Yields the departments whose own place that may change."""
+        """Rank the project anew. Yield the departments whose own rank that may change."""
         before = self._where.get(project, "")
         yield before
         heads = self._heads.get(project)
@@ -266,7 +270,7 @@ class TurnOrder:
         self._projects[now].put(project, key)
 
     def _place_department(self, department: str) -> None:
-        """It stands for itself by the first job of its own most deprived project."""
+        """Rank the department by the first job of its most deprived project."""
         project = self._projects[department].first()
         if project is None:
             self._departments.drop(department)

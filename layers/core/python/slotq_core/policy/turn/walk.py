@@ -1,7 +1,6 @@
 """The working state of one plan: what each step of a turn gives, holds and takes back.
 
-In which order the steps are tried stands in cycle.py; who may be evicted, and for whom, in the file
-of each step.
+cycle.py has the order of the steps. The module of each step has the rules for its victims.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from slotq_core.policy.turn.losses import Losses
 
 
 class Walk:
-    """One way down the order. Each step says whether it served the job."""
+    """One pass over the waiting jobs in order. Each step returns whether it served the job."""
 
     def __init__(self, snapshot: Snapshot, now: int) -> None:
         self.now = now
@@ -78,25 +77,24 @@ class Walk:
             everywhere=self.rooms, accounts=self.accounts, entitled=self.entitled
         )
         self.decisions: dict[str, Decision] = {}
-        """By the job that each is for, in the order in which they were taken."""
+        """By the name of the job that each concerns, in the order in which they were taken."""
         self.reasons: dict[str, Reason] = {}
         self.given_up: dict[str, DropClaim] = {}
-        """Claims, by job. Once there is one, this plan decides nothing else, and is over."""
+        """Abandoned claims, by job. The first one ends the plan, and no other decision is kept."""
         self._takers: dict[str, list[Job]] = {}
-        """Those that take turns, by project, once anybody has asked for them."""
+        """By project, the jobs that take turns; empty until first needed."""
         self._yielded: set[tuple[str, Rank]] = set()
-        """Users, and at which rank a job of theirs has yielded in this plan."""
+        """Users and ranks at which a job has yielded its slots in this plan."""
         self._held_in: dict[str, str] = {}
-        """By job, the pool that keeps its slots from those behind it."""
+        """By job, the pool that holds slots for the job against those behind."""
         self.losses = Losses()
-        """Of this turn."""
+        """The losses of the current turn."""
         self.surplus = False
-        """Whether more was evicted for somebody than it needs."""
+        """Whether an eviction freed more than its beneficiary needs."""
         self.wake_at = first_timer(snapshot)
 
     def takers(self) -> list[list[Job]]:
-        """Who takes a turn, line by line: each job that waits, and one for each gang that could
-        start."""
+        """The jobs that take turns, by line; for each gang that can start, its representative."""
         found = []
         for line in self._lines:
             gang = self.gangs.get(line[0].group)
@@ -122,11 +120,11 @@ class Walk:
         )
 
     def has_yielded(self, job: Job) -> bool:
-        """Whether its user's place at that rank was lost to a turn in this plan."""
+        """Whether the user's place at that rank was lost to a time slice in this plan."""
         return (job.submitter, rank(job)) in self._yielded
 
     def keeps_back(self, job: Job) -> Reason | None:
-        """That so many run already that it, or its gang, is not even tried."""
+        """The concurrency limit that keeps this job waiting, or its gang, if any."""
         return self._parallel.keeps_back(job)
 
     def is_kept_back(self, job: Job) -> bool:
@@ -138,34 +136,40 @@ class Walk:
         return why is not None
 
     def rooms_of(self, job: Job) -> list[PoolRoom]:
-        """Of its pools those that there are, and that its project may use."""
+        """The rooms of the job's pools that exist and that its project may use."""
         there = (self.rooms[name] for name in job.pools if name in self.rooms)
         return [room for room in there if self.accounts.open_to(job, room.pool.name)]
 
     def take_its_claim(self, job: Job) -> None:
-        """While it is its turn, what it is owed is its own to use."""
+        """Free the capacity that the job's claim keeps, so that the job's own turn can use it."""
         if job.claim:
             for room in self.rooms_of(job):
                 room.take_claim(job)
             self.accounts.take_claim(job, job.claim.pool)
 
     def within_bounds(self, job: Job, room: PoolRoom) -> bool:
-        """ "`limit` always holds", and quota binds what cannot be evicted."""
+        """Whether the gang, the limits and the quotas of the job allow a start in this room.
+
+        A limit binds every job; a quota binds a job that cannot be evicted.
+        """
         name = room.pool.name
         if self.endangers_its_gang(job, name) or self._goes_with_its_gang(job):
             return False
         return self.accounts.limits_allow(job, name) and self.accounts.quotas_allow(job, name)
 
     def _goes_with_its_gang(self, job: Job) -> bool:
-        """It would join one that is evicted in this plan."""
+        """Whether the job would join a gang that this plan evicts."""
         if job.group not in self.gangs or not self.gangs[job.group].runs:
             return False
         evictions = (each for each in self.decisions.values() if isinstance(each, Evict))
         return any(victim.group == job.group for each in evictions for victim in each.victims)
 
     def endangers_its_gang(self, job: Job, pool: str) -> bool:
-        """It would join one that runs without it; and all of that could then be reclaimed, or
-        evicted for jobs that could not evict it before."""
+        """Whether the job would weaken the running gang that it joins.
+
+        With the job, the gang could be reclaimed, or evicted for jobs that could not evict it
+        before.
+        """
         gang = self.gangs.get(job.group)
         if gang is None or not gang.runs:
             return False
@@ -184,11 +188,12 @@ class Walk:
         return False
 
     def started(self) -> Iterator[Job]:
-        """Those that this plan gives their slots, so far."""
+        """The jobs that this plan starts, so far."""
         return (each.job for each in self.decisions.values() if isinstance(each, Start))
 
     def classed(self, job: Job, pool: str) -> Job | None:
-        """An AUTO job as it is admitted there; None: in no class, or it is no AUTO job."""
+        """The AUTO job in the class that admits it there; None if no class does, or for other
+        jobs."""
         waiting, users = self.waiting[job.name], self.accounts.users
         its = users.admits_in(waiting, pool) if waiting.auto else None
         return admitted_in(waiting, users.classes[its], users.classes) if its else None
@@ -201,11 +206,14 @@ class Walk:
         *,
         owed: bool = False,
     ) -> bool:
-        """The pool of its claim first, then its own order: a claim is not given up for less, nor
-        because the pool is unwell for a while; but where others have used up its limit since, or a
-        right is missing that others do not need.
+        """Hold coming slots for the job: first in the pool of its claim, then in `within`, in
+        order.
 
-        `owed`: it will have a claim to what it waits for."""
+        A claim stands while its pool is unavailable for a time. The job does not wait in that pool
+        if others have used up a limit or quota since, or if a missing right keeps the job out.
+
+        `owed`: the job will get a claim to the slots that it waits for.
+        """
         claimed = [room for room in rooms if job.claim and room.pool.name == job.claim.pool]
         claimed = [each for each in claimed if self.accounts.may_come_true(job, each.pool.name)]
         claimed = [each for each in claimed if not each.rights.keeps_out(job)]
@@ -219,7 +227,10 @@ class Walk:
     def goes_where_it_moves(
         self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]
     ) -> bool:
-        """And nowhere else: back where it was it would take what it moved for."""
+        """Start the job only in its destination pool, or hold coming slots there.
+
+        In its old pool it would take the room that another job gained by the move.
+        """
         there = [room for room in within if job.claim and room.pool.name == job.claim.pool]
         if self.start(job, there):
             self.losses.moved_to.update(room.pool.name for room in there)
@@ -227,14 +238,17 @@ class Walk:
         return self.wait_for_coming(job, rooms, ())
 
     def _hold(self, job: Job, room: PoolRoom, *, promised: bool = False) -> None:
-        """Everyone behind counts its slots as held."""
+        """Hold the slots against all jobs behind."""
         self.reasons[job.name] = explain.coming(job, room)
         room.hold(job)
         self._held_in[job.name] = room.pool.name
         self._take(job, room, promised=promised)
 
     def _take(self, job: Job, room: PoolRoom, *, promised: bool = False) -> None:
-        """It holds its slots for everyone behind; a claimant has been counted from the start."""
+        """Count the job's slots in quotas and limits.
+
+        Concurrency limits have counted a job with a claim from the start.
+        """
         if job.claim and job.claim.pool != room.pool.name:
             self.give_up(job)
         self.accounts.take(job, room.pool.name, promised=promised)
@@ -257,7 +271,7 @@ class Walk:
         return True
 
     def _start_elsewhere(self, job: Job, given: PoolRoom, room: PoolRoom) -> None:
-        """One that was to start in the given room of this plan starts in the other."""
+        """Start a job of this plan in `room` instead of `given`."""
         self.losses.elsewhere = True
         self.give_up(job)
         given.evict(job)
@@ -278,8 +292,10 @@ class Walk:
         along: Iterable[Place],
         spare: AbstractSet[str],
     ) -> Eviction | None:
-        """What a gang's member may reclaim, but of these. `along`: who else starts with it, and
-        where. The gate is asked with them counted."""
+        """What a gang's member may reclaim, without the candidates named in `spare`.
+
+        `along`: the members that start with it, each with its pool. The gate counts them.
+        """
         before = self.accounts.mark()
         for other, pool in along:
             self.accounts.take(other, pool)
@@ -288,11 +304,12 @@ class Walk:
         return found
 
     def protected_after_start(self) -> set[str]:
-        """The candidates, by name, that are none any more once this plan is carried out."""
+        """The names of candidates that a `min_runtime` will protect after this plan."""
         return self._holders.protected_after_start()
 
     def _waits(self, project: str) -> Iterator[Job]:
-        """What of it has not been served in this plan, and may be."""
+        """The project's jobs without a claim that are unserved and within the concurrency
+        limits."""
         if not self._takers:
             for line in self.takers():
                 self._takers.setdefault(line[0].project, []).extend(line)
@@ -335,7 +352,10 @@ class Walk:
         return True
 
     def take_back(self, victim: Job, pool: str) -> bool:
-        """Whether it really runs: one that was only given its slots in this plan never had them."""
+        """Evict the victim. Return True if it really runs.
+
+        A victim that only got its slots in this plan loses its start instead.
+        """
         self.rooms[pool].evict(victim)
         if isinstance(self.decisions.get(victim.name), Start):
             del self.decisions[victim.name]
@@ -355,15 +375,17 @@ class Walk:
         return Claim(pool=pool, amount=job.demand, since=self.now, priority_class=its)
 
     def give_up(self, job: Job) -> bool:
-        """Whether it had a claim. What others have been told in this plan rests on that, so the
-        next one begins anew without it."""
+        """Give up the job's claim. Return whether it had one.
+
+        Other decisions of this plan rest on the claim, so the next plan starts without it.
+        """
         its = self.waiting[job.name]
         if its.claim:
             self.given_up[job.name] = DropClaim(job=its)
         return its.claim is not None
 
     def wake(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
-        """The moments at which time alone may change something for the job."""
+        """Bring `wake_at` forward to the next time that may change the job's situation."""
         rooms = [room for room in rooms if room.timed]
         if not rooms:
             return

@@ -1,5 +1,5 @@
-"""Every condition, update and query that the store sends to DynamoDB, named and explained; nowhere
-else, but for those of the pools' ledgers, in `dynamodb_ledger_expressions`.
+"""Every condition, update and query that the store sends to DynamoDB, named and explained. Only
+those of the pools' ledgers are elsewhere, in `layout.ledger_expressions`.
 
 The promise "nothing lost" rests on these lines alone.
 """
@@ -10,19 +10,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Expression = dict[str, Any]
-"""The expression arguments of one call or one action of a transaction."""
+"""The expression arguments of one call, or of one action of a transaction."""
 
 
 def is_new() -> Expression:
-    """There is no item of that key yet. On JOB: a name is given once and never overwritten."""
+    """Require that no item has this key. On JOB: a stored job is never overwritten by a new one."""
     return {"ConditionExpression": "attribute_not_exists(pk)"}
 
 
 def job_unchanged(version: int) -> Expression:
-    """Nobody has changed the job since it was read. All of a job's copies hang on this condition.
+    """Require that nobody has changed the job since it was read. All of a job's copies depend on
+    this condition.
 
-    It also makes a repeated commit harmless: if the first try took effect though its answer was
-    lost, the version has moved on, and the second is refused whole.
+    The condition also makes a repeated commit harmless. If the first try took effect but its answer
+    was lost, the version has changed, and the whole second try is refused.
     """
     return {
         "ConditionExpression": "version = :before",
@@ -31,7 +32,7 @@ def job_unchanged(version: int) -> Expression:
 
 
 def touch_line(at: int) -> Expression:
-    """The line exists, and somebody is about to wait in it."""
+    """Create or touch a line before a job enters it. `at`: ms."""
     return {
         "UpdateExpression": "SET touched = :at",
         "ExpressionAttributeValues": {":at": _number(at)},
@@ -39,14 +40,16 @@ def touch_line(at: int) -> Expression:
 
 
 def touch_known_line(at: int) -> Expression:
-    """The same for a job that may open no line: the line is there."""
+    """Touch an existing line, for a job that may open no line. Condition: the line exists."""
     return {**touch_line(at), "ConditionExpression": "attribute_exists(pk)"}
 
 
 def count_submission(minute: str, *, waiting: int, submissions: int) -> Expression:
-    """One more of a caller's jobs waits, and one more was submitted in this minute. Condition: both
-    are below the caller's limits (0: there is none), as far as they are numbers at all; what is
-    not, the update itself refuses."""
+    """Count one more waiting job of a caller, and one more submission in this minute.
+
+    Condition: both counts are below the caller's limits (0: no limit), if they are numbers. The
+    update itself fails on anything else.
+    """
     conditions, values = [], {":one": _number(1)}
     if waiting:
         conditions.append("(NOT attribute_type(waiting, :number) OR waiting < :waiting)")
@@ -63,8 +66,8 @@ def count_submission(minute: str, *, waiting: int, submissions: int) -> Expressi
 
 
 def uncount_submission(minute: str) -> Expression:
-    """It was counted and not kept. Condition: an audit has not taken it off already, as far as one
-    can tell."""
+    """Take back the count of a submission that was not stored. Condition: the counts are above
+    zero, so an audit has apparently not subtracted the submission already."""
     return {
         "UpdateExpression": "ADD waiting :less, #minute :less",
         "ConditionExpression": (
@@ -81,8 +84,8 @@ def uncount_submission(minute: str) -> Expression:
 
 
 def correct_count(change: int, audits: int, *, forget: Sequence[str]) -> Expression:
-    """What an audit found too much or too little; what was counted since it read the counter stays.
-    Condition: no other audit has corrected it since."""
+    """Correct a counter by an audit's difference; later submissions stay counted. Condition: no
+    other audit has corrected the counter since it was read."""
     old = {f"#m{n}": attribute for n, attribute in enumerate(forget)}
     removed = f" REMOVE {', '.join(old)}" if old else ""
     built: Expression = {
@@ -98,7 +101,8 @@ def correct_count(change: int, audits: int, *, forget: Sequence[str]) -> Express
 
 
 def line_untouched(touched: int) -> Expression:
-    """Nobody has touched the line since it was seen empty: so no submission counts on it."""
+    """Require that nobody has touched the line since it was seen empty, so that no submission
+    relies on the line."""
     return {
         "ConditionExpression": "touched = :seen",
         "ExpressionAttributeValues": {":seen": _number(touched)},
@@ -106,8 +110,8 @@ def line_untouched(touched: int) -> Expression:
 
 
 def as_read(item: Mapping[str, Any], *attributes: str) -> Expression:
-    """These attributes are what they were when the item was read, whatever they are: for mending
-    what nobody can understand."""
+    """Require that these attributes, of any value, are as they were when the item was read. Used to
+    repair unreadable items."""
     names = {f"#a{n}": attribute for n, attribute in enumerate(attributes)}
     values = {f":a{n}": item[each] for n, each in enumerate(attributes) if each in item}
     conditions = [
@@ -122,14 +126,14 @@ def as_read(item: Mapping[str, Any], *attributes: str) -> Expression:
 
 
 def unchanged(item: Mapping[str, Any]) -> Expression:
-    """The item is there, and all of what was read is as it was."""
+    """Require that the item exists and that every attribute read is unchanged."""
     contents = [attribute for attribute in item if attribute not in {"pk", "sk"}]
     return as_read(item, "pk", *contents)
 
 
 def mend_line() -> Expression:
-    """Say that nobody has touched the line lately. Condition: nobody has, since it was found that
-    this cannot be told: else a submission may count on the line."""
+    """Repair a line's unreadable `touched` by setting 0. Condition: `touched` is still no number; a
+    submission that has touched the line since may rely on the line."""
     return {
         "UpdateExpression": "SET touched = :never",
         "ConditionExpression": "NOT attribute_type(touched, :number)",
@@ -138,7 +142,8 @@ def mend_line() -> Expression:
 
 
 def unmark(whose: Mapping[str, Any]) -> Expression:
-    """It does not expire: the job that it belongs to lives."""
+    """Remove a record's expiry mark. Condition: the record belongs to the given job, which
+    lives."""
     return {
         "UpdateExpression": "REMOVE expiresAt",
         "ConditionExpression": "entryTime = :whose",
@@ -147,9 +152,12 @@ def unmark(whose: Mapping[str, Any]) -> Expression:
 
 
 def expire(*, whose: Mapping[str, Any], at: Mapping[str, Any]) -> Expression:
-    """It goes then, if it belongs to the job that entered the queue at that moment: the name may
-    have been given again, and what belongs to a job that lives never expires. A record of before
-    they said whose they are (`dynamodb_items.whose`) is of that job too."""
+    """Mark a record to expire at `at` (seconds since the epoch), if it belongs to the job that
+    entered the queue at `whose`.
+
+    The name may be in use again, and records of a living job never expire. A record without an
+    entry time (`layout.items.whose`) belongs to that job too.
+    """
     of_old = "(attribute_exists(pk) AND attribute_not_exists(entryTime))"
     return {
         "UpdateExpression": "SET expiresAt = :at",
@@ -159,7 +167,8 @@ def expire(*, whose: Mapping[str, Any], at: Mapping[str, Any]) -> Expression:
 
 
 def raise_generation() -> Expression:
-    """One more reason for a pass. ADD loses none, however many come at once."""
+    """Raise the generation: one more reason for a pass. ADD loses none, however many come at
+    once."""
     return {
         "UpdateExpression": "ADD generation :one",
         "ExpressionAttributeValues": {":one": _number(1)},
@@ -167,7 +176,7 @@ def raise_generation() -> Expression:
 
 
 def new_generation() -> Expression:
-    """Where it is no number: one that nobody has seen."""
+    """Replace a generation that is no number by one that nobody has seen."""
     return {
         "UpdateExpression": "SET generation = :new",
         "ExpressionAttributeValues": {":new": _number(1 << 40)},
@@ -175,9 +184,12 @@ def new_generation() -> Expression:
 
 
 def take_lease(holder: str, *, now: int, until: int, never: int, only_news: bool) -> Expression:
-    """Nobody holds the lease, or we do, or its holder's time is over; or it never would be: an end
-    that is no number, or beyond `never`, was written by a clock gone wrong. With `only_news`:
-    and the generation is not the one that was seen to last."""
+    """Take the lease.
+
+    Condition: nobody holds the lease, this holder does, or the lease has run out. A lease whose end
+    is no number or is after `never` comes from a wrong clock and counts as run out. With
+    `only_news`, the generation must also differ from the generation last seen. Times are ms.
+    """
     free = (
         "attribute_not_exists(#holder) OR #holder = :holder"
         " OR NOT attribute_type(#until, :number) OR #until <= :now OR #until > :never"
@@ -198,8 +210,11 @@ def take_lease(holder: str, *, now: int, until: int, never: int, only_news: bool
 
 
 def end_lease(holder: str, generation: int | None) -> Expression:
-    """It is still ours; and nobody has bumped since that generation, which is seen to (None:
-    whether or not, and nothing is)."""
+    """End the lease and record the generation as seen.
+
+    Condition: this holder still has the lease, and nobody has bumped since that generation. With
+    None, bumps do not matter, and no generation counts as seen.
+    """
     condition, values = "#holder = :holder", {":holder": _text(holder)}
     change = "SET seen = :seen REMOVE #holder, #until"
     if generation is not None:
@@ -219,7 +234,8 @@ def end_lease(holder: str, generation: int | None) -> Expression:
 
 
 def take_turn(*, now: int, next_at: int, never: int) -> Expression:
-    """The task is due and nobody else has taken this turn. (Beyond `never`: a clock gone wrong.)"""
+    """Take a task's turn. Condition: the task is due and nobody else has taken this turn. A due
+    time after `never` comes from a wrong clock. Times are ms."""
     return {
         "UpdateExpression": "SET nextAt = :next",
         "ConditionExpression": (
@@ -236,7 +252,7 @@ def take_turn(*, now: int, next_at: int, never: int) -> Expression:
 
 
 def set_turn(next_at: int) -> Expression:
-    """The next turn is then, whatever was set before."""
+    """Set the next turn (ms), whatever was set before."""
     return {
         "UpdateExpression": "SET nextAt = :next",
         "ExpressionAttributeValues": {":next": _number(next_at)},
@@ -244,8 +260,8 @@ def set_turn(next_at: int) -> Expression:
 
 
 def next_revision(seen: int) -> Expression:
-    """Nobody has changed the configuration since it was read; 0: nobody ever has, or it cannot be
-    told."""
+    """Raise the configuration's revision. Condition: nobody has changed the configuration since it
+    was read. `seen` 0: there is no revision, or it is unreadable."""
     if seen:
         condition, values = "revision = :seen", {":seen": _number(seen)}
     else:
@@ -259,17 +275,18 @@ def next_revision(seen: int) -> Expression:
 
 
 def all_but_requests() -> Expression:
-    """Every item but the (large) requests; of those, the ones that are to expire."""
+    """Select every item except the (large) requests, but include requests that are marked to
+    expire."""
     return {"FilterExpression": "attribute_not_exists(jobDetails) OR attribute_exists(expiresAt)"}
 
 
 def partition(pk: str) -> Expression:
-    """Every item of a partition, in the order of its sort keys."""
+    """Select every item of a partition, in the order of the sort keys."""
     return {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": _text(pk)}}
 
 
 def partition_from(pk: str, prefix: str) -> Expression:
-    """Those whose sort key begins so."""
+    """Select the items whose sort key begins with `prefix`."""
     return {
         "KeyConditionExpression": "pk = :pk AND begins_with(sk, :prefix)",
         "ExpressionAttributeValues": {":pk": _text(pk), ":prefix": _text(prefix)},
@@ -277,7 +294,7 @@ def partition_from(pk: str, prefix: str) -> Expression:
 
 
 def partition_before(pk: str, end: str) -> Expression:
-    """Those whose sort key comes before `end`: the jobs ahead of one in a line."""
+    """Select the items whose sort key is below `end`, such as the jobs ahead of one in a line."""
     return {
         "KeyConditionExpression": "pk = :pk AND sk < :end",
         "ExpressionAttributeValues": {":pk": _text(pk), ":end": _text(end)},
@@ -285,7 +302,7 @@ def partition_before(pk: str, end: str) -> Expression:
 
 
 def partition_between(pk: str, first: str, last: str) -> Expression:
-    """Those whose sort key is from `first` to `last`, both included."""
+    """Select the items whose sort key is from `first` to `last`, both included."""
     return {
         "KeyConditionExpression": "pk = :pk AND sk BETWEEN :first AND :last",
         "ExpressionAttributeValues": {
@@ -297,7 +314,7 @@ def partition_between(pk: str, first: str, last: str) -> Expression:
 
 
 def in_state(state: str) -> Expression:
-    """Jobs of one state, on the index `by-state`."""
+    """Select the jobs of one state, on the index `by-state`."""
     return {
         "KeyConditionExpression": "jobState = :state",
         "ExpressionAttributeValues": {":state": _text(state)},
@@ -305,7 +322,7 @@ def in_state(state: str) -> Expression:
 
 
 def submitters_in_state(state: str) -> Expression:
-    """The same, and of each who submitted it."""
+    """Select the submitters of the jobs of one state, on the index `by-state`."""
     return {**in_state(state), "ProjectionExpression": "submitter"}
 
 

@@ -1,7 +1,7 @@
-"""Items <-> model. A job's items are a function of the job alone.
+"""Convert between items and model. A job's items are a function of the job alone.
 
-Fields that have their default are left out of an item, and come back as the default: a field that
-is new in a release needs no migration.
+An item leaves out fields that have their default, and reading restores the default: a new field in
+a release needs no migration.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from slotq_core.timestamps import from_iso, iso
 from slotq_core.wire.pool_definition import may_have
 
 Value = Mapping[str, Any]
-"""One attribute in DynamoDB's own form, e.g. `{"S": "text"}`."""
+"""One attribute in DynamoDB's own form, for example `{"S": "text"}`."""
 Item = dict[str, Value]
 Items = dict[table.Key, Item]
 Record = Job | Attempt | StopOrder | Claim | Pool | PoolHealth | MissingRight | Sighting
@@ -32,7 +32,7 @@ _USED, _FREE, _FOREIGN = "used_", "free_", "foreign_"
 
 
 def items_of(job: Job) -> Items:
-    """Every item that the job is kept in, but for its request and its history."""
+    """Return every item that stores the job, except its request and its history."""
     attributes = write(job)
     items = {table.job_key(job.name): attributes}
     for key in copies_of(job):
@@ -41,7 +41,7 @@ def items_of(job: Job) -> Items:
 
 
 def copies_of(job: Job) -> list[table.Key]:
-    """Where a pass looks for a job in this state."""
+    """Return the keys of the job's copies, where a pass looks for a job in this state."""
     if job.attempt:
         return [table.active_key(job.attempt.pool, job.name)]
     if job.not_before is not None:
@@ -53,9 +53,10 @@ def copies_of(job: Job) -> list[table.Key]:
 
 
 def history_of(change: Change) -> Items:
-    """What a change adds to a job's history: the attempt that begins, the one that ends.
+    """Return what a change adds to a job's history: the attempt that begins, and the attempt that
+    ends.
 
-    The entry time on each says whose it is: a name may be borne again once its job is forgotten.
+    The entry time on each record says which job it belongs to: a later job may have the same name.
     """
     whose = {"entryTime": {"S": iso(change.after.entry_time)}}
     name, began, items = change.after.name, change.after.attempt, Items()
@@ -69,15 +70,16 @@ def history_of(change: Change) -> Items:
 
 
 def whose(record: Mapping[str, Value]) -> str | None:
-    """The entry time of the job that a record of its history belongs to. None: it was written
-    before records said so; then names were not given again, so it is of the only job of its name.
-    """
+    """Return the entry time of the job that a history record belongs to. None: the record is older
+    than this attribute. Names were not used again then, so the record belongs to the only job of
+    its name."""
     entered = record.get("entryTime")
     return entered.get("S") if entered else None
 
 
 def farewell(job: Job, expires_at: int) -> Items:
-    """What an ended job's JOB item is marked with, and the note that the rest is to be marked."""
+    """Return the mark for an ended job's JOB item, and the note that its other records are to be
+    marked. `expires_at`: seconds since the epoch."""
     mark: Value = {"N": str(expires_at)}
     note: Item = {
         "jobName": {"S": job.name},
@@ -91,7 +93,7 @@ def farewell(job: Job, expires_at: int) -> Items:
 
 
 def marks_of(job: Job) -> dict[str, int]:
-    """By pool, what the job adds to the `holders` of the pool's ledger: its marks."""
+    """Return, by pool, the job's marks: what the job adds to `holders` in the pool's ledger."""
     if job.attempt:
         return {job.attempt.pool: mark(job)}
     if job.waits and job.claim:
@@ -100,15 +102,17 @@ def marks_of(job: Job) -> dict[str, int]:
 
 
 def mark(job: Job) -> int:
-    """Stands for who holds or claims slots, and how: 32 bits of a hash, small enough that sums of
-    many stay exact everywhere. Part of the table's format: never change it.
+    """Return the mark for a job that holds or claims slots: 32 bits of a hash of its kind and name.
+
+    Marks are small enough that sums of many stay exact everywhere. They are part of the table's
+    format: never change them.
     """
     kind = "claim" if job.waits else "stopping" if job.state is JobState.STOPPING else "active"
     return int.from_bytes(hashlib.sha256(f"{kind}#{job.name}".encode()).digest()[:4])
 
 
 def job_of(item: Mapping[str, Value]) -> Job:
-    """The job in its own item or in any copy of it."""
+    """Return the job in its own item or in any copy."""
     return Job(**read(Job, item["job"]["M"] if "job" in item else item))
 
 
@@ -134,22 +138,23 @@ def ledger_of(item: Mapping[str, Value]) -> Ledger:
 
 
 def demand_of(item: Mapping[str, Value]) -> Demand:
-    """What a HELD item keeps."""
+    """Return what a HELD item keeps."""
     return _demand(item["demand"])
 
 
 def write_held(demand: Demand, marks: int) -> Item:
-    """Slots kept for a job that cannot be understood, and its part of the ledger's `holders`."""
+    """Return a HELD item: slots kept for an unreadable job, and its part of the ledger's
+    `holders`."""
     return {"demand": _value("demand", demand), "holders": {"N": str(marks)}}
 
 
 def marks_in(item: Mapping[str, Value]) -> int:
-    """The `holders` of a LEDGER or HELD item."""
+    """Return the `holders` of a LEDGER or HELD item."""
     return _whole(item.get("holders", {"N": "0"}))
 
 
 def free_of(ledger: Mapping[str, Value]) -> Demand | None:
-    """None where the pool is not open: it admits nothing."""
+    """Return what is free; None if the pool is not open and admits nothing."""
     return _amounts(ledger, _FREE) if free_attribute("slots") in ledger else None
 
 
@@ -180,12 +185,12 @@ def foreign_attribute(resource: str) -> str:
 
 
 def keyed(key: table.Key, item: Mapping[str, Value] | None = None) -> dict[str, Value]:
-    """An item with its key, or the key alone."""
+    """Return an item with its key, or the key alone."""
     return {"pk": {"S": key[0]}, "sk": {"S": key[1]}, **(item or {})}
 
 
 def write(record: Record) -> Item:
-    """A record's fields that differ from their defaults, as attributes."""
+    """Return a record's fields that differ from their defaults, as attributes."""
     return {
         _attribute(type(record).__name__, field.name): _value(field.name, value)
         for field in fields(record)
@@ -200,7 +205,7 @@ def _is_default(value: object, field: Any) -> bool:
 
 
 def read(kind: type[Record], item: Mapping[str, Value]) -> dict[str, Any]:
-    """The fields of a record; attributes that are not known are passed over."""
+    """Return the fields of a record; unknown attributes are ignored."""
     found = {}
     for field in fields(kind):
         value = item.get(_attribute(kind.__name__, field.name))
@@ -211,8 +216,8 @@ def read(kind: type[Record], item: Mapping[str, Value]) -> dict[str, Any]:
 
 @cache
 def _attribute(kind: str, field: str) -> str:
-    """camelCase, as DynamoDB people write it; and DESIGN's names `jobName` and `jobState`. `kind`:
-    the record's name."""
+    """Return a field's attribute name in camelCase, DynamoDB's custom, with DESIGN's names
+    `jobName` and `jobState`. `kind`: the record's class name."""
     if field in {"name", "state"} and kind == Job.__name__:
         return f"job{field.capitalize()}"
     first, *rest = field.split("_")
@@ -261,8 +266,8 @@ def _demand(value: Value) -> Demand:
 
 
 def _capacity(value: Value) -> Demand:
-    """Raises ValueError where nobody could have configured it: a slip of a hand must not open a
-    pool to more jobs than there are instances."""
+    """Read a capacity. Raises ValueError if nobody could have configured the capacity: a mistake by
+    hand must not open a pool to more jobs than there are instances."""
     capacity = _demand(value)
     if not may_have(capacity):
         raise ValueError(f"no pool may have {dict(capacity)}")

@@ -1,4 +1,4 @@
-"""Every condition and update of a pool's ledger, named and explained; nowhere else.
+"""Every condition and update of a pool's ledger, named and explained. No other module has any.
 
 The promise "never over capacity" rests on these lines alone.
 """
@@ -24,15 +24,15 @@ def change_use(
     decides: bool,
     holders: int,
 ) -> Expression:
-    """Move a pool's ledger by what a transaction takes there in all (`gained`; negative: gives).
+    """Move a pool's ledger by a transaction's net change (`gained`; negative: slots given back).
 
-    free_<resource> >= :gain    for each resource of which some job newly holds any: what was free
-                                covers it. False too where the pool offers no such resource or is
-                                not configured any more (the attribute is not there).
-    version = :seen             only where the decision rests on what was read: nobody else has
-                                decided about this pool since.
-    ADD …                       moves use and free by the same amount, in opposite directions;
-                                counts the version up for a decision; keeps the sum of marks.
+    - free_<resource> >= :gain, for each resource of which some job newly holds any: the free amount
+      covers the gain. Also false if the pool lacks the resource or is no longer configured (the
+      attribute is missing).
+    - version = :seen, only if the decision depends on the state as read: nobody else has decided
+      about this pool since.
+    - ADD changes use and free by the same amount, in opposite directions, raises the version for a
+      decision, and updates the sum of marks.
     """
     build = _Builder()
     for resource in sorted(admitted):
@@ -48,9 +48,9 @@ def change_use(
 
 
 def open_pool(room: Demand) -> Expression:
-    """A pool that is new, or was once removed: it is empty, so all of its room is free.
+    """Open a pool that is new or was once removed. The pool is empty, so all of its room is free.
 
-    Condition: it is not open already. ADD keeps the version rising over a removal and a return.
+    Condition: the pool is not open. ADD keeps the version rising across a removal and a return.
     """
     build = _Builder()
     build.require("attribute_not_exists(free_slots)")
@@ -61,7 +61,7 @@ def open_pool(room: Demand) -> Expression:
 
 
 def reopen_pool(room: Demand, resources: Iterable[str], seen: int) -> Expression:
-    """A pool whose definition was lost, but not its ledger: so much is free of each resource.
+    """Reopen a pool whose definition was lost, but not its ledger: `room` is free of each resource.
 
     Condition: nobody has changed the ledger since it was read.
     """
@@ -74,9 +74,11 @@ def reopen_pool(room: Demand, resources: Iterable[str], seen: int) -> Expression
 
 
 def resize_pool(gained: Demand) -> Expression:
-    """More or less room: free moves by the difference, below 0 where use is above the new capacity.
+    """Resize a pool: free changes by the difference, and falls below 0 if use exceeds the new
+    capacity.
 
-    The caller's condition on the configuration's revision holds the old capacity still.
+    The caller's condition on the configuration's revision guarantees that the old capacity still
+    holds.
     """
     build = _Builder()
     for resource, amount in gained.items():
@@ -86,10 +88,10 @@ def resize_pool(gained: Demand) -> Expression:
 
 
 def close_pool(room: Demand, used: Demand, foreign: Demand) -> Expression:
-    """A pool goes: nothing may run there, and without `free_*` nothing will be admitted.
+    """Close a pool: no job may run there, and without `free_*` the pool admits nothing.
 
-    `used` and `foreign` name the resources that the ledger has counted so far; each that is used
-    must be down to 0.
+    `used` and `foreign` name the resources that the ledger has counted so far; the used amount of
+    each must be 0.
     """
     build = _Builder()
     for resource in sorted({"slots", *room, *used, *foreign}):
@@ -102,7 +104,7 @@ def close_pool(room: Demand, used: Demand, foreign: Demand) -> Expression:
 
 
 def count_foreign(amount: Demand, before: Demand, seen: int) -> Expression:
-    """What others occupy is that much now, and so much less is free.
+    """Record what foreign training jobs occupy, and reduce the free amount by the difference.
 
     Conditions: nobody has changed the ledger since it was read, and the pool is configured.
     """
@@ -117,7 +119,8 @@ def count_foreign(amount: Demand, before: Demand, seen: int) -> Expression:
 
 
 class _Builder:
-    """Collects the parts of one expression; attributes get placeholders: they may have any name."""
+    """Collects the parts of one expression. Attributes get placeholders, because they may have any
+    name."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}

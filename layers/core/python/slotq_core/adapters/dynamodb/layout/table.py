@@ -1,15 +1,15 @@
 """The one DynamoDB table: its layout, its keys and its definition.
 
     pk                  sk                        holds
-    JOB#<job>           JOB                       the whole job; the only item that is in `by-state`
+    JOB#<job>           JOB                       the whole job; the only item in `by-state`
     JOB#<job>           REQUEST                   the request as submitted: JSON, zlib, binary
     JOB#<job>           ATTEMPT#<0001>            one attempt, as it began and then as it ended
     NAME#<training job> NAME                      the job that a training job belongs to
     HISTORY             <moment>#<job>            an ended job whose records are still to be marked
-    WAITING#<line>      <order key>               a copy of one waiting job; sorted, it is the order
-    LINES               <line>                    a line that may have jobs; `touched` by each
+    WAITING#<line>      <order key>               a copy of one waiting job, sorted by the order
+    LINES               <line>                    a line that may have jobs; `touched` at each entry
     POOL#<pool>         LEDGER                    version, used_*, foreign_*, free_*, holders
-    POOL#<pool>         HEALTH                    what was learned of SageMaker's answers there
+    POOL#<pool>         HEALTH                    what SageMaker's answers showed about the pool
     POOL#<pool>         ACTIVE#<job>              a copy of a job that holds slots of the pool
     POOL#<pool>         CLAIM#<job>               a copy of a waiting job that has a claim there
     POOL#<pool>         HELD#<job>                slots kept for a job that cannot be understood
@@ -17,38 +17,38 @@
     CONFIG              POOL#<pool>               a pool's definition and its position
     CONFIG              REVISION                  raised with each change of the configuration
     CONFIG              LIMITS                    the limits of callers and of the queue
-    CONFIG              LOAD                      what all callers used of them at the last audit
+    CONFIG              LOAD                      all callers' use of the limits at the last audit
     CONFIG              CHANGE#<moment>#<number>  who changed what, when: before and after
-    CALLERS             <caller>                  what one used: waiting, m<minute>; `audits`
+    CALLERS             <caller>                  one caller's use: waiting, m<minute>; `audits`
     SCHEDULER           WAKE                      generation, seen; the lease: holder, until
-    SCHEDULER           <task>                    when a task done now and then is due next
-    SEEN                <training job>            one that runs and that nobody expects
-    POISON              <key>                     an item that could not be understood, as it was
+    SCHEDULER           <task>                    when a periodic task is due next
+    SEEN                <training job>            a running training job that no job expects
+    POISON              <key>                     an unreadable item, unchanged
 
-A job's copies hang on its JOB item: whatever changes a job writes it and all of its copies in one
-transaction, conditioned on the job's version. So a decision reads only short, sorted partitions,
-strongly consistent, and never an index.
+A job's copies depend on its JOB item: every change of a job writes the job and all of its copies in
+one transaction, conditioned on the job's version. Therefore a decision reads only short, sorted
+partitions, strongly consistent, and never an index.
 
-The ledger. `free_<resource>` is capacity − foreign − used, kept beside `used_<resource>`, so that
-the condition `free_slots >= :n` makes DynamoDB itself refuse what does not fit; a pool that is not
-configured has no `free_*` and admits nothing. (They are flat attributes because a condition on a
-nested path is not understood everywhere.)
+The ledger. `free_<resource>` is capacity − foreign − used, kept beside `used_<resource>`. With the
+condition `free_slots >= :n`, DynamoDB itself refuses what does not fit. A pool that is not
+configured has no `free_*` and admits nothing. (These attributes are flat because not every
+implementation understands a condition on a nested path.)
 
-A Query does not see a transaction as one: it can read one item as it was before and the next as it
-is after. So the ledger's `holders` is a sum of marks of who holds and claims slots there
-(`dynamodb_items.mark`), moved in the very transactions that change these; a reader whose items do
-not add up to `holders` and `used_*` reads again.
+A Query does not see a transaction as one: it can return one item from before and the next from
+after. Therefore the ledger's `holders` is a sum of marks of the jobs that hold and claim slots
+there (`layout.items.mark`), changed in the same transactions as those jobs. A reader whose items
+do not add up to `holders` and `used_*` reads again.
 
-The history. The transaction that ends a job marks its JOB item with `expiresAt` and leaves a
-HISTORY item behind; `expire` then marks REQUEST, ATTEMPTs and NAMEs, and removes the HISTORY item
-last. No item of a job that lives is ever marked, nor anything else. DynamoDB removes what is marked
-in no particular order, so a name may come again while records of its last bearer are still there:
-`entryTime` on each of them says whose they are.
+The history. The transaction that ends a job marks its JOB item with `expiresAt` and writes a
+HISTORY item; `expire` then marks REQUEST, ATTEMPTs and NAMEs, and removes the HISTORY item last.
+Only items of ended jobs are ever marked. DynamoDB removes marked items in no particular order, so a
+name may be used again while records of the earlier job remain: `entryTime` on each record says
+which job it belongs to.
 
-Submissions write JOB, REQUEST and WAITING, and before these CALLERS and LINES: nothing that a pass
-writes. An audit alone takes off a caller's counter what has left the queue, so that neither does a
-pass write what a submission does. LIMITS, LOAD, the pools and REVISION stand one after the other,
-for one Query.
+Submissions write CALLERS and LINES, then JOB, REQUEST and WAITING. None of these is a ledger, so
+submissions never collide with passes there. Only an audit subtracts the jobs that have left the
+queue from a caller's counter, so no pass writes CALLERS. LIMITS, LOAD, the pools and REVISION are
+neighbours, so one Query reads them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ Key = tuple[str, str]
 """(pk, sk)"""
 
 BY_STATE = "by-state"
-"""The index for people's listings. It lags behind: no decision reads it."""
+"""The index for people's listings. It lags behind, and no decision reads it."""
 
 LINES = "LINES"
 HISTORY = "HISTORY"
@@ -85,14 +85,15 @@ SEEN = "SEEN"
 POISON = "POISON"
 
 EXPIRES_AT = "expiresAt"
-"""When DynamoDB may remove an item: seconds since the epoch. Only what belongs to an ended job."""
+"""Attribute: when DynamoDB may remove an item (seconds since the epoch). Set only on items of an
+ended job."""
 
 MAX_SORT_KEY = 1024
-"""Bytes; DynamoDB's limit, which the name of a line has to keep."""
+"""Maximum size (bytes) of a sort key in DynamoDB. A line's name must not exceed this limit."""
 
 
 def table_definition(name: str) -> dict[str, Any]:
-    """The arguments of CreateTable; `template.yaml` declares the same."""
+    """Return the arguments of CreateTable; `template.yaml` declares the same."""
     return {
         "TableName": name,
         "BillingMode": "PAY_PER_REQUEST",
@@ -118,7 +119,7 @@ def table_definition(name: str) -> dict[str, Any]:
 
 
 def time_to_live(name: str) -> dict[str, Any]:
-    """The arguments of UpdateTimeToLive; `template.yaml` declares the same."""
+    """Return the arguments of UpdateTimeToLive; `template.yaml` declares the same."""
     specification = {"AttributeName": EXPIRES_AT, "Enabled": True}
     return {"TableName": name, "TimeToLiveSpecification": specification}
 

@@ -1,7 +1,8 @@
-"""Whether an item can be understood: what cannot is named and passed over, and stops nothing else.
+"""Decide whether an item can be understood. Unreadable items are named and skipped; they stop
+nothing else.
 
-An item may have been written by a newer release, by hand, or by a bug. A copy of a job is sound
-only where its job says that it stands: so a copy left behind is as good as unreadable.
+A newer release, a person or a bug may have written an item. A copy of a job is valid only at a key
+where its job requires a copy, so a left-over copy counts as unreadable.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from slotq_core.ports import Poison
 T = TypeVar("T")
 
 UNREADABLE = (KeyError, ValueError, TypeError, AttributeError, IndexError, ArithmeticError)
-"""What the readers raise for what they do not know."""
+"""What the readers raise for unknown data."""
 
 
 def key_of(item: Mapping[str, Value]) -> table.Key:
@@ -34,18 +35,19 @@ def poison_of(key: table.Key, reason: object) -> Poison:
 
 
 def key_in(poison: Poison) -> table.Key:
-    """Raises ValueError where it is none of this store's."""
+    """Return the key of the unreadable item. Raises ValueError if the key is none of this
+    store's."""
     pk, sk = json.loads(poison.key)
     return str(pk), str(sk)
 
 
 def bearer(key: table.Key) -> str:
-    """The name of the job that a copy with this key is of."""
+    """Return the name of the job that a copy with this key belongs to."""
     return key[1].rpartition("#")[2]
 
 
 def whole_job(item: Mapping[str, Value] | None) -> Job | None:
-    """The job in its own item; None where it is not there or cannot be understood."""
+    """Return the job in its own item; None if the item is missing or unreadable."""
     with suppress(*UNREADABLE):
         job = _judged(job_of(item)) if item else None
         return job if item and job and key_of(item) == table.job_key(job.name) else None
@@ -53,12 +55,12 @@ def whole_job(item: Mapping[str, Value] | None) -> Job | None:
 
 
 def job_in(item: Item) -> Job:
-    """The job that a copy holds, wherever it stands. Raises one of UNREADABLE."""
+    """Return the job in a copy, at any key. Raises one of UNREADABLE."""
     return _judged(job_of(item))
 
 
 def copy_of(item: Item) -> Job:
-    """The job that a copy holds, which belongs there. Raises one of UNREADABLE."""
+    """Return the job in a copy that belongs at its key. Raises one of UNREADABLE."""
     job, key = job_in(item), key_of(item)
     if key not in copies_of(job):
         raise ValueError(f"a copy of a job that is {job.state} does not belong there")
@@ -66,7 +68,7 @@ def copy_of(item: Item) -> Job:
 
 
 def whole_copy(item: Item | None, name: str) -> Job | None:
-    """The job of that name in a copy; None where that is not what the item is."""
+    """Return the job of that name in a copy; None if the item is no such copy."""
     with suppress(*UNREADABLE):
         copy = copy_of(item) if item else None
         return copy if copy and copy.name == name else None
@@ -74,14 +76,14 @@ def whole_copy(item: Item | None, name: str) -> Job | None:
 
 
 def whole_pool(item: Item | None) -> tuple[int, Pool] | None:
-    """A pool's position and definition; None where it is not there or cannot be understood."""
+    """Return a pool's position and definition; None if the item is missing or unreadable."""
     with suppress(*UNREADABLE):
         return definition_of(item) if item else None
     return None
 
 
 def definition_of(item: Item) -> tuple[int, Pool]:
-    """The same. Raises one of UNREADABLE."""
+    """Return a pool's position and definition. Raises one of UNREADABLE."""
     pool = pool_of(item)
     if table.pool_key(pool.name) != key_of(item):
         raise ValueError(f"it defines the pool {pool.name}")
@@ -89,14 +91,14 @@ def definition_of(item: Item) -> tuple[int, Pool]:
 
 
 def is_own(line: str) -> bool:
-    """Whether this version calls a line so."""
+    """Whether this version uses this name for a line."""
     with suppress(*UNREADABLE):
         return Line.parse(line).key == line
     return False
 
 
 def is_line(line: str) -> bool:
-    """Whether some version may call a line so: each has written a list."""
+    """Whether some version may use this name for a line: every version writes a JSON list."""
     with suppress(ValueError):
         return isinstance(json.loads(line), list)
     return False
@@ -114,7 +116,7 @@ def _judged(job: Job) -> Job:
 
 
 class Sieve:
-    """Reads items, keeping what it could not understand."""
+    """Reads items, and collects those that it could not read."""
 
     def __init__(self) -> None:
         self._poison: dict[table.Key, Poison] = {}
@@ -130,7 +132,7 @@ class Sieve:
         self._poison[key] = poison_of(key, reason)
 
     def read(self, items: Iterable[Item], reader: Callable[[Item], T]) -> list[T]:
-        """What the reader makes of those that it understands."""
+        """Return the reader's results for the readable items."""
         found = []
         for item in items:
             try:

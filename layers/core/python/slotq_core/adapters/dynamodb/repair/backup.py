@@ -1,12 +1,12 @@
-"""The whole table as a file, and back: for the day on which a table of the same name must hold what
-another one held (docs/backup.md).
+"""Save the whole table to a file, and restore the file into a table of the same name
+(docs/backup.md).
 
-The file is lines of JSON: a head, each item in DynamoDB's own form with bytes in base64, and an end
-that says how many there were and their hash, so that half a file is known as one. It holds every
-request with its hyperparameters and environment: it is made readable for its owner alone.
+The file consists of lines of JSON: a head, then each item in DynamoDB's own form with bytes in
+base64, then an end with the number of items and their hash, which reveals an incomplete file. The
+file holds every request with its hyperparameters and environment, so only its owner can read it.
 
-A scan is no snapshot. So the queue must stand still meanwhile; `save` reads everything twice to see
-whether it did.
+A scan is no snapshot, so the queue must stand still meanwhile. `save` reads everything twice to
+check this.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from slotq_core.errors import SlotQError
 
 FORMAT = 1
 _BATCH = 25
-"""Items that BatchWriteItem takes at once."""
+"""BatchWriteItem's maximum number of items in one call."""
 _TRIES = 10
 
 
 class BackupError(SlotQError):
-    """The table or the file is not as it must be; says what to do."""
+    """The table or the file is not as required; the message says what to do."""
 
 
 def save(client: Any, table: str, path: Path) -> int:
-    """Write all items of the table to a new file. Returns how many. Raises BackupError where the
-    file is there, or where the queue was at work meanwhile; then there is no file."""
+    """Write all items of the table to a new file; return their number. Raises BackupError if the
+    file exists, or if the queue worked meanwhile; no file is left then."""
     whole = path.with_name(f"{path.name}.part")
     try:
         seen = _write(whole, table, _scan(client, table))
@@ -61,9 +61,11 @@ def load(
     replace: bool = False,
     pause: Callable[[float], None] = sleep,
 ) -> int:
-    """Put the file's items into the table. Returns how many. Raises BackupError where the file is
-    not whole or, unless told to `replace` what is there, the table not empty; then nothing has
-    changed. Broken off, it may be done again with `replace`."""
+    """Put the file's items into the table; return their number.
+
+    Raises BackupError if the file is incomplete, or if the table is not empty and `replace` is not
+    set; nothing has changed then. After an interruption, run the load again with `replace`.
+    """
     items = _read(path)
     there = [keyed((item["pk"]["S"], item["sk"]["S"])) for item in _scan(client, table)]
     if there and not replace:
@@ -85,7 +87,7 @@ def _scan(client: Any, table: str) -> Iterator[Item]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Sum:
-    """What the file's end says of its items."""
+    """The sum of the items, stored at the end of the file."""
 
     items: int
     sha256: str
@@ -112,7 +114,8 @@ def _digest(items: Iterable[Item], write: Callable[[str], object] = len) -> _Sum
 
 
 def _read(path: Path) -> list[Item]:
-    """Raises BackupError where the file is not one of ours, whole and as it was written."""
+    """Return the file's items. Raises BackupError if the file is no backup, incomplete or
+    changed."""
     try:
         lines = path.read_text().splitlines(keepends=True)
         parsed = [json.loads(line) for line in lines]
@@ -135,7 +138,7 @@ def _coded(value: Any) -> Any:
 
 
 def _decoded(item: dict[str, Any]) -> Item:
-    """An item's attributes; bytes stand under the type B, wherever they are."""
+    """Return an item's attributes, with the bytes under type B decoded at every level."""
     return {name: _attribute(value) for name, value in item.items()}
 
 

@@ -1,9 +1,9 @@
-"""One job's copies against its own item: what disagrees, and mending it.
+"""Compare one job's copies with the job's own item, and repair differences.
 
-The job's item is the truth, and its copies are a function of it: whatever is wrong with them is
-mended in one transaction conditioned on the job's version. Where the item itself cannot be
-understood, a whole copy is: both were written together. Where none is whole, the broken copy is put
-aside, as it was, and what it held stays held under the job's name.
+The job's item is the truth, and the copies are a function of that item. One transaction,
+conditioned on the job's version, repairs wrong copies. If the item itself is unreadable, a readable
+copy replaces it: both were written together. If no copy is readable, the broken copy is put aside
+unchanged, and its slots stay held under the job's name.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ TRIES = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Look:
-    """What is kept of one job at one moment."""
+    """The stored items of one job at one moment."""
 
     name: str
     main: Item | None
     copies: Mapping[table.Key, Item | None]
-    """Those that it calls for, and those seen of it; None: it is not there."""
+    """The copies that the job requires, and the copies seen; None: the copy does not exist."""
 
     @property
     def job(self) -> Job | None:
@@ -44,7 +44,7 @@ class Copies:
         self._calls = calls
 
     def check(self, name: str, seen: Iterable[table.Key], *, mend: bool) -> list[Finding]:
-        """What is wrong with the copies that the job calls for and with those seen of it."""
+        """Return the faults of the copies that the job requires and of the copies seen."""
         for _ in range(TRIES):
             look = self._look(name, seen := set(seen))
             if look is None:
@@ -58,7 +58,8 @@ class Copies:
         raise Unavailable(f"{name}: others change it at this moment")
 
     def _look(self, name: str, seen: set[table.Key]) -> _Look | None:
-        """None where it changed while we looked: a copy changes only with its job."""
+        """Read the job and its copies. None if the job changed meanwhile: a copy changes only with
+        its job."""
         main = self._calls.item(table.job_key(name))
         keys = {*_wanted(whole_job(main)), *seen}
         copies = {key: self._calls.item(key) for key in sorted(keys)}
@@ -83,7 +84,7 @@ class Copies:
         ]
 
     def _without_truth(self, look: _Look, *, mend: bool) -> list[Finding]:
-        """The job's own item is missing or cannot be understood."""
+        """Handle a job whose own item is missing or unreadable."""
         lacks = "cannot be read" if look.main else "is missing"
         whole = [copy for item in look.copies.values() if (copy := whole_copy(item, look.name))]
         if whole:
@@ -113,14 +114,16 @@ class Copies:
         return Finding(kind="unreadable", subject=name, text=text, mended=mend)
 
     def aside(self, key: table.Key, item: Item, reason: str) -> list[Action]:
-        """The item moves to where people find it, if it is still as it was read."""
+        """Return the actions that put an item aside, where people find it, if it has not changed
+        since it was read."""
         name, poison = self._calls.table, poison_of(key, reason)
         record: Item = {"item": {"M": item}, "reason": {"S": reason}}
         unchanged = expressions.unchanged(item)
         return [put(name, table.poison_key(poison.key), record), delete(name, key, unchanged)]
 
     def _keep_slots(self, key: table.Key, job: str) -> list[Action]:
-        """What the ledger counts and nobody else explains is held under this job's name."""
+        """Return the actions that hold, under this job's name, the slots that the ledger counts and
+        no other item explains."""
         if not key[1].startswith((table.ACTIVE_PREFIX, table.CLAIM_PREFIX)):
             return []
         partition = expressions.partition(key[0])
@@ -139,18 +142,18 @@ class Copies:
 
 
 def ledger_in(items: Iterable[Item]) -> Item:
-    """The ledger among a pool's items; empty where there is none."""
+    """Return the ledger among a pool's items; empty if there is none."""
     return next((item for item in items if item["sk"]["S"] == table.LEDGER), Item())
 
 
 def _wanted(job: Job | None) -> dict[table.Key, Item]:
-    """The copies that a job calls for."""
+    """Return the copies that a job requires."""
     items = items_of(job) if job else {}
     return {key: item for key, item in items.items() if key[1] != table.JOB}
 
 
 def _fault(job: Job, wanted: Item | None, item: Item | None) -> str:
-    """What is wrong with a copy; empty where nothing is."""
+    """Return the fault of a copy; empty if there is none."""
     if wanted is None:
         return "is left over" if item else ""
     if item is None:

@@ -1,4 +1,4 @@
-"""Marking the records of ended jobs, so that DynamoDB removes them when their time has come."""
+"""Mark the records of ended jobs, so that DynamoDB removes them at their time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class History:
         self._calls = calls
 
     def expire(self, limit: int) -> int:
-        """The note goes last: whoever finds one, after whatever crash, does it all again."""
+        """Mark the records of up to `limit` ended jobs; return the number of jobs. The note is
+        deleted last, so that after a crash the work is repeated."""
         done = 0
         for note in self._calls.query(expressions.partition(table.HISTORY), limit=limit):
             if {"jobName", "entryTime", "goesAt"} <= note.keys():
@@ -28,7 +29,7 @@ class History:
     def _mark(self, note: Item) -> None:
         expression = expressions.expire(whose=note["entryTime"], at=note["goesAt"])
         for key in self._records(note["jobName"]["S"]):
-            with suppress(Conflict):  # It is gone, or belongs to the name's next bearer.
+            with suppress(Conflict):  # Gone, or a record of a later job.
                 self._calls.update(key, expression)
 
     def _records(self, job: str) -> Iterator[table.Key]:

@@ -1,12 +1,17 @@
-"""Everything kept, against itself: for people. A Scan finds what may be wrong, and a closer look at
-each says whether it is: what changes meanwhile is not taken for a fault.
+"""Check everything stored for consistency, for people. A scan finds suspects, and a closer look at
+each decides: concurrent changes are not taken for faults.
 
-Kinds of findings: `unreadable` (an item that cannot be understood), `copy` (of a job: missing, left
-over, not as the job is), `held` (slots kept for a job that cannot be understood), `put_aside` (what
-quarantine moved away), `line` (a job waits in a line that no pass looks at), `name` (a training job
-that leads to no job), `history` (an ended job that never goes, or a living one's record that
-would), `ledger` (what a pool's ledger says, against who is there) and `unfinished` (there was not
-the time to look at everything).
+Kinds of findings:
+
+- `unreadable`: an item cannot be understood
+- `copy`: a job's copy is missing, left over, or different from the job
+- `held`: slots are kept for a job that cannot be understood
+- `put_aside`: an item that quarantine moved away
+- `line`: a job waits in a line that no pass reads
+- `name`: a training job leads to no job
+- `history`: an ended job never expires, or a living job's record would
+- `ledger`: a pool's ledger disagrees with its holders
+- `unfinished`: there was no time to look at everything
 """
 
 from __future__ import annotations
@@ -51,7 +56,7 @@ _COPIES = (table.ACTIVE_PREFIX, table.CLAIM_PREFIX, table.HELD_PREFIX)
 
 @dataclass(slots=True)
 class _Seen:
-    """What a Scan brought, in no particular order and not of one moment."""
+    """The items of a scan, in no particular order and from different moments."""
 
     jobs: dict[str, Item] = field(default_factory=dict)
     copies: dict[str, dict[table.Key, Item]] = field(default_factory=lambda: defaultdict(dict))
@@ -100,10 +105,11 @@ class Inspection:
         self._keeps = history
 
     def run(self, *, mend: bool, time_left: Callable[[], int]) -> Iterator[Finding]:
-        """Each is judged by what was mended before it: copies by their jobs, ledgers by both.
+        """Yield the findings. Each check builds on the repairs before it: copies are judged by
+        their jobs, ledgers by both.
 
-        Half of the time at most goes into the Scan. What one that was broken off has not shown is
-        no fault: whatever seems to be wrong is looked at again on its own before it counts.
+        The scan takes at most half of the time. An item that an interrupted scan has not shown is
+        no fault: every suspect is read again on its own before it counts.
         """
         seen, whole = self._scan(time_left)
         for findings in self._judge(seen, whole=whole, mend=mend):
@@ -116,7 +122,7 @@ class Inspection:
             yield Finding(kind="unfinished", subject="the table", text=text)
 
     def _scan(self, time_left: Callable[[], int]) -> tuple[_Seen, bool]:
-        """What the Scan brought, and whether that is everything."""
+        """Return the items of the scan, and whether the scan is complete."""
         seen, enough = _Seen(), time_left() / 2
         for item in self._calls.scan(expressions.all_but_requests()):
             if time_left() < enough:
@@ -125,14 +131,14 @@ class Inspection:
         return seen, True
 
     def _judge(self, seen: _Seen, *, whole: bool, mend: bool) -> Iterator[Iterable[Finding]]:
-        """The findings, in parts that take little time each."""
+        """Yield the findings in parts that take little time each."""
         yield self._definitions(seen, mend=mend)
         yield self._limits(seen)
         for name in sorted({*seen.jobs, *seen.copies}):
             if _suspicious(name, seen):
                 yield self._quarantine.copies.check(name, seen.copies[name], mend=mend)
         yield self._put_aside(seen, mend=mend)
-        if whole:  # Else every job would seem to lack what was not shown.
+        if whole:  # After part of a scan, every job would seem to lack items.
             yield self._lines(seen, mend=mend)
             yield self._names(seen, mend=mend)
         yield self._unmarked(seen, mend=mend)
@@ -152,7 +158,7 @@ class Inspection:
             yield Finding(kind="unreadable", subject=name, text=text, mended=mended)
 
     def _limits(self, seen: _Seen) -> Iterator[Finding]:
-        """Left to people: nobody else knows what they were."""
+        """Yield a finding if the limits are unreadable. Only people can set them again."""
         sieve = Sieve()
         sieve.read([seen.limits] if seen.limits else [], limits_of)
         if sieve.poison:
@@ -160,8 +166,8 @@ class Inspection:
             yield Finding(kind="unreadable", subject="limits", text=text)
 
     def _put_aside(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
-        """Done with once its job is whole again, or the item has been written anew; else it is left
-        to people."""
+        """Yield the items that were put aside. `mend` deletes the record of an item once its job is
+        readable again or the item was written anew. Otherwise the record is left to people."""
         for item in seen.aside:
             pk, sk = key_in(Poison(key=item["sk"]["S"], reason=""))
             job = bearer((pk, sk))
@@ -204,7 +210,7 @@ class Inspection:
             yield Finding(kind="name", subject=job.name, text=text, mended=mend)
 
     def _again(self, seen: _Seen) -> Iterator[Job]:
-        """Those that seemed to lack a line or a name, as they are now."""
+        """Yield the jobs that seemed to lack a line or a name, as they are now."""
         for name, item in seen.jobs.items():
             job = whole_job(item)
             if job and _lacks(job, seen):
@@ -233,7 +239,8 @@ class Inspection:
             self._calls.put(main, {**items_of(job)[main], **items[main]}, unchanged)
 
     def _marked(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
-        """Records of jobs that live. (Those of a name's last bearer may go.)"""
+        """Yield records of living jobs that are marked to expire. Records of the name's earlier job
+        may expire."""
         for record in [*seen.records, *seen.jobs.values()]:
             if table.EXPIRES_AT not in record:
                 continue
@@ -246,7 +253,7 @@ class Inspection:
             yield Finding(kind="history", subject=job.name, text=text, mended=mend)
 
     def _still_lives(self, name: str, seen: _Seen) -> Job | None:
-        """The job, if it lived when it was seen and does so now."""
+        """Return the job, if it lived during the scan and still lives."""
         before = whole_job(seen.jobs.get(name))
         if before is None or before.terminal:
             return None
@@ -254,7 +261,7 @@ class Inspection:
         return job if job and not job.terminal else None
 
     def _unmark(self, record: Item, job: Job) -> None:
-        """Unless the job ends meanwhile: then its records are marked, and stay so."""
+        """Remove the mark, unless the job ends meanwhile: its records then stay marked."""
         name, main = self._calls.table, table.job_key(job.name)
         unmark = update(name, key_of(record), expressions.unmark(record["entryTime"]))
         unchanged = check(name, main, expressions.job_unchanged(job.version))

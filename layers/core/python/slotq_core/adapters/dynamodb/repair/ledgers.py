@@ -1,4 +1,4 @@
-"""A pool's ledger against who holds and claims slots there: what disagrees, and mending it."""
+"""Compare a pool's ledger with the jobs that hold and claim slots there, and repair differences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.ports import Finding
 
 _NEW_AGE = 1 << 40
-"""The version where the old one cannot be read: far above whatever anybody may have seen."""
+"""The new version if the old one is unreadable: far above any version that was ever seen."""
 
 
 class Ledgers:
@@ -27,8 +27,8 @@ class Ledgers:
         self._configuration = configuration
 
     def check(self, name: str, *, mend: bool) -> list[Finding]:
-        """Its copies are taken at their word: mend those first. Where one cannot be read, nobody
-        knows what is used, and the ledger stays as it is."""
+        """Check the pool's ledger against its copies, which must be repaired first. If a copy is
+        unreadable, the used amount is unknown, and the ledger stays as it is."""
         partition = expressions.partition(table.pool_partition(name))
         for _ in range(TRIES):
             pool = self._configuration.pool(name)

@@ -1,10 +1,12 @@
-"""The lines of another version: whoever waits in them comes into this version's own.
+"""Move jobs from another version's lines into this version's lines.
 
-A line's name says what its jobs have in common, so its form changes whenever the policy tells jobs
-apart by something more. What waits was put there by whoever ran before: an earlier version, or a
-later one that was taken back. A pass needs all of it, for the first of such a line may be the first
-of all; so everything is brought over before anything is planned. Then nobody is left there, and an
-empty line is removed as any other is; until then passes expect the other version's handlers, which
+A line's name says what its jobs have in common. The form of the name therefore changes whenever the
+policy distinguishes jobs by something more. Another version may have put jobs into its own lines:
+an earlier version, or a later one that was rolled back.
+
+A pass needs all of these jobs, because the first job of such a line may be the first of all.
+Therefore every job is moved before anything is planned. The other version's line is then empty and
+is removed like any other empty line. Until then, passes expect handlers of the other version, which
 run on for a moment while functions are exchanged.
 """
 
@@ -25,7 +27,7 @@ from slotq_core.policy.lines import line_of
 from slotq_core.ports import Poison
 
 _AT_ONCE = MAX_ACTIONS // 3
-"""Jobs in one transaction: each is checked, put and deleted."""
+"""Jobs in one transaction: each job takes a check, a put and a delete."""
 
 
 class OtherLines:
@@ -34,7 +36,8 @@ class OtherLines:
         self._copies = Copies(calls)
 
     def put_back(self, *, now: int) -> None:
-        """This version's lines that another has put aside: one that could not read them did so."""
+        """Restore lines of this version that another version put aside because it could not read
+        them."""
         aside = expressions.partition_from(table.POISON, f'["{table.LINES}"')
         for item in self._calls.query(aside):
             line = key_in(Poison(key=item["sk"]["S"], reason=""))[1]
@@ -43,31 +46,32 @@ class OtherLines:
                 self._calls.delete(key_of(item))
 
     def bring_over(self, line: str, sieve: Sieve, *, now: int) -> bool:
-        """Whoever waits there comes into this version's lines. Returns whether anybody was there;
-        what cannot be understood stays, in the sieve."""
+        """Move the line's jobs into this version's lines. Return whether the line had any items.
+        Unreadable items stay, and are noted in the sieve."""
         items = [*self._calls.query(expressions.partition(table.waiting_partition(line)))]
         found = sieve.read(items, lambda item: (key_of(item), job_in(item)))
         copies = iter({job.name: (key, job) for key, job in found}.values())
         touched: set[str] = set()
-        if items:  # It stays for a while yet.
+        if items:  # The line stays for a while.
             self._calls.update(table.line_key(line), expressions.touch_line(now))
         while some := [*islice(copies, _AT_ONCE)]:
             self._touch((job for _, job in some), touched, now)
             try:
                 self._calls.transact([each for copy in some for each in self._move(*copy)])
-            except Conflict:  # Some have changed since, or were left behind: one by one.
+            except Conflict:  # Some have changed since, or were left behind: check each alone.
                 for key, job in some:
                     self._copies.check(job.name, [key], mend=True)
         return bool(items)
 
     def _touch(self, jobs: Iterable[Job], touched: set[str], now: int) -> None:
-        """The lines that they come into, before they do."""
+        """Touch the jobs' new lines before the jobs enter them."""
         for line in sorted({line_of(job) for job in jobs} - touched):
             self._calls.update(table.line_key(line), expressions.touch_line(now))
             touched.add(line)
 
     def _move(self, key: table.Key, job: Job) -> Sequence[Action]:
-        """Nobody has changed the job since this copy was written: a change writes them all."""
+        """Return the actions that move a job, on the condition that the job has not changed since
+        this copy was written. Every change writes all copies."""
         name, own = self._calls.table, table.waiting_key(job)
         unchanged = expressions.job_unchanged(job.version)
         return [

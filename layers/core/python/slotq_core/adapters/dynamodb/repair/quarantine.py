@@ -1,4 +1,4 @@
-"""What a pass could not understand is mended where its truth is still there, else put aside."""
+"""Repair items that a pass could not read if their source still exists; else put them aside."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ class Quarantine:
             self.copies.check(bearer(key), [key], mend=True)
 
     def _definition(self, key: table.Key, poison: Poison) -> None:
-        """The record of the last change says what it was."""
+        """Restore a pool's definition from the record of the last change."""
         broken = self._calls.item(key)
         if broken is None:
             return
         for definition in self._last_change():
             if whole_pool({**definition, "pk": broken["pk"], "sk": broken["sk"]}):
-                with suppress(Conflict):  # Somebody has configured it anew.
+                with suppress(Conflict):  # Somebody has configured the pool anew.
                     self._calls.put(key, definition, expressions.unchanged(broken))
                 return
         self._aside(key, poison)
 
     def _last_change(self) -> Iterator[Item]:
-        """The definitions that it left, as they stood in the table."""
+        """Yield the definitions that the last change wrote, as they stood in the table."""
         changes = expressions.partition_from(table.CONFIG, table.CHANGE_PREFIX)
         for change in self._calls.query({**changes, "ScanIndexForward": False}, limit=1):
             for position, each in enumerate(change.get("after", {}).get("L", [])):
@@ -60,12 +60,13 @@ class Quarantine:
     def _line(self, key: table.Key, poison: Poison) -> None:
         if not is_line(key[1]):
             return self._aside(key, poison)
-        with suppress(Conflict):  # A submission has touched it since.
+        with suppress(Conflict):  # A submission has touched the line since.
             self._calls.update(key, expressions.mend_line())
         return None
 
     def _ledger(self, pool: str) -> None:
-        """Its holders first: those there, and those whose copy may be lost."""
+        """Check the copies of the pool's holders first, also of holders whose copy may be lost;
+        then check the ledger."""
         partition = table.pool_partition(pool)
         seen: dict[str, list[table.Key]] = defaultdict(list)
         for item in self._calls.query(expressions.partition(partition)):
@@ -83,5 +84,5 @@ class Quarantine:
     def _aside(self, key: table.Key, poison: Poison) -> None:
         item = self._calls.item(key)
         if item is not None:
-            with suppress(Conflict):  # It has been written anew.
+            with suppress(Conflict):  # The item was written anew.
                 self._calls.transact(self.copies.aside(key, item, poison.reason))

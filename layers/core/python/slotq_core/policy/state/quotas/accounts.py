@@ -1,8 +1,7 @@
-"""What each project and department holds, deserves and may not exceed, during one plan.
+"""The accounts of projects and departments during one plan: holdings, shares and limits.
 
-With numeric quotas everything counts over all pools together; with quotas by pool, pool by pool
-(DESIGN 5.2). "Limits count what is stopping; fairness does not." What a job is owed by its claim
-counts as held by both: it will be.
+Numeric quotas count over all pools together; quotas by pool count in each pool (DESIGN 5.2).
+"Limits count what is stopping; fairness does not." Both count a claim as held.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ from slotq_core.policy.state.quotas.opening import asked_in, opened
 from slotq_core.policy.state.user_limits import Counted, Place, UserBooks
 
 Amounts = tuple[Demand, Demand, Demand, Demand]
-"""What an account has used, fixed, promised and stopping."""
+"""The amounts of an account: used, fixed, promised and stopping."""
 
 Mark = tuple[int, int, dict[Place, Counted]]
 
 
 class Accounts:
-    """The books of one plan."""
+    """The accounts of one plan, by project and scope."""
 
     def __init__(self, snapshot: Snapshot, lines: Sequence[Sequence[Job]]) -> None:
-        """`lines`: of all that waits."""
+        """`lines`: of all waiting jobs."""
         self.users = UserBooks(snapshot)
         self._projects = {project.name: project for project in snapshot.projects}
         pools = [pool.name for pool in snapshot.pools]
@@ -50,7 +49,7 @@ class Accounts:
             for project in snapshot.projects
             if not (pool.open or _has_quota(project, pool.name if by_pool else EVERYWHERE))
         }
-        """Projects, and the pools that they may not use."""
+        """Pairs of a project and a pool that it may not use."""
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
         self._together = {
             scope: frozenset(name for name, its in self._scope.items() if its == scope)
@@ -60,21 +59,24 @@ class Accounts:
         self._books: dict[tuple[str, str], Chain] = {}
         self._to_come: dict[str, tuple[Job, str]] = {}
         self._before_it: dict[int, Demand] = {}
-        """While a gang has its turn: who of it is still to be served, and what its accounts held
-        before, by `id`."""
+        """During a gang's turn: `_to_come` has the members still to be served, by name, with their
+        pools; `_before_it` has what each account held before, by `id`."""
         self._claimants: dict[str, dict[str, Job]] = {}
-        """By project and name: who is owed slots that may be taken over, and had no turn yet."""
+        """By project and name: claimants without a turn so far, whose claims may be taken over."""
         self._moved: dict[str, str] = {}
         self.gates_opened = 0
-        """How often somebody has come above its share or quota: then whoever was blocked before may
-        reclaim what it could not. What was only tried does not count."""
+        """How often an account has come above its share or quota. Blocked jobs may then reclaim
+        more.
+
+        A rollback restores the count.
+        """
         self._over: dict[str, set[str]] = defaultdict(set)
-        """By scope, the projects over their quota or share. Kept, for each reclaim asks for them
-        and few ever are."""
+        """By scope, the projects over their quota or share, kept because each reclaim reads
+        them."""
         self._under: dict[str, set[str]] = defaultdict(set)
-        """By scope, those that deserve more than they hold."""
+        """By scope, the projects that hold less than their share."""
         self._before: list[tuple[str, str, list[tuple[Account, Amounts]]]] = []
-        """What the accounts were before each change, to go back to."""
+        """The amounts before each change, for a rollback."""
         if owners:
             self._open(snapshot, lines)
         self._begin(snapshot)
@@ -86,18 +88,22 @@ class Accounts:
         return self._books.get((name, self._scope.get(pool, EVERYWHERE)), ())
 
     def open_to(self, job: Job, pool: str) -> bool:
-        """ "A new pool is open to every project with quota 0 unless `open: false`": then only to
-        those that have a quota there."""
+        """Whether the job's project may use the pool.
+
+        A pool with `open: false` admits only projects with a quota there.
+        """
         return (job.project, pool) not in self._shut
 
     def take(self, job: Job, pool: str, *, promised: bool = False) -> None:
-        """The job holds its demand in that pool, or is owed it. `promised`: it only waits for slots
-        that come free there, and nobody was stopped for it."""
+        """Count the job's demand in the pool, held or claimed.
+
+        `promised`: the job only waits for coming slots there, and nothing was evicted for it.
+        """
         self.users.take(job, pool)
         self._move(job, pool, job.demand, promised=job.demand if promised else NOTHING)
 
     def take_claim(self, job: Job, pool: str) -> None:
-        """It is its turn: what it is owed there is its own to use."""
+        """Remove the job's claim from the accounts, for the job's own turn."""
         self._claimants.get(job.project, {}).pop(job.name, None)
         self.give_back(job, pool)
 
@@ -106,26 +112,34 @@ class Accounts:
         self._move(job, pool, NOTHING - job.demand)
 
     def may_give(self, mine: Chain, pool: str) -> AbstractSet[str]:
-        """The projects outside of which nobody has anything that the first of the chain could
-        reclaim: those over their quota or share, or everyone where in-quota work may be taken."""
+        """The only projects from which a job with the accounts `mine` may reclaim.
+
+        These are the projects over their quota or share. With full fairness in the job's
+        department, in-quota work may be taken too, so these are all projects.
+        """
         top = mine[-1].owner
         if isinstance(top, Department) and top.fairness is Fairness.FULL:
             return self._projects.keys()
         return self._over[self._scope[pool]]
 
     def moved(self) -> dict[str, str]:
-        """The projects whose accounts have moved since this was last asked, each with the key of
-        the last account of its chain."""
+        """By project, the last account key of each project whose accounts have moved.
+
+        Reading clears the list.
+        """
         moved, self._moved = self._moved, {}
         return moved
 
     def limits_allow(self, job: Job, pool: str) -> bool:
-        """Whether the limits of its user, its project and its department have room for it."""
+        """Whether the limits of the job's user, project and department have room for the job."""
         return self.users.admits_in(job, pool) is not None and not self.over_limits(job, pool)
 
     def over_limits(self, job: Job, pool: str) -> Demand:
-        """What others in them would have to give for the limits of its project and department to
-        have room for the job, which may take over the claims of those it outranks."""
+        """What others must give so that the limits of the job's project and department have room
+        for it.
+
+        The job may take over claims of jobs that it outranks in its project.
+        """
         over = NOTHING
         for account in self.of(job, pool):
             if account.over_limit(job.demand):
@@ -134,13 +148,14 @@ class Accounts:
         return over
 
     def beyond_shares(self, job: Job, pool: str) -> Demand:
-        """What its own project would have to give for the job not to bring it, nor its department,
-        beyond their shares, or further beyond than they are.
+        """The excess over the shares of the job's project and department, with the job admitted.
 
-        As long as another project deserves more than it holds, what is evicted for a job that goes
-        beyond is not its own for long: it is reclaimed, and who was evicted may be entitled to come
-        back, and so for ever. Free slots it may have all the same. A gang is looked at as a whole
-        (`together`).
+        Of an account already over its share, only the part on top counts. A gang's members count
+        together (`together`). Empty while no other project holds less than its share.
+
+        A job that evicts needs victims of its own project for the excess. Otherwise a project below
+        its share would reclaim the slots, the evicted jobs might be entitled to return, and so on
+        without end. Free slots may take a project beyond its share all the same.
         """
         beyond, scope = NOTHING, self._scope.get(pool, EVERYWHERE)
         if self._under[scope] <= {job.project}:
@@ -154,14 +169,17 @@ class Accounts:
         return beyond
 
     def has_its_share(self, job: Job) -> bool:
-        """Whether its project, or the department of that, has all of its share where the job may
-        run, or more."""
+        """Whether the job's project or department has reached its share in one of the job's
+        pools."""
         return any(account.has_share() for pool in job.pools for account in self.of(job, pool))
 
     @contextmanager
     def together(self, jobs: Iterable[Job]) -> Iterator[dict[str, tuple[Job, str]]]:
-        """The turn of these jobs, which start together. Yields who of them is still to be served,
-        by name and with the pool: for the caller to keep up to date."""
+        """Begin the turn of jobs that start together, for the duration of the context.
+
+        Yields the members still to be served, by name, with their pools. The caller keeps them up
+        to date.
+        """
         chains = (self.of(job, pool) for job in jobs for pool in job.pools)
         self._before_it = {id(account): account.used for chain in chains for account in chain}
         try:
@@ -171,9 +189,12 @@ class Accounts:
             self._to_come.clear()
 
     def _owed_below(self, job: Job, pool: str) -> Demand:
-        """What it may take over of what is owed in its project: to those that it outranks, and that
-        had no turn yet. "A job entitled to evict the claimant may take its claim over": else it
-        would have to wait until that runs, to evict it at once."""
+        """The demand of claims that the job may take over in its project.
+
+        The claimants rank lower and have had no turn yet. Without the rule the job would wait until
+        a claimant runs, only to evict it at once. Nothing where the claims do not cover the job's
+        excess over its shares.
+        """
         owed = Demand.total(
             other.demand
             for other in self._claimants.get(job.project, {}).values()
@@ -183,7 +204,7 @@ class Accounts:
         return owed if owed and self.beyond_shares(job, pool).within(owed) else NOTHING
 
     def left_by_limits(self, job: Job, pool: str, room: Demand) -> Demand:
-        """What of the room the limits of its project and department leave to it and its like."""
+        """The part of the room that the limits of the job's project and department leave."""
         for account in self.of(job, pool):
             if account.limit:
                 held = account.used + account.stopping - self._owed_below(job, pool)
@@ -192,16 +213,21 @@ class Accounts:
         return room
 
     def quotas_allow(self, job: Job, pool: str) -> bool:
-        """ "Any non-preemptible job, whatever its class, is bound by quota": with it admitted, what
-        cannot be evicted stays within the quota, at each level."""
+        """Whether the quotas at each level have room for the job.
+
+        They bind only a job that cannot be evicted: with the job, all that cannot be evicted must
+        stay within the quota.
+        """
         return job.evictable or all(
             account.fixed_in_quota(job.demand) for account in self.of(job, pool)
         )
 
     def may_come_true(self, job: Job, pool: str) -> bool:
-        """Whether the limits of its user, its project and its department, and their quotas, have
-        room for what it is owed there, once what is stopping has stopped. Where others have used
-        that up since, or it is less by now, nothing that is coming will help it."""
+        """Whether limits and quotas leave room for the job's claim once stopping jobs have stopped.
+
+        Others may have used up that room since, or a limit may be lower now. Coming slots then do
+        not help the job.
+        """
         owed = self._owed_below(job, pool)
         chain = self.of(job, pool)
         over = any(account.over_limit(job.demand, account.stopping + owed) for account in chain)
@@ -209,7 +235,7 @@ class Accounts:
         return allowed and self.users.will_admit(job, pool)
 
     def sharing_limit(self, room: PoolRoom, rooms: Iterable[PoolRoom]) -> list[PoolRoom]:
-        """The other rooms whose use counts in the same limits."""
+        """The other rooms that count in the same limits as `room`."""
         scope = self._scope.get(room.pool.name)
         return [
             other
@@ -218,26 +244,29 @@ class Accounts:
         ]
 
     def counted(self, candidate: Candidate, pool: str) -> Demand:
-        """What it holds in all the pools that count together with that one."""
+        """What the candidate holds in all the pools of that pool's scope."""
         return candidate.frees_in(
             self._together.get(self._scope.get(pool, EVERYWHERE), frozenset())
         )
 
     def evict(self, victim: Job, pool: str) -> None:
-        """It gives back its share at once, and counts in the limits until it has ended."""
+        """Take the victim out of the shares at once. The limits count it until it has ended."""
         self._move(victim, pool, NOTHING - victim.demand)
         self._stop(victim, pool)
 
     def move(self, job: Job, pool: str) -> None:
-        """It stops there, and has its claim already."""
+        """Stop the job in the pool, and count its claim elsewhere."""
         assert job.claim is not None
         self._move(job, pool, NOTHING - job.demand)
         self._stop(job, pool)
         self.take(job, job.claim.pool)
 
     def may_move(self, job: Job, here: str, pool: str) -> bool:
-        """Whether what it holds here may count there. Where everything counts together it does now,
-        but for its user, whose limits are by pool."""
+        """Whether what the job holds in `here` may count in `pool`.
+
+        Within one scope the accounts do not change. Limits of users are by pool, so they are always
+        checked.
+        """
         if not self.open_to(job, pool):
             return False
         if self.users.admits_in(job, pool) is None:
@@ -248,25 +277,29 @@ class Accounts:
         return within and self.quotas_allow(job, pool)
 
     def bound_by(self, job: Job, here: str, pool: str) -> set[str]:
-        """Those whose limits it comes to count in by a move from here to that pool."""
+        """The users and accounts whose limits count the job only after a move from `here` to
+        `pool`."""
         bound = {f"user {job.submitter}"} if self.users.limited(job.submitter, pool) else set()
         if self._scope.get(pool) != self._scope.get(here):
             bound |= {account.key for account in self.of(job, pool) if account.limit}
         return bound
 
     def _stop(self, job: Job, pool: str) -> None:
-        """It counts in the limits until it has ended; but what moves within one account, once."""
+        """Count the stopping job in the limits until it has ended.
+
+        An account that also counts the job's claim counts it once.
+        """
         owed = [id(account) for account in self.of(job, job.claim.pool)] if job.claim else []
         for account in self.of(job, pool):
             if id(account) not in owed:
                 account.stopping += job.demand
 
     def mark(self) -> Mark:
-        """This moment, for `back_to`."""
+        """A checkpoint for `back_to`."""
         return len(self._before), self.gates_opened, self.users.mark()
 
     def back_to(self, mark: Mark) -> None:
-        """Everything as it was at that moment."""
+        """Roll back to the mark."""
         length, self.gates_opened, users = mark
         self.users.back_to(users)
         while len(self._before) > length:
@@ -290,7 +323,7 @@ class Accounts:
         self._note(job.project, scope)
 
     def _note(self, project: str, scope: str) -> None:
-        """The project's accounts there have moved."""
+        """Record that the project's accounts in the scope have moved."""
         chain = self._books.get((project, scope))
         if not chain:
             return
@@ -300,7 +333,7 @@ class Accounts:
         self._keep(project, scope, chain[0])
 
     def _keep(self, project: str, scope: str, account: Account) -> None:
-        """Among those over or under what they deserve."""
+        """Keep the project in the sets of projects over and under their shares, or remove it."""
         for which, belongs in (
             (self._over, any(account.gives())),
             (self._under, account.under_share()),
@@ -312,7 +345,7 @@ class Accounts:
         return (EVERYWHERE,) if EVERYWHERE in self._together else {*pools}
 
     def _open(self, snapshot: Snapshot, lines: Sequence[Sequence[Job]]) -> None:
-        """The accounts of each scope, with their fair shares and nothing held yet."""
+        """Create the accounts of each scope, with fair shares and nothing held."""
         asked = asked_in(snapshot, lines, self._scopes_of, self._shut)
         for scope in dict.fromkeys(self._scope.values()):
             for project, chain in opened(snapshot, scope, asked).items():
@@ -320,7 +353,7 @@ class Accounts:
                 self._keep(project, scope, chain[0])
 
     def _begin(self, snapshot: Snapshot) -> None:
-        """What is held and owed when the plan begins."""
+        """Enter what is held and claimed when the plan begins."""
         held = []
         self.users.begin(snapshot)
         for job in snapshot.active:

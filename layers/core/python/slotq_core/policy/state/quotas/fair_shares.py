@@ -1,4 +1,4 @@
-"""Who deserves how much: the division of one resource among projects, or among departments.
+"""Fair shares: the division of one resource among projects, or among departments.
 
 "Every project first gets min(quota, limit, request). The surplus goes by strict project priority,
 then by weight among those still unsatisfied (weight 0 gets none; where no weight is given it is the
@@ -16,15 +16,15 @@ from itertools import groupby
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sharer:
-    """One that shares: amounts of one resource, whole."""
+    """A project or department that takes part. Amounts are whole units of one resource."""
 
     name: str
     age: int
-    """Its place among all by age: 0 is the oldest."""
+    """The place among all by age; 0 is the oldest."""
     quota: int
     limit: int | None
     request: int
-    """What it holds and asks for in all."""
+    """All that is held and asked for."""
     weight: int | None
     priority: int
 
@@ -34,7 +34,7 @@ class Sharer:
 
 
 def divide(total: int, sharers: Iterable[Sharer]) -> dict[str, int]:
-    """What each deserves of the total, by name. Quotas are honoured even beyond the total."""
+    """The fair shares by name. Guaranteed quotas may add up to more than the total."""
     everyone = sorted(sharers, key=lambda each: (-each.priority, each.age, each.name))
     shares = {each.name: min(each.quota, each.most) for each in everyone}
     surplus = total - sum(shares.values())
@@ -54,7 +54,7 @@ def _weights(everyone: Sequence[Sharer]) -> dict[str, int]:
 def _divide_surplus(
     surplus: int, group: Sequence[Sharer], weights: dict[str, int], shares: dict[str, int]
 ) -> int:
-    """Give the surplus out within one priority. Returns what nobody there asks for."""
+    """Divide the surplus among sharers of one priority. Return what none of them asks for."""
     while True:
         wanting = [each for each in group if weights[each.name] and shares[each.name] < each.most]
         if not wanting or surplus <= 0:
@@ -73,7 +73,10 @@ def _divide_surplus(
 def _give_whole(
     surplus: int, wanting: Sequence[Sharer], parts: dict[str, Fraction], shares: dict[str, int]
 ) -> None:
-    """Nobody's wish is met: whole units, and what is left over one each by the largest fraction."""
+    """Divide the surplus where it satisfies no sharer.
+
+    Each gets the whole part. Units left over go to the largest fractions, one each.
+    """
     left = surplus
     for each in wanting:
         shares[each.name] += int(parts[each.name])

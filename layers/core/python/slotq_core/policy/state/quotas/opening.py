@@ -1,4 +1,4 @@
-"""The books as a plan finds them: who asks for how much, and deserves what (DESIGN 5.2)."""
+"""The accounts at the beginning of a plan: who asks for how much and deserves what (DESIGN 5.2)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
 def opened(
     snapshot: Snapshot, scope: str, asked: Mapping[tuple[str, str], Demand]
 ) -> dict[str, Chain]:
-    """By project, its accounts in one scope, with their fair shares and nothing held yet.
+    """By project, the accounts in one scope, with their fair shares and nothing held yet.
 
     "Departments divide first; projects divide their department's part."
+
+    `asked`: by project and scope, what is held and waited for.
     """
     total = sum(
         (pool.offers for pool in snapshot.pools if scope in {EVERYWHERE, pool.name}), NOTHING
@@ -72,7 +74,7 @@ class _Maker:
 
 
 def _shared_resources(owners: Iterable[Project | Department]) -> tuple[str, ...]:
-    """Those that somebody has a quota of; slots, where nobody has any."""
+    """The resources named in any quota; slots if there are none."""
     named = {name for owner in owners for quota in (owner.quota or {}).values() for name in quota}
     return tuple(sorted(named)) or ("slots",)
 
@@ -83,8 +85,12 @@ def asked_in(
     scopes_of: Callable[[Iterable[str]], Iterable[str]],
     shut: AbstractSet[tuple[str, str]],
 ) -> dict[tuple[str, str], Demand]:
-    """What each project holds and waits for in each scope: a job counts in each pool that it
-    accepts and may use. `lines`: of all that waits. `shut`: what projects may not use."""
+    """By project and scope, what the project holds and waits for.
+
+    A waiting job counts in the scope of each pool that it accepts and may use, unless its sweep
+    keeps it back. `lines`: of all waiting jobs. `shut`: pairs of a project and a pool that it may
+    not use.
+    """
 
     def asking() -> Iterator[tuple[tuple[str, str], Demand]]:
         for (project, pool), held in Demand.totals(_staying(snapshot)).items():
@@ -102,7 +108,10 @@ def asked_in(
 
 
 def _staying(snapshot: Snapshot) -> Iterator[tuple[tuple[str, str], Demand]]:
-    """What is held and will be, or will be asked for again: by project and pool."""
+    """By project and pool, the demand of active jobs that will go on or wait again.
+
+    A claim counts in place of what its job holds now.
+    """
     for job in snapshot.active:
         assert job.attempt is not None
         if job.claim:
@@ -112,19 +121,22 @@ def _staying(snapshot: Snapshot) -> Iterator[tuple[tuple[str, str], Demand]]:
 
 
 def _comes_back(job: Job) -> bool:
-    """One that is being stopped for others will wait again: shares are the same meanwhile."""
+    """Whether the job was evicted and will wait again. Shares stay the same meanwhile."""
     stop = job.attempt.stop if job.attempt else None
     return stop is not None and stop.cause in {StopCause.EVICTED, StopCause.YIELDED}
 
 
 def _wish(account: Account) -> Demand:
-    """What it asks for, up to its limit."""
+    """What the account asks for, up to its limit."""
     asked = account.asked
     return Demand({name: min(asked[name], account.limit.get(name, asked[name])) for name in asked})
 
 
 def _smaller(one: Demand, other: Demand) -> Demand:
-    """Nobody can be given more than everything: so the first jobs of a line ask like all of it."""
+    """The smaller of two demands, by resource.
+
+    A project asks for at most the total. So the head of a long line asks for as much as all of it.
+    """
     return Demand({name: min(one[name], other[name]) for name in {*one, *other}})
 
 
