@@ -119,7 +119,7 @@ CREATE: tuple[ErrorRow, ...] = (
         verdict=Verdict.FAIL,
         source="anything else (ValidationException, ResourceNotFound …): the request will never be "
         "accepted; among it what the job's own role may not read (No S3 objects found …, Error "
-        "message from S3: Access Denied). ResourceInUse is looked into first (sagemaker.py)",
+        "message from S3: Access Denied). ResourceInUse is looked into first (service.py)",
     ),
 )
 
