@@ -24,6 +24,7 @@ from slotq_core.model.limits import (
 )
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.plan import Found, Need
 
 Request = Mapping[str, Any]
 """A CreateTrainingJob request."""
@@ -53,6 +54,8 @@ class World:
     snapshot: Snapshot
     ledgers: Mapping[str, Ledger]
     """By pool name, for every pool of the snapshot."""
+    more: Callable[[Need], Found] = lambda _: Found()
+    """Reads on in a line where the snapshot has only its first jobs."""
     poison: tuple[Poison, ...] = ()
     """Items that could not be read. Slots that they may hold count as held."""
 

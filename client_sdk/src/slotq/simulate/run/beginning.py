@@ -12,6 +12,7 @@ from slotq_core.errors import Refused
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.policy.lifecycle.demotion import admitted_in
+from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.user_limits import UserBooks
 
 
@@ -43,7 +44,7 @@ def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
 def running_jobs(scenario: Scenario) -> list[Job]:
     """The jobs that run when the scenario begins, in the file's order. An AUTO job gets the class
     in which its user had room at the time, else the lowest."""
-    books = UserBooks(scenario.configuration())
+    books = UserBooks(scenario.configuration(), Journal())
     found = []
     for spec in scenario.jobs:
         if spec.running_since is None or spec.at is None:

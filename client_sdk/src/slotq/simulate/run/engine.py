@@ -196,7 +196,7 @@ class _World:
         if now < 0:
             return  # Before the scenario begins, jobs enter but no pass decides.
         while True:
-            planned = plan(self._jobs.heads(self._world()), now)
+            planned = plan(self._jobs.heads(self._world()), now, more=self._jobs.more)
             if self._watch:
                 self._watch(self._jobs.everything(self._world()), planned, now)
             for decision in planned.decisions:

@@ -4,14 +4,15 @@ queue."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable
 from dataclasses import replace
 from operator import attrgetter
 
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.lines import Line, by_user, heads_of
+from slotq_core.policy.lines import Line, by_user, first_read
+from slotq_core.policy.plan import Found, Need
 
 _place = attrgetter("entry_time", "name")
 """The order within a line."""
@@ -24,7 +25,6 @@ class Standing:
         """`configuration` is the part of a snapshot that does not change. It has no jobs."""
         self._by_user = by_user(configuration)
         self._projects = bool(configuration.projects)
-        self._attempts = configuration.scheduler is not None
         self._all: dict[str, Job] = {}
         self._active: dict[str, Job] = {}
         self._due: dict[str, Job] = {}
@@ -67,22 +67,24 @@ class Standing:
         return self._in(world, lines)
 
     def heads(self, world: Snapshot) -> Snapshot:
-        """The world with the first waiting jobs of each line: as many as a plan needs to equal the
-        plan over all jobs."""
-        needed = heads_of(
-            self._lines,
-            world.pools,
-            self._active.values(),
-            self._claimants.values(),
-            projects=self._projects,
-            groups=world.groups,
-            attempts=self._attempts,
-        )
-        return self._in(world, self._first(needed.items()))
+        """The world with the first waiting jobs of each line, and how many wait behind them."""
+        groups = {group.name: group for group in world.groups}
+        waiting: list[Job] = []
+        behind = {}
+        for line, jobs in self._lines.items():
+            count = first_read(line, world.pools, groups, shares=self._projects)
+            first = jobs[:count]
+            waiting += first
+            if len(jobs) > len(first):
+                behind[first[-1].name] = len(jobs) - len(first)
+        return replace(self._in(world, waiting), behind=behind)
 
-    def _first(self, needed: Iterable[tuple[Line, int]]) -> Iterator[Job]:
-        for line, count in needed:
-            yield from self._lines[line][:count]
+    def more(self, need: Need) -> Found:
+        """The next jobs of a line, for a plan in progress."""
+        jobs = self._lines[self._line_of(need.after)]
+        begin = bisect_right(jobs, _place(need.after), key=_place)
+        found = jobs[begin : begin + need.count]
+        return Found(jobs=tuple(found), behind=len(jobs) - begin - len(found))
 
     def _in(self, world: Snapshot, waiting: Iterable[Job]) -> Snapshot:
         return replace(

@@ -151,7 +151,7 @@ class SchedulerSpec(Section):
     """The scheduler's settings. An empty section means no settings."""
 
     max_jobs: Positive | None = None
-    max_schedule_count: Positive = 10
+    max_schedule_count: Positive | None = None
     min_schedule_interval: Period = 10_000
     max_schedule_interval: Period = 600_000
 

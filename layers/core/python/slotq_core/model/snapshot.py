@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job
@@ -20,8 +21,9 @@ class SchedulerSettings:
 
     max_jobs: int | None = None
     """The most jobs that may hold slots at once, a gang counted as one; None: no limit."""
-    max_schedule_count: int = 10
-    """The number of failed attempts after which a job is given up."""
+    max_schedule_count: int | None = None
+    """The number of failed attempts after which a job is given up; None: attempts are not counted,
+    and the intervals do nothing."""
     min_schedule_interval: int = 10_000
     """The interval between the first and the second attempt (ms, above 0). Each later interval is
     twice the one before."""
@@ -33,8 +35,8 @@ class SchedulerSettings:
 class Snapshot:
     """The frozen input of a decision.
 
-    `waiting` may hold every waiting job or only the heads of each line. The plan is the same;
-    `policy.lines` says how many heads are needed.
+    `waiting` may hold every waiting job or only the first jobs of each line, with `behind` for the
+    rest. The plan is the same: it asks for more of a line when it needs them.
     """
 
     pools: tuple[Pool, ...]
@@ -42,6 +44,9 @@ class Snapshot:
     """Every job that holds slots: starting, running, stopping."""
     waiting: tuple[Job, ...] = ()
     """Jobs that wait for slots, and every job with a claim, in any order."""
+    behind: Mapping[str, int] = field(default_factory=dict)
+    """How many jobs wait in a line behind those in `waiting`, by name of the last of these. Of a
+    line without an entry, `waiting` has all jobs."""
     due: tuple[Job, ...] = ()
     """Jobs in back-off whose time may have come."""
     projects: tuple[Project, ...] = ()

@@ -11,82 +11,124 @@
                   take its turn when a time slice is over            actions/time_slice.py
                   let a pool drain for it                            actions/reserve.py
                 it may take over claims of jobs it could evict       actions/entitlement.py
-    4 net       what a later turn takes back was never given         turn/revisit.py
+                after a decision, the jobs it may help try again     turn/revisit.py
+    4 net       what a later turn takes back was never given         turn/net.py
     5 explain   every job examined and left waiting gets a reason    explain/waiting.py
 
-A blocked job blocks the rest of its line, so one look at each line is enough (lines.py). A decision
-never helps an earlier job, except when it puts a project above its share or takes back what this
-plan gave: then the jobs that it may help are tried again. The plan ends early when a user yields,
-because that user's place moves, and when a claim is given up, because earlier decisions rest on it.
+A blocked job blocks the rest of its line, so one look at each line is enough (lines.py). A plan
+asks for more of a line only when it has served all that it knows of the line. It ends early when a
+user yields, because that user's place moves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.actions.settle import settle
 from slotq_core.policy.explain.forecast import Question
 from slotq_core.policy.explain.timers import first_timer
-from slotq_core.policy.lines import by_user
-from slotq_core.policy.plan import Plan
+from slotq_core.policy.order import rank
+from slotq_core.policy.plan import Found, Need, Plan, Planning
 from slotq_core.policy.state.job_parts import in_parts
-from slotq_core.policy.turn.blocked import blocked
+from slotq_core.policy.state.plan_state import PlanState
+from slotq_core.policy.turn.blocked import blocked, incomplete_gangs, is_kept_back
 from slotq_core.policy.turn.gang_turn import GangTurn
+from slotq_core.policy.turn.net import asked_last, begins_anew
 from slotq_core.policy.turn.prospects import has_prospects
-from slotq_core.policy.turn.revisit import Revisits
+from slotq_core.policy.turn.result import result
+from slotq_core.policy.turn.revisit import Revisit
+from slotq_core.policy.turn.steps import Steps
 from slotq_core.policy.turn.turn_order import TurnOrder
-from slotq_core.policy.turn.walk import Walk
+
+
+def plan(
+    snapshot: Snapshot,
+    now: int,
+    asked: Job | None = None,
+    more: Callable[[Need], Found] = lambda _: Found(),
+) -> Plan:
+    """Decide what to do now, and why the rest waits. The same snapshot gives the same plan.
+
+    `asked`: a waiting job for which the plan also gives the outlook. `more` answers what the plan
+    asks for where the snapshot has only the first jobs of a line.
+    """
+    planned = planning(snapshot, now, asked)
+    try:
+        need = next(planned)
+        while True:
+            need = planned.send(more(need))
+    except StopIteration as end:
+        found: Plan = end.value
+        return found
 
 
 @in_parts
-def plan(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
-    """Decide what to do now, and why the rest waits. The same snapshot gives the same plan.
-
-    `asked`: a waiting job for which the plan also gives the outlook.
-    """
+def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning:
+    """`plan` in progress: yields what it needs to know and is resumed with it."""
     settled = tuple(settle(snapshot, now))
     if settled:
         return Plan(decisions=settled, wake_at=now)
     if not snapshot.waiting:
         return Plan(wake_at=first_timer(snapshot))
-    walk = Walk(snapshot, now)
-    question = Question(asked, walk, by_user=by_user(snapshot))
-    again = Revisits(walk)
-    turns = TurnOrder(walk.takers(), walk.accounts, again, yields=walk.yields)
-    while not walk.given_up and (job := turns.next()) and not walk.has_yielded(job):
-        question.look(job)
-        if not _visit(walk, job):
-            turns.block()
-        if again.is_called_for():
-            turns.ask_again(*again.losses())
-    return replace(walk.plan(), outlook=question.answer())
+    state = PlanState(snapshot, now)
+    rules = Rules(state)
+    steps, turns = Steps(state, rules), TurnOrder(state)
+    revisit, question = Revisit(state, rules, turns.blocked), Question(asked, state, rules)
+    state.wake([first_timer(snapshot)])
+    incomplete_gangs(state)
+    while True:
+        state.begin_turn(state.journal.checkpoint())
+        head = turns.next()
+        if head is None:
+            again = revisit.freed_by_vain_drains() or list(asked_last(state, turns.blocked))
+            if not again:
+                break
+            turns.ask_again(again)
+            continue
+        if (head.job.submitter, rank(head.job)) in state.yielded:
+            break
+        question.look(head.job)
+        served = _visit(steps, head.job)
+        if begins_anew(state):
+            continue
+        if not served:
+            turns.block(head)
+            continue
+        turns.ask_again(revisit.helped(head.job))
+        yield from turns.go_on(head)
+    planned = yield from result(state, turns)
+    return replace(planned, outlook=question.answer())
 
 
-def _visit(walk: Walk, job: Job) -> bool:
+def _visit(steps: Steps, job: Job) -> bool:
     """Step 3, one turn. False: the job is blocked, and so is the rest of its line."""
-    gang = walk.gangs.get(job.group)
-    if walk.is_kept_back(job):
+    state, eligible = steps.state, steps.rules.eligible
+    gang = state.gangs.get(job.group)
+    state.undecide(job.name)  # A job that is asked again has not failed its attempt yet.
+    if is_kept_back(steps, job):
         return False
     if gang and not gang.runs:
-        return GangTurn(walk=walk, gang=gang).take_turn()
-    rooms = walk.rooms_of(job)
-    able = [room for room in rooms if room.admits(job)]
-    walk.take_its_claim(job)
-    if not has_prospects(job, rooms, walk.accounts, walk.entitled):
-        return blocked(walk, job, rooms, able)
-    within = [room for room in able if walk.within_bounds(job, room)]
-    if job.claim and job.claim.moved and walk.goes_where_it_moves(job, rooms, within):
+        return GangTurn(steps, gang).take_turn()
+    rooms = state.rooms_of(job)
+    able = eligible.admitting(job, rooms)
+    state.take_its_claim(job)
+    if not has_prospects(job, rooms, state, steps.rules):
+        return blocked(steps, job, rooms, able)
+    within = [room for room in able if eligible.within_bounds(job, room)]
+    if job.claim and job.claim.moved and steps.go_where_it_moves(job, rooms, within):
         return True
     may_evict = gang is None  # A member that joins a running gang evicts nobody.
-    surely = [room for room in within if room.may_evict_for(job)]
+    surely = steps.with_rights(job, within)
     return (
-        walk.start(job, within)
-        or walk.wait_for_coming(job, rooms, within)
-        or (may_evict and walk.consolidate(job, surely))
-        or (may_evict and walk.reclaim(job, surely))
-        or (may_evict and walk.preempt(job, able))
-        or (may_evict and walk.take_turn(job, rooms))
-        or blocked(walk, job, rooms, able)
+        steps.start(job, within)
+        or steps.wait_for_coming(job, rooms, within)
+        or (may_evict and steps.consolidate(job, surely))
+        or (may_evict and steps.reclaim(job, surely))
+        or (may_evict and steps.preempt(job, able))
+        or (may_evict and steps.take_turn(job, rooms))
+        or blocked(steps, job, rooms, able)
     )

@@ -1,17 +1,17 @@
 """Lines: equivalence classes of waiting jobs, which are blocked alike.
 
-For the walk, jobs of one line differ only in their place: when one is blocked, so are all behind
-it. Where users matter (`by_user`), a line has one user and one class in that user's limits. A plan
-examines only the first few jobs of each line. So the cost of a pass grows with lines and slots, not
-with jobs. A claimant shares no line, because of its claim.
+For a plan, jobs of one line differ only in their place: when one is blocked, so are all behind it.
+Where users matter (`by_user`), a line has one user and one class in that user's limits. A plan
+begins with the first job of each line and asks for more where a line is served. So the cost of a
+pass grows with lines and decisions, not with jobs. A claimant shares no line, because of its claim.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
@@ -19,13 +19,14 @@ from typing import NamedTuple
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
-from slotq_core.model.jobs import Job, JobState, Workload
+from slotq_core.model.jobs import Job, Workload
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.order import Rank, rank, rank_of
 
 TRIED_AT_ONCE = 100
-"""How many more jobs of each line a plan needs, to record failed attempts behind a blocked job."""
+"""How many jobs behind a blocked one a plan records failed attempts for. The next plan, at the same
+time, takes the rest."""
 
 
 _looked_at = attrgetter(
@@ -151,10 +152,26 @@ def line_of(job: Job, *, by_user: bool = False) -> str:
     return Line.of(job, by_user=by_user).key
 
 
-def in_lines(waiting: Iterable[Job], *, by_user: bool = False) -> list[list[Job]]:
+@dataclass(slots=True, eq=False)
+class WaitingLine:
+    """One line as far as a plan knows it."""
+
+    jobs: list[Job]
+    """The jobs read so far, in the policy's order; never empty."""
+    behind: int = 0
+    """How many more wait behind these."""
+
+    def __len__(self) -> int:
+        return len(self.jobs) + self.behind
+
+
+def in_lines(
+    waiting: Iterable[Job], behind: Mapping[str, int] | None = None, *, by_user: bool = False
+) -> list[WaitingLine]:
     """Group jobs into lines, each in the policy's order. A claimant is a line of its own.
 
-    For speed, makes one `Line` for all jobs that agree in `_looked_at`.
+    For speed, makes one `Line` for all jobs that agree in `_looked_at`. `behind`: as in a
+    `Snapshot`.
     """
     same: dict[object, list[Job]] = {}
     for looked_at, in_a_row in groupby(waiting, key=_looked_at):
@@ -168,95 +185,39 @@ def in_lines(waiting: Iterable[Job], *, by_user: bool = False) -> list[list[Job]
             alone += [[job] for job in alike]
     for line in lines.values():
         line.sort(key=attrgetter("entry_time", "name"))  # Like `position`: a line has one rank.
-    return [*lines.values(), *alone]
+    unread = behind or {}
+    read = (WaitingLine(jobs, unread.get(jobs[-1].name, 0)) for jobs in lines.values())
+    return [*read, *map(WaitingLine, alone)]
 
 
-def heads_needed(
-    lines: Iterable[str],
-    pools: Sequence[Pool],
-    active: Iterable[Job],
-    claimants: Iterable[Job] = (),
-    *,
-    projects: bool = False,
-    groups: Iterable[Group] = (),
-    attempts: bool = False,
-) -> dict[str, int]:
-    """`heads_of` for the keys of lines in the store."""
-    about = {line: Line.parse(line) for line in lines}
-    needed = heads_of(
-        about.values(),
-        pools,
-        active,
-        claimants,
-        projects=projects,
-        groups=groups,
-        attempts=attempts,
-    )
-    return {line: needed[each] for line, each in about.items()}
+def first_read(
+    line: Line, pools: Iterable[Pool], groups: Mapping[str, Group], *, shares: bool = False
+) -> int | None:
+    """How many jobs of a line a plan needs to begin; None: all of them.
 
-
-def heads_of(
-    lines: Collection[Line],
-    pools: Sequence[Pool],
-    active: Iterable[Job],
-    claimants: Iterable[Job] = (),
-    *,
-    projects: bool = False,
-    groups: Iterable[Group] = (),
-    attempts: bool = False,
-) -> dict[Line, int]:
-    """How many jobs from the head of each line give the same plan as all its jobs.
-
-    These are the jobs that could start now, or on slots that come free or may be evicted, and one
-    more: the first blocked job stands for the rest. Claimants are loaded separately and may be
-    among the heads, so they add to the number.
-
-    With `projects`, requests decide about fair shares up to the total of each resource, and any
-    active job may be reclaimed. A gang needs all its members. With `attempts`, each line gets
-    `TRIED_AT_ONCE` more, for the failed attempts behind a blocked job.
+    One job is enough for most lines. A gang needs all its members. A job over several pools is
+    planned as a gang, so its line is read as far as empty pools could hold it. With `shares`, the
+    first members of a sweep say how much its project asks for.
     """
-    whose = any(line.of_a_user for line in lines)
-    owed = Counter(Line.of(job, by_user=whose) for job in claimants)
-    top = max((line.rank for line in {*lines, *owed}), default=(0, 0))
-    everything = Demand.total(pool.offers for pool in pools) if projects else Demand()
-    consolidated = {pool.name for pool in pools if pool.consolidate}
-    sliced = {pool.name for pool in pools if pool.time_slice is not None}
-    staying: dict[str, list[Demand]] = {pool.name: [] for pool in pools}
-    for job in active:
-        assert job.attempt is not None
-        stays = not (projects or job.group) and job.state is not JobState.STOPPING
-        stays = stays and job.attempt.pool not in consolidated and not _may_go(job, top, sliced)
-        if stays and job.attempt.pool in staying:
-            staying[job.attempt.pool].append(job.demand)
-    room = {pool.name: pool.offers - Demand.total(staying[pool.name]) for pool in pools}
-    gangs = {each.name: len(each.members) for each in groups if each.max_parallel is None}
-    heads, tried = {}, TRIED_AT_ONCE if attempts else 0
-    for line in lines:
-        looked_at = max(_could_run(line, room), _asking_for_all(line.demand, everything))
-        heads[line] = gangs.get(line.group) or looked_at + 1 + owed[line] + tried
-    return heads
-
-
-def _may_go(job: Job, top: Rank, sliced: Collection[str]) -> bool:
-    """Whether the job may have to go for a waiting job of the highest rank.
-
-    A lower rank is preempted; an equal rank yields in a pool with time slices.
-    """
-    assert job.attempt is not None
-    its = rank(job)
-    return its < top or (its == top and job.attempt.pool in sliced)
-
-
-def _asking_for_all(demand: Demand, everything: Demand) -> int:
-    """How many such demands it takes to ask for all of each resource that they name."""
-    return max((-(-everything[name] // amount) for name, amount in demand.items()), default=0)
-
-
-def _could_run(line: Line, room: Mapping[str, Demand]) -> int:
-    """An upper bound on the jobs of the line that fit into its pools, each pool on its own."""
+    group = groups.get(line.group)
+    if group is not None and group.max_parallel is None:
+        return None
     if line.parts:
-        return max(_times(demand, room.get(name, Demand())) for name, demand in line.parts)
-    return sum(_times(line.demand, room[name]) for name in line.pools if name in room)
+        size = {pool.name: pool.capacity for pool in pools}
+        return 1 + max(_times(demand, size.get(name, Demand())) for name, demand in line.parts)
+    if shares and group is not None and group.max_parallel is not None:
+        return group.max_parallel
+    return 1
+
+
+def asking_for_all(demand: Demand, pools: Iterable[Pool]) -> int:
+    """How many such demands it takes to ask for all that the pools have of each resource.
+
+    Where it is not known how many jobs wait in a line, so many stand for all of them: a project
+    asks for at most the total.
+    """
+    total = Demand.total(pool.offers for pool in pools)
+    return max((-(-total[name] // amount) for name, amount in demand.items()), default=0)
 
 
 def _times(demand: Demand, room: Demand) -> int:

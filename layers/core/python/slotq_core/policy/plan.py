@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 
 from slotq_core.model.attempts import StopCause
@@ -136,3 +136,26 @@ class Plan:
     """The outlook of the job that someone asked about, if its turn came."""
     wake_at: int | None = None
     """When (ms) another plan could first differ from this one if nothing else happens."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Need:
+    """What a plan in progress asks for: more jobs of one line."""
+
+    after: Job
+    """The last job of the line that the plan knows."""
+    count: int
+    """How many of the jobs behind it are wanted. More or fewer may be given, but at least one
+    where any are left."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """The answer: the next jobs of the line, in order, and how many wait behind them."""
+
+    jobs: tuple[Job, ...] = ()
+    behind: int = 0
+
+
+Planning = Generator[Need, Found, Plan]
+"""A plan in progress: it asks, and goes on with each answer. So nothing is planned twice."""

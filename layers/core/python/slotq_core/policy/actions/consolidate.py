@@ -13,11 +13,11 @@ without an eviction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 
 from slotq_core.model.demand import Demand
-from slotq_core.model.jobs import Claim, Job, JobState
+from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.actions.victims import (
     Eviction,
     Shortfall,
@@ -28,8 +28,8 @@ from slotq_core.policy.actions.victims import (
 from slotq_core.policy.order import same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.claims import Entitled
+from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
-from slotq_core.policy.state.quotas.accounts import Accounts
 
 MOST = 16
 """Most jobs to move for one beneficiary. One transaction has to hold all the moves."""
@@ -45,10 +45,9 @@ class Moves:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Consolidation:
-    """The search for moves: all pools, the accounts and the entitlements."""
+    """The search for moves: the state of the plan and the entitlements."""
 
-    everywhere: Mapping[str, PoolRoom]
-    accounts: Accounts
+    state: PlanState
     entitled: Entitled
 
     def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Moves | None:
@@ -59,30 +58,9 @@ class Consolidation:
         for eviction, target in found:
             if eviction is best:
                 moving = [victim.jobs[0] for victim in eviction.victims]
-                to = tuple((each, self.everywhere[target[each.name]]) for each in moving)
+                to = tuple((each, self.state.rooms[target[each.name]]) for each in moving)
                 return Moves(room=eviction.room, to=to)
         return None
-
-    def carry_out(self, moves: Moves, now: int) -> tuple[tuple[Job, Claim], ...]:
-        """Carry out the moves on the working state.
-
-        Return the running jobs that move, each with its new claim. Jobs that got their slots in
-        this plan are left out.
-        """
-        moved = []
-        for job, room in moves.to:
-            if moves.room.was_given(job):
-                continue
-            its = (job.admitted_class or job.priority_class) if job.auto else ""
-            claim = Claim(
-                pool=room.pool.name, amount=job.demand, since=now, moved=True, priority_class=its
-            )
-            claimant = replace(job, claim=claim)
-            moves.room.evict(job)
-            room.take_in(claimant)
-            self.accounts.move(claimant, moves.room.pool.name)
-            moved.append((job, claim))
-        return tuple(moved)
 
     def _of(self, job: Job, room: PoolRoom) -> tuple[Eviction, Mapping[str, str]] | None:
         name = room.pool.name
@@ -107,11 +85,11 @@ class Consolidation:
         for candidate in self._candidates(job, room):
             moving = candidate.jobs[0]
             for name in moving.pools:
-                other = self.everywhere.get(name)
+                other = self.state.rooms.get(name)
                 if other is None or other is room or not self._takes_in(moving, room, other):
                     continue
                 there = left.setdefault(name, other.room_for_moves())
-                limits = {(each, name) for each in self.accounts.bound_by(moving, here, name)}
+                limits = {(each, name) for each in self.state.limits.bound_by(moving, here, name)}
                 if moving.demand.within(there) and not limits & bound:
                     bound |= limits  # At most one of the moves newly counts in each limit.
                     left[name] = there - moving.demand
@@ -126,7 +104,9 @@ class Consolidation:
         user and rank.
         """
         candidates = [
-            candidate for project in room.may_give() for candidate in room.candidates(project)
+            candidate
+            for project in room.jobs.may_give()
+            for candidate in room.jobs.candidates(project)
         ]
         for candidate in sorted(candidates, key=attrgetter("order")):
             moving = candidate.jobs[0]
@@ -136,6 +116,6 @@ class Consolidation:
 
     def _takes_in(self, moving: Job, room: PoolRoom, other: PoolRoom) -> bool:
         """Whether the other pool may take the moving job in, free room aside."""
-        if other.unavailable or other.drains_for or not other.may_evict_for(moving):
+        if other.unavailable or other.drain or not other.may_evict_for(moving):
             return False
-        return self.accounts.may_move(moving, room.pool.name, other.pool.name)
+        return self.state.limits.allow_move(moving, room.pool.name, other.pool.name)

@@ -10,14 +10,14 @@ from collections.abc import Set as AbstractSet
 from slotq_core.model.jobs import Job
 from slotq_core.policy.actions.preempt import outranks
 from slotq_core.policy.actions.reclaim import may_reclaim, may_take
-from slotq_core.policy.state.quotas.accounts import Accounts
+from slotq_core.policy.state.plan_state import PlanState
 
 
 class Entitlement:
     """The rule as a function of a job that needs slots and a claimant."""
 
-    def __init__(self, accounts: Accounts) -> None:
-        self._accounts = accounts
+    def __init__(self, state: PlanState) -> None:
+        self._accounts, self._shares = state.accounts, state.shares
 
     def __call__(self, job: Job, holder: Job) -> bool:
         """Whether the job could evict the claimant if the claimant ran in the claim's pool."""
@@ -31,7 +31,7 @@ class Entitlement:
 
     def _grows_beyond_share(self, job: Job, holder: Job, pool: str) -> bool:
         """Whether replacing the claimant by the job leaves an excess over the project's share."""
-        beyond = self._accounts.beyond_shares(job, pool)
+        beyond = self._shares.beyond(job, pool)
         return not beyond.within(holder.demand)
 
     def projects(self, job: Job, pool: str) -> AbstractSet[str]:

@@ -3,12 +3,12 @@
 "Evict only when the beneficiary then fits whole." "A job kept back by its project's limit or its
 user's may preempt lower ranks that count in the same limit". Against a limit of its project, the
 job may preempt in other pools too. A job that brings its project beyond fair share must evict
-enough of the project to offset the excess (`Accounts.beyond_shares`).
+enough of the project to offset the excess (`Shares.beyond`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
@@ -24,8 +24,8 @@ from slotq_core.policy.actions.victims import (
 from slotq_core.policy.order import Rank, rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.claims import Entitled
+from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
-from slotq_core.policy.state.quotas.accounts import Accounts
 
 
 def outranks(job: Job, holder: Job) -> bool:
@@ -35,10 +35,9 @@ def outranks(job: Job, holder: Job) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Preemption:
-    """The search for victims of lower rank: all pools, the accounts and the entitlements."""
+    """The search for victims of lower rank: the state of the plan and the entitlements."""
 
-    everywhere: Mapping[str, PoolRoom]
-    accounts: Accounts
+    state: PlanState
     entitled: Entitled
 
     def find(self, job: Job, rooms: Sequence[PoolRoom]) -> Eviction | None:
@@ -60,23 +59,23 @@ class Preemption:
         return Eviction(room=room, victims=better(chosen, candidates, shortfalls, base))
 
     def _shortfalls(self, job: Job, room: PoolRoom) -> Shortfalls:
-        name = room.pool.name
+        name, state = room.pool.name, self.state
         return Shortfalls(
             Shortfall(
                 missing=room.missing(job, self.entitled),
                 gives=lambda candidate: candidate.frees(name),
             ),
             Shortfall(
-                missing=self.accounts.over_limits(job, name),
-                gives=lambda candidate: self.accounts.counted(candidate, name),
+                missing=state.limits.over(job, name),
+                gives=lambda candidate: state.accounts.counted(candidate, name),
             ),
             Shortfall(
-                missing=self.accounts.users.over(job, name),
-                gives=lambda candidate: self.accounts.users.gives(candidate.jobs, job, name),
+                missing=state.accounts.users.over(job, name),
+                gives=lambda candidate: state.accounts.users.gives(candidate.jobs, job, name),
             ),
             Shortfall(
-                missing=self.accounts.beyond_shares(job, name),
-                gives=lambda candidate: self.accounts.counted(candidate, name),
+                missing=state.shares.beyond(job, name),
+                gives=lambda candidate: state.accounts.counted(candidate, name),
             ),
         )
 
@@ -86,14 +85,14 @@ class Preemption:
         Other pools count only if a limit of the project or its department keeps the job back.
         """
         rooms = [room]
-        if self.accounts.over_limits(job, room.pool.name):
-            rooms += self.accounts.sharing_limit(room, self.everywhere.values())
+        if self.state.limits.over(job, room.pool.name):
+            rooms += self.state.limits.sharing(room, self.state.rooms.values())
         found = dict.fromkeys(candidate for each in rooms for candidate in _outranked(job, each))
         return sorted(found, key=attrgetter("order"))
 
 
 def _outranked(job: Job, room: PoolRoom) -> Iterable[Candidate]:
-    for other in room.candidates(job.project):
+    for other in room.jobs.candidates(job.project):
         if other.rank >= rank(job):
             return  # Candidates come in the order of their ranks, lowest first.
         yield other

@@ -1,9 +1,11 @@
 """Step 3d, reclaim: take back from projects above their share (DESIGN 5.2).
 
 "The reclaimer must stay within its fair share; the victim's project must be above its share, or
-above its quota while the reclaimer stays within its own. The gate is asked at the project's level;
-the non-preemptible quota and the anti-flap rule at each level, counting victims as gone. In-quota
-work is safe (asked before each victim: one big victim may still take its project below its quota)."
+above its quota while the reclaimer stays within its own. Both are asked where the two branches
+part: between departments where these differ, else between projects. The reclaimer's fair share, the
+non-preemptible quota and the anti-flap rule are asked at each level, counting victims as gone.
+In-quota work is safe (asked before each victim: one big victim may still take its project below its
+quota)."
 The order of the checks does not matter: no project loses a victim that it deserves with all the
 other victims gone. A reclaimer above its own quota takes no project below quota if waiting in-quota
 work of that project would take the slots back.
@@ -27,17 +29,11 @@ from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, l
 from slotq_core.policy.order import Rank, same_user_and_rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.claims import Entitled
+from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Account, Chain, Deprivation
-from slotq_core.policy.state.quotas.accounts import Accounts
 
 NOTHING = Demand()
-
-Waiting = Callable[[str], Iterable[Job]]
-"""The waiting jobs of a project that may get slots; one job stands for a gang's whole demand."""
-
-Rooms = Callable[[Job], Iterable[PoolRoom]]
-"""The pools that a job may run in."""
 
 Taken = tuple[Job, str, Candidate]
 """A reclaimer, the pool and the victim."""
@@ -47,10 +43,8 @@ Taken = tuple[Job, str, Candidate]
 class Books:
     """The inputs of a reclaim."""
 
-    accounts: Accounts
+    state: PlanState
     entitled: Entitled
-    waiting: Waiting
-    rooms: Rooms
 
 
 def reclaim(
@@ -72,7 +66,7 @@ def reclaim(
 
 
 def may_reclaim(job: Job, mine: Chain) -> bool:
-    """The reclaimer's side of the gate: its project stays within fair share with this job."""
+    """Whether the project stays within its fair share with this job, as every reclaimer must."""
     return bool(mine) and mine[0].in_share(job.demand)
 
 
@@ -83,15 +77,15 @@ def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     return _Taking(job, mine).may_take(victim.demand, theirs)
 
 
-def deserved_of(taken: Iterable[Taken], accounts: Accounts) -> Candidate | None:
+def deserved_of(taken: Iterable[Taken], state: PlanState) -> Candidate | None:
     """The first victim of a gang's reclaims that its project deserves after all, or None.
 
     The accounts must already count the gang's members in and all the victims out.
     """
     for job, pool, victim in taken:
-        theirs = accounts.of_project(victim.project, pool)
-        taking = _Taking(replace(job, demand=NOTHING), accounts.of(job, pool))
-        if not taking.is_fair(theirs, back=accounts.counted(victim, pool)):
+        theirs = state.accounts.of_project(victim.project, pool)
+        taking = _Taking(replace(job, demand=NOTHING), state.accounts.of(job, pool))
+        if not taking.is_fair(theirs, back=state.accounts.counted(victim, pool)):
             return victim
     return None
 
@@ -108,8 +102,8 @@ class _Reclaim:
     """The search for what one job may reclaim in one pool."""
 
     def __init__(self, job: Job, room: PoolRoom, books: Books, spare: set[str]) -> None:
-        self.job, self.room, self._accounts = job, room, books.accounts
-        self._entitled, self._books = books.entitled, books
+        self.job, self.room, self._state = job, room, books.state
+        self._accounts, self._entitled = books.state.accounts, books.entitled
         self._spare = spare
         """Names of candidates that must not be stopped; the search adds to them."""
         self._name = room.pool.name
@@ -121,7 +115,7 @@ class _Reclaim:
     def givers(self) -> Mapping[str, Sequence[Candidate]]:
         """Candidates by project, in eviction order."""
         if self._givers is None:
-            names = self.room.may_give() & self._accounts.may_give(self._mine, self._name)
+            names = self.room.jobs.may_give() & self._accounts.may_give(self._mine, self._name)
             found = {name: self._candidates(name) for name in names if name != self.job.project}
             self._givers = {name: candidates for name, candidates in found.items() if candidates}
         return self._givers
@@ -131,7 +125,7 @@ class _Reclaim:
         self._givers = None
 
     def _candidates(self, project: str) -> Sequence[Candidate]:
-        candidates = self.room.candidates(project)
+        candidates = self.room.jobs.candidates(project)
         if self._spare:
             candidates = [each for each in candidates if each.name not in self._spare]
         if not self.job.submitter:
@@ -173,18 +167,27 @@ class _Reclaim:
         same_user = (
             each for each in candidates if any(same_user_and_rank(self.job, j) for j in each.jobs)
         )
-        return self.room.protected_after_start().union(each.name for each in same_user)
+        return self._state.running.protected_after_start().union(each.name for each in same_user)
 
     def _fair_to_all(self) -> tuple[Candidate, ...] | None:
         """Enough victims, each of them fair with all the others gone; None if there are none."""
         shortfalls = self._shortfalls(self._missing)
         while (taken := self._take(self.givers(), shortfalls.met_by)) is not None:
             victims = spared(taken, shortfalls)
+            if not self._stays_within_share(victims):
+                return None
             deserved = self._deserved(victims) or self._brought_back(victims)
             if deserved is None:
                 return victims
             self._spare_too([deserved.name])
         return None
+
+    def _stays_within_share(self, victims: Sequence[Candidate]) -> bool:
+        taking = _Taking(self.job, self._mine)
+        for victim in victims:
+            theirs = self._accounts.of_project(victim.project, self._name)
+            taking.take(victim, self._accounts.counted(victim, self._name), theirs)
+        return taking.keeps_within_share()
 
     def better(self, victims: tuple[Candidate, ...], base: Rank) -> tuple[Candidate, ...]:
         """Replace victims by less harmful ones of the same project.
@@ -222,7 +225,7 @@ class _Reclaim:
         for victim in reversed(victims):
             theirs = self._accounts.of_project(victim.project, self._name)
             gone = self._counted(each for each in victims if each.project == victim.project)
-            back = self._books.waiting(victim.project)
+            back = self._state.waits(victim.project)
             in_quota = (job for job in back if theirs[0].in_quota(job.demand - gone))
             if any(self._takes_back(job, theirs, left) for job in in_quota):
                 return victim
@@ -235,13 +238,13 @@ class _Reclaim:
         another pool of the same quota where the reclaimer's project has candidates that this plan
         leaves unprotected.
         """
-        for room in self._books.rooms(job):
+        for room in self._state.rooms_of(job):
             if room is self.room:
                 if not job.demand.within(left):
                     return True
             elif self._accounts.of(job, room.pool.name) is theirs:
-                its = {each.name for each in room.candidates(self.job.project)}
-                stays = its - self.room.protected_after_start()
+                its = {each.name for each in room.jobs.candidates(self.job.project)}
+                stays = its - self._state.running.protected_after_start()
                 if stays and not room.fits_soon(job, self._entitled):
                     return True
         return False
@@ -319,6 +322,18 @@ class _Taking:
     def may_take(self, counted: Demand, theirs: Chain) -> bool:
         return bool(theirs) and self.is_fair(theirs) and not self._flaps(counted, theirs)
 
+    def keeps_within_share(self) -> bool:
+        """Whether the department, too, stays within its fair share with the victims gone.
+
+        A department above its share already may not hold more than before.
+        """
+        within = (self._holds_no_more(account) for account in self.mine[1:])
+        return all(within)
+
+    def _holds_no_more(self, account: Account) -> bool:
+        gone = self.gone.get(account.key, NOTHING)
+        return not account.beyond_share(self.job.demand - gone)
+
     def over_served(self, theirs: Chain) -> tuple[Deprivation, Deprivation]:
         """The deprivation of the department, then of the project: larger is more over-served."""
         return self._deprivation(theirs[-1]), self._deprivation(theirs[0])
@@ -328,23 +343,22 @@ class _Taking:
 
         `back`: the part of the gone amount that counts as still held.
         """
-        project, gone = theirs[0], self._gone(theirs[0]) - back
-        if project.over_share(gone):
+        mine, other = _siblings(self.mine, theirs)
+        gone = self._gone(other) - back
+        above = other.over_share(gone)
+        if not above and not (mine.in_quota(self.job.demand) and other.over_quota(gone)):
+            return False
+        if other is theirs[0] or theirs[0].over_quota(self._gone(theirs[0]) - back):
             return True
-        if self.mine[0].in_quota(self.job.demand) and project.over_quota(gone):
-            return True
-        return self._may_take_in_quota(theirs, back)
+        return above and self._is_full() and isinstance(other.owner, Department)
 
-    def _may_take_in_quota(self, theirs: Chain, back: Demand) -> bool:
+    def _is_full(self) -> bool:
         """ "`full` lets a department below its share take in-quota work of a project whose
         department is above its own."
         """
-        mine, other = self.mine[-1], theirs[-1]
-        if not isinstance(mine.owner, Department) or mine.owner.fairness is not Fairness.FULL:
-            return False
-        if mine is other or not isinstance(other.owner, Department):
-            return False
-        return mine.in_share(self.job.demand) and other.over_share(self._gone(other) - back)
+        mine = self.mine[-1]
+        full = isinstance(mine.owner, Department) and mine.owner.fairness is Fairness.FULL
+        return full and mine.in_share(self.job.demand)
 
     def _flaps(self, counted: Demand, theirs: Chain) -> bool:
         """The anti-flap rule.
@@ -352,11 +366,9 @@ class _Taking:
         True if the reclaimer would be above its share, with a dominant share at least as large as
         that of the account it takes from.
         """
-        for mine, other in _siblings(self.mine, theirs):
-            ratio = self._stretch(mine)
-            if ratio > 1 and ratio >= other.dominant_share(gone=self._gone(other) + counted):
-                return True
-        return False
+        mine, other = _siblings(self.mine, theirs)
+        ratio = self._stretch(mine)
+        return ratio > 1 and ratio >= other.dominant_share(gone=self._gone(other) + counted)
 
     def _stretch(self, mine: Account) -> float:
         """The reclaimer's dominant share with the job counted; no victim changes it."""
@@ -374,11 +386,9 @@ class _Taking:
         return self.gone.get(account.key, NOTHING) + account.promised
 
 
-def _siblings(mine: Chain, theirs: Chain) -> list[tuple[Account, Account]]:
-    """The accounts that divide one share: projects of one department, else the chains' tops."""
-    if mine[-1] is theirs[-1]:
-        return [(mine[0], theirs[0])]
-    return [(mine[-1], theirs[-1])]
+def _siblings(mine: Chain, theirs: Chain) -> tuple[Account, Account]:
+    """The accounts where the branches part: projects of one department, else the chains' tops."""
+    return (mine[0], theirs[0]) if mine[-1] is theirs[-1] else (mine[-1], theirs[-1])
 
 
 def _rest(missing: Demand, given: Demand) -> Demand:

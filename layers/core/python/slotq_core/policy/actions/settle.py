@@ -10,6 +10,7 @@ from slotq_core.policy.lifecycle.retry import backed_off, gives_up_at
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import Decision, Demote, EndBackoff, GiveUp
 from slotq_core.policy.state.gangs import settled
+from slotq_core.policy.state.priority_classes import classes_of
 
 
 def settle(snapshot: Snapshot, now: int) -> Iterator[Decision]:
@@ -21,7 +22,7 @@ def settle(snapshot: Snapshot, now: int) -> Iterator[Decision]:
     given_up = [job for at, job in gives_up_at(snapshot) if at <= now]
     for job in sorted(given_up, key=position):
         yield GiveUp(job=job)
-    classes = {each.name: each for each in snapshot.classes}
+    classes = classes_of(snapshot.classes)
     overdue = [job for at, job in demotes_at(snapshot) if at <= now]
     for job in sorted(overdue, key=position):
         yield Demote(job=job, after=demoted(job, classes))

@@ -19,30 +19,29 @@ would at once have to yield for a slot just gained.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job
 from slotq_core.model.users import Yielded
 from slotq_core.policy.actions.victims import Eviction, Shortfall, Shortfalls, least_harm, spared
-from slotq_core.policy.order import Yields, rank
+from slotq_core.policy.order import rank
 from slotq_core.policy.state.candidates import Candidate
 from slotq_core.policy.state.claims import Entitled
+from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
-from slotq_core.policy.state.quotas.accounts import Accounts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimeSlices:
-    """The search for jobs that yield: accounts, entitlements, last yields and the time (ms)."""
+    """The search for jobs that yield: the state of the plan and the entitlements.
 
-    accounts: Accounts
+    A gang neither yields nor takes a turn: its slots come and go together.
+    """
+
+    state: PlanState
     entitled: Entitled
-    gangs: Collection[str]
-    """Names of gangs. A gang neither yields nor takes a turn: its slots come and go together."""
-    yields: Yields
-    now: int
 
     def find(
         self, job: Job, rooms: Sequence[PoolRoom], drains: Mapping[str, Job]
@@ -71,16 +70,16 @@ class TimeSlices:
     def yielding(self, job: Job, room: PoolRoom) -> dict[str, int]:
         """Jobs that will yield to the job later, by name, with the time (ms)."""
         ends = ((other, end) for other, end in self._ends(job, room) if self._yields(other, job))
-        return {other.name: end for other, end in ends if end > self.now}
+        return {other.name: end for other, end in ends if end > self.state.now}
 
     def _ends(self, job: Job, room: PoolRoom) -> Iterator[tuple[Job, int]]:
         """Jobs of users who hold more, each with the end (ms) of its slice and `min_runtime`."""
-        if room.pool.time_slice is None or job.group in self.gangs:
+        if room.pool.time_slice is None or job.group in self.state.gangs:
             return
         held = slots_held(room, job)
         mine = held[job.submitter]
-        protected = {other.name: until for until, other in room.protections}
-        for other in room.running(job.project):
+        protected = {other.name: until for until, other in room.jobs.protections}
+        for other in room.jobs.running(job.project):
             end = self._slice_ends(job, other, room)
             protection = protected.get(other.name, end)
             if _vies(other, job) and held[other.submitter] > mine and end and protection:
@@ -88,7 +87,7 @@ class TimeSlices:
 
     def _in_pool(self, job: Job, room: PoolRoom, drains: Job | None) -> Eviction | None:
         name = room.pool.name
-        if self.accounts.users.admits_in(job, name) is None:
+        if self.state.accounts.users.admits_in(job, name) is None:
             return None
         options = [
             each for each in self._over(job, room) if drains is None or _is_like(drains, each)
@@ -100,12 +99,12 @@ class TimeSlices:
         shortfalls = Shortfalls(
             Shortfall(missing=missing, gives=lambda candidate: candidate.frees(name)),
             Shortfall(
-                missing=self.accounts.over_limits(job, name),
-                gives=lambda candidate: self.accounts.counted(candidate, name),
+                missing=self.state.limits.over(job, name),
+                gives=lambda candidate: self.state.accounts.counted(candidate, name),
             ),
             Shortfall(
-                missing=self.accounts.beyond_shares(job, name),
-                gives=lambda candidate: self.accounts.counted(candidate, name),
+                missing=self.state.shares.beyond(job, name),
+                gives=lambda candidate: self.state.accounts.counted(candidate, name),
             ),
         )
         chosen: list[Candidate] = []
@@ -122,19 +121,19 @@ class TimeSlices:
     def _over(self, job: Job, room: PoolRoom) -> list[Candidate]:
         """Candidates whose slice is over and that may yield to the job now."""
         found = []
-        for candidate in room.candidates(job.project):
+        for candidate in room.jobs.candidates(job.project):
             other = candidate.jobs[0]
             end = self._slice_ends(job, other, room)
-            if end is not None and end <= self.now and self._yields(other, job):
+            if end is not None and end <= self.state.now and self._yields(other, job):
                 found.append(candidate)
         return found
 
     def _held_for_a_slice(self, job: Job, room: PoolRoom) -> Counter[str]:
         """Slots past their slice by user, for the job's project and rank in this pool."""
         held: Counter[str] = Counter()
-        for other in room.running(job.project):
+        for other in room.jobs.running(job.project):
             end = self._slice_ends(job, other, room)
-            if rank(other) == rank(job) and end is not None and end <= self.now:
+            if rank(other) == rank(job) and end is not None and end <= self.state.now:
                 held[other.submitter] += other.demand.slots
         return held
 
@@ -146,19 +145,19 @@ class TimeSlices:
         since = other.attempt.running_since if other.attempt else None
         if since is None or room.pool.time_slice is None:
             return None
-        yielded = self.yields.get((job.submitter, rank(job)), since)
+        yielded = self.state.yields.get((job.submitter, rank(job)), since)
         return max(since, yielded) + room.pool.time_slice
 
     def _yields(self, other: Job, job: Job) -> bool:
         """Whether the running job can ever yield to this one."""
-        able = other.evictable and other.checkpoints and other.group not in self.gangs
+        able = other.evictable and other.checkpoints and other.group not in self.state.gangs
         return able and _vies(other, job)
 
 
 def slots_held(room: PoolRoom, job: Job) -> Counter[str]:
     """Slots held, claimed or awaited in this pool, by user, for the job's project and rank."""
     held: Counter[str] = Counter()
-    for other in (*room.running(job.project), *room.claims.values(), *room.awaiting):
+    for other in (*room.jobs.running(job.project), *room.claims.values(), *room.awaiting):
         if other.project == job.project and rank(other) == rank(job):
             held[other.submitter] += other.demand.slots
     return held

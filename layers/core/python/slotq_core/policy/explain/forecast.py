@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
@@ -36,50 +36,28 @@ from slotq_core.model.outlook import (
     WouldNotHelp,
     WouldTurnBack,
 )
-from slotq_core.model.reasons import Reason, SlotsComing
-from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.actions.entitlement import Entitlement
+from slotq_core.model.reasons import SlotsComing
 from slotq_core.policy.actions.reclaim import is_fair, may_reclaim, may_take
-from slotq_core.policy.actions.time_slice import TimeSlices
+from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.explain.timers import known_times
-from slotq_core.policy.lines import Line
-from slotq_core.policy.order import Yields, entered, rank, same_user_and_rank
+from slotq_core.policy.lines import Line, by_user
+from slotq_core.policy.order import entered, rank, same_user_and_rank
 from slotq_core.policy.state.candidates import is_settled
-from slotq_core.policy.state.gangs import Gang
 from slotq_core.policy.state.job_parts import part_name, whole_name
+from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
-from slotq_core.policy.state.quotas.accounts import Accounts
 
 Cause = tuple[type[Spared], tuple[tuple[str, Any], ...]]
 """Why a job is spared, with the numbers of the reason."""
 
 
-class PlanInProgress(Protocol):
-    """The part of a plan in progress that a forecast reads."""
-
-    now: int
-    snapshot: Snapshot
-    gangs: dict[str, Gang]
-    waiting: dict[str, Job]
-    accounts: Accounts
-    entitled: Entitlement
-    yields: Yields
-    slices: TimeSlices
-    reasons: dict[str, Reason]
-
-    def rooms_of(self, job: Job) -> list[PoolRoom]: ...
-
-    def keeps_back(self, job: Job) -> Reason | None: ...
-
-    def within_bounds(self, job: Job, room: PoolRoom) -> bool: ...
-
-
 class Question:
     """The job that someone asks about, with its outlook so far. Without a job, does nothing."""
 
-    def __init__(self, job: Job | None, walk: PlanInProgress, *, by_user: bool) -> None:
-        self._walk, self._by_user = walk, by_user
+    def __init__(self, job: Job | None, state: PlanState, rules: Rules) -> None:
+        self._state, self._rules = state, rules
+        self._by_user = by_user(state.snapshot)
         self._names: set[str] = set()
         self._pools = job.pools if job else ()
         self._line: Line | None = None
@@ -89,25 +67,25 @@ class Question:
         """The waiting members of the job's gang, if the gang has to start as a whole."""
         if job is not None:
             self._names = {job.name, *(part_name(job.name, pool) for pool, _ in job.parts)}
-            if not (job.claim or job.parts or job.group in walk.gangs):
-                self._line = Line.of(job, by_user=by_user)
+            if not (job.claim or job.parts or job.group in state.gangs):
+                self._line = Line.of(job, by_user=self._by_user)
 
     def look(self, job: Job) -> None:
         """Record the outlook at the turn of this job, or of its gang."""
         if not self._names:
             return
-        gang = self._walk.gangs.get(job.group)
+        gang = self._state.gangs.get(job.group)
         together = gang.waiting if gang and not gang.runs else ()
         for each in gang.standing() if gang and together else [job]:
             if self._is_about(each):
                 self._gang = together
-                self._look(each, self._walk.rooms_of(each))
+                self._look(each, self._state.rooms_of(each))
 
     def _look(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
         served = self._served_in(job, rooms)
-        kept = self._walk.keeps_back(job) is not None
+        kept = self._rules.eligible.kept_back(job) is not None
         for room in rooms:
-            seen = _in_pool(self._walk, job, room)
+            seen = _in_pool(self._state, self._rules, job, room)
             shut = room.unavailable or not room.may_evict_for(job)
             if served or kept or shut:  # The plan looks for no victims.
                 seen = replace(seen, spared=())
@@ -120,20 +98,21 @@ class Question:
 
         The pool of the job's claim comes before all others, even if unavailable.
         """
-        walk = self._walk
-        soon = [room for room in rooms if room.fits_soon(job, walk.entitled)]
+        entitled, eligible = self._rules.entitled, self._rules.eligible
+        soon = [room for room in rooms if room.fits_soon(job, entitled)]
         claimed = [room for room in soon if job.claim and room.pool.name == job.claim.pool]
-        gang = walk.gangs.get(job.group)
+        gang = self._state.gangs.get(job.group)
         if claimed or (gang and not gang.runs):  # For a gang, `answer` decides.
             return claimed
-        return [room for room in soon if room.admits(job) and walk.within_bounds(job, room)]
+        able = eligible.admitting(job, soon)
+        return [room for room in able if eligible.within_bounds(job, room)]
 
     def answer(self) -> Outlook | None:
         """The outlook; None if the job's turn did not come."""
         seen = [self._seen[name] for name in self._pools if name in self._seen]
         if not seen:
             return None
-        reasons = (self._walk.reasons.get(job.name) for job in self._gang)
+        reasons = (self._state.reasons.get(job.name) for job in self._gang)
         if any(isinstance(why, SlotsComing) for why in reasons):
             seen = [replace(each, spared=(), times=()) for each in seen]
         times = (time for each in seen for time in each.times)
@@ -151,14 +130,14 @@ class Question:
         return Line.of(job, by_user=self._by_user) == self._line
 
 
-def _in_pool(walk: PlanInProgress, job: Job, room: PoolRoom) -> Outlook:
-    missing = room.missing(job, walk.entitled)
-    known = known_times(job, entered(job, walk.yields), room, walk.slices)
-    times = {(cause, at) for cause, at in known if at is not None and at > walk.now}
+def _in_pool(state: PlanState, rules: Rules, job: Job, room: PoolRoom) -> Outlook:
+    missing = room.missing(job, rules.entitled)
+    known = known_times(job, entered(job, state.yields), room, rules.slices)
+    times = {(cause, at) for cause, at in known if at is not None and at > state.now}
     return Outlook(
         rooms=(_room(job, room, missing),),
-        spared=tuple(_spared(walk, job, room, missing)),
-        reserved=tuple(_reserved(walk, job, room)),
+        spared=tuple(_spared(state, rules, job, room, missing)),
+        reserved=tuple(_reserved(state, job, room)),
         times=tuple(KnownTime(at=at, cause=cause, pool=room.pool.name) for cause, at in times),
     )
 
@@ -175,7 +154,7 @@ def _room(job: Job, room: PoolRoom, missing: Demand) -> Room:
     )
 
 
-def _reserved(walk: PlanInProgress, job: Job, room: PoolRoom) -> Iterator[Reservation]:
+def _reserved(state: PlanState, job: Job, room: PoolRoom) -> Iterator[Reservation]:
     """Reservations in the room: the job's own claim, jobs ahead, other claims, then a drain."""
     name = room.pool.name
     mine = [job] if job.claim and job.claim.pool == name else []
@@ -186,7 +165,7 @@ def _reserved(walk: PlanInProgress, job: Job, room: PoolRoom) -> Iterator[Reserv
         if claim:
             kind = KeptForAMove if claim.moved else Owed
         yield _kept(kind, other, name)
-    drains = walk.waiting.get(room.drains_for)
+    drains = state.waiting.get(room.drain.job) if room.drain else None
     if drains is not None:
         yield _kept(Drains, drains, name)
 
@@ -200,11 +179,13 @@ def _kept(kind: type[Reservation], holder: Job, pool: str) -> Reservation:
     )
 
 
-def _spared(walk: PlanInProgress, job: Job, room: PoolRoom, missing: Demand) -> Iterator[Spared]:
+def _spared(
+    state: PlanState, rules: Rules, job: Job, room: PoolRoom, missing: Demand
+) -> Iterator[Spared]:
     """The jobs that hold slots in the room, by cause; the largest number of slots first."""
     groups: dict[Cause, list[Job]] = {}
     until: dict[Cause, int | None] = {}
-    for other, cause, ends in _causes(walk, job, room, missing):
+    for other, cause, ends in _causes(state, rules, job, room, missing):
         groups.setdefault(cause, []).append(other)
         known = [at for at in (until.get(cause), ends) if at is not None]
         until[cause] = min(known, default=None)
@@ -227,31 +208,31 @@ def _group(pool: str, cause: Cause, jobs: Sequence[Job], until: int | None) -> S
 
 
 def _causes(
-    walk: PlanInProgress, job: Job, room: PoolRoom, missing: Demand
+    state: PlanState, rules: Rules, job: Job, room: PoolRoom, missing: Demand
 ) -> Iterator[tuple[Job, Cause, int | None]]:
     """Why each job that holds slots in the room is not stopped for the job, and until when (ms)."""
-    for other in walk.snapshot.active:
+    for other in state.snapshot.active:
         here = other.attempt is not None and other.attempt.pool == room.pool.name
         if here and other.state is JobState.STOPPING:
             yield other, (StopsAlready, ()), None
-    protected = {other.name: until for until, other in room.protections}
+    protected = {other.name: until for until, other in room.jobs.protections}
     stoppable = {
         each.name
-        for project in room.may_give()
-        for candidate in room.candidates(project)
+        for project in room.jobs.may_give()
+        for candidate in room.jobs.candidates(project)
         for each in candidate.jobs
     }
-    yielding = walk.slices.yielding(job, room)
-    for other in room.everyone():
+    yielding = rules.slices.yielding(job, room)
+    for other in room.jobs.everyone():
         cause = _of_itself(other, protected)
-        if cause is None and other.group in walk.gangs and other.name not in stoppable:
+        if cause is None and other.group in state.gangs and other.name not in stoppable:
             cause = GangStays, (("group", other.group),)
         if cause is not None:
             yield other, cause, protected.get(other.name)
         elif other.project == job.project:
             yield other, *_in_its_project(job, other, yielding, missing)
         else:
-            yield other, _in_another(walk, job, other, room, missing), None
+            yield other, _in_another(state, job, other, room, missing), None
 
 
 def _of_itself(other: Job, protected: Mapping[str, int | None]) -> Cause | None:
@@ -277,12 +258,10 @@ def _in_its_project(
     return (NoLowerRank, ()), None
 
 
-def _in_another(
-    walk: PlanInProgress, job: Job, other: Job, room: PoolRoom, missing: Demand
-) -> Cause:
+def _in_another(state: PlanState, job: Job, other: Job, room: PoolRoom, missing: Demand) -> Cause:
     """The cause across projects: what the gate of a reclaim says (reclaim.py)."""
-    mine = walk.accounts.of(job, room.pool.name)
-    theirs = walk.accounts.of(other, room.pool.name)
+    mine = state.accounts.of(job, room.pool.name)
+    theirs = state.accounts.of(other, room.pool.name)
     if not mine or not theirs:
         return NoLowerRank, ()
     if same_user_and_rank(job, other):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
@@ -33,10 +33,10 @@ from slotq_core.model.reasons import (
 )
 from slotq_core.policy.actions.preempt import outranks
 from slotq_core.policy.actions.reclaim import may_reclaim
-from slotq_core.policy.actions.time_slice import TimeSlices
+from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.order import rank
-from slotq_core.policy.state.claims import Entitled
 from slotq_core.policy.state.gangs import Gang
+from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Account
 from slotq_core.policy.state.quotas.accounts import Accounts
@@ -117,23 +117,13 @@ def endangers(job: Job, room: PoolRoom, counts_as: str) -> Reason:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sheets:
-    """The working state that explanations read."""
-
-    accounts: Accounts
-    entitled: Entitled
-    slices: TimeSlices
-    waiting: Mapping[str, Job]
-
-
-def blocked(job: Job, rooms: Sequence[PoolRoom], sheets: Sheets) -> Reason:
+def blocked(job: Job, rooms: Sequence[PoolRoom], state: PlanState, rules: Rules) -> Reason:
     """The reason that keeps the job out of the pool where the fewest slots are missing.
 
     Unavailable pools, and those where a missing right keeps the job out, count only if there are
     no others.
     """
-    accounts = sheets.accounts
+    accounts = state.accounts
     well = [room for room in rooms if not room.unavailable and not room.rights.keeps_out(job)]
     if not well:
         return _unwell(job, rooms[0]) if rooms[0].unavailable else _lacking(job, rooms[0])
@@ -144,19 +134,19 @@ def blocked(job: Job, rooms: Sequence[PoolRoom], sheets: Sheets) -> Reason:
     if not room.may_evict_for(job) and not job.demand.within(room.free_now):
         return _lacking(job, room)
     free = max(0, room.free_now.slots)
-    holder = room.drains_for or room.holder or next(iter(room.claims), "")
+    holder = (room.drain and room.drain.job) or room.holder or next(iter(room.claims), "")
     if job.demand.within(room.free_now) and holder:
-        return _held(job, room, holder, sheets)
-    held = room.held_below(rank(job), job.project)
-    enough = job.demand.within(room.left(job, sheets.entitled) + held)
-    if held and enough and accounts.beyond_shares(job, room.pool.name).within(held):
+        return _held(job, room, holder, state)
+    held = room.jobs.held_below(rank(job), job.project)
+    enough = job.demand.within(room.left(job, rules.entitled) + held)
+    if held and enough and state.shares.beyond(job, room.pool.name).within(held):
         return LowerRankedProtected(
             pool=room.pool.name,
             needed=job.demand.slots,
             free=free,
             until=protection_ends(job, room),
         )
-    until = sheets.slices.first_end(job, room)
+    until = rules.slices.first_end(job, room)
     if until is not None:
         return TurnComes(pool=room.pool.name, needed=job.demand.slots, free=free, until=until)
     return _full(job, room, accounts, held)
@@ -190,12 +180,12 @@ def _full(job: Job, room: PoolRoom, accounts: Accounts, held: Demand) -> Reason:
     )
 
 
-def _held(job: Job, room: PoolRoom, holder: str, sheets: Sheets) -> Reason:
+def _held(job: Job, room: PoolRoom, holder: str, state: PlanState) -> Reason:
     """The reason if slots are held for another job; with project figures across projects."""
     free = max(0, room.free_now.slots)
     held = HeldForOthers(pool=room.pool.name, needed=job.demand.slots, free=free, holder=holder)
-    chain = sheets.accounts.of(job, room.pool.name)
-    owner = sheets.waiting[holder].project if holder in sheets.waiting else job.project
+    chain = state.accounts.of(job, room.pool.name)
+    owner = state.waiting[holder].project if holder in state.waiting else job.project
     if not chain or owner == job.project:
         return held
     return replace(
@@ -304,7 +294,7 @@ def protection_ends(job: Job, room: PoolRoom) -> int | None:
 
     None if there is none.
     """
-    for until, other in room.protections:
+    for until, other in room.jobs.protections:
         lower = other.project != job.project or outranks(job, other)
         if other.evictable and (lower or room.pool.consolidate):
             return until

@@ -13,12 +13,13 @@ from dataclasses import replace
 from slotq_core.model.jobs import Job
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import PriorityClass
+from slotq_core.policy.state.priority_classes import classes_of
 
 
 def demotes_at(snapshot: Snapshot) -> Iterator[tuple[int, Job]]:
     """Running jobs in classes that demote, each with the time (ms) of its demotion."""
-    known = {each.name for each in snapshot.classes}
-    times = {e.name: e.demote_after for e in snapshot.classes if e.demote_to in known}
+    classes = classes_of(snapshot.classes)
+    times = {e.name: e.demote_after for e in classes.values() if e.demote_to in classes}
     for job in snapshot.active if times else ():
         if job.priority_class not in times:
             continue

@@ -123,12 +123,11 @@ class RightsThere:
         for each in self._lacking(job):
             self._tries.setdefault(each.role, job.name)
 
-    def state(self) -> dict[str, str]:
-        """A checkpoint for `back_to`."""
-        return dict(self._tries)
-
-    def back_to(self, state: dict[str, str]) -> None:
-        self._tries = dict(state)
+    def take_back(self, job: Job) -> None:
+        """Take back the last start, which was the job's."""
+        for each in self._lacking(job):
+            if self._tries.get(each.role) == job.name:
+                del self._tries[each.role]
 
     def _lacking(self, job: Job) -> Iterator[MissingRight]:
         if self._missing:

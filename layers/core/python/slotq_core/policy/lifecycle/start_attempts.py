@@ -10,14 +10,12 @@ free, a claim, or a pool that drains for it. The attempt fails when the job is b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from slotq_core.lifecycle import move
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.reasons import Reason
-from slotq_core.model.snapshot import SchedulerSettings, Snapshot
-from slotq_core.policy.lines import Line, by_user, heads_needed, in_lines
-from slotq_core.policy.order import position
+from slotq_core.model.snapshot import SchedulerSettings
 from slotq_core.policy.plan import TryLater
 
 NOT_SCHEDULED = "not_scheduled"
@@ -27,19 +25,24 @@ CANNOT_SCHEDULE = "cannot_schedule"
 """`Job.cause` of a job after its last failed attempt."""
 
 
+SHORTEST = 1_000
+"""Shorter intervals (ms) count as this one, so that a settled queue makes few passes."""
+
+
 def interval(settings: SchedulerSettings, attempts: int) -> int:
     """The back-off (ms) between failed attempt number `attempts` and the next.
 
     "Before attempt k+1: min(max_interval, min_interval·2^(k−1))."
     """
-    doubled = settings.min_schedule_interval << min(attempts - 1, 40)
-    return min(settings.max_schedule_interval, doubled)
+    doubled = max(SHORTEST, settings.min_schedule_interval) << min(attempts - 1, 40)
+    return min(max(SHORTEST, settings.max_schedule_interval), doubled)
 
 
 def failed_attempt(
     jobs: Sequence[Job], settings: SchedulerSettings, why: Reason, now: int
 ) -> TryLater:
     """Record a failed attempt of one job, or of a gang's members: "a group counts as one"."""
+    assert settings.max_schedule_count is not None, "attempts are not counted"
     attempts = 1 + max(job.schedule_attempts for job in jobs)
     after = _given_up if attempts >= settings.max_schedule_count else _backing_off
     said = f"attempt {attempts} of {settings.max_schedule_count} to start it: {why.sentence()}"
@@ -68,28 +71,3 @@ def _backing_off(job: Job, settings: SchedulerSettings, attempts: int, said: str
         not_before=now + interval(settings, attempts),
         schedule_attempts=attempts,
     )
-
-
-def failed_alike(tried: Iterable[TryLater], snapshot: Snapshot, now: int) -> Iterator[TryLater]:
-    """Failed attempts of the jobs behind a blocked job in its line: they are blocked alike.
-
-    Stops in each line after the heads that any plan loads (`heads_needed`), so that a plan from the
-    heads equals one from all jobs. The next plan, at the same time, takes the rest. A gang is left
-    out: its attempt covers all its members.
-    """
-    singles = [(each.changed[0][0], each.why) for each in tried if len(each.changed) == 1]
-    apart = by_user(snapshot)
-    blocked = {Line.of(job, by_user=apart): (position(job), why) for job, why in singles}
-    if not blocked or snapshot.scheduler is None:
-        return
-    lines = {
-        Line.of(line[0], by_user=apart): line
-        for line in in_lines(snapshot.waiting, by_user=apart)
-        if not line[0].claim
-    }
-    keys = (line.key for line in lines)
-    needed = heads_needed(keys, snapshot.pools, snapshot.active, attempts=True)
-    for line, (first, why) in blocked.items():
-        for job in lines[line][: needed[line.key]]:
-            if position(job) > first:
-                yield failed_attempt([job], snapshot.scheduler, why, now)

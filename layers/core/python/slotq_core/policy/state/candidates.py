@@ -19,7 +19,20 @@ from slotq_core.policy.order import Rank, rank
 Place = tuple[Job, str]
 """A job that holds slots, and the pool of these slots."""
 
-Order = tuple[Rank, int, int, int, str, str]
+
+class Later(str):
+    """A name that sorts backwards: of candidates alike in all else, the later name goes first."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: str) -> bool:
+        return str.__gt__(self, other)
+
+    def __gt__(self, other: str) -> bool:
+        return str.__lt__(self, other)
+
+
+Order = tuple[Rank, int, int, int, Later, Later]
 """The sort key of candidates."""
 
 
@@ -67,11 +80,11 @@ class Candidate:
         """The sort key of candidates, the first victim first.
 
         The order is "lowest rank, then least time since the last reported checkpoint (else since
-        the attempt's start), then larger, then later entry, then name". The first job's name breaks
-        ties.
+        the attempt's start), then larger, then later entry, then later name". The last job's name
+        breaks ties between a gang and a job of one name.
         """
-        first = self.places[0][0].name
-        return (self.rank, self.unsaved, -self.slots, -self.entry_time, self.name, first)
+        name, last = Later(self.name), Later(self.places[-1][0].name)
+        return (self.rank, self.unsaved, -self.slots, -self.entry_time, name, last)
 
 
 def alone(job: Job, pool: str, now: int) -> Candidate:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
+from slotq_core.policy.state.journal import Journal
 
 NOTHING = Demand()
 
@@ -22,10 +23,10 @@ class Entitled(Protocol):
 class Claims:
     """The claimants of one pool without a turn so far, in the policy's order."""
 
-    __slots__ = ("_by_name", "_by_project", "_in_all", "_pool")
+    __slots__ = ("_by_name", "_by_project", "_in_all", "_journal", "_pool")
 
-    def __init__(self, pool: str, claimants: Iterable[Job]) -> None:
-        self._pool = pool
+    def __init__(self, pool: str, claimants: Iterable[Job], journal: Journal) -> None:
+        self._pool, self._journal = pool, journal
         self._by_name = {job.name: job for job in claimants}
         self._by_project: dict[str, list[Job]] = {}
         self._in_all: Demand | None = None
@@ -44,21 +45,22 @@ class Claims:
         return self._by_name.values()
 
     def add(self, job: Job) -> None:
-        self._in_all = None
-        self._by_name[job.name] = job
+        self._forget()
+        self._journal.put(self._by_name, job.name, job)
+        self._journal.record(self._forget)
 
     def remove(self, job: Job) -> bool:
         """Remove the job. Return whether the job was a claimant."""
-        self._in_all = None
-        return self._by_name.pop(job.name, None) is not None
+        if job.name not in self._by_name:
+            return False
+        self._forget()
+        self._journal.drop(self._by_name, job.name)
+        self._journal.record(self._forget)
+        return True
 
-    def state(self) -> dict[str, Job]:
-        """A checkpoint for `back_to`."""
-        return dict(self._by_name)
-
-    def back_to(self, state: dict[str, Job]) -> None:
+    def _forget(self) -> None:
+        """Forget the totals, which are computed again when needed."""
         self._in_all = None
-        self._by_name = dict(state)
 
     def owed(self) -> Demand:
         """The total owed to all claimants."""

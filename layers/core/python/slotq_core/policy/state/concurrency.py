@@ -9,12 +9,14 @@ A job with a claim counts as holding slots. For `max_jobs` a gang counts as one 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from slotq_core.model.jobs import Job
 from slotq_core.model.reasons import JobLimitReached, Reason, SweepLimit
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.order import position
+from slotq_core.policy.state.journal import Journal
 
 ALL = ""
 """The key of `max_jobs` among limits; the other keys are names of sweeps."""
@@ -26,7 +28,8 @@ Held = dict[str, Counter[str]]
 class Concurrency:
     """The counts of one plan, updated as jobs get and lose slots."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, journal: Journal) -> None:
+        self._journal = journal
         settings = snapshot.scheduler
         self._limits = _sweeps(snapshot)
         self._gangs = {group.name for group in snapshot.groups} - self._limits.keys()
@@ -37,14 +40,12 @@ class Concurrency:
             self.take(job)
 
     def take(self, job: Job) -> None:
-        for counted, unit in self._units(job):
-            self._held[counted][unit] += 1
+        self._count(job, 1)
+        self._journal.record(self._count, job, -1)
 
     def give_back(self, job: Job) -> None:
-        for counted, unit in self._units(job):
-            self._held[counted][unit] -= 1
-            if not self._held[counted][unit]:
-                del self._held[counted][unit]
+        self._count(job, -1)
+        self._journal.record(self._count, job, 1)
 
     def keeps_back(self, job: Job) -> Reason | None:
         """The limit that keeps the job from its turn; None if no limit does. A claim exempts the
@@ -58,12 +59,11 @@ class Concurrency:
             return SweepLimit(group=counted, active=len(held), limit=limit)
         return None
 
-    def state(self) -> Held:
-        """A checkpoint for `back_to`."""
-        return {counted: held.copy() for counted, held in self._held.items()}
-
-    def back_to(self, state: Held) -> None:
-        self._held = {counted: held.copy() for counted, held in state.items()}
+    def _count(self, job: Job, more: int) -> None:
+        for counted, unit in self._units(job):
+            self._held[counted][unit] += more
+            if not self._held[counted][unit]:
+                del self._held[counted][unit]
 
     def _units(self, job: Job) -> Iterator[tuple[str, str]]:
         """The limits that count the job, each with the unit that counts. A gang is one unit."""
@@ -74,24 +74,27 @@ class Concurrency:
             yield job.group, job.name
 
 
-def wanting(snapshot: Snapshot, lines: Sequence[Sequence[Job]]) -> Sequence[Sequence[Job]]:
-    """The lines without the jobs that their sweep keeps back whatever room there is.
+def wanting(snapshot: Snapshot, lines: Iterable[WaitingLine]) -> Iterator[tuple[Job, int]]:
+    """The first job of each line, and how many of the line want slots.
+
+    Without the jobs that their sweep keeps back whatever room there is.
 
     A long sweep thus asks for no more slots than it may have at once. In a sweep of several
     projects each project counts by itself, so that no share depends on whose jobs start first.
     """
     sweeps = _sweeps(snapshot)
-    if not sweeps:
-        return lines
-    held = Counter((job.group, job.project) for job in _holders(snapshot))
+    held = Counter((job.group, job.project) for job in _holders(snapshot)) if sweeps else Counter()
     kept_back = set()
     members = (job for job in snapshot.waiting if job.group in sweeps and job.claim is None)
     for job in sorted(members, key=position):
         held[job.group, job.project] += 1
         if held[job.group, job.project] > sweeps[job.group]:
             kept_back.add(job.name)
-    left = ([job for job in line if job.name not in kept_back] for line in lines)
-    return [line for line in left if line]
+    for line in lines:
+        if line.jobs[0].group in sweeps:
+            yield line.jobs[0], sum(job.name not in kept_back for job in line.jobs)
+        else:
+            yield line.jobs[0], len(line)
 
 
 def _sweeps(snapshot: Snapshot) -> dict[str, int]:

@@ -6,9 +6,8 @@ restated for the job.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Protocol
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
@@ -23,28 +22,32 @@ from slotq_core.policy.plan import (
     Evict,
     GiveUp,
     Plan,
+    Planning,
     Start,
     StartGang,
     TryLater,
 )
+from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.user_limits import UserBooks
 
-
-class Planner(Protocol):
-    """The type of `plan` in cycle.py."""
-
-    def __call__(self, snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan: ...
+Planner = Callable[[Snapshot, int, Job | None], Planning]
+"""The type of `planning` in cycle.py."""
 
 
-def in_parts(plan: Planner) -> Planner:
-    """Extend a planner that knows only gangs, so that jobs may have parts."""
+def in_parts(planner: Planner) -> Planner:
+    """Extend a planner that knows only gangs, so that jobs may have parts.
 
-    def planned(snapshot: Snapshot, now: int, asked: Job | None = None) -> Plan:
+    A plan reads lines of such jobs as far as empty pools could hold them (`lines.first_read`), so
+    it asks for no more of them.
+    """
+
+    def planned(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning:
         jobs = (*snapshot.active, *snapshot.waiting, *snapshot.due)
         whole = {job.name: job for job in jobs if job.parts}
         if not whole:
-            return plan(snapshot, now, asked)
-        return _rejoined(plan(_in_one_class(_taken_apart(snapshot)), now, asked), whole)
+            return (yield from planner(snapshot, now, asked))
+        apart = _in_one_class(_taken_apart(snapshot))
+        return _rejoined((yield from planner(apart, now, asked)), whole)
 
     return planned
 
@@ -81,7 +84,7 @@ def _in_one_class(apart: Snapshot) -> Snapshot:
             auto.setdefault(job.group, []).append(job)
     if not auto:
         return apart
-    books = UserBooks(apart)
+    books = UserBooks(apart, Journal())
     books.begin(apart)
     its = {name: _claimed_in(parts) or books.common_class(parts) for name, parts in auto.items()}
     parts = {part.name for those in auto.values() for part in those}

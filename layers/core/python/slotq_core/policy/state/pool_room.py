@@ -10,7 +10,8 @@ sees what is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, KeysView, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
@@ -18,31 +19,42 @@ from slotq_core.model.pools import Pool, PoolState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.missing_rights import RightsThere
 from slotq_core.policy.lifecycle.pool_health import backs_off, probe, probes_until
-from slotq_core.policy.order import Rank, position
-from slotq_core.policy.state.candidates import Candidate
+from slotq_core.policy.order import position
 from slotq_core.policy.state.claims import Claims, Entitled, kept
-from slotq_core.policy.state.running_jobs import Protection, RunningJobs
+from slotq_core.policy.state.journal import Journal
+from slotq_core.policy.state.pool_jobs import PoolJobs
+from slotq_core.policy.state.running_jobs import RunningJobs
 
 NOTHING = Demand()
 
-_State = tuple[Demand, Demand, list[Job], set[str], dict[str, Job], str, str, dict[str, str]]
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Drain:
+    """The job that a pool drains for, and its gang. No later job is admitted there."""
+
+    job: str
+    gang: str = ""
+    beyond_share: bool = False
+    """Whether the job would bring its project beyond its fair share. The drain then holds back
+    nobody who stays within theirs: a pool must not stand idle for what a project does not
+    deserve."""
 
 
 class PoolRoom:
     """One pool during one plan. Amounts exclude what earlier jobs have been given."""
 
     __slots__ = (
-        "_holders",
+        "_journal",
+        "_running",
         "awaiting",
         "both",
         "claims",
         "coming",
-        "drains_for",
-        "drains_gang",
+        "drain",
         "free",
         "free_now",
         "holder",
-        "placed",
+        "jobs",
         "pool",
         "probe",
         "probed_until",
@@ -58,16 +70,16 @@ class PoolRoom:
         *,
         active: Sequence[Job],
         claimants: Iterable[Job],
-        holders: RunningJobs,
+        running: RunningJobs,
         now: int,
+        journal: Journal,
     ) -> None:
-        """`active` and `claimants`: of this pool. `holders`: of all pools. `now`: in ms."""
+        """`active` and `claimants`: of this pool. `running`: of all pools. `now`: in ms."""
         used = Demand.total(job.demand for job in active)
         stopping = (job.demand for job in active if job.state is JobState.STOPPING)
-        self._holders = holders
+        self._running, self._journal = running, journal
         self.pool = pool
-        self.placed: set[str] = set()
-        """The jobs given slots in this plan. Taking these slots back evicts nobody."""
+        self.jobs: PoolJobs = running.pools[pool.name]
         self.size = pool.size(now)
         self.free = self.size - used
         """Capacity not given to an earlier job; negative where the pool shrank below its use."""
@@ -76,16 +88,15 @@ class PoolRoom:
         """Free plus coming capacity, kept because most jobs are turned away by this amount."""
         self.free_now = self.free
         """The free capacity before the plan gave any, for reasons."""
-        self.claims = Claims(pool.name, claimants)
+        self.claims = Claims(pool.name, claimants, journal)
         """The claimants of this pool without a turn so far."""
         self.awaiting: list[Job] = []
         """The jobs that wait here for slots, free or coming."""
         for job in self.claims.values():
-            self._keep_from_all(kept(job))
+            self._change(free=NOTHING - kept(job))
         self.holder = ""
         """The first job for which free slots are held."""
-        self.drains_for = self.drains_gang = ""
-        """The job that this pool drains for, and its gang. No later job is admitted here."""
+        self.drain: Drain | None = None
         self.rests = backs_off(pool, now)
         """Whether the pool backs off after a capacity error: no start here, and no eviction."""
         self.probe, self.probed_until = _probing(pool, active, now)
@@ -94,43 +105,10 @@ class PoolRoom:
         self.rights = RightsThere(pool, active, now)
         delays = (pool.reserve_after, pool.time_slice)
         moments = (self.probed_until, pool.health.not_before, *delays)
-        self.timed = bool(self.protections or pool.health.learned_until or self.rights) or any(
+        self.timed = bool(self.jobs.protections or pool.health.learned_until or self.rights) or any(
             at is not None for at in moments
         )
         """Whether the mere passing of time may change anything here."""
-
-    def running(self, project: str) -> Iterable[Job]:
-        """The project's starting and running jobs, and those given slots in this plan."""
-        return self._holders.running(self.pool.name, project)
-
-    def everyone(self) -> Iterable[Job]:
-        """The jobs of all projects."""
-        return self._holders.everyone(self.pool.name)
-
-    def held_below(self, rank: Rank, project: str) -> Demand:
-        """What the project's jobs of a lower rank hold here, evictable or not."""
-        return self._holders.held_below(rank, self.pool.name, project)
-
-    def candidates(self, project: str) -> Sequence[Candidate]:
-        """The project's candidates here, in the order of eviction."""
-        return self._holders.candidates(self.pool.name, project)
-
-    def lowest(self, project: str) -> Rank | None:
-        """The lowest rank of the project's candidates here; None if there are none."""
-        return self._holders.lowest(self.pool.name, project)
-
-    def may_give(self) -> KeysView[str]:
-        """The projects that have candidates here."""
-        return self._holders.may_give(self.pool.name)
-
-    def protected_after_start(self) -> set[str]:
-        """The candidates of all pools that a `min_runtime` will protect after this plan."""
-        return self._holders.protected_after_start()
-
-    @property
-    def protections(self) -> Sequence[Protection]:
-        """The jobs inside a `min_runtime`, with the end of each (ms), the first to end first."""
-        return self._holders.protections(self.pool.name)
 
     def left(self, job: Job, entitled: Entitled) -> Demand:
         """Free and coming capacity, less what is owed to other jobs.
@@ -155,20 +133,20 @@ class PoolRoom:
         left = self.left(job, entitled)
         return Demand({name: max(0, amount - left[name]) for name, amount in job.demand.items()})
 
-    def closed_to(self, job: Job) -> bool:
-        """Whether the pool drains for an earlier job. A job with a claim here is served all the
-        same."""
-        if self.drains_for in {"", job.name} or (job.group and job.group == self.drains_gang):
+    def drains_against(self, job: Job, *, within_share: bool) -> bool:
+        """Whether the pool drains for an earlier job, so that this one may not start here.
+
+        A job with a claim here is served all the same. `within_share`: whether this job's project
+        stays within its fair share with the job.
+        """
+        drain = self.drain
+        if drain is None or drain.job == job.name or (job.group and job.group == drain.gang):
             return False
-        return job.name not in self.claims
+        return job.name not in self.claims and not (drain.beyond_share and within_share)
 
     @property
     def unavailable(self) -> bool:
         return self.rests or bool(self.probe) or self.pool.state is not PoolState.ACTIVE
-
-    def admits(self, job: Job) -> bool:
-        """Whether such a job may start here at all, whatever room there is."""
-        return not (self.unavailable or self.closed_to(job) or self.rights.keeps_out(job))
 
     def may_evict_for(self, job: Job) -> bool:
         """Whether the job has the rights to start here. Without them nothing is evicted for it."""
@@ -176,17 +154,16 @@ class PoolRoom:
 
     def was_given(self, job: Job) -> bool:
         """Whether this plan gave the job its slots here."""
-        return job.name in self.placed
+        return job.name in self.jobs.placed
 
     def give(self, job: Job) -> None:
         """Give the job its slots, which later jobs then lack."""
-        self.free = self.free - job.demand
-        self.both = self.both - job.demand
-        self.placed.add(job.name)
-        self._holders.add(job, self.pool.name)
+        self._change(free=NOTHING - job.demand)
+        self._running.add(job, self.pool.name)
         if self.pool.health.errors:
-            self.probe = job.name
+            self._journal.set(self, "probe", job.name)
         self.rights.give(job)
+        self._journal.record(self.rights.take_back, job)
 
     def hold(self, job: Job) -> None:
         """Hold the job's demand against later jobs: free capacity first, then coming slots."""
@@ -194,21 +171,19 @@ class PoolRoom:
             {name: max(0, min(amount, self.free[name])) for name, amount in job.demand.items()}
         )
         if taken and not self.holder:
-            self.holder = job.name
-        self.awaiting.append(job)
-        self.free = self.free - taken
-        self.coming = self.coming - (job.demand - taken)
-        self.both = self.both - job.demand
+            self._journal.set(self, "holder", job.name)
+        self._journal.append(self.awaiting, job)
+        self._change(free=NOTHING - taken, coming=taken - job.demand)
 
     def take_claim(self, job: Job) -> None:
         """Free the capacity that the job's claim keeps, so that the job's own turn can use it."""
         if self.claims.remove(job):
-            self._keep_from_all(NOTHING - kept(job))
+            self._change(free=kept(job))
 
     def take_in(self, job: Job) -> None:
         """Enter the claim of a job that moves here. It holds the room from now on."""
         self.claims.add(job)
-        self._keep_from_all(kept(job))
+        self._change(free=NOTHING - kept(job))
 
     def room_for_moves(self) -> Demand:
         """The capacity for moves: free now, and at most what free and coming slots leave after all
@@ -218,37 +193,21 @@ class PoolRoom:
 
     def evict(self, victim: Job) -> None:
         """Evict the victim. Its slots come free later, or at once if only this plan gave them."""
-        self._holders.remove(victim, self.pool.name)
-        if self.was_given(victim):
-            self.placed.remove(victim.name)
-            self.free = self.free + victim.demand
+        given = self.was_given(victim)
+        self._running.remove(victim, self.pool.name)
+        if given:
+            self._change(free=victim.demand)
         else:
-            self.coming = self.coming + victim.demand
-        self.both = self.both + victim.demand
+            self._change(coming=victim.demand)
 
-    def state(self) -> _State:
-        """A checkpoint for `back_to`, without the running jobs (running_jobs.py has its own)."""
-        return (
-            self.free,
-            self.coming,
-            list(self.awaiting),
-            set(self.placed),
-            self.claims.state(),
-            self.holder,
-            self.probe,
-            self.rights.state(),
-        )
+    def _change(self, *, free: Demand = NOTHING, coming: Demand = NOTHING) -> None:
+        """Add to the amounts."""
+        self._journal.record(self._restore, self.free, self.coming, self.both)
+        self.free, self.coming = self.free + free, self.coming + coming
+        self.both = self.both + free + coming
 
-    def back_to(self, state: _State) -> None:
-        self.free, self.coming, awaiting, placed, claims, self.holder, self.probe, tries = state
-        self.awaiting, self.placed = list(awaiting), set(placed)
-        self.claims.back_to(claims)
-        self.rights.back_to(tries)
-        self.both = self.free + self.coming
-
-    def _keep_from_all(self, amount: Demand) -> None:
-        self.free = self.free - amount
-        self.both = self.both - amount
+    def _restore(self, free: Demand, coming: Demand, both: Demand) -> None:
+        self.free, self.coming, self.both = free, coming, both
 
 
 def _probing(pool: Pool, active: Sequence[Job], now: int) -> tuple[str, int | None]:
@@ -256,7 +215,9 @@ def _probing(pool: Pool, active: Sequence[Job], now: int) -> tuple[str, int | No
     return (job.name, probes_until(job)) if job else ("", None)
 
 
-def rooms_of(snapshot: Snapshot, holders: RunningJobs, now: int) -> dict[str, PoolRoom]:
+def rooms_of(
+    snapshot: Snapshot, running: RunningJobs, now: int, journal: Journal
+) -> dict[str, PoolRoom]:
     """A new working state for every pool."""
     active: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
     claimants: dict[str, list[Job]] = {pool.name: [] for pool in snapshot.pools}
@@ -272,8 +233,9 @@ def rooms_of(snapshot: Snapshot, holders: RunningJobs, now: int) -> dict[str, Po
             pool,
             active=active[pool.name],
             claimants=claimants[pool.name],
-            holders=holders,
+            running=running,
             now=now,
+            journal=journal,
         )
         for pool in snapshot.pools
     }

@@ -15,6 +15,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, PriorityClass, User, UserGroup, UserLimits
+from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.priority_classes import classes_of, name_of_value
 
 Key = tuple[str, str, str]
@@ -53,10 +54,10 @@ class Rights:
         configured, by_name = tuple(classes), {each.name: each for each in groups}
         self.classes = classes_of(configured)
         self._limits = {user.name: limits_of(user, by_name) for user in users}
-        self.numbers_are_classes = bool(configured or self._limits)
+        self.numbers_are_classes = bool(configured)
         """Whether a bare number takes the name of the class of that value.
 
-        False without configured classes and users, as the class would then change nothing.
+        Where no classes are configured, a number stays a number and never demotes.
         """
 
     def limited(self, user: str, pool: str) -> bool:
@@ -91,8 +92,9 @@ class Rights:
 class UserBooks(Rights):
     """The slots that users hold during one plan."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, journal: Journal) -> None:
         super().__init__(snapshot.classes, snapshot.users, snapshot.user_groups)
+        self._journal = journal
         self._held: Counter[Key] = Counter()
         self._counted: dict[Place, Counted] = {}
         self._stopping: Counter[Key] = Counter()
@@ -116,23 +118,22 @@ class UserBooks(Rights):
         """Count the job's slots in the pool, held or claimed."""
         if self.limited(job.submitter, pool):
             key = (job.submitter, self.class_taken(job, pool), pool)
-            self._counted[job.name, pool] = (key, job.demand.slots)
-            self._held[key] += job.demand.slots
+            self._enter((job.name, pool), (key, job.demand.slots))
+            self._journal.record(self._remove, (job.name, pool))
 
     def give_back(self, job: Job, pool: str) -> None:
-        if (job.name, pool) in self._counted:
-            key, slots = self._counted.pop((job.name, pool))
-            self._held[key] -= slots
+        place = (job.name, pool)
+        if place in self._counted:
+            self._journal.record(self._enter, place, self._counted[place])
+            self._remove(place)
 
-    def mark(self) -> dict[Place, Counted]:
-        """A checkpoint for `back_to`."""
-        return dict(self._counted)
+    def _enter(self, place: Place, counted: Counted) -> None:
+        key, slots = self._counted[place] = counted
+        self._held[key] += slots
 
-    def back_to(self, mark: dict[Place, Counted]) -> None:
-        self._counted = dict(mark)
-        self._held = Counter()
-        for key, slots in mark.values():
-            self._held[key] += slots
+    def _remove(self, place: Place) -> None:
+        key, slots = self._counted.pop(place)
+        self._held[key] -= slots
 
     def class_held(self, job: Job, pool: str) -> str:
         """The class that counts the job in the pool; empty: no limit counts the job."""

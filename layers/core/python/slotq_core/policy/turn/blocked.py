@@ -14,80 +14,122 @@ from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.lifecycle.start_attempts import failed_attempt
 from slotq_core.policy.order import entered
 from slotq_core.policy.state.gangs import Gang
-from slotq_core.policy.state.pool_room import PoolRoom
-from slotq_core.policy.turn.walk import Walk
+from slotq_core.policy.state.plan_state import PlanState
+from slotq_core.policy.state.pool_room import Drain, PoolRoom
+from slotq_core.policy.turn.steps import Steps
 
 
-def blocked(walk: Walk, job: Job, rooms: Sequence[PoolRoom], able: Sequence[PoolRoom]) -> bool:
-    """Explain why the job waits, and drain a pool if `reserve_after` has passed. Return False.
+def is_kept_back(steps: Steps, job: Job) -> bool:
+    """Whether a concurrency limit keeps the job, or its gang, from its turn. Explains it."""
+    why = steps.rules.eligible.kept_back(job)
+    if why:
+        gang = steps.state.gangs.get(job.group)
+        for each in gang.waiting if gang and not gang.runs else [job]:
+            steps.state.say(each, why)
+    return why is not None
 
-    A job kept back by a quota or a limit drains no pool.
-    """
-    if walk.give_up(job):
+
+def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom], able: Sequence[PoolRoom]) -> bool:
+    """Explain why the job waits, and drain a pool if `reserve_after` has passed. Return False."""
+    state, rules = steps.state, steps.rules
+    if state.drop_claim(job):
         return False
     large = [room for room in rooms if job.demand.within(room.size)]
-    walk.wake(job, rooms)
-    entitled = walk.entitled
-    entry = entered(job, walk.yields)
-    may_drain = (r for r in large if r.timed and r in able and walk.within_bounds(job, r))
-    drain = pool_to_drain(job, entry, may_drain, entitled, walk.now)
+    steps.wake(job, rooms)
+    may_drain = [room for room in large if room.timed and room in able]
+    drain = _drain(steps, job, may_drain)
     if drain:
-        walk.reasons[job.name] = explain.reserved(job, drain)
-        drain.drains_for = job.name
+        state.say(job, explain.reserved(job, drain))
+        _begin(state, drain, job)
     elif large:
-        why = _endangers(walk, job, able) or explain.blocked(job, large, walk.sheets)
-        _in_vain(walk, [job], why)
+        why = _endangers(steps, job, able) or explain.blocked(job, large, state, rules)
+        _in_vain(state, [job], why)
     else:
-        _in_vain(walk, [job], explain.too_small(job, rooms, walk.accounts))
+        _in_vain(state, [job], explain.too_small(job, rooms, state.accounts))
     return False
 
 
-def _endangers(walk: Walk, job: Job, able: Sequence[PoolRoom]) -> Reason | None:
-    """The reason of a job that has room but would endanger its running gang; else None."""
-    free = (room for room in able if room.fits_now(job, walk.entitled))
-    room = next((r for r in free if walk.endangers_its_gang(job, r.pool.name)), None)
-    if room is None:
-        return None
-    classed = walk.classed(job, room.pool.name)
-    beyond = walk.accounts.beyond_shares(job, room.pool.name)
-    return explain.endangers(job, room, classed.priority_class if classed and not beyond else "")
-
-
 def gang_blocked(
-    walk: Walk, gang: Gang, jobs: Sequence[Job], may_be_whole: Callable[[], bool]
+    steps: Steps, gang: Gang, jobs: Sequence[Job], may_be_whole: Callable[[], bool]
 ) -> bool:
     """Explain why the gang waits, and let a pool drain for each member that is due. Return False.
 
     No pool drains for a gang that its pools and limits could never hold.
     """
-    if [job for job in jobs if walk.give_up(job)]:
+    state = steps.state
+    if [job for job in jobs if state.drop_claim(job)]:
         return False
     drained = False
+    whole = gang.lead()
     for job in jobs:
-        rooms = walk.rooms_of(job)
-        walk.wake(job, rooms)
-        large = [r for r in rooms if job.demand.within(r.size) and walk.within_bounds(job, r)]
-        entry = entered(job, walk.yields)
-        drain = pool_to_drain(job, entry, large, walk.entitled, walk.now)
+        rooms = state.rooms_of(job)
+        steps.wake(job, rooms)
+        drain = _drain(steps, job, [room for room in rooms if job.demand.within(room.size)], whole)
         if drain and not (drained or may_be_whole()):
             drain = None
-        if drain and not drain.drains_for:
-            drain.drains_for, drain.drains_gang = job.name, job.group
-        walk.reasons[job.name] = why = explain.gang_blocked(gang, drain)
+        if drain and not drain.drain:
+            _begin(state, drain, job, whole)
+        why = explain.gang_blocked(gang, drain)
+        state.say(job, why)
         drained = drained or drain is not None
     if not drained:
-        _in_vain(walk, jobs, why)
+        _in_vain(state, jobs, why)
     return False
 
 
-def _in_vain(walk: Walk, jobs: Sequence[Job], why: Reason) -> None:
+def incomplete_gangs(state: PlanState) -> None:
+    """Explain why the members of a gang wait that cannot start yet."""
+    for gang in state.gangs.values():
+        if not gang.runs and not gang.ready:
+            for job in gang.waiting:
+                state.say(job, explain.incomplete(gang))
+
+
+def _drain(
+    steps: Steps, job: Job, rooms: Sequence[PoolRoom], whole: Job | None = None
+) -> PoolRoom | None:
+    """The pool that drains for the job from now on, or None.
+
+    "A job kept back by a quota or limit, or whose demand alone exceeds its project's fair share,
+    drains nothing." `whole`: the job with the demand of its gang.
+    """
+    state, eligible = steps.state, steps.rules.eligible
+    deserved = state.shares.could_ever_hold
+    may_drain = [
+        room
+        for room in rooms
+        if deserved(whole or job, room.pool.name) and eligible.within_bounds(job, room)
+    ]
+    entry = entered(job, state.yields)
+    return pool_to_drain(job, entry, may_drain, steps.rules.entitled, state.now)
+
+
+def _begin(state: PlanState, room: PoolRoom, job: Job, whole: Job | None = None) -> None:
+    beyond = not state.shares.within(whole or job, room.pool.name)
+    gang = job.group if whole else ""
+    state.journal.set(room, "drain", Drain(job=job.name, gang=gang, beyond_share=beyond))
+
+
+def _endangers(steps: Steps, job: Job, able: Sequence[PoolRoom]) -> Reason | None:
+    """The reason of a job that has room but would endanger its running gang; else None."""
+    eligible = steps.rules.eligible
+    free = (room for room in able if room.fits_now(job, steps.rules.entitled))
+    room = next((r for r in free if eligible.endangers_its_gang(job, r.pool.name)), None)
+    if room is None:
+        return None
+    classed = eligible.classed(job, room.pool.name)
+    beyond = steps.state.shares.beyond(job, room.pool.name)
+    return explain.endangers(job, room, classed.priority_class if classed and not beyond else "")
+
+
+def _in_vain(state: PlanState, jobs: Sequence[Job], why: Reason) -> None:
     """Give the first job its reason, and count a failed attempt where attempts are counted.
 
     A member that would join its running gang fails no attempt.
     """
-    lead, settings = jobs[0], walk.snapshot.scheduler
-    walk.reasons[lead.name] = why
-    joins = lead.group in walk.gangs and walk.gangs[lead.group].runs
-    if settings and not joins:
-        tried = [walk.waiting[job.name] for job in jobs]
-        walk.decisions[lead.name] = failed_attempt(tried, settings, why, walk.now)
+    lead, settings = jobs[0], state.snapshot.scheduler
+    state.say(lead, why)
+    joins = lead.group in state.gangs and state.gangs[lead.group].runs
+    if settings and settings.max_schedule_count is not None and not joins:
+        tried = [state.waiting[job.name] for job in jobs]
+        state.decide(lead.name, failed_attempt(tried, settings, why, state.now))

@@ -11,7 +11,8 @@ from itertools import product
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.reclaim import Taken, deserved_of
+from slotq_core.policy.actions.reclaim import Taken, deserved_of, reclaim
+from slotq_core.policy.actions.victims import Eviction
 from slotq_core.policy.plan import Evict
 from slotq_core.policy.state.candidates import Place
 from slotq_core.policy.state.gangs import Gang
@@ -19,7 +20,7 @@ from slotq_core.policy.state.limits_as_resources import Bounded
 from slotq_core.policy.state.matching import assign
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.turn.blocked import gang_blocked
-from slotq_core.policy.turn.walk import Walk
+from slotq_core.policy.turn.steps import Steps
 
 Step = Callable[[Job, Sequence[PoolRoom]], bool]
 """Tries to give one member its slots in one of these rooms."""
@@ -37,12 +38,13 @@ Target = dict[str, str]
 class GangTurn:
     """The turn of one gang. Holds its members in the order of service, and each member's rooms."""
 
-    def __init__(self, *, walk: Walk, gang: Gang) -> None:
-        self._walk, self._gang = walk, gang
+    def __init__(self, steps: Steps, gang: Gang) -> None:
+        self._steps, self._state, self._rules = steps, steps.state, steps.rules
+        self._gang = gang
         self._orders = gang.orders()
         self._jobs = self._orders[0]
         self._rooms = {
-            job.name: [room for room in walk.rooms_of(job) if room.admits(job)]
+            job.name: self._rules.eligible.admitting(job, self._state.rooms_of(job))
             for job in self._jobs
         }
         self._pools: AbstractSet[str] = frozenset()
@@ -57,25 +59,25 @@ class GangTurn:
     def take_turn(self) -> bool:
         """Serve the gang. Return False if the whole gang is blocked."""
         for job in self._jobs:
-            self._walk.take_its_claim(job)
-        with self._walk.accounts.together(self._jobs) as self._to_come:
+            self._state.take_its_claim(job)
+        with self._state.shares.together(self._jobs) as self._to_come:
             return self._served()
 
     def _served(self) -> bool:
         if self._start_or_wait():
             return True
-        before = self._walk.mark()
+        before = self._state.journal.checkpoint()
         served = self._reclaimed() or self._whole(self._preempt)
         if served and self._evict_for(served):
             return True
         if served:  # All victims got their slots in this plan: take the slots back, then start.
-            taken_back = self._walk.losses.taken_back
-            self._walk.back_to(before)
-            for victim, pool in taken_back:
-                self._walk.take_back(victim, pool)
+            lost = list(self._state.lost)
+            self._state.journal.rollback(before)
+            self._state.evict((loss.job, loss.pool) for loss in lost)
             if self._start_or_wait():
                 return True
-        return gang_blocked(self._walk, self._gang, self._jobs, self._may_be_whole)
+            self._state.journal.rollback(before)
+        return gang_blocked(self._steps, self._gang, self._jobs, self._may_be_whole)
 
     def _reclaimed(self) -> list[str]:
         """Reclaim for the gang. Return the names of the members served.
@@ -85,7 +87,9 @@ class GangTurn:
         """
         self._spare.clear()
         served = self._fair_to_all()
-        if not served and not self._spare.issuperset(safe := self._walk.protected_after_start()):
+        if not served and not self._spare.issuperset(
+            safe := self._state.running.protected_after_start()
+        ):
             self._spare |= safe
             served = self._fair_to_all()
         return served
@@ -97,12 +101,12 @@ class GangTurn:
         gone too, the victim's project may deserve it. Such a victim is spared, and the reclaim
         starts again.
         """
-        before = self._walk.mark()
+        before = self._state.journal.checkpoint()
         while served := self._whole(self._reclaim):
-            deserved = deserved_of(self._taken, self._walk.accounts)
+            deserved = deserved_of(self._taken, self._state)
             if deserved is None:
                 return served
-            self._walk.back_to(before)
+            self._state.journal.rollback(before)
             self._spare.add(deserved.name)
         return []
 
@@ -116,20 +120,17 @@ class GangTurn:
 
         Return False if no victim really runs.
         """
-        walk = self._walk
-        decided = (walk.decisions.get(name) for name in served)
+        state = self._state
+        decided = (state.decisions.get(name) for name in served)
         evictions = [each for each in decided if isinstance(each, Evict)]
         if not evictions:
             return False
         for each in evictions:
-            del walk.decisions[each.beneficiary.name]
-        first, *rest = [(walk.waiting[name], walk.claim_of(name)) for name in served]
-        walk.decisions[first[0].name] = Evict(
-            beneficiary=first[0],
-            claim=first[1],
-            victims=tuple(victim for each in evictions for victim in each.victims),
-            along=tuple(rest),
-        )
+            state.undecide(each.beneficiary.name)
+        first, *rest = [(state.waiting[name], state.claim_of(name)) for name in served]
+        victims = tuple(victim for each in evictions for victim in each.victims)
+        whole = Evict(beneficiary=first[0], claim=first[1], victims=victims, along=tuple(rest))
+        state.decide(first[0].name, whole)
         return True
 
     def _whole(self, step: Step, *, only_free: bool = False) -> list[str]:
@@ -154,7 +155,7 @@ class GangTurn:
     def _try(
         self, step: Step, jobs: Sequence[Job], rooms: Rooms, target: Target, *, only_free: bool
     ) -> list[str]:
-        mark = self._walk.mark()
+        before = self._state.journal.checkpoint()
         self._taken.clear()
         served: list[str] = []
         for place, job in enumerate(jobs):
@@ -167,7 +168,7 @@ class GangTurn:
             if step(job, usable):
                 served.append(job.name)
         if not self._gang.enough(served):
-            self._walk.back_to(mark)
+            self._state.journal.rollback(before)
             return []
         return served
 
@@ -186,25 +187,25 @@ class GangTurn:
 
         Beyond the share, the whole gang could be reclaimed because of that member.
         """
-        beyond = self._walk.accounts.beyond_shares
+        beyond = self._state.shares.beyond
         return [room for room in rooms if not beyond(job, room.pool.name)]
 
     def _target(self, jobs: Sequence[Job], rooms: Rooms, left_in: Left) -> Target:
         """The pool for each member that serves as many members as possible."""
-        users = self._walk.accounts.users
+        users = self._state.accounts.users
         bounded = Bounded(jobs, users, users.left)
         left = {}
         for job in jobs:
             for room in rooms[job.name]:
                 name = room.pool.name
-                bound = self._walk.accounts.left_by_limits(job, name, left_in(job, room))
+                bound = self._state.limits.left(job, name, left_in(job, room))
                 left[name] = bound + bounded.left(name)
         counted = [bounded.counted(job) for job in jobs]
         pools = {name: [each.pool.name for each in usable] for name, usable in rooms.items()}
         return assign(counted, pools, left)
 
     def _left_in_all(self, job: Job, room: PoolRoom) -> Demand:
-        return room.left(job, self._walk.entitled)
+        return room.left(job, self._rules.entitled)
 
     def _left_now(self, job: Job, room: PoolRoom) -> Demand:
         left = self._left_in_all(job, room)
@@ -215,7 +216,7 @@ class GangTurn:
 
         Pools may have shrunk since the gang came, and smaller members may have been cancelled.
         """
-        usable = {job.name: self._walk.rooms_of(job) for job in self._jobs}
+        usable = {job.name: self._state.rooms_of(job) for job in self._jobs}
         return any(
             self._gang.enough(self._target(jobs, _among(pools, usable), _size))
             for jobs, pools in product(self._orders, self._gang.allowed_pools())
@@ -224,15 +225,15 @@ class GangTurn:
     # The steps, for one member.
 
     def _within(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
-        return [room for room in rooms if self._walk.within_bounds(job, room)]
+        return [room for room in rooms if self._rules.eligible.within_bounds(job, room)]
 
     def _start(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        return self._walk.start(job, self._within(job, rooms))
+        return self._steps.start(job, self._within(job, rooms))
 
     def _hold(self, job: Job, rooms: Sequence[PoolRoom], *, owed: bool = False) -> bool:
         within = self._within(job, rooms)
-        may_be = [room for room in self._walk.rooms_of(job) if room.pool.name in self._pools]
-        return self._walk.wait_for_coming(job, may_be, within, owed=owed)
+        may_be = [room for room in self._state.rooms_of(job) if room.pool.name in self._pools]
+        return self._steps.wait_for_coming(job, may_be, within, owed=owed)
 
     def _reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
         """Reclaim for one member, with the members still to come counted.
@@ -242,16 +243,25 @@ class GangTurn:
         """
         if self._hold(job, rooms, owed=True):
             return True
-        surely = [room for room in rooms if room.may_evict_for(job)]
-        within, along = self._within(job, surely), self._to_come.values()
-        found = self._walk.reclaim_along(job, within, along, self._spare)
+        within = self._within(job, self._steps.with_rights(job, rooms))
+        found = self._reclaim_along(job, within)
         if found:
             pool = found.room.pool.name
             self._taken += [(job, pool, victim) for victim in found.victims]
-        return self._walk.evict(job, found)
+        return self._steps.evict(job, found)
+
+    def _reclaim_along(self, job: Job, rooms: Sequence[PoolRoom]) -> Eviction | None:
+        """What the member may reclaim, without the candidates to spare. The gate counts the members
+        still to come."""
+        before = self._state.journal.checkpoint()
+        for other, pool in self._to_come.values():
+            self._state.accounts.take(other, pool)
+        found = reclaim(job, rooms, self._rules.books, self._spare)
+        self._state.journal.rollback(before)
+        return found
 
     def _preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
-        return self._hold(job, rooms, owed=True) or self._walk.preempt(job, rooms)
+        return self._hold(job, rooms, owed=True) or self._steps.preempt(job, rooms)
 
 
 def _size(_: Job, room: PoolRoom) -> Demand:

@@ -10,23 +10,22 @@ from collections.abc import Iterable
 
 from slotq_core.model.jobs import Job
 from slotq_core.policy.actions.reclaim import may_reclaim
+from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.order import rank
-from slotq_core.policy.state.claims import Entitled
+from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
-from slotq_core.policy.state.quotas.accounts import Accounts
 
 
-def has_prospects(
-    job: Job, rooms: Iterable[PoolRoom], accounts: Accounts, entitled: Entitled
-) -> bool:
+def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState, rules: Rules) -> bool:
     """Whether a room has enough free or coming slots, allows moves, or holds a possible victim."""
     for room in rooms:
-        if room.fits_soon(job, entitled) or room.pool.consolidate:
+        if room.fits_soon(job, rules.entitled) or room.pool.consolidate:
             return True
-        lowest = room.lowest(job.project)
+        lowest = room.jobs.lowest(job.project)
         if lowest is not None and (lowest < rank(job) or room.pool.time_slice is not None):
             return True
-        mine = accounts.of(job, room.pool.name)
-        if may_reclaim(job, mine) and room.may_give() & accounts.may_give(mine, room.pool.name):
+        mine = state.accounts.of(job, room.pool.name)
+        giving = state.accounts.may_give(mine, room.pool.name) if may_reclaim(job, mine) else ()
+        if giving and room.jobs.may_give() & giving:
             return True
     return False

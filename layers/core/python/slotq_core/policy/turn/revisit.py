@@ -1,91 +1,92 @@
-"""Which jobs to revisit within a plan: the questions of turn_order.py about the state of the walk.
+"""Which blocked jobs a turn may have helped, so that they are asked again at once.
 
-A job that loses the slots it got in this plan is tried again, and so is any job that may now gain.
-A pool stops draining for a job that a quota or limit has come to keep back since its turn.
+"After a decision the walk begins anew": all earlier jobs would be asked again. Few of them can have
+gained, and only these are asked:
+
+- who outranks the job served in its project, and may evict it now;
+- who may reclaim from a project that has come above its share or quota;
+- who fits into what an eviction freed beyond the need of its beneficiary;
+- whose project lost a job, and may be below its share now.
+
+When no turn is left, a drain ends if its job may not start there by now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 
-from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.policy.order import Rank, rank
-from slotq_core.policy.turn.losses import Losses
+from slotq_core.policy.actions.rules import Rules
+from slotq_core.policy.order import Position, rank
+from slotq_core.policy.state.plan_state import PlanState
+from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.turn.prospects import has_prospects
-from slotq_core.policy.turn.walk import Walk
+from slotq_core.policy.turn.turn_order import BlockedHeads, Head
 
 
-class Revisits:
-    """Answers questions about the walk between two turns."""
+class Revisit:
+    """Looks at the state between two turns."""
 
-    def __init__(self, walk: Walk) -> None:
-        self._walk = walk
+    def __init__(self, state: PlanState, rules: Rules, blocked: BlockedHeads) -> None:
+        self._state, self._rules, self._blocked = state, rules, blocked
 
-    def has_prospects(self, job: Job) -> bool:
+    def helped(self, job: Job) -> list[Head]:
+        """The blocked heads that the turn of this job may have helped."""
+        helped: dict[Position, Head] = {}
+        for heads in self._by_cause(job):
+            for head in heads:
+                if head.place not in helped and self._has_prospects(head.job):
+                    helped[head.place] = head
+        return list(helped.values())
+
+    def freed_by_vain_drains(self) -> list[Head]:
+        """End the drains whose jobs may not start there by now. Return the blocked heads that these
+        pools kept out, and the jobs that they drained for.
+
+        Jobs served since the drain began may have used up a quota, a limit or the number of jobs
+        that may run at once.
+        """
+        vain = [room for room in self._state.rooms.values() if self._drains_in_vain(room)]
+        for room in vain:
+            self._state.journal.set(room, "drain", None)
+        heads = {h.place: h for room in vain for h in self._blocked.in_pool(room.pool.name)}
+        return [head for head in heads.values() if self._has_prospects(head.job)]
+
+    def _by_cause(self, job: Job) -> Iterator[Iterable[Head]]:
+        state = self._state
+        if job.claim or state.shares.has_share(job):
+            above = self._blocked.of_project(job.project)
+            yield [head for head in above if rank(head.job) > rank(job)]
+        for project, scope in dict.fromkeys(state.accounts.opened):
+            for room in self._giving(project, scope):
+                here = self._blocked.in_pool(room.pool.name)
+                yield [head for head in here if head.job.project != project]
+        for pool in dict.fromkeys(pool for _, pool in state.evicted):
+            left = state.rooms[pool].both
+            if left.slots > 0:
+                here = self._blocked.in_pool(pool)
+                yield [head for head in here if head.job.group or head.job.demand.within(left)]
+        for project in dict.fromkeys(victim.project for victim, _ in state.evicted):
+            yield self._blocked.of_project(project)
+
+    def _giving(self, project: str, scope: str) -> Iterator[PoolRoom]:
+        """The rooms where others may now reclaim; of a department (no project), all rooms."""
+        for room in self._state.rooms.values():
+            counts = self._state.accounts.scope(room.pool.name) == scope
+            if counts and (not project or project in room.jobs.may_give()):
+                yield room
+
+    def _has_prospects(self, job: Job) -> bool:
         """Whether a turn of the job, or of its gang, may bring it anything now."""
-        walk, gang = self._walk, self._walk.gangs.get(job.group)
+        state = self._state
+        gang = state.gangs.get(job.group)
         jobs = gang.standing() if gang and not gang.runs else [job]
-        return any(
-            has_prospects(each, walk.rooms_of(each), walk.accounts, walk.entitled) for each in jobs
-        )
+        if any(each.name in state.dropped for each in jobs):
+            return False
+        return any(has_prospects(each, state.rooms_of(each), state, self._rules) for each in jobs)
 
-    def undrain(self) -> set[str]:
-        """End all drains. Return the names of the jobs and gangs that pools drained for."""
-        drained = [room for room in self._walk.rooms.values() if room.drains_for]
-        drainers = {name for room in drained for name in (room.drains_for, room.drains_gang)}
-        for room in drained:
-            room.drains_for = room.drains_gang = ""
-        return drainers - {""}
-
-    def drains_in_vain(self) -> bool:
-        """Whether a pool drains for a job that may not start there by now.
-
-        Jobs served since the drain began may have used up its quota, its limit or the number of
-        jobs that may run at once.
-        """
-        walk = self._walk
-        drained = [(walk.waiting[r.drains_for], r) for r in walk.rooms.values() if r.drains_for]
-        return any(walk.keeps_back(job) or not walk.within_bounds(job, r) for job, r in drained)
-
-    def leaves_surplus(self) -> bool:
-        """Whether an eviction freed more slots than its beneficiary needs. Reading clears the
-        flag."""
-        surplus, self._walk.surplus = self._walk.surplus, False
-        return surplus
-
-    def could_take_back(self) -> Callable[[Job], bool]:
-        """A test whether a job might evict a job that got its slots in this plan."""
-        walk, lowest = self._walk, dict[str, Rank]()
-        for started in walk.started():
-            its = rank(started)
-            lowest[started.project] = min(its, lowest.get(started.project, its))
-
-        def could(job: Job) -> bool:
-            if job.project in lowest and lowest[job.project] < rank(job):
-                return True
-            others = lowest.keys() - {job.project}
-            return any(others & walk.entitled.projects(job, pool) for pool in job.pools)
-
-        return could
-
-    def is_called_for(self) -> bool:
-        """Whether the last turn took anything from jobs served in this plan."""
-        return bool(self._walk.losses)
-
-    def losses(self) -> tuple[list[Job], dict[str, Demand]]:
-        """The jobs that lost their slots in the last turn, and free capacity by pool. Reading
-        clears both.
-
-        The capacity covers the pools where a job lost slots or where a moved job has started. A
-        gang that does not run stands in the list as its representative. An AUTO job that has lost
-        its start is below every class again.
-        """
-        walk, losses, self._walk.losses = self._walk, self._walk.losses, Losses()
-        lost = [walk.waiting[job.name] for job, _ in losses.taken_back]
-        pools = {pool for _, pool in losses.taken_back} | losses.moved_to
-        left = {pool: free for pool in pools if (free := walk.rooms[pool].free_now).slots > 0}
-        as_one = {job.group: walk.gangs[job.group] for job in lost if job.group in walk.gangs}
-        whole = {name: gang for name, gang in as_one.items() if not gang.runs}
-        takers = [job for job in lost if job.group not in whole]
-        return takers + [gang.lead() for gang in whole.values()], left
+    def _drains_in_vain(self, room: PoolRoom) -> bool:
+        if room.drain is None:
+            return False
+        job, eligible = self._state.waiting[room.drain.job], self._rules.eligible
+        return bool(eligible.kept_back(job)) or not eligible.within_bounds(job, room)

@@ -8,33 +8,32 @@ projects.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Iterator
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
-from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.policy.order import NO_YIELDS, Position, Yields, position, rank
-from slotq_core.policy.state.quotas.accounts import Accounts
-from slotq_core.policy.turn.revisit import Revisits
+from slotq_core.policy.lines import WaitingLine
+from slotq_core.policy.order import Position, position
+from slotq_core.policy.plan import Found, Need
+from slotq_core.policy.state.plan_state import PlanState
 
 Key = tuple[Any, ...]
-
-MOST_LOSSES = 8
-"""How often one job may lose its slots in a plan and be tried again, so that each plan ends."""
 
 NO_BOOKS = ""
 """The department of projects without an account. It comes before all others."""
 
 
 class Head(NamedTuple):
-    """The first job of a line. Heads sort by place, and no two places are equal."""
+    """A job that represents its line. Heads sort by place, and no two places are equal."""
 
     place: Position
     job: Job
-    behind: Iterator[Job]
-    """The rest of the line."""
+    line: WaitingLine
+    at: int
+    """The place of the job among `line.jobs`."""
 
 
 class Ranking:
@@ -65,7 +64,7 @@ class Ranking:
         return None
 
 
-class Blocked:
+class BlockedHeads:
     """The heads of the blocked lines, in all, by pool and by project."""
 
     def __init__(self) -> None:
@@ -101,27 +100,16 @@ class Blocked:
 class TurnOrder:
     """Gives each waiting job its turn. A blocked job blocks the rest of its line."""
 
-    def __init__(
-        self,
-        lines: Iterable[Sequence[Job]],
-        accounts: Accounts,
-        again: Revisits,
-        *,
-        yields: Yields = NO_YIELDS,
-    ) -> None:
-        """`lines`: all that take turns, each in the policy's order."""
-        self._accounts = accounts
-        self._again = again
-        self._yields = yields
-        self._heads: dict[str, list[Head]] = {}
-        """By project, a heap with the head of each line."""
-        for line in lines:
-            behind = iter(line)
-            first = next(behind)
-            head = Head(position(first, yields), first, behind)
-            self._heads.setdefault(first.project, []).append(head)
+    def __init__(self, state: PlanState) -> None:
+        self._state, self._accounts = state, state.accounts
+        self.blocked = BlockedHeads()
+        self._heads: dict[str, list[Head]] = defaultdict(list)
+        """By project, the head of each line that takes turns, in order."""
+        for line in state.lines:
+            job = line.jobs[0]
+            self._heads[job.project].append(Head(position(job, state.yields), job, line, 0))
         for heads in self._heads.values():
-            heapify(heads)
+            heads.sort()
         by_first = sorted(self._heads, key=lambda name: self._heads[name][0].place)
         self._ages = {name: age for age, name in enumerate(by_first)}
         self._departments = Ranking()
@@ -130,65 +118,11 @@ class TurnOrder:
         """The projects of each department."""
         self._where: dict[str, str] = {}
         """By project, the department in which the project is ranked."""
-        self._given: Head | None = None
-        """The head of the last turn. The next job of its line follows after the turn."""
         self._stale = set(self._heads)
         """Projects whose keys may have changed."""
-        self._blocked = Blocked()
-        self._losses: Counter[str] = Counter()
-        """By job, how often it was tried again after losing the slots that this plan gave it."""
-        self._opened = accounts.gates_opened
-        """`gates_opened` of the accounts when the blocked jobs were last revisited."""
-        self._stirred = False
-        """Whether a job has lost or changed the slots that this plan gave it, since then."""
-        self._served = False
-        """Whether a turn has served a job since then."""
 
-    def next(self) -> Job | None:
-        """The job whose turn it is; None when no turn is left.
-
-        Blocked jobs with prospects are revisited when a project has come above its share or quota,
-        when a job has lost or changed the slots that this plan gave it, or when a pool drains in
-        vain. Where an eviction freed more than needed, only those are revisited that could evict a
-        job started in this plan. Each time, the jobs that pools drained for come back too.
-        """
-        job = self._next()
-        if job is None and self._ask_the_blocked():
-            job = self._next()
-        return job
-
-    def _ask_the_blocked(self) -> bool:
-        opened, self._opened = self._opened, self._accounts.gates_opened
-        stirred, self._stirred = self._stirred, False
-        served, self._served = self._served, False
-        surplus = self._again.leaves_surplus()
-        moved = stirred or self._opened != opened or (served and self._again.drains_in_vain())
-        if not moved and not surplus:
-            return False
-        # Slots still coming free start no job, so a surplus concerns only jobs that could evict.
-        concerned = _everyone if moved else self._again.could_take_back()
-        # A job that a pool drained for may now come behind a revisited job.
-        drained = self._again.undrain()
-        again = [
-            head
-            for head in self._blocked.everyone()
-            if (drained and {head.job.name, head.job.group} & drained)
-            or (concerned(head.job) and self._again.has_prospects(head.job))
-        ]
-        self._unblock(again)
-        return bool(again)
-
-    def _unblock(self, heads: Iterable[Head]) -> None:
-        for head in heads:
-            self._blocked.remove(head)
-            self._bring_back(head)
-
-    def _bring_back(self, head: Head) -> None:
-        heappush(self._heads[head.job.project], head)
-        self._stale.add(head.job.project)
-
-    def _next(self) -> Job | None:
-        self._move_up()
+    def next(self) -> Head | None:
+        """The head whose turn it is; None when no turn is left."""
         moved = self._accounts.moved()
         departments = {*moved.values()}
         for project in self._stale.union(moved):
@@ -196,60 +130,63 @@ class TurnOrder:
         for department in departments:
             self._place_department(department)
         self._stale.clear()
-        first = self._departments.first()
-        if first is None:
+        top = self._departments.first()
+        if top is None:
             return None
-        self._given = heappop(self._heads[self._projects[first].first() or ""])
-        self._stale.add(self._given.job.project)
-        return self._given.job
+        first = self._projects[top].first()
+        assert first is not None
+        return self._take_out(self._heads[first][0])
 
-    def block(self) -> None:
+    def block(self, head: Head) -> None:
         """Block the job whose turn it was, and the rest of its line."""
-        assert self._given is not None
-        self._blocked.add(self._given)
-        self._given = None
+        self.blocked.add(head)
+        self._state.journal.record(self.blocked.remove, head)
 
-    def ask_again(self, losers: Iterable[Job], left: Mapping[str, Demand]) -> None:
-        """Try again, at their places, the jobs that lost the slots this plan gave them.
+    def go_on(self, head: Head) -> Generator[Need, Found, None]:
+        """Bring forward the next job of a line whose job was served. Asks for more of the line
+        where it runs dry."""
+        yield from self.know(head.line, head.at + 1)
+        if head.at + 1 < len(head.line.jobs):
+            job = head.line.jobs[head.at + 1]
+            self._put(Head(position(job, self._state.yields), job, head.line, head.at + 1))
 
-        Otherwise the next plan would try them, and might evict jobs served since. A job comes back
-        at most `MOST_LOSSES` times in a plan.
+    def know(self, line: WaitingLine, index: int) -> Generator[Need, Found, None]:
+        """Learn the jobs of the line up to this index, as far as there are any.
 
-        `left`: free capacity by pool. Blocked jobs that accept the pool and fit into it, or are
-        part of a group, come back too.
+        Asks for as many as are known already, so that a line is read in few steps.
         """
-        self._stirred = True
-        for job in losers:
-            if self._losses[job.name] < MOST_LOSSES:
-                self._losses[job.name] += 1
-                self._bring_back(Head(position(job, self._yields), job, iter(())))
-        suited = {
-            head.place: head
-            for pool, free in left.items()
-            for head in self._blocked.in_pool(pool)
-            if head.job.group or head.job.demand.within(free)
-        }
-        self._unblock(suited.values())
+        while index >= len(line.jobs) and line.behind:
+            last = line.jobs[-1]
+            found = yield Need(after=last, count=max(len(line.jobs), index + 1 - len(line.jobs)))
+            assert all(position(last) < position(job) for job in found.jobs), "out of order"
+            self._state.waiting |= {job.name: job for job in found.jobs}
+            line.jobs += found.jobs
+            line.behind = found.behind if found.jobs else 0
 
-    def _move_up(self) -> None:
-        """Bring forward the next job of the line, unless the last turn blocked it."""
-        if self._given:
-            self._served = True
-            self._unblock_above(self._given.job)
-        if self._given and (job := next(self._given.behind, None)):
-            place = position(job, self._yields)
-            heappush(self._heads[job.project], Head(place, job, self._given.behind))
-        self._given = None
+    def ask_again(self, heads: Iterable[Head]) -> None:
+        """Give blocked jobs another turn, at their places."""
+        for head in heads:
+            self.blocked.remove(head)
+            self._state.journal.record(self.blocked.add, head)
+            self._put(head)
 
-    def _unblock_above(self, job: Job) -> None:
-        """Revisit the project's blocked jobs that outrank the job just served and may now evict it.
+    def _put(self, head: Head) -> None:
+        self._state.journal.record(self._remove, head)
+        self._insert(head)
 
-        A job that would take its project beyond its share needs victims in that project.
-        """
-        blocked = self._blocked.of_project(job.project)
-        above = [head for head in blocked if rank(head.job) > rank(job)]
-        if above and (job.claim or self._accounts.has_its_share(job)):
-            self._unblock([head for head in above if self._again.has_prospects(head.job)])
+    def _take_out(self, head: Head) -> Head:
+        self._state.journal.record(self._insert, head)
+        self._remove(head)
+        return head
+
+    def _insert(self, head: Head) -> None:
+        insort(self._heads[head.job.project], head, key=_place)
+        self._stale.add(head.job.project)
+
+    def _remove(self, head: Head) -> None:
+        heads = self._heads[head.job.project]
+        del heads[bisect_left(heads, head.place, key=_place)]
+        self._stale.add(head.job.project)
 
     def _place(self, project: str) -> Iterator[str]:
         """Rank the project anew. Yield the departments whose own rank that may change."""
@@ -280,5 +217,5 @@ class TurnOrder:
         self._departments.put(department, chain[-1].asking(job.demand) if chain else ())
 
 
-def _everyone(_: Job) -> bool:
-    return True
+def _place(head: Head) -> Position:
+    return head.place

@@ -7,33 +7,31 @@ Numeric quotas count over all pools together; quotas by pool count in each pool 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import EVERYWHERE, Department, Fairness, Project
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.order import rank
+from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.state.candidates import Candidate
-from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.quotas.account import NOTHING, Account, Chain
 from slotq_core.policy.state.quotas.opening import asked_in, opened
-from slotq_core.policy.state.user_limits import Counted, Place, UserBooks
+from slotq_core.policy.state.user_limits import UserBooks
 
-Amounts = tuple[Demand, Demand, Demand, Demand]
-"""The amounts of an account: used, fixed, promised and stopping."""
-
-Mark = tuple[int, int, dict[Place, Counted]]
+Amounts = tuple[Account, Demand, Demand, Demand]
+"""An account with its amounts: used, fixed and promised."""
 
 
 class Accounts:
     """The accounts of one plan, by project and scope."""
 
-    def __init__(self, snapshot: Snapshot, lines: Sequence[Sequence[Job]]) -> None:
+    def __init__(self, snapshot: Snapshot, lines: Sequence[WaitingLine], journal: Journal) -> None:
         """`lines`: of all waiting jobs."""
-        self.users = UserBooks(snapshot)
+        self._journal = journal
+        self.users = UserBooks(snapshot, journal)
         self._projects = {project.name: project for project in snapshot.projects}
         pools = [pool.name for pool in snapshot.pools]
         owners: tuple[Project | Department, ...] = (*snapshot.projects, *snapshot.departments)
@@ -57,26 +55,17 @@ class Accounts:
         }
         """By scope, the pools that count in it."""
         self._books: dict[tuple[str, str], Chain] = {}
-        self._to_come: dict[str, tuple[Job, str]] = {}
-        self._before_it: dict[int, Demand] = {}
-        """During a gang's turn: `_to_come` has the members still to be served, by name, with their
-        pools; `_before_it` has what each account held before, by `id`."""
         self._claimants: dict[str, dict[str, Job]] = {}
         """By project and name: claimants without a turn so far, whose claims may be taken over."""
         self._moved: dict[str, str] = {}
-        self.gates_opened = 0
-        """How often an account has come above its share or quota. Blocked jobs may then reclaim
-        more.
-
-        A rollback restores the count.
-        """
+        self.opened: list[tuple[str, str]] = []
+        """Projects that have come above their share or quota, each with the scope; without a
+        project, its department has. Blocked jobs of others may then reclaim from it."""
         self._over: dict[str, set[str]] = defaultdict(set)
         """By scope, the projects over their quota or share, kept because each reclaim reads
         them."""
         self._under: dict[str, set[str]] = defaultdict(set)
         """By scope, the projects that hold less than their share."""
-        self._before: list[tuple[str, str, list[tuple[Account, Amounts]]]] = []
-        """The amounts before each change, for a rollback."""
         if owners:
             self._open(snapshot, lines)
         self._begin(snapshot)
@@ -85,7 +74,7 @@ class Accounts:
         return self.of_project(job.project, pool)
 
     def of_project(self, name: str, pool: str) -> Chain:
-        return self._books.get((name, self._scope.get(pool, EVERYWHERE)), ())
+        return self._books.get((name, self.scope(pool)), ())
 
     def open_to(self, job: Job, pool: str) -> bool:
         """Whether the job's project may use the pool.
@@ -104,7 +93,8 @@ class Accounts:
 
     def take_claim(self, job: Job, pool: str) -> None:
         """Remove the job's claim from the accounts, for the job's own turn."""
-        self._claimants.get(job.project, {}).pop(job.name, None)
+        if job.name in self._claimants.get(job.project, ()):
+            self._journal.drop(self._claimants[job.project], job.name)
         self.give_back(job, pool)
 
     def give_back(self, job: Job, pool: str) -> None:
@@ -130,124 +120,24 @@ class Accounts:
         moved, self._moved = self._moved, {}
         return moved
 
-    def limits_allow(self, job: Job, pool: str) -> bool:
-        """Whether the limits of the job's user, project and department have room for the job."""
-        return self.users.admits_in(job, pool) is not None and not self.over_limits(job, pool)
+    def scope(self, pool: str) -> str:
+        """Where the pool counts: in a scope of its own, or in that of all pools."""
+        return self._scope.get(pool, EVERYWHERE)
 
-    def over_limits(self, job: Job, pool: str) -> Demand:
-        """What others must give so that the limits of the job's project and department have room
-        for it.
+    def same_scope(self, pool: str, other: str) -> bool:
+        return self.scope(pool) == self.scope(other)
 
-        The job may take over claims of jobs that it outranks in its project.
-        """
-        over = NOTHING
-        for account in self.of(job, pool):
-            if account.over_limit(job.demand):
-                more = account.over_limit(job.demand, self._owed_below(job, pool))
-                over = Demand({name: max(over[name], more[name]) for name in {*over, *more}})
-        return over
+    def others_are_under(self, project: str, pool: str) -> bool:
+        """Whether another project holds less than its share in the pool's scope."""
+        return not self._under[self.scope(pool)] <= {project}
 
-    def beyond_shares(self, job: Job, pool: str) -> Demand:
-        """The excess over the shares of the job's project and department, with the job admitted.
-
-        Of an account already over its share, only the part on top counts. A gang's members count
-        together (`together`). Empty while no other project holds less than its share.
-
-        A job that evicts needs victims of its own project for the excess. Otherwise a project below
-        its share would reclaim the slots, the evicted jobs might be entitled to return, and so on
-        without end. Free slots may take a project beyond its share all the same.
-        """
-        beyond, scope = NOTHING, self._scope.get(pool, EVERYWHERE)
-        if self._under[scope] <= {job.project}:
-            return NOTHING
-        along = self._to_come.values()
-        more = [other.demand for other, its in along if self._scope.get(its, EVERYWHERE) == scope]
-        demand = Demand.total([job.demand, *more]) if more else job.demand
-        for account in self.of(job, pool):
-            its = account.beyond_share(demand, self._before_it.get(id(account)))
-            beyond = Demand({name: max(beyond[name], its[name]) for name in {*beyond, *its}})
-        return beyond
-
-    def has_its_share(self, job: Job) -> bool:
-        """Whether the job's project or department has reached its share in one of the job's
-        pools."""
-        return any(account.has_share() for pool in job.pools for account in self.of(job, pool))
-
-    @contextmanager
-    def together(self, jobs: Iterable[Job]) -> Iterator[dict[str, tuple[Job, str]]]:
-        """Begin the turn of jobs that start together, for the duration of the context.
-
-        Yields the members still to be served, by name, with their pools. The caller keeps them up
-        to date.
-        """
-        chains = (self.of(job, pool) for job in jobs for pool in job.pools)
-        self._before_it = {id(account): account.used for chain in chains for account in chain}
-        try:
-            yield self._to_come
-        finally:
-            self._before_it.clear()
-            self._to_come.clear()
-
-    def _owed_below(self, job: Job, pool: str) -> Demand:
-        """The demand of claims that the job may take over in its project.
-
-        The claimants rank lower and have had no turn yet. Without the rule the job would wait until
-        a claimant runs, only to evict it at once. Nothing where the claims do not cover the job's
-        excess over its shares.
-        """
-        owed = Demand.total(
-            other.demand
-            for other in self._claimants.get(job.project, {}).values()
-            if other.claim and self._scope.get(other.claim.pool) == self._scope.get(pool)
-            if rank(other) < rank(job)
-        )
-        return owed if owed and self.beyond_shares(job, pool).within(owed) else NOTHING
-
-    def left_by_limits(self, job: Job, pool: str, room: Demand) -> Demand:
-        """The part of the room that the limits of the job's project and department leave."""
-        for account in self.of(job, pool):
-            if account.limit:
-                held = account.used + account.stopping - self._owed_below(job, pool)
-                most = {name: max(0, most - held[name]) for name, most in account.limit.items()}
-                room = Demand({name: min(room[name], most.get(name, room[name])) for name in room})
-        return room
-
-    def quotas_allow(self, job: Job, pool: str) -> bool:
-        """Whether the quotas at each level have room for the job.
-
-        They bind only a job that cannot be evicted: with the job, all that cannot be evicted must
-        stay within the quota.
-        """
-        return job.evictable or all(
-            account.fixed_in_quota(job.demand) for account in self.of(job, pool)
-        )
-
-    def may_come_true(self, job: Job, pool: str) -> bool:
-        """Whether limits and quotas leave room for the job's claim once stopping jobs have stopped.
-
-        Others may have used up that room since, or a limit may be lower now. Coming slots then do
-        not help the job.
-        """
-        owed = self._owed_below(job, pool)
-        chain = self.of(job, pool)
-        over = any(account.over_limit(job.demand, account.stopping + owed) for account in chain)
-        allowed = not over and self.quotas_allow(job, pool)
-        return allowed and self.users.will_admit(job, pool)
-
-    def sharing_limit(self, room: PoolRoom, rooms: Iterable[PoolRoom]) -> list[PoolRoom]:
-        """The other rooms that count in the same limits as `room`."""
-        scope = self._scope.get(room.pool.name)
-        return [
-            other
-            for other in rooms
-            if other is not room and self._scope.get(other.pool.name) == scope == EVERYWHERE
-        ]
+    def claimants(self, project: str) -> ValuesView[Job]:
+        """The project's claimants without a turn so far, whose claims may be taken over."""
+        return self._claimants.get(project, {}).values()
 
     def counted(self, candidate: Candidate, pool: str) -> Demand:
         """What the candidate holds in all the pools of that pool's scope."""
-        return candidate.frees_in(
-            self._together.get(self._scope.get(pool, EVERYWHERE), frozenset())
-        )
+        return candidate.frees_in(self._together.get(self.scope(pool), frozenset()))
 
     def evict(self, victim: Job, pool: str) -> None:
         """Take the victim out of the shares at once. The limits count it until it has ended."""
@@ -261,29 +151,6 @@ class Accounts:
         self._stop(job, pool)
         self.take(job, job.claim.pool)
 
-    def may_move(self, job: Job, here: str, pool: str) -> bool:
-        """Whether what the job holds in `here` may count in `pool`.
-
-        Within one scope the accounts do not change. Limits of users are by pool, so they are always
-        checked.
-        """
-        if not self.open_to(job, pool):
-            return False
-        if self.users.admits_in(job, pool) is None:
-            return False
-        if self._scope.get(pool) == self._scope.get(here):
-            return True
-        within = not any(account.over_limit(job.demand) for account in self.of(job, pool))
-        return within and self.quotas_allow(job, pool)
-
-    def bound_by(self, job: Job, here: str, pool: str) -> set[str]:
-        """The users and accounts whose limits count the job only after a move from `here` to
-        `pool`."""
-        bound = {f"user {job.submitter}"} if self.users.limited(job.submitter, pool) else set()
-        if self._scope.get(pool) != self._scope.get(here):
-            bound |= {account.key for account in self.of(job, pool) if account.limit}
-        return bound
-
     def _stop(self, job: Job, pool: str) -> None:
         """Count the stopping job in the limits until it has ended.
 
@@ -292,35 +159,29 @@ class Accounts:
         owed = [id(account) for account in self.of(job, job.claim.pool)] if job.claim else []
         for account in self.of(job, pool):
             if id(account) not in owed:
-                account.stopping += job.demand
-
-    def mark(self) -> Mark:
-        """A checkpoint for `back_to`."""
-        return len(self._before), self.gates_opened, self.users.mark()
-
-    def back_to(self, mark: Mark) -> None:
-        """Roll back to the mark."""
-        length, self.gates_opened, users = mark
-        self.users.back_to(users)
-        while len(self._before) > length:
-            project, scope, amounts = self._before.pop()
-            for account, of_it in amounts:
-                account.used, account.fixed, account.promised, account.stopping = of_it
-            self._note(project, scope)
+                self._journal.set(account, "stopping", account.stopping + job.demand)
 
     def _move(self, job: Job, pool: str, amount: Demand, promised: Demand = NOTHING) -> None:
-        scope = self._scope.get(pool, EVERYWHERE)
-        chain = self.of(job, pool)
-        before = [(each, (each.used, each.fixed, each.promised, each.stopping)) for each in chain]
-        self._before.append((job.project, scope, before))
+        scope, chain = self.scope(pool), self.of(job, pool)
+        if not chain:
+            return
+        before = [(each, each.used, each.fixed, each.promised) for each in chain]
+        self._journal.record(self._restore, job.project, scope, before)
         for account in chain:
             was_over = account.gives()
             account.used += amount
             account.promised += promised
             if not job.evictable:
                 account.fixed += amount
-            self.gates_opened += account.gives() > was_over
+            if account.gives() > was_over:
+                project = job.project if account is chain[0] else ""
+                self._journal.append(self.opened, (project, scope))
         self._note(job.project, scope)
+
+    def _restore(self, project: str, scope: str, before: Iterable[Amounts]) -> None:
+        for account, used, fixed, promised in before:
+            account.used, account.fixed, account.promised = used, fixed, promised
+        self._note(project, scope)
 
     def _note(self, project: str, scope: str) -> None:
         """Record that the project's accounts in the scope have moved."""
@@ -344,7 +205,7 @@ class Accounts:
         """The scopes that these pools count in."""
         return (EVERYWHERE,) if EVERYWHERE in self._together else {*pools}
 
-    def _open(self, snapshot: Snapshot, lines: Sequence[Sequence[Job]]) -> None:
+    def _open(self, snapshot: Snapshot, lines: Sequence[WaitingLine]) -> None:
         """Create the accounts of each scope, with fair shares and nothing held."""
         asked = asked_in(snapshot, lines, self._scopes_of, self._shut)
         for scope in dict.fromkeys(self._scope.values()):
@@ -368,8 +229,7 @@ class Accounts:
         everyone = (*snapshot.active, *snapshot.waiting)
         held += [(job, job.claim.pool) for job in everyone if job.claim]
         of_all = Demand.totals(
-            ((job.project, self._scope.get(pool, EVERYWHERE), job.evictable), job.demand)
-            for job, pool in held
+            ((job.project, self.scope(pool), job.evictable), job.demand) for job, pool in held
         )
         for (project, scope, evictable), amount in of_all.items():
             for account in self._books.get((project, scope), ()):

@@ -3,7 +3,8 @@
 "Every project first gets min(quota, limit, request). The surplus goes by strict project priority,
 then by weight among those still unsatisfied (weight 0 gets none; where no weight is given it is the
 quota), whole slots, remainders to the largest fraction, then the older, then the name. Weights and
-quotas all zero: equal weights." (DESIGN 5.2, after the Run:ai scheduler.)
+quotas all zero: equal weights; weights of 0 beside quotas stay 0." (DESIGN 5.2, after the Run:ai
+scheduler.)
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def divide(total: int, sharers: Iterable[Sharer]) -> dict[str, int]:
 
 def _weights(everyone: Sequence[Sharer]) -> dict[str, int]:
     given = {each.name: each.quota if each.weight is None else each.weight for each in everyone}
-    return given if any(given.values()) else dict.fromkeys(given, 1)
+    deserving = any(given.values()) or any(each.quota for each in everyone)
+    return given if deserving else dict.fromkeys(given, 1)
 
 
 def _divide_surplus(

@@ -10,6 +10,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import EVERYWHERE, Department, Project
 from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.lines import WaitingLine
 from slotq_core.policy.state.concurrency import wanting
 from slotq_core.policy.state.quotas.account import NOTHING, Account, Chain
 from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
@@ -81,7 +82,7 @@ def _shared_resources(owners: Iterable[Project | Department]) -> tuple[str, ...]
 
 def asked_in(
     snapshot: Snapshot,
-    lines: Sequence[Sequence[Job]],
+    lines: Sequence[WaitingLine],
     scopes_of: Callable[[Iterable[str]], Iterable[str]],
     shut: AbstractSet[tuple[str, str]],
 ) -> dict[tuple[str, str], Demand]:
@@ -96,8 +97,8 @@ def asked_in(
         for (project, pool), held in Demand.totals(_staying(snapshot)).items():
             for scope in scopes_of([pool]):
                 yield (project, scope), held
-        for line in wanting(snapshot, lines):
-            job, of_all = line[0], line[0].demand * len(line)
+        for job, count in wanting(snapshot, lines):
+            of_all = job.demand * count
             usable: Sequence[str] = job.pools
             if shut:
                 usable = [name for name in usable if (job.project, name) not in shut]

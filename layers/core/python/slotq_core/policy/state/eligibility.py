@@ -1,0 +1,77 @@
+"""Where a job may start at all, whatever room there is: its pools, gang, limits and quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slotq_core.model.jobs import Job
+from slotq_core.model.reasons import Reason
+from slotq_core.policy.lifecycle.demotion import admitted_in
+from slotq_core.policy.plan import Evict
+from slotq_core.policy.state.plan_state import PlanState
+from slotq_core.policy.state.pool_room import PoolRoom
+
+
+class Eligibility:
+    """Answers questions about a job and a room. Changes nothing."""
+
+    def __init__(self, state: PlanState) -> None:
+        self._state = state
+
+    def kept_back(self, job: Job) -> Reason | None:
+        """The concurrency limit that keeps this job, or its gang, from its turn; None if none
+        does."""
+        return self._state.concurrency.keeps_back(job)
+
+    def admitting(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
+        """The rooms where such a job may start: available, with the rights, and draining for
+        nobody ahead of it."""
+        return [room for room in rooms if self._admits(room, job)]
+
+    def closed_to(self, job: Job, room: PoolRoom) -> bool:
+        """Whether the room drains for a job ahead of this one."""
+        if room.drain is None:
+            return False
+        return room.drains_against(job, within_share=self._state.shares.within(job, room.pool.name))
+
+    def within_bounds(self, job: Job, room: PoolRoom) -> bool:
+        """Whether the gang, the limits and the quotas of the job allow a start in this room.
+
+        A limit binds every job; a quota binds a job that cannot be evicted.
+        """
+        name, limits = room.pool.name, self._state.limits
+        if self.endangers_its_gang(job, name) or self._goes_with_its_gang(job):
+            return False
+        return limits.allow(job, name) and limits.quotas_allow(job, name)
+
+    def endangers_its_gang(self, job: Job, pool: str) -> bool:
+        """Whether the job would weaken the running gang that it joins.
+
+        With the job, the gang could be reclaimed, or evicted for jobs that could not evict it
+        before.
+        """
+        gang = self._state.gangs.get(job.group)
+        if gang is None or not gang.runs:
+            return False
+        counted = self.classed(job, pool) or job
+        return bool(self._state.shares.beyond(job, pool)) or gang.is_lowered_by(counted)
+
+    def classed(self, job: Job, pool: str) -> Job | None:
+        """The AUTO job in the class that admits it there; None if no class does, or for other
+        jobs."""
+        waiting, users = self._state.waiting[job.name], self._state.accounts.users
+        admitting = users.admits_in(waiting, pool) if waiting.auto else None
+        if not admitting:
+            return None
+        return admitted_in(waiting, users.classes[admitting], users.classes)
+
+    def _admits(self, room: PoolRoom, job: Job) -> bool:
+        return not (room.unavailable or room.rights.keeps_out(job) or self.closed_to(job, room))
+
+    def _goes_with_its_gang(self, job: Job) -> bool:
+        """Whether the job would join a gang that this plan evicts."""
+        gang = self._state.gangs.get(job.group)
+        if gang is None or not gang.runs:
+            return False
+        evictions = (each for each in self._state.decisions.values() if isinstance(each, Evict))
+        return any(victim.group == job.group for each in evictions for victim in each.victims)

@@ -1,0 +1,63 @@
+"""The undo log of a plan. Whoever tries something takes a checkpoint, and rolls back if it fails.
+
+All parts of the plan's state record each change here with its inverse. So one rollback takes the
+whole state back, and a checkpoint costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping, MutableSequence, MutableSet
+from typing import Any
+
+
+class Journal:
+    """The changes of one plan, in order, each with what takes it back."""
+
+    __slots__ = ("_undo",)
+
+    def __init__(self) -> None:
+        self._undo: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
+
+    def checkpoint(self) -> int:
+        """The present state, for `rollback`."""
+        return len(self._undo)
+
+    def rollback(self, checkpoint: int) -> None:
+        """Take back every change since the checkpoint, the latest first."""
+        while len(self._undo) > checkpoint:
+            undo, arguments = self._undo.pop()
+            undo(*arguments)
+
+    def record(self, undo: Callable[..., object], *arguments: Any) -> None:
+        """Record a change that `undo(*arguments)` takes back."""
+        self._undo.append((undo, arguments))
+
+    def set(self, owner: object, attribute: str, value: object) -> None:
+        self.record(setattr, owner, attribute, getattr(owner, attribute))
+        setattr(owner, attribute, value)
+
+    def put(self, mapping: MutableMapping[Any, Any], key: object, value: object) -> None:
+        if key in mapping:
+            self.record(mapping.__setitem__, key, mapping[key])
+        else:
+            self.record(mapping.__delitem__, key)
+        mapping[key] = value
+
+    def drop(self, mapping: MutableMapping[Any, Any], key: object) -> None:
+        """Remove the key. A rollback restores its place in the order, too."""
+        self.record(_refill, mapping, dict(mapping))
+        del mapping[key]
+
+    def append(self, items: MutableSequence[Any], item: object) -> None:
+        self.record(items.pop)
+        items.append(item)
+
+    def add(self, items: MutableSet[Any], item: object) -> None:
+        if item not in items:
+            self.record(items.discard, item)
+            items.add(item)
+
+
+def _refill(mapping: MutableMapping[Any, Any], before: dict[Any, Any]) -> None:
+    mapping.clear()
+    mapping.update(before)

@@ -1,0 +1,211 @@
+"""The working state of one plan: what is decided so far, and what that leaves to later jobs.
+
+Only this module applies a decision. Turns and actions look at the state and propose. All parts of
+the state share one journal, so whatever a turn tries can be rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from slotq_core.model.jobs import Claim, Job
+from slotq_core.model.reasons import Reason
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.lines import WaitingLine, by_user, in_lines
+from slotq_core.policy.order import Rank, last_yields
+from slotq_core.policy.plan import Decision, DropClaim, Start
+from slotq_core.policy.state.candidates import Place
+from slotq_core.policy.state.concurrency import Concurrency
+from slotq_core.policy.state.gangs import gangs
+from slotq_core.policy.state.journal import Journal
+from slotq_core.policy.state.pool_room import PoolRoom, rooms_of
+from slotq_core.policy.state.quotas.accounts import Accounts
+from slotq_core.policy.state.quotas.limits import Limits
+from slotq_core.policy.state.quotas.shares import Shares
+from slotq_core.policy.state.running_jobs import RunningJobs
+
+
+class Loss(NamedTuple):
+    """A job that loses the slots which this plan gave it."""
+
+    job: Job
+    pool: str
+    checkpoint: int
+    """The state before the turn in which the job got its slots."""
+
+
+class PlanState:
+    """Everything that a plan knows and has decided."""
+
+    def __init__(self, snapshot: Snapshot, now: int) -> None:
+        self.snapshot, self.now = snapshot, now
+        self.journal = journal = Journal()
+        lines = in_lines(snapshot.waiting, snapshot.behind, by_user=by_user(snapshot))
+        self.gangs = gangs(snapshot)
+        self.waiting = {job.name: job for job in snapshot.waiting}
+        self.concurrency = Concurrency(snapshot, journal)
+        self.running = RunningJobs(snapshot, now, self.gangs, journal)
+        self.rooms = rooms_of(snapshot, self.running, now, journal)
+        self.accounts = Accounts(snapshot, lines, journal)
+        self.shares = Shares(self.accounts)
+        self.limits = Limits(self.accounts, self.shares)
+        self.yields = last_yields(snapshot.yields)
+        self.lines = self._turn_takers(lines)
+        """The lines whose jobs take turns; a gang that can start is a line with one
+        representative."""
+        self.decisions: dict[str, Decision] = {}
+        """By the name of the job that each concerns, in the order in which they were taken."""
+        self.reasons: dict[str, Reason] = {}
+        self.dropped: dict[str, DropClaim] = {}
+        """Abandoned claims, by job. If there are any, the plan decides nothing else: its other
+        decisions rest on these claims."""
+        self.held_in: dict[str, str] = {}
+        """By job, the pool that holds slots for the job against those behind."""
+        self.yielded: set[tuple[str, Rank]] = set()
+        """Users and ranks at which a job has yielded its slots in this plan."""
+        self.lost: list[Loss] = []
+        """The jobs that lose in the present turn what this plan gave them."""
+        self.evicted: list[Place] = []
+        """The running jobs that the present turn evicts or moves, each with its pool."""
+        self.barred: set[tuple[str, str]] = set()
+        """Jobs, each with a pool that the plan took back from it. There the job is asked last. A
+        rollback keeps the bars."""
+        self.asks_last = False
+        """Whether all other jobs have been asked, so that bars no longer count."""
+        self._given: dict[str, int] = {}
+        """By job, the checkpoint before the turn in which it got its slots."""
+        self._turn_began = 0
+        self.wake_at: int | None = None
+
+    def begin_turn(self, checkpoint: int) -> None:
+        """Begin a turn. `checkpoint`: the state before the turn."""
+        self._turn_began = checkpoint
+        for owner, name in ((self, "lost"), (self, "evicted"), (self.accounts, "opened")):
+            if getattr(owner, name):
+                self.journal.set(owner, name, [])
+
+    def rooms_of(self, job: Job) -> list[PoolRoom]:
+        """The rooms of the job's pools that exist, that its project may use, and that it is not
+        barred from."""
+        return [
+            self.rooms[name]
+            for name in job.pools
+            if name in self.rooms
+            and self.accounts.open_to(job, name)
+            and not self.is_barred(job, name)
+        ]
+
+    def is_barred(self, job: Job, pool: str) -> bool:
+        return not self.asks_last and (job.name, pool) in self.barred
+
+    def waits(self, project: str) -> Iterator[Job]:
+        """The project's unserved jobs without a claim and within the concurrency limits: the first
+        of each line stands for the line."""
+        for line in self.lines:
+            if line.jobs[0].project == project and line.jobs[0].claim is None:
+                job = next((job for job in line.jobs if not self._is_served(job)), None)
+                if job and not self.concurrency.keeps_back(job):
+                    yield job
+
+    def take_its_claim(self, job: Job) -> None:
+        """Free the capacity that the job's claim keeps, so that the job's own turn can use it."""
+        if job.claim:
+            if job.claim.pool in self.rooms:
+                self.rooms[job.claim.pool].take_claim(job)
+            self.accounts.take_claim(job, job.claim.pool)
+
+    def start(self, job: Job, room: PoolRoom, classed: Job | None = None) -> None:
+        """Give the job its slots. `classed`: the job in the class that admits it."""
+        room.give(classed or job)
+        self._take(job, room)
+        self.journal.put(self._given, job.name, self._turn_began)
+        pool = room.pool.name
+        self.decide(job.name, Start(job=self.waiting[job.name], pool=pool, classed=classed))
+
+    def hold(self, job: Job, room: PoolRoom, why: Reason, *, promised: bool = False) -> None:
+        """Hold slots, free or coming, against all jobs behind. `promised`: nothing was evicted."""
+        self.say(job, why)
+        room.hold(job)
+        self.journal.put(self.held_in, job.name, room.pool.name)
+        self._take(job, room, promised=promised)
+
+    def evict(self, places: Iterable[Place]) -> tuple[Job, ...]:
+        """Evict these jobs, each in its pool. Return those that really run.
+
+        A job that only got its slots in this plan loses its start instead.
+        """
+        return tuple(job for job, pool in places if self._evict(job, pool))
+
+    def move(self, job: Job, room: PoolRoom, claim: Claim, claimant: Job) -> None:
+        """Evict the running job from the room and enter its claim in another pool."""
+        room.evict(job)
+        self.rooms[claim.pool].take_in(claimant)
+        self.accounts.move(claimant, room.pool.name)
+        self.journal.append(self.evicted, (job, room.pool.name))
+
+    def claim_of(self, name: str) -> Claim:
+        """The claim to what is held for the job."""
+        job, pool = self.waiting[name], self.held_in[name]
+        counted = self.accounts.users.class_held(job, pool) if job.auto else ""
+        return Claim(pool=pool, amount=job.demand, since=self.now, priority_class=counted)
+
+    def drop_claim(self, job: Job) -> bool:
+        """Give up the job's claim. Return whether it had one."""
+        waiting = self.waiting[job.name]
+        if waiting.claim:
+            self.journal.put(self.dropped, job.name, DropClaim(job=waiting))
+        return waiting.claim is not None
+
+    def decide(self, name: str, decision: Decision) -> None:
+        self.undecide(name)
+        self.journal.put(self.decisions, name, decision)
+
+    def undecide(self, name: str) -> None:
+        if name in self.decisions:
+            self.journal.drop(self.decisions, name)
+
+    def say(self, job: Job, why: Reason) -> None:
+        """Keep the reason why the job waits."""
+        self.journal.put(self.reasons, job.name, why)
+
+    def wake(self, moments: Iterable[int | None]) -> None:
+        """Bring `wake_at` forward to the earliest of these times that is still to come."""
+        ahead = [at for at in (*moments, self.wake_at) if at is not None and at > self.now]
+        self.journal.set(self, "wake_at", min(ahead, default=None))
+
+    def _evict(self, victim: Job, pool: str) -> bool:
+        self.rooms[pool].evict(victim)
+        if not isinstance(self.decisions.get(victim.name), Start):
+            self.accounts.evict(victim, pool)
+            self.journal.append(self.evicted, (victim, pool))
+            return True
+        self.undecide(victim.name)
+        self.drop_claim(victim)
+        self.accounts.give_back(victim, pool)
+        self.concurrency.give_back(victim)
+        self.journal.append(self.lost, Loss(victim, pool, self._given[victim.name]))
+        return False
+
+    def _take(self, job: Job, room: PoolRoom, *, promised: bool = False) -> None:
+        """Count the job's slots in quotas and limits.
+
+        Concurrency limits have counted a job with a claim from the start.
+        """
+        if job.claim and job.claim.pool != room.pool.name:
+            self.drop_claim(job)
+        self.accounts.take(job, room.pool.name, promised=promised)
+        if not job.claim:
+            self.concurrency.take(job)
+
+    def _is_served(self, job: Job) -> bool:
+        return job.name in self.held_in or job.name in self.decisions
+
+    def _turn_takers(self, lines: Iterable[WaitingLine]) -> list[WaitingLine]:
+        single = []
+        for line in lines:
+            gang = self.gangs.get(line.jobs[0].group)
+            if gang is None or gang.runs:
+                single.append(line)
+        ready = (gang for gang in self.gangs.values() if gang.ready)
+        return single + [WaitingLine([gang.lead()]) for gang in ready]

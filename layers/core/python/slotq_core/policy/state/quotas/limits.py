@@ -1,0 +1,113 @@
+"""What limits and quotas leave to a job: of its user, its project and its department.
+
+"`limit` always holds." A job may take over claims of jobs that it outranks in its project, so their
+demand does not count against the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.projects import EVERYWHERE
+from slotq_core.policy.order import rank
+from slotq_core.policy.state.pool_room import PoolRoom
+from slotq_core.policy.state.quotas.account import NOTHING
+from slotq_core.policy.state.quotas.accounts import Accounts
+from slotq_core.policy.state.quotas.shares import Shares
+
+
+class Limits:
+    """Answers questions about the limits and quotas of the accounts and the users."""
+
+    def __init__(self, accounts: Accounts, shares: Shares) -> None:
+        self._accounts, self._shares = accounts, shares
+        self._users = accounts.users
+
+    def allow(self, job: Job, pool: str) -> bool:
+        """Whether the limits of the job's user, project and department have room for the job."""
+        return self._users.admits_in(job, pool) is not None and not self.over(job, pool)
+
+    def over(self, job: Job, pool: str) -> Demand:
+        """What others must give so that the limits of the job's project and department have room
+        for it."""
+        over = NOTHING
+        for account in self._accounts.of(job, pool):
+            if account.over_limit(job.demand):
+                more = account.over_limit(job.demand, self._owed_below(job, pool))
+                over = Demand({name: max(over[name], more[name]) for name in {*over, *more}})
+        return over
+
+    def left(self, job: Job, pool: str, room: Demand) -> Demand:
+        """The part of the room that the limits of the job's project and department leave."""
+        for account in self._accounts.of(job, pool):
+            if account.limit:
+                held = account.used + account.stopping - self._owed_below(job, pool)
+                most = {name: max(0, most - held[name]) for name, most in account.limit.items()}
+                room = Demand({name: min(room[name], most.get(name, room[name])) for name in room})
+        return room
+
+    def quotas_allow(self, job: Job, pool: str) -> bool:
+        """Whether the quotas at each level have room for the job.
+
+        They bind only a job that cannot be evicted: with the job, all that cannot be evicted must
+        stay within the quota.
+        """
+        return job.evictable or all(
+            account.fixed_in_quota(job.demand) for account in self._accounts.of(job, pool)
+        )
+
+    def may_come_true(self, job: Job, pool: str) -> bool:
+        """Whether limits and quotas leave room for the job's claim once stopping jobs have stopped.
+
+        Others may have used up that room since, or a limit may be lower now. Coming slots then do
+        not help the job.
+        """
+        owed = self._owed_below(job, pool)
+        chain = self._accounts.of(job, pool)
+        over = any(account.over_limit(job.demand, account.stopping + owed) for account in chain)
+        return not over and self.quotas_allow(job, pool) and self._users.will_admit(job, pool)
+
+    def sharing(self, room: PoolRoom, rooms: Iterable[PoolRoom]) -> list[PoolRoom]:
+        """The other rooms that count in the same limits as `room`."""
+        if self._accounts.scope(room.pool.name) != EVERYWHERE:
+            return []
+        return [other for other in rooms if other is not room]
+
+    def allow_move(self, job: Job, here: str, pool: str) -> bool:
+        """Whether what the job holds in `here` may count in `pool`.
+
+        Within one scope the accounts do not change. Limits of users are by pool, so they are always
+        checked.
+        """
+        if not self._accounts.open_to(job, pool) or self._users.admits_in(job, pool) is None:
+            return False
+        if self._accounts.same_scope(pool, here):
+            return True
+        chain = self._accounts.of(job, pool)
+        within = not any(account.over_limit(job.demand) for account in chain)
+        return within and self.quotas_allow(job, pool)
+
+    def bound_by(self, job: Job, here: str, pool: str) -> set[str]:
+        """The users and accounts whose limits count the job only after a move from `here` to
+        `pool`."""
+        bound = {f"user {job.submitter}"} if self._users.limited(job.submitter, pool) else set()
+        if not self._accounts.same_scope(pool, here):
+            bound |= {account.key for account in self._accounts.of(job, pool) if account.limit}
+        return bound
+
+    def _owed_below(self, job: Job, pool: str) -> Demand:
+        """The demand of claims that the job may take over in its project.
+
+        The claimants rank lower and have had no turn yet. Without the rule the job would wait until
+        a claimant runs, only to evict it at once. Nothing where the claims do not cover the job's
+        excess over its shares.
+        """
+        owed = Demand.total(
+            other.demand
+            for other in self._accounts.claimants(job.project)
+            if other.claim and self._accounts.same_scope(other.claim.pool, pool)
+            if rank(other) < rank(job)
+        )
+        return owed if owed and self._shares.beyond(job, pool).within(owed) else NOTHING

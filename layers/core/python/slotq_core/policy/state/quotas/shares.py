@@ -1,0 +1,76 @@
+"""Which excess over fair shares a job brings, alone or with its gang (DESIGN 5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.policy.state.quotas.account import NOTHING, Account
+from slotq_core.policy.state.quotas.accounts import Accounts
+
+
+class Shares:
+    """Answers questions about the fair shares of the accounts."""
+
+    def __init__(self, accounts: Accounts) -> None:
+        self._accounts = accounts
+        self._to_come: dict[str, tuple[Job, str]] = {}
+        """During a gang's turn: the members still to be served, by name, with their pools."""
+        self._before_it: dict[int, Demand] = {}
+        """During a gang's turn: what each account held before, by `id`."""
+
+    def has_share(self, job: Job) -> bool:
+        """Whether the job's project or department has reached its share in one of the job's
+        pools."""
+        return any(account.has_share() for account in self._accounts_of(job))
+
+    def within(self, job: Job, pool: str) -> bool:
+        """Whether the job's project stays within its fair share with the job; true without
+        projects."""
+        return all(account.in_share(job.demand) for account in self._accounts.of(job, pool)[:1])
+
+    def could_ever_hold(self, job: Job, pool: str) -> bool:
+        """Whether the job alone is within its project's fair share."""
+        chain = self._accounts.of(job, pool)[:1]
+        return all(job.demand[n] <= each.share[n] for each in chain for n in each.resources)
+
+    def beyond(self, job: Job, pool: str) -> Demand:
+        """The excess over the shares of the job's project and department, with the job admitted.
+
+        Of an account already over its share, only the part on top counts. A gang's members count
+        together (`together`). Empty while no other project holds less than its share.
+
+        A job that evicts needs victims of its own project for the excess. Otherwise a project below
+        its share would reclaim the slots, the evicted jobs might be entitled to return, and so on
+        without end. Free slots may take a project beyond its share all the same.
+        """
+        if not self._accounts.others_are_under(job.project, pool):
+            return NOTHING
+        same = self._accounts.same_scope
+        more = [other.demand for other, its in self._to_come.values() if same(its, pool)]
+        demand = Demand.total([job.demand, *more]) if more else job.demand
+        beyond = NOTHING
+        for account in self._accounts.of(job, pool):
+            excess = account.beyond_share(demand, self._before_it.get(id(account)))
+            beyond = Demand({n: max(beyond[n], excess[n]) for n in {*beyond, *excess}})
+        return beyond
+
+    @contextmanager
+    def together(self, jobs: Iterable[Job]) -> Iterator[dict[str, tuple[Job, str]]]:
+        """Begin the turn of jobs that start together, for the duration of the context.
+
+        Yields the members still to be served, by name, with their pools. The caller keeps them up
+        to date.
+        """
+        accounts = (account for job in jobs for account in self._accounts_of(job))
+        self._before_it = {id(account): account.used for account in accounts}
+        try:
+            yield self._to_come
+        finally:
+            self._before_it.clear()
+            self._to_come.clear()
+
+    def _accounts_of(self, job: Job) -> Iterator[Account]:
+        return (account for pool in job.pools for account in self._accounts.of(job, pool))

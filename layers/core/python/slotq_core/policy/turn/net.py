@@ -1,0 +1,45 @@
+"""Step 4, net: what a later turn takes back was never given (DESIGN 5).
+
+"Where a plan takes from a job what it gave it in a pool, the job is barred from that pool and the
+plan begins anew; it is asked there last, after all others, with full rights; what it is given then
+and loses again stays lost for this plan. Bars only grow, so a plan ends."
+
+Up to the turn in which the job got its slots the new plan would be the same. So it begins there,
+at the checkpoint before that turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from slotq_core.policy.explain import waiting as explain
+from slotq_core.policy.state.plan_state import PlanState
+from slotq_core.policy.turn.turn_order import BlockedHeads, Head
+
+
+def begins_anew(state: PlanState) -> bool:
+    """Whether the turn took from jobs what this plan gave them, so that the plan begins anew.
+
+    Asked after the whole turn, because a gang tries and rolls back.
+    """
+    new = [loss for loss in state.lost if (loss.job.name, loss.pool) not in state.barred]
+    if new:
+        state.barred |= {(loss.job.name, loss.pool) for loss in new}
+        state.journal.rollback(min(loss.checkpoint for loss in new))
+        return True
+    for loss in state.lost:
+        state.say(loss.job, explain.taken_back(loss.job, state.rooms[loss.pool]))
+    return False
+
+
+def asked_last(state: PlanState, blocked: BlockedHeads) -> Iterator[Head]:
+    """The barred jobs that wait, once all others have been asked."""
+    if state.asks_last or state.dropped or not state.barred:
+        return
+    state.journal.set(state, "asks_last", value=True)
+    barred = {name for name, _ in state.barred}
+    for head in blocked.everyone():
+        gang = state.gangs.get(head.job.group)
+        members = {job.name for job in gang.waiting} if gang and not gang.runs else {head.job.name}
+        if members & barred:
+            yield head

@@ -1,0 +1,155 @@
+"""The steps of a turn, least disruptive first: each finds a proposal and has the state apply it.
+
+cycle.py has the order of the steps. The module of each action has the rules for its victims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from slotq_core.model.attempts import StopCause
+from slotq_core.model.jobs import Claim, Job
+from slotq_core.policy.actions.consolidate import Moves
+from slotq_core.policy.actions.reclaim import reclaim
+from slotq_core.policy.actions.rules import Rules
+from slotq_core.policy.actions.victims import Eviction
+from slotq_core.policy.explain import waiting as explain
+from slotq_core.policy.explain.timers import known_times
+from slotq_core.policy.order import entered, rank
+from slotq_core.policy.plan import Evict, Move
+from slotq_core.policy.state.plan_state import PlanState
+from slotq_core.policy.state.pool_room import PoolRoom
+
+
+class Steps:
+    """What a turn may try for one job. Each step returns whether it served the job."""
+
+    def __init__(self, state: PlanState, rules: Rules) -> None:
+        self.state, self.rules = state, rules
+
+    def start(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        """Start the job on free slots, in the first room where it fits."""
+        for room in rooms:
+            if room.fits_now(job, self.rules.entitled):
+                classed = self.rules.eligible.classed(job, room.pool.name)
+                self.state.start(job, room, classed)
+                return True
+        return False
+
+    def wait_for_coming(
+        self,
+        job: Job,
+        rooms: Sequence[PoolRoom],
+        within: Sequence[PoolRoom],
+        *,
+        owed: bool = False,
+    ) -> bool:
+        """Hold coming slots for the job: first in the pool of its claim, then in `within`, in
+        order.
+
+        A claim stands while its pool is unavailable for a time. The job does not wait in that pool
+        if others have used up a limit or quota since, or if a missing right keeps the job out.
+
+        `owed`: the job will get a claim to the slots that it waits for.
+        """
+        claimed = [room for room in rooms if job.claim and room.pool.name == job.claim.pool]
+        stands = self.state.limits.may_come_true
+        claimed = [each for each in claimed if stands(job, each.pool.name)]
+        claimed = [each for each in claimed if not each.rights.keeps_out(job)]
+        for room in (*claimed, *within):
+            if room.fits_soon(job, self.rules.entitled):
+                promised = not (owed or job.claim)
+                self.state.hold(job, room, explain.coming(job, room), promised=promised)
+                self.wake(job, claimed)
+                return True
+        return False
+
+    def go_where_it_moves(
+        self, job: Job, rooms: Sequence[PoolRoom], within: Sequence[PoolRoom]
+    ) -> bool:
+        """Start the job only in its destination pool, or hold coming slots there.
+
+        In its old pool it would take the room that another job gained by the move.
+        """
+        there = [room for room in within if job.claim and room.pool.name == job.claim.pool]
+        return self.start(job, there) or self.wait_for_coming(job, rooms, ())
+
+    def consolidate(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        """Move running jobs to other pools. One that this plan started loses its start instead."""
+        found = self.rules.consolidation.find(job, rooms)
+        if found is None:
+            return False
+        moved = tuple(self._move(found))
+        if not moved:
+            return self.start(job, [found.room])
+        self.state.hold(job, found.room, explain.coming(job, found.room))
+        waiting, claim = self.state.waiting[job.name], self.state.claim_of(job.name)
+        self.state.decide(job.name, Move(beneficiary=waiting, moved=moved, claim=claim))
+        return True
+
+    def reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        return self.evict(job, reclaim(job, rooms, self.rules.books))
+
+    def preempt(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        allow = self.state.limits.quotas_allow
+        rooms = [room for room in self.with_rights(job, rooms) if allow(job, room.pool.name)]
+        return self.evict(job, self.rules.preemption.find(job, rooms))
+
+    def take_turn(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+        """Take the slots of a job whose time slice is over."""
+        allow, waiting = self.state.limits.quotas_allow, self.state.waiting
+        well = [room for room in self.with_rights(job, rooms) if not room.unavailable]
+        rooms = [room for room in well if allow(job, room.pool.name)]
+        drains = {
+            room.pool.name: waiting[room.drain.job]
+            for room in rooms
+            if room.drain and self.rules.eligible.closed_to(job, room)
+        }
+        return self.evict(job, self.rules.slices.find(job, rooms, drains), StopCause.YIELDED)
+
+    def evict(self, job: Job, found: Eviction | None, cause: StopCause = StopCause.EVICTED) -> bool:
+        """Evict the victims and hold their slots for the job, or start it if none really runs."""
+        if found is None:
+            return False
+        places = [place for candidate in found.victims for place in candidate.places]
+        victims = self.state.evict(places)
+        room = found.room
+        if not victims and job.group not in self.state.gangs:
+            return self.start(job, [room]) or self.wait_for_coming(job, [room], [room])
+        self.state.hold(job, room, explain.coming(job, room))
+        if victims:
+            waiting, claim = self.state.waiting[job.name], self.state.claim_of(job.name)
+            evict = Evict(beneficiary=waiting, victims=victims, claim=claim, cause=cause)
+            self.state.decide(job.name, evict)
+            if cause is StopCause.YIELDED:
+                for victim in victims:
+                    self.state.journal.add(self.state.yielded, (victim.submitter, rank(victim)))
+        return True
+
+    def with_rights(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
+        """The rooms where the job has the rights to start. Only there does it evict others."""
+        return [room for room in rooms if room.may_evict_for(job)]
+
+    def wake(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
+        """Bring `wake_at` forward to the next time that may change the job's situation."""
+        timed = [room for room in rooms if room.timed]
+        if timed:
+            entry, slices = entered(job, self.state.yields), self.rules.slices
+            self.state.wake(at for room in timed for _, at in known_times(job, entry, room, slices))
+
+    def _move(self, found: Moves) -> list[tuple[Job, Claim]]:
+        """Carry out the moves. Return the running jobs, each with its claim in the destination."""
+        moved = []
+        for job, room in found.to:
+            if found.room.was_given(job):
+                self.state.evict([(job, found.room.pool.name)])
+                continue
+            counted = (job.admitted_class or job.priority_class) if job.auto else ""
+            pool, now = room.pool.name, self.state.now
+            claim = Claim(
+                pool=pool, amount=job.demand, since=now, moved=True, priority_class=counted
+            )
+            self.state.move(job, found.room, claim, replace(job, claim=claim))
+            moved.append((job, claim))
+        return moved
