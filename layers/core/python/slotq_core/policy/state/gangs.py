@@ -137,12 +137,13 @@ class Gang:
         return [standing, smaller]
 
     def lead(self) -> Job:
-        """The representative that takes the gang's turn: the first member, with the demand of
-        all."""
+        """The representative that takes the gang's turn: the first member, with the demand and the
+        pools of all."""
         jobs = self.standing()
         total = sum((job.demand for job in jobs), Demand())
+        pools = dict.fromkeys(pool for job in jobs for pool in job.pools)
         claim = next((job.claim for job in jobs if job.claim), None)
-        return replace(jobs[0], demand=total, claim=claim)
+        return replace(jobs[0], demand=total, pools=tuple(pools), claim=claim)
 
 
 def starts_together(decisions: Iterable[Decision], gangs: Mapping[str, Gang]) -> Iterator[Decision]:
