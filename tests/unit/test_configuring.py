@@ -93,7 +93,7 @@ def test_properties_are_all_that_its_slots_are_like(world, operator):
 @pytest.mark.parametrize("other", ["p5", "p4"])
 def test_a_name_is_a_resource_or_a_property_in_the_whole_queue(world, operator, first, then, other):
     operator.set_pool("p5", {first: {"mem": 16}}, by=BY)
-    with pytest.raises(InvalidRequest, match="'mem' is a resource of pool 'p[45]'") as refused:
+    with pytest.raises(InvalidRequest, match="'mem' is a resource of pool") as refused:
         operator.set_pool(other, {then: {"mem": 8}}, by=BY)
     assert refused.value.field == "properties"
     operator.set_pool("p5", {first: {}}, by=BY)

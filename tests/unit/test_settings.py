@@ -47,8 +47,7 @@ READS = [
     (f"small=8@{P4};pending_timeout=1800;count_foreign=true", (SHARED,)),
     (f"small=8@{P4};count_foreign=false", (SMALL,)),
     (
-        f"all=0@{P5};consolidate=true;state=paused;resources=gpus:16+licences:2"
-        ";properties=mem_per_gpu_in_GiB:80+nvlink:1",
+        f"all=0@{P5};consolidate=true;state=paused;resources=gpus:16+licences:2;properties=mem_per_gpu_in_GiB:80+nvlink:1",
         (EVERYTHING,),
     ),
     (

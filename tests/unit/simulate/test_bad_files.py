@@ -17,6 +17,7 @@ from slotq.simulate.scenario.scenario import SECTIONS
 
 POOL = "pools: [{name: p, capacity: 4}]\n"
 GPUS = "pools: [{name: p, capacity: {slots: 4, gpus: 8}}]\n"
+MEM = "pools: [{name: p, capacity: 1, properties: {mem: 8}}]\n"
 JOB = "jobs: [{name: j, submit_at: 0}]\n"
 HEADER = "job,project,submit_s,runtime_s,slots\n"
 
@@ -56,8 +57,7 @@ CASES = [
      "'slots' is a resource of pool 'p'"),
     (GPUS[:-2] + ", {name: q, capacity: 1, properties: {gpus: 8}}]", 1, "pools[1].properties.gpus",
      "'gpus' is a resource of pool 'p': jobs use a resource up, and only require a property"),
-    ("pools: [{name: p, capacity: 1, properties: {mem: 8}}]\n"
-     "jobs: [{name: j, running_since: 0, pool: p, demand: {slots: 1, mem: 9}}]", 2,
+    (MEM + "jobs: [{name: j, running_since: 0, pool: p, demand: {slots: 1, mem: 9}}]", 2,
      "jobs[0].running_since", "job 'j' needs mem of 9, but pool 'p' has 8"),
     ("pools: [{name: p, capacity: {slots: 1, 5: 1}}]", 1, "5", "keys are text"),
     ("pools: [{name: p, capacity: {? [a] : 1}}]", 1, "", "keys are text"),

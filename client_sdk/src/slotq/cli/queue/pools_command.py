@@ -125,6 +125,7 @@ revision_option = click.option(
 def set_(
     ctx: click.Context,
     /,
+    *,
     name: str,
     revision: int | None,
     resources: tuple[tuple[str, int], ...],
