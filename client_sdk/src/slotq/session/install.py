@@ -47,9 +47,9 @@ def install(
 
     `session`: boto3's default session where None. The settings become tags of each job; a tag that
     a request carries itself wins. `demand`: what a job needs besides slots, by name.
-    `min_runtime` in seconds. `queue`: a client that is there
-    already. `say` is told of each submission, and so is the logger `slotq`. Installing again for
-    the same queue replaces the settings.
+    `min_runtime` in seconds. `queue`: a client that is there already. `say` is told of each
+    submission, and so is the logger `slotq`. Installing again for the same queue replaces the
+    settings.
 
     A refusal of the queue is a ClientError of CreateTrainingJob, as SageMaker's own would be. Where
     the queue cannot be reached, `slotq.errors` are raised: the job then is not submitted.

@@ -80,6 +80,7 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     needs `slots` and `instance_type`; other settings have defaults.
 
     Whole numbers and switches may be text. Raises InvalidRequest with the setting as its field.
+    `check_together` has the rule across the pools of a queue.
     """
     name = check_name(name)
     if unknown := next((key for key in settings if key not in SETTINGS), None):
@@ -98,9 +99,7 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
         "properties": _amounts(name, "properties", wanted, _PROPERTY_NAMES),
         "state": _state(name, wanted.get("state", PoolState.ACTIVE)),
     }
-    after = replace(before, **given) if before else Pool(name=name, **given)
-    check_together([after])
-    return after
+    return replace(before, **given) if before else Pool(name=name, **given)
 
 
 class Described(Protocol):
