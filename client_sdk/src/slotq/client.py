@@ -115,15 +115,17 @@ class QueueClient:
         *,
         priority: int | None = None,
         pools: str | Iterable[str] | None = None,
+        demand: Mapping[str, int] | None = None,
         preemptible: bool | None = None,
         min_runtime: int | None = None,
         retries: int | None = None,
     ) -> Self:
         """The same client, whose submissions have these settings where a request names none itself.
-        `min_runtime` in seconds."""
+        `demand`: what a job needs besides slots, by name. `min_runtime` in seconds."""
         tags = settings_tags(
             priority=priority,
             pools=pools,
+            demand=demand,
             preemptible=preemptible,
             min_runtime=min_runtime,
             retries=retries,

@@ -10,7 +10,7 @@ from typing import Any
 from slotq.configuration.bounds import whole
 from slotq.errors import InvalidRequest
 from slotq_core import names
-from slotq_core.wire.pool_definition import LONGEST
+from slotq_core.wire.pool_definition import LONGEST, MOST_OF_A_RESOURCE
 from slotq_core.wire.submission import MAX_RETRIES, PRIORITY_LIMIT
 
 
@@ -18,14 +18,16 @@ def settings_tags(
     *,
     priority: int | None = None,
     pools: str | Iterable[str] | None = None,
+    demand: Mapping[str, int] | None = None,
     preemptible: bool | None = None,
     min_runtime: int | None = None,
     retries: int | None = None,
 ) -> dict[str, str]:
     """The tags that carry these settings; settings that are None are left to the queue.
 
-    `pools` is in order of preference, `min_runtime` in seconds. Raises InvalidRequest with the name
-    of the setting if a number is out of range.
+    `pools` is in order of preference, `min_runtime` in seconds. `demand` holds what a job needs
+    besides slots: resources and properties of a pool. Raises InvalidRequest with the name of the
+    setting if a number is out of range.
     """
     for name, number, (low, high) in (
         ("priority", priority, (-PRIORITY_LIMIT, PRIORITY_LIMIT)),
@@ -34,11 +36,14 @@ def settings_tags(
     ):
         if number is not None:
             whole(name, number, low, high)
+    for name, number in (demand or {}).items():
+        whole(f"demand.{name}", number, 1, MOST_OF_A_RESOURCE)
     if pools is not None and not isinstance(pools, str):
         pools = ",".join(pools)
     given = {
         "priority": priority,
         names.POOLS_TAG: pools,
+        names.DEMAND_TAG: ",".join(f"{name}={n}" for name, n in (demand or {}).items()) or None,
         "slotq:preemptible": None if preemptible is None else str(preemptible).lower(),
         "slotq:min-runtime": min_runtime,
         "slotq:retries": retries,

@@ -34,6 +34,7 @@ def install(
     api_id: str | None = None,
     priority: int | None = None,
     pools: str | Iterable[str] | None = None,
+    demand: Mapping[str, int] | None = None,
     preemptible: bool | None = None,
     min_runtime: int | None = None,
     retries: int | None = None,
@@ -45,9 +46,10 @@ def install(
     What that client submits has the same settings.
 
     `session`: boto3's default session where None. The settings become tags of each job; a tag that
-    a request carries itself wins. `min_runtime` in seconds. `queue`: a client that is there
-    already. `say` is told of each submission, and so is the logger `slotq`. Installing again for
-    the same queue replaces the settings.
+    a request carries itself wins. `demand`: what a job needs besides slots, by name.
+    `min_runtime` in seconds. `queue`: a client that is there already. `say` is told of each
+    submission, and so is the logger `slotq`. Installing again for the same queue replaces the
+    settings.
 
     A refusal of the queue is a ClientError of CreateTrainingJob, as SageMaker's own would be. Where
     the queue cannot be reached, `slotq.errors` are raised: the job then is not submitted.
@@ -61,6 +63,7 @@ def install(
         api_id=api_id,
         priority=priority,
         pools=pools,
+        demand=demand,
         preemptible=preemptible,
         min_runtime=min_runtime,
         retries=retries,

@@ -10,7 +10,7 @@ why, then the logs, across evictions, and returns when the job has completed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from sagemaker.exceptions import UnexpectedStatusException
@@ -37,7 +37,8 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
 
     The settings below become tags of each job; a tag that an estimator carries itself wins.
     `priority`: high first, default from the config, else the queue's. `pools`: in order of
-    preference. `min_runtime`: seconds. Other arguments are those of `sagemaker.session.Session`.
+    preference. `demand`: what a job needs besides slots, by name. `min_runtime`: seconds. Other
+    arguments are those of `sagemaker.session.Session`.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         api_id: str | None = None,
         priority: int | None = None,
         pools: str | Iterable[str] | None = None,
+        demand: Mapping[str, int] | None = None,
         preemptible: bool | None = None,
         min_runtime: int | None = None,
         retries: int | None = None,
@@ -76,6 +78,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
             api_id=api_id,
             priority=priority,
             pools=pools,
+            demand=demand,
             preemptible=preemptible,
             min_runtime=min_runtime,
             retries=retries,

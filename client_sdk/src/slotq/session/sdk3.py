@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import wraps
 from inspect import unwrap
@@ -44,7 +44,8 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
 
     The settings below become tags of each job; a tag set on a trainer itself wins.
     `priority`: high first, default from the config, else the queue's. `pools`: in order of
-    preference. `min_runtime`: seconds. Other arguments are those of the SDK's `Session`.
+    preference. `demand`: what a job needs besides slots, by name. `min_runtime`: seconds. Other
+    arguments are those of the SDK's `Session`.
 
     `boto_session`: None creates a new one. The attribute `boto_session` is a copy with the same
     credentials, whose SageMaker clients send their training jobs through the queue.
@@ -58,6 +59,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         api_id: str | None = None,
         priority: int | None = None,
         pools: str | Iterable[str] | None = None,
+        demand: Mapping[str, int] | None = None,
         preemptible: bool | None = None,
         min_runtime: int | None = None,
         retries: int | None = None,
@@ -78,6 +80,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
             api_id=api_id,
             priority=priority,
             pools=pools,
+            demand=demand,
             preemptible=preemptible,
             min_runtime=min_runtime,
             retries=retries,

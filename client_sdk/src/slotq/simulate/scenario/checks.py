@@ -18,11 +18,13 @@ from slotq.simulate.scenario.sections import (
     WhySpec,
 )
 from slotq_core.admission.dependencies import circle
+from slotq_core.admission.requirements import divided
 from slotq_core.model import outlook, reasons
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
 from slotq_core.model.reasons import codes
 from slotq_core.model.users import AUTO
+from slotq_core.wire.pool_definition import clashes
 
 if TYPE_CHECKING:
     from slotq.simulate.scenario.scenario import Scenario
@@ -157,6 +159,12 @@ def changes_are_of_what_there_is(scenario: Scenario) -> Iterator[Fault]:
                     yield _unknown((*where, resource), "resource", resource, pool.capacity)
 
 
+def a_name_has_one_meaning(scenario: Scenario) -> Iterator[Fault]:
+    places = {pool.name: place for place, pool in enumerate(scenario.pools)}
+    for clash in clashes(scenario.pools):
+        yield Fault(("pools", places[clash.pool], "properties", clash.name), str(clash))
+
+
 def groups_are_whole(scenario: Scenario) -> Iterator[Fault]:
     """A gang has members, includes its mandatory ones, and belongs to one project."""
     for place, group in enumerate(scenario.groups):
@@ -208,12 +216,18 @@ def dependencies_end(scenario: Scenario) -> Iterator[Fault]:
 
 def what_runs_at_the_start_fits(scenario: Scenario) -> Iterator[Fault]:
     room = {pool.name: pool.capacity - pool.foreign for pool in scenario.pools}
+    properties = {pool.name: pool.properties for pool in scenario.pools}
     for place, job in enumerate(scenario.jobs):
         if job.at is None or job.running_since is None:
             continue
-        for pool, needed in job.held_in(job.at).items():
+        for pool, asked in job.held_in(job.at).items():
             if pool not in room:
                 continue
+            needed, required = divided(asked, scenario.property_names)
+            for name in required:
+                if required[name] > (has := properties[pool][name]):
+                    message = f"needs {name} of {required[name]}, but pool '{pool}' has {has}"
+                    yield Fault(("jobs", place, "running_since"), f"job '{job.name}' {message}")
             if not needed.within(room[pool]):
                 yield Fault(
                     ("jobs", place, "running_since"),
@@ -299,6 +313,7 @@ CHECKS: tuple[Check, ...] = (
     limits_name_what_there_is,
     turns_come_to_an_end,
     changes_are_of_what_there_is,
+    a_name_has_one_meaning,
     groups_are_whole,
     dependencies_end,
     what_runs_at_the_start_fits,

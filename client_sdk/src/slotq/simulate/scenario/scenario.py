@@ -124,6 +124,11 @@ class Scenario(Section):
     def pool_names(self) -> tuple[str, ...]:
         return tuple(pool.name for pool in self.pools)
 
+    @cached_property
+    def property_names(self) -> frozenset[str]:
+        """The names that a demand requires of a pool, and takes nothing of."""
+        return frozenset(name for pool in self.pools for name in pool.properties)
+
     @property
     def resources(self) -> tuple[str, ...]:
         """The resources of the pools: `slots` first."""
@@ -282,6 +287,7 @@ def _pool(spec: PoolSpec) -> Pool:
         name=spec.name,
         instance_type=INSTANCE_TYPE,
         capacity=spec.capacity,
+        properties=spec.properties,
         foreign=spec.foreign,
         count_foreign=True,
         state=spec.state,
