@@ -92,7 +92,7 @@ def spoil(account: Account, pk: str, sk: str) -> None:
 
 
 def two_jobs_one_runs(account: Account) -> None:
-    """Two slots: job1 runs in one; job2 is not decided yet."""
+    """Two slots: job1 runs in one; the job `whole` is submitted and not decided yet."""
     account.call("add-job")
     account.settle()
     account.call(add_job(TrainingJobName="whole"))
