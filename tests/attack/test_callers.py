@@ -75,7 +75,7 @@ def test_changes_of_pools_are_by_the_signer(account: Account):
     assert change["who"] == SIGNER
 
 
-def test_only_the_signer_sees_the_signers_request(account: Account):
+def test_a_request_is_withheld_from_other_signers(account: Account):
     """FORGED has submitted the job."""
     event = sample("add-job")
     event["requestContext"]["identity"]["userArn"] = FORGED

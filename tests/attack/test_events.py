@@ -44,7 +44,7 @@ def test_a_reason_of_an_events_full_length_is_cut(account: Account, length: int)
 
 
 @pytest.mark.parametrize("name", ["n" * 3000, "job1\0", "j\u043eb1", "a" + "-" * 3000 + "b", " "])
-def test_an_impossible_training_job_name_changes_nothing(account: Account, name: str):
+def test_an_impossible_training_job_name_goes_to_the_dead_letters(account: Account, name: str):
     event = sample("training-completed")
     event["detail"]["TrainingJobName"] = name
     busy(account)

@@ -89,7 +89,7 @@ def test_a_refusal_names_the_field(change, said):
     assert slotq("show", "bad").exit_code == Exit.NO
 
 
-def test_a_wrong_key_is_refused(monkeypatch):
+def test_a_wrong_or_missing_key_is_refused(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     with pytest.raises(NotAllowed, match="signature"):
         QueueClient().jobs()
@@ -220,7 +220,7 @@ def test_a_job_is_held_reprioritised_moved_and_released(folder):
     assert slotq("cancel", "front", "back").exit_code == Exit.OK
 
 
-def test_the_doctor_finds_only_the_wrong_key(monkeypatch):
+def test_the_doctor_finds_a_wrong_key(monkeypatch):
     result = slotq("doctor", "--json")
     checks = json.loads(result.stdout)["checks"]
     assert result.exit_code == Exit.OK, result.output
