@@ -1,5 +1,5 @@
-"""The stories that are broken off at every call. Each is short: a few users' requests, what goes
-wrong on SageMaker's side, and how it must end, whatever happens to the handlers meanwhile."""
+"""The stories that are interrupted at each call. Each is short: a few users' requests, faults of
+SageMaker, and the end that must come whatever happens to the handlers."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Ends = Mapping[str, frozenset[JobState | None]]
 
 @dataclass(frozen=True)
 class Step:
-    """Somebody does something `at` seconds after the start."""
+    """An action, `at` seconds after the start."""
 
     at: float
     label: str
     act: Act
     verb: str = ""
-    """`submit` or `cancel`, where a user does it, who may get no answer."""
+    """`submit` or `cancel` for a user's action, which may get no answer."""
     job: str = ""
 
 
@@ -46,13 +46,13 @@ class Scenario:
     knobs: Mapping[str, Any] = field(default_factory=dict)
     runtime: int = 200_000
     per_commit: int | None = None
-    """Jobs in one transaction; None: as many as usual."""
+    """Jobs in one transaction; None: the default."""
     history: int | None = None
-    """How long ended jobs are kept (ms); None: as usual."""
+    """How long ended jobs are kept (ms); None: the default."""
     or_else: Mapping[str, frozenset[JobState | None]] = field(default_factory=dict)
-    """How else a job may end, where a fault has put somebody else's deed before or after it."""
+    """Other ends of a job, for when a fault puts another user's action before or after it."""
     then: Callable[[World], str] = lambda _: ""
-    """What else must hold in the end: says what does not."""
+    """A further check of the end: yields what does not hold."""
 
     def world(
         self, gate: Gate | None = None, *, events: EventPolicy = delivered, **more: Any
@@ -73,13 +73,13 @@ class Scenario:
         return world
 
     def without(self, index: int) -> Scenario:
-        """The same story without one of its steps; for finding the shortest."""
+        """The same story without one of its steps, to find the shortest."""
         left = tuple(step for number, step in enumerate(self.steps) if number != index)
         return replace(self, steps=left)
 
     def allowed(self, world: World, *, unanswered: Iterable[Step] = ()) -> Ends:
-        """How each job may end. A request that was never answered, nor asked again, may have come
-        to nothing."""
+        """The ends that each job may have. A request that was neither answered nor repeated may
+        have had no effect."""
         submitted = {step.job for step in self.steps if step.verb == "submit"}
         ends: dict[str, set[JobState | None]] = {
             name: {state} for name, state in self.ends.items() if name in submitted
@@ -93,7 +93,9 @@ class Scenario:
                 ends[step.job].add(S.COMPLETED)
         for step in self.steps:
             if step.verb == "cancel" and step.label in world.refused:
-                ends[step.job].add(S.COMPLETED)  # It came before its submit had got through.
+                ends[step.job].add(
+                    S.COMPLETED
+                )  # The cancel came before the submission had got through.
         return {name: frozenset(states) for name, states in ends.items()}
 
 
@@ -120,23 +122,23 @@ def cancel(at: float, job: str) -> Step:
 
 
 def plane(at: float, operation: str, **body: Any) -> Step:
-    """Somebody uses SageMaker itself, past the queue."""
+    """An action in SageMaker itself, outside the queue."""
 
     def act(world: World) -> None:
-        with suppress(PlaneError):  # It may not be there (yet): then it is nobody's fault.
+        with suppress(PlaneError):  # The training job may not exist (yet), which is no fault.
             world.plane.handle(operation, body)
 
     return Step(at, operation, act)
 
 
 def knobs(at: float, **values: Any) -> Step:
-    """From then on SageMaker answers otherwise."""
+    """From then on SageMaker answers differently."""
     return Step(at, f"knobs {values}", lambda world: world.plane.knobs.turn(values))
 
 
 def hostile(name: str = "hostile", hyperparameters: int = 300, **settings: str) -> dict[str, Any]:
-    """A request as odd as the door lets in: long keys and values, each of them a fragment of the
-    others and of what SageMaker answers, in every script."""
+    """A request as odd as the queue accepts: long keys and values, each a fragment of the others
+    and of SageMaker's answers, in every script."""
     odd = ("Could not assume role ", "not authorized to perform: iam:PassRole ", "é😀")
     body = request(name, priority=-1_000_000, **settings)
     body["HyperParameters"] = {
@@ -147,8 +149,8 @@ def hostile(name: str = "hostile", hyperparameters: int = 300, **settings: str) 
 
 
 def beside_a_hostile_job(scenario: Scenario) -> Scenario:
-    """The same story, while SageMaker refuses another user's request at length, in a pool of its
-    own: it fails, and changes nothing for the others."""
+    """The same story while SageMaker refuses another user's request at length, in another pool.
+    That job fails and changes nothing for the others."""
     if "hostile" in scenario.ends:
         return scenario
     return replace(
@@ -160,12 +162,12 @@ def beside_a_hostile_job(scenario: Scenario) -> Scenario:
 
 
 def until(at: float) -> Step:
-    """The story is not over before."""
+    """The story lasts at least until then."""
     return Step(at, "time goes by", lambda _: None)
 
 
 def ghost(name: str) -> dict[str, Any]:
-    """A training job that bears the queue's tags and that no job expects."""
+    """A training job with the queue's tags that no job expects."""
     body = request(name)
     tags = {QUEUE_TAG: TABLE, JOB_TAG: name, TOKEN_TAG: "unknown"}
     body["Tags"] += [{"Key": key, "Value": value} for key, value in tags.items()]
@@ -181,7 +183,7 @@ def is_now(training_job: str, status: str) -> Callable[[World], str]:
 
 
 def started_first(job: str) -> Callable[[World], str]:
-    """Of all training jobs that came to be."""
+    """Of all training jobs ever created."""
 
     def look(world: World) -> str:
         there = sorted(world.plane._jobs.values(), key=lambda each: each.serial)
@@ -442,7 +444,7 @@ STORIES: tuple[Scenario, ...] = (
         done("a"),
         runtime=40_000,
         history=200_000,
-        # Deleted in SageMaker before the queue has heard of its end.
+        # Deleted in SageMaker before the queue has learned of its end.
         or_else={"a": frozenset({S.STOPPED})},
         then=nothing_left_of("a"),
     ),

@@ -45,17 +45,17 @@ logging.getLogger("slotq_core.adapters.lambda_wake").disabled = True
 START = 1_790_000_000_000
 TABLE = "queue"
 TYPES = {"p": "ml.m5.large", "q": "ml.c5.xlarge", "r": "ml.r5.large", "h": "ml.m4.xlarge"}
-"""Each pool has an instance type of its own, so that the plane's count tells them apart."""
+"""Each pool has a different instance type, so that the plane's count distinguishes them."""
 TICK = 60_000
 SOON = 50
-"""How long an event or an asked-for pass takes to arrive (ms)."""
+"""How long an event or a requested pass takes to arrive (ms)."""
 LAG = 1_000
-"""How far behind an index may be (ms)."""
+"""How far an index may lag behind (ms)."""
 MOST_CALLS = 5_000
-"""Of one invocation. More than this is a loop without end."""
+"""The most calls of one invocation. More is an endless loop."""
 AGAIN = " again"
 RETRIES = (60_000, 120_000)
-"""When Lambda tries an asynchronous invocation again that has failed."""
+"""When Lambda retries a failed asynchronous invocation."""
 
 
 def pool(name: str = "p", slots: int = 1, **fields: Any) -> Pool:
@@ -63,7 +63,7 @@ def pool(name: str = "p", slots: int = 1, **fields: Any) -> Pool:
 
 
 class Killed(BaseException):
-    """The handler is gone, in the middle of whatever it did. Nothing in the queue catches it."""
+    """The handler is gone in the middle of its work. Nothing in the queue catches this."""
 
 
 @dataclass
@@ -90,17 +90,17 @@ class Call:
 
 
 class Gate:
-    """Lets everything through; others do more."""
+    """Lets every call through; subclasses do more."""
 
     def through(self, call: Call) -> Any:
         return call.do()
 
 
 make_dynamo: Callable[[], FakeDynamo] = FakeDynamo
-"""Of each new world; `real_dynamodb` puts the real engine here."""
+"""Makes each new world's table; `real_dynamodb` puts the real engine here."""
 
 EventPolicy = Callable[[Mapping[str, Any]], Iterable[int]]
-"""After how many milliseconds an event is delivered: none, one or several times."""
+"""The delays (ms) after which an event is delivered: none, one or several."""
 
 
 def delivered(_: Mapping[str, Any]) -> Iterable[int]:
@@ -141,14 +141,14 @@ class World:
         self.clock = VirtualClock(START)
         self.watch = Watch(self)
         self.ours: set[str] = set()
-        """Training jobs that the queue has created."""
+        """Training jobs created by the queue."""
         self.history: list[str] = []
-        """What happened, a line each: for people, when something breaks."""
+        """The history, a line each, for people to read when something breaks."""
         self.refused: set[str] = set()
         self.accepted: set[str] = set()
         self.users_ask_again = True
         self.calls = 0
-        """Of the handlers to AWS."""
+        """The handlers' calls to AWS."""
         self.plane = self._new_plane(dict(work or {}), Work(runtime=runtime), knobs)
         self.dynamo = self._new_dynamo()
         self._services = {
@@ -171,7 +171,7 @@ class World:
         )
 
     def _new_dynamo(self) -> FakeDynamo:
-        """With the queue's table, and told to the watch."""
+        """With the queue's table, and watched."""
         dynamo = make_dynamo()
         dynamo.create_table(**table_definition(TABLE))
         dynamo.on_write = self.watch.wrote
@@ -181,7 +181,7 @@ class World:
     # --- what the outside does
 
     def submit(self, name: str, *, tries: int = 3, **fields: Any) -> None:
-        """A user's request; a user who got no answer asks again, after five seconds."""
+        """A user's request. A user without an answer asks again after five seconds."""
         kind = fields.pop("instance_type", self.pools[0].instance_type)
         limit = fields.pop("max_runtime", None)
         body = request(name, **fields)
@@ -206,7 +206,7 @@ class World:
         self._user(f"cancel {name}", lambda manager, _: manager.cancel(name, by="ann"), tries)
 
     def requeue(self, name: str, attempt: int, *, tries: int = 3) -> None:
-        """The user gives this attempt up; one who gets no answer asks for the same again."""
+        """A user's requeue of this attempt. A user without an answer asks again."""
         wish = Amendment(give_up=attempt)
         self._user(f"requeue {name}", lambda manager, _: manager.amend(name, wish, by="ann"), tries)
 
@@ -229,7 +229,7 @@ class World:
         return self.dynamo.tables[TABLE]
 
     def _sweep(self) -> None:
-        """DynamoDB removes what has expired."""
+        """DynamoDB removes expired items."""
         now = self.clock.now() // 1000
         for key, item in list(self.table.items.items()):
             if "expiresAt" in item and int(item["expiresAt"]["N"]) <= now:
@@ -237,7 +237,7 @@ class World:
                 self.watch.swept(key)
 
     def bump(self) -> None:
-        """As if there were news: the next pass is not spared."""
+        """Pretend that there is news, so that the next pass runs."""
         DynamoStore(self.dynamo, TABLE).bump()
 
     def run_pass(self) -> None:
@@ -249,7 +249,7 @@ class World:
     def _asynchronous(
         self, label: str, body: Callable[[QueueManager, Invocation], object], tried: int = 0
     ) -> None:
-        """As Lambda does: an asynchronous invocation that fails is tried twice more."""
+        """As Lambda does: a failed asynchronous invocation is retried twice."""
         if not self.invoke(label, body) and tried < len(self.retries):
             self.after(
                 self.retries[tried],
@@ -264,7 +264,7 @@ class World:
         heapq.heappush(self._due, entry)
 
     def take_due(self, label: str) -> list[Callable[[], None]]:
-        """What is due under that label, which then is due no more."""
+        """Remove and return what is due under that label."""
         taken = [due.body for due in self._due if due.label == label]
         self._due = [due for due in self._due if due.label != label]
         heapq.heapify(self._due)
@@ -275,7 +275,7 @@ class World:
         return min([*dues, *filter(None, [self.plane.next_due()])])
 
     def step(self) -> None:
-        """Go to the next moment at which anything happens, and let that one thing happen."""
+        """Go to the next moment with an event, and let that one happen."""
         at = max(self.clock.now(), self.next_due())
         self.clock.set(at)
         self._advance()
@@ -290,7 +290,7 @@ class World:
         self.clock.set(max(self.clock.now(), until))
 
     def go_until_over(self, *, hours: float = 3) -> None:
-        """Until every job has ended and nothing is on its way but ticks, or something is broken."""
+        """Until every job has ended and only ticks remain, or a promise is broken."""
         until = self.clock.now() + round(hours * 3_600_000)
         while not self.watch.broken and self.clock.now() < until and not self.over:
             self.step()
@@ -302,7 +302,7 @@ class World:
         return quiet and all(job.terminal for job in jobs) and not self.ours_live()
 
     def forget_retries(self) -> None:
-        """Nobody tries or asks again, and no event that is under way arrives."""
+        """Drop all retries and every event that is in flight."""
         self.retries = ()
         lost = {"event", "pass"}
         self._due = [
@@ -321,7 +321,7 @@ class World:
     # --- what runs
 
     def invoke(self, label: str, body: Callable[[QueueManager, Invocation], object]) -> bool:
-        """One run of the handler; whether it got to its end."""
+        """Run the handler once. Returns whether it got to its end."""
         invocation = Invocation(next(self._invocations), label)
         self.say(f"[{invocation.number}] {label}")
         try:
@@ -354,7 +354,8 @@ class World:
         )
 
     def wire(self, invocation: Invocation, service: str) -> Any:
-        """A client of that service, whose calls are this invocation's and go through the gate."""
+        """A client of that service whose calls belong to this invocation and go through the
+        gate."""
         return _Wire(self, invocation, service, self._services[service])
 
     def say(self, what: str) -> None:
@@ -397,11 +398,11 @@ def on_event(
 
 
 HOSTILE = "hostile"
-"""Begins the names of jobs whose requests SageMaker refuses, at length."""
+"""The first part of names of jobs whose requests SageMaker refuses at length."""
 
 
 def refuse_hostile(body: Mapping[str, Any]) -> None:
-    """SageMaker's own answer to such a request quotes it whole, between words of other refusals."""
+    """SageMaker's answer to such a request quotes it whole, among words of other refusals."""
     if not body["TrainingJobName"].startswith(HOSTILE):
         return
     quoted = ", ".join(f"{key}={value}" for key, value in body["HyperParameters"].items())
@@ -414,7 +415,7 @@ def refuse_hostile(body: Mapping[str, Any]) -> None:
 
 
 class _Plane(PlaneClient):
-    """The training plane, whose creates are watched."""
+    """The training plane with watched creates."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world.plane)
@@ -435,11 +436,11 @@ class _Plane(PlaneClient):
 
 
 def no_time_passes(_: float) -> None:
-    """What happens meanwhile is the schedule's to say."""
+    """The schedule decides what happens meanwhile."""
 
 
 class _Leaseless(DynamoStore):
-    """A lease is over at once, and no pass is spared."""
+    """Every lease is over at once, and no pass is skipped."""
 
     def take_lease(
         self, holder: str, *, now: int, until: int, only_news: bool = False

@@ -1,4 +1,4 @@
-"""The queue's own state changes as events: after the commit, in its order, in nobody's way."""
+"""State changes announced as events: after the commit, in order, and without delaying anything."""
 
 import json
 from itertools import pairwise
@@ -27,7 +27,7 @@ def heard(account: Account, job: str = "job1") -> list[dict[str, Any]]:
     return [its for its in details if its["job"] == job]
 
 
-def test_every_change_of_a_job_s_state_is_announced_once_and_in_order(account: Account):
+def test_every_state_change_is_announced_once_in_order(account: Account):
     account.call("add-job")
     account.settle()
     account.call("add-job-urgent")
@@ -53,7 +53,7 @@ def test_every_change_of_a_job_s_state_is_announced_once_and_in_order(account: A
     assert kinds == {(SOURCE, DETAIL_TYPE)}
 
 
-def test_nothing_of_the_request_is_announced(account: Account):
+def test_an_announcement_has_nothing_of_the_request(account: Account):
     account.call("add-job")
     account.settle()
     sent = json.dumps(account.announced.entries)
@@ -62,7 +62,7 @@ def test_nothing_of_the_request_is_announced(account: Account):
 
 
 @pytest.mark.parametrize("refuses", [EndpointConnectionError(endpoint_url="x"), KeyError("bug")])
-def test_a_bus_that_does_not_answer_stops_nothing(account: Account, output, refuses):
+def test_an_unreachable_bus_stops_nothing(account: Account, output, refuses):
     account.announced.refuses = refuses
     assert account.call("add-job")[0] == 202
     account.settle()
@@ -83,7 +83,7 @@ def test_a_refused_submission_and_a_repeated_event_announce_nothing(account: Acc
     assert [its["to"] for its in heard(account)] == ["pending", "starting", "running"]
 
 
-def test_where_nobody_asked_for_it_nothing_is_announced(account: Account, monkeypatch):
+def test_nothing_is_announced_when_announcements_are_off(account: Account, monkeypatch):
     monkeypatch.delenv("SLOTQ_ANNOUNCE")
     forget()
     account.call("add-job")
@@ -91,7 +91,7 @@ def test_where_nobody_asked_for_it_nothing_is_announced(account: Account, monkey
     assert account.announced.entries == []
 
 
-def test_the_page_on_events_describes_an_event():
+def test_the_events_page_describes_an_event():
     page = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
     job = Job(
         name="j",

@@ -1,4 +1,4 @@
-"""Gangs on random scenarios: whole or not at all, and everything that can end does."""
+"""Gangs on random scenarios run whole or not at all, and everything that can end does."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from slotq_core.errors import NeverFits
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.lines import heads_needed, line_of
-from slotq_core.policy.order import position
 from slotq_core.policy.plan import Evict, Plan, Start, StartGang
 from slotq_core.policy.state.gangs import Gang, gangs
+from tests.property.first_jobs import plan_from_first_jobs
 from tests.property.in_vain import nobody_starts_in_vain
 
 S = JobState
@@ -29,7 +28,7 @@ POOLS = ("p", "q", "r")
 
 @st.composite
 def worlds(draw: st.DrawFn) -> Scenario:
-    """One to three pools; gangs of two or three, among jobs on their own."""
+    """One to three pools; gangs of two or three among single jobs."""
     names = POOLS[: draw(st.integers(1, 3))]
     groups, jobs = [], []
     for g in range(draw(st.integers(1, 3))):
@@ -78,7 +77,7 @@ def _live(gang: Gang) -> set[str]:
 
 
 @given(worlds())
-def test_a_gang_starts_whole_and_never_runs_on_as_less(scenario: Scenario) -> None:
+def test_a_gang_starts_whole_and_never_runs_in_part(scenario: Scenario) -> None:
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
         here = gangs(snapshot)
         for decision in planned.decisions:
@@ -101,7 +100,7 @@ def test_a_gang_starts_whole_and_never_runs_on_as_less(scenario: Scenario) -> No
 
 
 @given(worlds())
-def test_every_job_comes_to_an_end(scenario: Scenario) -> None:
+def test_every_job_ends(scenario: Scenario) -> None:
     record = simulate(scenario)
     last = {name: states[-1][1] for name, states in record.states.items()}
     ends = {name: S.CANCELLED if end == "refused" else S(end) for name, end in last.items()}
@@ -110,8 +109,8 @@ def test_every_job_comes_to_an_end(scenario: Scenario) -> None:
 
 
 def _too_large(scenario: Scenario, ends: Mapping[str, JobState], name: str) -> bool:
-    """Whether just those of its gang that are left after a cancel are too many for the pools. They
-    wait for larger ones, as a job does whose pool has shrunk."""
+    """Whether the gang's members left after a cancel are too many for the pools. They wait for
+    larger pools, as a job does whose pool has shrunk."""
     of = {job.name: job.group for job in scenario.jobs}
     groups = {group.name: group for group in scenario.configuration().groups}
     group = groups.get(of[name] or "")
@@ -129,7 +128,7 @@ def _too_large(scenario: Scenario, ends: Mapping[str, JobState], name: str) -> b
 
 
 @given(worlds())
-def test_whoever_was_evicted_for_a_gang_its_members_start(scenario: Scenario) -> None:
+def test_a_gang_that_evicts_starts(scenario: Scenario) -> None:
     owed: dict[str, int] = {}
 
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
@@ -166,24 +165,13 @@ def test_the_order_of_the_lists_does_not_matter(scenario: Scenario, rng: object)
 
 
 @given(worlds())
-def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scenario) -> None:
+def test_a_plan_from_the_first_jobs_of_lines_is_the_plan_from_all(scenario: Scenario) -> None:
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
-        claimants = [job for job in snapshot.waiting if job.claim]
-        lines = {line_of(job) for job in snapshot.waiting}
-        needed = heads_needed(
-            lines, snapshot.pools, snapshot.active, claimants, groups=snapshot.groups
-        )
-        kept = {job.name: job for job in claimants}
-        for line, count in needed.items():
-            members = sorted((j for j in snapshot.waiting if line_of(j) == line), key=position)
-            kept |= {job.name: job for job in members[:count]}
-        heads = plan(replace(snapshot, waiting=tuple(kept.values())), now)
-        assert heads.decisions == planned.decisions
-        assert heads.wake_at == planned.wake_at
+        assert plan(snapshot, now) == planned == plan_from_first_jobs(snapshot, now)
 
     simulate(scenario, watch)
 
 
 @given(worlds())
-def test_the_queue_itself_does_the_same(scenario: Scenario) -> None:
+def test_the_queue_itself_follows_the_policy(scenario: Scenario) -> None:
     assert unequal(simulate(scenario, nobody_starts_in_vain()), live_record(scenario)) == []

@@ -1,4 +1,4 @@
-"""The Python of docs/client.md, run as it stands, in order, against a queue that is served."""
+"""The Python of docs/client.md, run in order against a served queue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DONE = attempt(1, artifact="s3://my-bucket/models/plain/output/model.tar.gz", ou
 
 
 class QuickQueue(FakeQueue):
-    """Whose job `my-job` has completed when it is first looked at."""
+    """A queue whose job `my-job` has completed at the first look."""
 
     def taken(self, name, priority):
         if name == "my-job":
@@ -53,7 +53,7 @@ def block(mark):
     return compile(found, "docs/client.md", "exec")
 
 
-def test_the_estimator(page, monkeypatch):
+def test_the_estimator_example_runs(page, monkeypatch):
     pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not installed")
     sender = "sagemaker.telemetry.telemetry_logging._send_telemetry_request"
     monkeypatch.setattr(sender, lambda *args, **kwargs: None)
@@ -66,7 +66,7 @@ def test_the_estimator(page, monkeypatch):
     find_spec("sagemaker") is None or find_spec("sagemaker.core") is None,
     reason="the sagemaker3 extra is not installed",
 )
-def test_the_model_trainer(page, monkeypatch):
+def test_the_model_trainer_example_runs(page, monkeypatch):
     sender = "sagemaker.core.telemetry.telemetry_logging._send_telemetry_request"
     monkeypatch.setattr(sender, lambda *args, **kwargs: None)
     monkeypatch.setenv("SAGEMAKER_VALIDATE_ROLE", "false")
@@ -77,7 +77,7 @@ def test_the_model_trainer(page, monkeypatch):
     assert request["CheckpointConfig"]["S3Uri"] == "s3://my-bucket/my-job/checkpoints"
 
 
-def test_plain_boto3_and_the_job_as_an_object(page, capsys):
+def test_the_boto3_and_job_examples_run(page, capsys):
     notebook: dict = {}
     exec(block("slotq.install("), notebook)
     assert page.requests["plain"]["Tags"] == [{"Key": "priority", "Value": "5"}]
@@ -89,7 +89,7 @@ def test_plain_boto3_and_the_job_as_an_object(page, capsys):
     assert page.jobs["plain-again"].state == "cancelled"
 
 
-def test_submit(page):
+def test_the_submit_example_runs(page):
     notebook: dict = {}
     exec(block("def submit("), notebook)
     request = least_request("own")
@@ -98,7 +98,7 @@ def test_submit(page):
     assert "ResourceConfig" in notebook["submit"]({"TrainingJobName": "own"})
 
 
-def test_the_log(page, tmp_path):
+def test_the_log_example_runs(page, tmp_path):
     logger = logging.getLogger("slotq")
     before, level = [*logger.handlers], logger.level
     exec(block("FileHandler("), {})
@@ -112,7 +112,7 @@ def test_the_log(page, tmp_path):
         logger.setLevel(level)
 
 
-def test_the_state_of_the_queue(page, capsys):
+def test_the_queue_state_example_runs(page, capsys):
     page.jobs = {"job1": running(), "job3": waiting(1, name="job3", priority=10)}
     exec(block("print_queue_state"), {})
     (shown,) = re.findall(r"^```text\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
