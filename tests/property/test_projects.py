@@ -20,6 +20,8 @@ from slotq_core.policy.plan import Evict, Plan, Start
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.quotas.accounts import Accounts
 from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
+from slotq_core.policy.state.quotas.limits import Limits
+from slotq_core.policy.state.quotas.shares import Shares
 from tests.property.first_jobs import plan_from_first_jobs
 from tests.property.in_vain import nobody_starts_in_vain
 from tests.property.test_runs import decides_nothing_before_its_time
@@ -223,15 +225,14 @@ def test_idle_slots_are_never_left_empty_because_of_shares(scenario: Scenario) -
         stopping = any(job.state is JobState.STOPPING for job in snapshot.active)
         if planned.decisions or stopping:
             return
-        books = Accounts(snapshot, in_lines(snapshot.waiting), Journal())
+        accounts = Accounts(snapshot, in_lines(snapshot.waiting), Journal())
+        limits = Limits(accounts, Shares(accounts))
         for pool in snapshot.pools:
             used = sum((j.demand for j in snapshot.active if j.attempt.pool == pool.name), Demand())
             for job in snapshot.waiting:
                 fits = pool.name in job.pools and job.demand.within(pool.capacity - used)
-                bound = not (
-                    books.limits_allow(job, pool.name) and books.quotas_allow(job, pool.name)
-                )
-                assert not fits or bound, job.name
+                allowed = limits.allow(job, pool.name) and limits.quotas_allow(job, pool.name)
+                assert not (fits and allowed), job.name
 
     simulate(scenario, watch)
 

@@ -86,7 +86,7 @@ def classed(its: str | int, slots: int = 1, *pools: str) -> Submission:
     [
         (classed("HIGH"), "HIGH", 30),
         (classed("AUTO"), "AUTO", AUTO_VALUE),
-        (classed(0), "LOW", 0),
+        (classed(0), "", 0),
         (classed("HIGH", 3), "HIGH", 30),
         (classed("AUTO", 3), "AUTO", AUTO_VALUE),
         (classed("LOW", 1, "b"), "LOW", 0),

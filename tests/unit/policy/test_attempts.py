@@ -19,7 +19,7 @@ from slotq_core.policy.lifecycle.start_attempts import failed_attempt, interval
 from slotq_core.policy.plan import Plan, TryLater
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
-FLARE = SchedulerSettings()
+FLARE = SchedulerSettings(max_schedule_count=10)
 SMALL = PoolsTooSmall(needed=1, largest=0)
 
 
@@ -33,7 +33,9 @@ def test_the_default_series_is_flares():
     ("made", "seconds"), [(1, 7), (2, 14), (3, 28), (4, 30), (5, 30), (10_000, 30)]
 )
 def test_intervals_double_up_to_the_longest(made, seconds):
-    settings = SchedulerSettings(min_schedule_interval=7_000, max_schedule_interval=30_000)
+    settings = SchedulerSettings(
+        max_schedule_count=10, min_schedule_interval=7_000, max_schedule_interval=30_000
+    )
     assert interval(settings, made) == seconds * 1000
 
 

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from slotq.simulate import simulate
 from slotq.simulate.scenario.scenario import Scenario
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.cycle import plan
-from slotq_core.policy.lines import heads_needed, line_of
-from slotq_core.policy.order import position
 from slotq_core.policy.plan import Plan
+from tests.property.first_jobs import plan_from_first_jobs
 
 
 def plans(world: dict) -> list[tuple[Plan, Plan]]:
-    """The plans of each moment: from all jobs, and from as many heads as `heads_of` gives."""
+    """The plans of each moment: from all jobs, and from the first job of each line."""
     found: list[tuple[Plan, Plan]] = []
 
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
-        lines = {line_of(job) for job in snapshot.waiting}
-        needed = heads_needed(lines, snapshot.pools, snapshot.active, projects=True)
-        heads = [
-            job
-            for line in lines
-            for job in sorted((j for j in snapshot.waiting if line_of(j) == line), key=position)[
-                : needed[line]
-            ]
-        ]
-        found.append((planned, plan(replace(snapshot, waiting=tuple(heads)), now)))
+        found.append((planned, plan_from_first_jobs(snapshot, now)))
 
     simulate(Scenario.model_validate(world), watch)
     return found

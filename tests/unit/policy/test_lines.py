@@ -82,10 +82,11 @@ def test_jobs_are_grouped_by_their_line(field: str, by_user: bool):
 
 def test_a_line_is_in_policy_order():
     late, named = replace(JOB, name="c", entry_time=6), replace(JOB, name="b")
-    assert in_lines([late, named, JOB]) == [[JOB, named, late]]
+    (line,) = in_lines([late, named, JOB])
+    assert line.jobs == [JOB, named, late]
 
 
 def test_each_claimant_is_a_separate_line():
     claim = Claim(pool="p", amount=Demand(slots=1), since=0)
     one, other = replace(JOB, claim=claim), replace(JOB, name="b", claim=claim)
-    assert in_lines([one, other]) == [[one], [other]]
+    assert [line.jobs for line in in_lines([one, other])] == [[one], [other]]

@@ -16,6 +16,7 @@ from slotq_core.model.reasons import codes
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.status import looked_into
 from slotq_core.policy.cycle import plan
+from slotq_core.ports import World
 from slotq_core.wire.views import job_view
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
@@ -23,7 +24,9 @@ from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 def asked(job: Job, **world) -> Outlook:
     waiting = (*world.pop("others", ()), job)
     pools = world.pop("pools", (pool(),))
-    status = looked_into(job, Snapshot(pools=pools, waiting=waiting, **world), 1, NOW)
+    status = looked_into(
+        job, World(snapshot=Snapshot(pools=pools, waiting=waiting, **world), ledgers={}), 1, NOW
+    )
     assert status.outlook is not None
     return status.outlook
 
@@ -95,8 +98,8 @@ def test_a_gang_is_spared_if_one_member_may_not_be_evicted():
     )
 
 
-def test_an_eviction_that_the_anti_flap_rule_forbids_is_named_so():
-    """Department d would have twice its share; department e would be left below its share."""
+def test_a_reclaim_beyond_the_share_of_the_department_is_named_so():
+    """Department d would have twice its share."""
     found = asked(
         waits("job", project="x"),
         pools=(pool(slots=4),),
@@ -111,12 +114,12 @@ def test_an_eviction_that_the_anti_flap_rule_forbids_is_named_so():
         ),
         departments=(
             Department(name="d", quota=quota(1), weight=0),
-            Department(name="e", quota=quota(1), weight=1),
+            Department(name="e", quota=quota(1), weight=0),
         ),
     )
     told = {each.code: each.sentence() for each in found.spared}
-    assert told["would_turn_back"] == (
-        "b, c, e hold 3 slots of pool p: project x would then be the one to take back"
+    assert told["own_share_used"] == (
+        "b, c, e hold 3 slots of pool p: project d uses 1 of its fair share 1"
     )
 
 
@@ -176,7 +179,9 @@ def test_no_holder_is_listed_when_slots_are_coming_anyway():
 
 def test_the_end_of_a_jobs_back_off_is_a_known_time():
     job = replace(waits("job"), state=JobState.BACKOFF, not_before=NOW + 5_000, message="busy")
-    status = looked_into(job, Snapshot(pools=(pool(),), due=(job,)), None, NOW)
+    status = looked_into(
+        job, World(snapshot=Snapshot(pools=(pool(),), due=(job,)), ledgers={}), None, NOW
+    )
     assert status.outlook is not None
     assert status.outlook.earliest == NOW + 5_000
     assert status.outlook.times[0].sentence() == (

@@ -15,7 +15,7 @@ from slotq_core.model.jobs import Claim, Job, JobState, Submission
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.lines import Line, heads_needed, line_of
+from slotq_core.policy.lines import Line, first_read, line_of
 from slotq_core.policy.plan import DropClaim, Evict, Start
 
 NOW = 1_000_000
@@ -120,12 +120,12 @@ def test_a_claim_that_cannot_come_true_is_given_up_once():
     assert planned(wide, active=(kept,)).decisions == (DropClaim(job=wide),)
 
 
-def test_a_line_with_parts_is_separate_and_needs_as_many_heads_as_could_run():
+def test_a_line_with_parts_is_separate_and_is_read_as_far_as_empty_pools_could_hold_it():
     wide = job("wide", parts=PARTS)
     alike = replace(wide, parts=(("cpu", Demand(slots=1)), ("gpu", Demand(slots=2))))
     assert line_of(wide) != line_of(alike)
     assert Line.parse(line_of(wide)) == Line.of(wide)
-    assert heads_needed([line_of(wide)], POOLS, []) == {line_of(wide): 2}
+    assert first_read(Line.of(wide), POOLS, {}) == 2
 
 
 def test_admission_checks_each_part():

@@ -335,7 +335,7 @@ class QueueManager:
         if job.terminal or job.active:
             return Status(job=job, attempts=attempts)
         now = self._clock.now()
-        world = self._store.load(now).snapshot
+        world = self._store.load(now)
         known = explaining.looked_into(job, world, self._place(job), now)
         return replace(known, attempts=attempts)
 
@@ -379,7 +379,8 @@ class QueueManager:
         if job.terminal or job.active:
             return Status(job=job)
         place, now = self._place(job), self._clock.now()
-        planned = plan(self._store.load(now).snapshot, now)
+        world = self._store.load(now)
+        planned = plan(world.snapshot, now, more=world.more)
         return Status(job=job, place=place, reason=explaining.why(job, planned, place))
 
     def _place(self, job: Job) -> int | None:

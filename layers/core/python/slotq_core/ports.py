@@ -6,7 +6,7 @@ and the real store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -56,8 +56,9 @@ class World:
     """By pool name, for every pool of the snapshot."""
     more: Callable[[Need], Found] = lambda _: Found()
     """Reads on in a line where the snapshot has only its first jobs."""
-    poison: tuple[Poison, ...] = ()
-    """Items that could not be read. Slots that they may hold count as held."""
+    poison: Collection[Poison] = ()
+    """Items that could not be read; `more` may add to them. Slots that they may hold count as
+    held."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

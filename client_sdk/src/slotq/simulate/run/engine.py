@@ -31,6 +31,7 @@ from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacit
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.policy.lifecycle.suspend import grace
 from slotq_core.policy.plan import Plan
+from slotq_core.ports import World
 
 USER_CANCEL = "its user"
 
@@ -114,7 +115,8 @@ class _World:
                 everything = self._jobs.everything(self._world())
                 place = places(everything.waiting, everything.yields).get(name)
                 heads = self._jobs.heads(self._world())
-                self.record.asked[now, name] = looked_into(job, heads, place, now)
+                world = World(snapshot=heads, ledgers={}, more=self._jobs.more)
+                self.record.asked[now, name] = looked_into(job, world, place, now)
 
     def _announce(self, spec: JobSpec) -> None:
         if spec.running_since is not None:

@@ -177,11 +177,12 @@ class SliceNotOver(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnShareUsed(Spared):
-    """Jobs of other projects. The waiting job's project may not reclaim: it would exceed its fair
-    share."""
+    """Jobs of other projects. The waiting job's project or department may not reclaim: it would
+    exceed its fair share."""
 
     code: ClassVar[str] = "own_share_used"
     project: str
+    """The project or department."""
     used: int
     share: int
     resource: str = "slots"
@@ -208,18 +209,6 @@ class WithinShare(Spared):
             f"project {self.project} uses {used} of its fair share {self.share} "
             f"(quota {self.quota})"
         )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WouldTurnBack(Spared):
-    """Jobs of a project that could reclaim the slots afterwards: the waiting job's side would then
-    be further above its fair share."""
-
-    code: ClassVar[str] = "would_turn_back"
-    project: str
-
-    def _because(self) -> str:
-        return f"project {self.project} would then be the one to take back"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -26,7 +26,7 @@ from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.start_attempts import NOT_SCHEDULED
 from slotq_core.policy.order import Position, last_yields, position
 from slotq_core.policy.plan import Plan, Start
-from slotq_core.ports import Configuration
+from slotq_core.ports import Configuration, World
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,10 +136,9 @@ def why(job: Job, planned: Plan, place: int | None) -> Reason | None:
     return BehindInLine(ahead=(place or 1) - 1)
 
 
-def looked_into(job: Job, snapshot: Snapshot, place: int | None, now: int) -> Status:
-    """Return the full explanation of why the job waits. `snapshot`: the heads of the lines
-    suffice."""
-    planned = plan(snapshot, now, asked=job)
+def looked_into(job: Job, world: World, place: int | None, now: int) -> Status:
+    """Return the full explanation of why the job waits."""
+    planned = plan(world.snapshot, now, asked=job, more=world.more)
     outlook = planned.outlook
     if job.state is JobState.BACKOFF and job.not_before is not None:
         outlook = Outlook(times=(KnownTime(at=job.not_before, cause=TimeCause.BACKOFF),))

@@ -1,4 +1,6 @@
-"""Read what a pass needs: pools, then the jobs that hold the pools, then the heads of the lines.
+"""Read what a pass needs: pools, then the jobs that hold them, then the first job of each line.
+
+The plan asks for more of a line when it needs more.
 
 A commit catches whatever changes between two of these reads: it is conditioned on the ledgers,
 which are read first, and on the version of each job.
@@ -6,7 +8,7 @@ which are read first, and on the version of each job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -22,7 +24,9 @@ from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
-from slotq_core.policy.lines import heads_needed
+from slotq_core.policy.lines import Line, first_read, line_of
+from slotq_core.policy.order import order_key
+from slotq_core.policy.plan import Found, Need
 from slotq_core.ports import Poison, World
 
 LINE_KEPT = 3_600_000
@@ -48,16 +52,24 @@ class WorldLoader:
         sieve = Sieve()
         pools, holders = self._pools(sieve)
         active, claimants = _active(holders), _claimants(holders)
-        heads: list[Job] = []
-        lines = self._own_lines(sieve, now)
-        needed = heads_needed(lines, pools, active, claimants)
-        for line, touched in lines.items():
-            found, empty = self._waiting(line, needed[line], sieve)
-            heads += found
-            if empty:
+        seen = {job.name for job in (*active, *claimants)}
+        first: list[Job] = []
+        behind: dict[str, int] = {}
+        for line, touched in self._own_lines(sieve, now).items():
+            found = self._read_on(line, "", first_read(Line.parse(line), pools, {}), seen, sieve)
+            first += found.jobs
+            if found.behind:
+                behind[found.jobs[-1].name] = found.behind
+            if not found.jobs and not [*self._waiting(line, limit=1)]:
                 self._remove(line, touched, now)
         due = due_part(self._due(MAX_DUE, sieve), now)
-        return _world(pools, holders, [*claimants, *heads], due, sieve)
+        world = _world(pools, holders, [*claimants, *first], due, sieve)
+
+        def more(need: Need) -> Found:
+            line, after = line_of(need.after), order_key(need.after)
+            return self._read_on(line, after, need.count, seen, sieve)
+
+        return replace(world, snapshot=replace(world.snapshot, behind=behind), more=more)
 
     def load_all(self, now: int) -> World:
         sieve = Sieve()
@@ -133,24 +145,38 @@ class WorldLoader:
                 return read, read.foreign + read.kept, read.poison
         return read, *occupied(read, pool)
 
-    def _waiting(self, line: str, limit: int | None, sieve: Sieve) -> tuple[list[Job], bool]:
-        """Return the first `limit` readable jobs of a line (None: all), and whether the line has no
-        items."""
-        expression, asked = expressions.partition(table.waiting_partition(line)), limit
-        while True:
-            items = [*self._calls.query(expression, limit=asked)]
-            jobs = sieve.read(items, copy_of)
-            if limit is None or asked is None or len(jobs) >= limit or len(items) < asked:
-                return jobs, not items
-            asked = len(items) + limit - len(jobs)  # Some were unreadable: read further.
+    def _read_on(
+        self, line: str, after: str, count: int | None, seen: set[str], sieve: Sieve
+    ) -> Found:
+        """Return the next jobs of a line behind the order key `after`, and whether more wait there.
+
+        Unreadable jobs are passed over, and so are `seen` ones: claimants and jobs that held slots
+        when the pools were read. `count`: how many; None: all. Adds them to `seen`.
+        """
+        jobs: list[Job] = []
+        while count is None or len(jobs) <= count:
+            limit = None if count is None else count + 1 - len(jobs)
+            items = [*self._waiting(line, after, limit)]
+            jobs += [job for job in sieve.read(items, copy_of) if job.name not in seen]
+            if limit is None or len(items) < limit:
+                break
+            after = items[-1]["sk"]["S"]
+        found = jobs[:count]
+        seen.update(job.name for job in found)
+        return Found(jobs=tuple(found), behind=len(jobs) - len(found))
+
+    def _waiting(self, line: str, after: str = "", limit: int | None = None) -> Iterator[Item]:
+        """Return the items of a line behind the order key `after`."""
+        partition = table.waiting_partition(line)
+        behind = expressions.partition_after(partition, after)
+        return self._calls.query(behind if after else expressions.partition(partition), limit=limit)
 
     def _all_waiting(self, line: str, sieve: Sieve) -> list[Job]:
         """Return all readable jobs of a line, also of another version's line: a reader cannot wait
         for the pass that moves them."""
         if is_own(line):
-            return self._waiting(line, None, sieve)[0]
-        items = self._calls.query(expressions.partition(table.waiting_partition(line)))
-        return sieve.read(items, job_in)
+            return sieve.read(self._waiting(line), copy_of)
+        return sieve.read(self._waiting(line), job_in)
 
     def _due(self, limit: int | None, sieve: Sieve) -> list[Job]:
         """Return back-offs, the earliest first."""

@@ -3,8 +3,8 @@ for a time. The index saves a scan of all jobs."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
 from typing import TypeVar
 
 from slotq_core.model.jobs import Job
@@ -50,10 +50,11 @@ class Index:
             del self._lines[line]
         return list(self._lines)
 
-    def heads(self, needed: Mapping[str, int]) -> Iterator[str]:
-        """Yield the first jobs of each line, as many as `needed` says."""
-        for line, places in self._lines.items():
-            yield from (name for _, name in places[: needed[line]])
+    def behind(self, line: str, after: Place | None) -> Iterator[str]:
+        """Yield the jobs of a line behind this place (None: all), without the claimants."""
+        places = self._lines.get(line, [])
+        begin = 0 if after is None else bisect_right(places, after)
+        return (name for _, name in places[begin:] if name not in self.claimants)
 
     def waiting(self) -> Iterator[str]:
         """Return every job in a line."""

@@ -26,7 +26,9 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, PoolState
-from slotq_core.policy.lines import heads_needed, line_of
+from slotq_core.policy.lines import Line, first_read, line_of
+from slotq_core.policy.order import order_key
+from slotq_core.policy.plan import Found, Need
 from slotq_core.ports import (
     Change,
     Configuration,
@@ -242,10 +244,22 @@ class MemoryStore:
     @_one_at_a_time
     def load(self, now: int) -> World:
         active, claimants = self._of(self._index.active), self._claimants_here()
-        needed = heads_needed(self._index.lines(), self._pools_now(), active, claimants)
-        heads = self._of(self._index.heads(needed))
+        seen = {job.name for job in (*active, *claimants)}
+        first: list[Job] = []
+        behind: dict[str, int] = {}
+        for line in self._index.lines():
+            found = self._read_on(line, None, first_read(Line.parse(line), self._pools, {}), seen)
+            first += found.jobs
+            if found.behind:
+                behind[found.jobs[-1].name] = found.behind
         earliest = self._of(self._index.due(MAX_DUE))
-        return self._world(active, [*claimants, *heads], due_part(earliest, now))
+        world = self._world(active, [*claimants, *first], due_part(earliest, now))
+
+        def more(need: Need) -> Found:
+            with self._lock:
+                return self._read_on(line_of(need.after), need.after, need.count, seen)
+
+        return replace(world, snapshot=replace(world.snapshot, behind=behind), more=more)
 
     @_one_at_a_time
     def load_all(self, now: int) -> World:
@@ -334,6 +348,15 @@ class MemoryStore:
         return [
             job for job in self._of(self._index.claimants) if job.claim and job.claim.pool in here
         ]
+
+    def _read_on(self, line: str, after: Job | None, count: int | None, seen: set[str]) -> Found:
+        """Return the next jobs of a line without the `seen` ones, and how many wait behind them.
+        Adds them to `seen`."""
+        place = (order_key(after), after.name) if after else None
+        names = [name for name in self._index.behind(line, place) if name not in seen]
+        seen.update(names[:count])
+        found = names[:count]
+        return Found(jobs=tuple(self._of(found)), behind=len(names) - len(found))
 
     def _world(self, active: list[Job], waiting: list[Job], due: list[Job]) -> World:
         return World(

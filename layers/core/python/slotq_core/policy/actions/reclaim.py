@@ -5,7 +5,8 @@ above its quota while the reclaimer stays within its own. Both are asked where t
 part: between departments where these differ, else between projects. The reclaimer's fair share, the
 non-preemptible quota and the anti-flap rule are asked at each level, counting victims as gone.
 In-quota work is safe (asked before each victim: one big victim may still take its project below its
-quota)."
+quota)." A reclaimer that stays within its share at each level never flaps, so the anti-flap rule of
+Run:ai needs no code.
 The order of the checks does not matter: no project loses a victim that it deserves with all the
 other victims gone. A reclaimer above its own quota takes no project below quota if waiting in-quota
 work of that project would take the slots back.
@@ -74,7 +75,11 @@ def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
     """Whether the job may reclaim from this victim, before any other eviction."""
     if same_user_and_rank(job, victim) or not may_reclaim(job, mine):
         return False
-    return _Taking(job, mine).may_take(victim.demand, theirs)
+    taking = _Taking(job, mine)
+    if not theirs or not taking.is_fair(theirs):
+        return False
+    taking.lose(victim.demand, theirs)
+    return taking.keeps_within_share()
 
 
 def deserved_of(taken: Iterable[Taken], state: PlanState) -> Candidate | None:
@@ -91,10 +96,8 @@ def deserved_of(taken: Iterable[Taken], state: PlanState) -> Candidate | None:
 
 
 def is_fair(job: Job, mine: Chain, theirs: Chain) -> bool:
-    """The victim's side of the gate, without the anti-flap rule.
-
-    Whether the victim's project holds more than it deserves, before any eviction.
-    """
+    """The victim's side of the gate: whether it holds more than it deserves, before any
+    eviction."""
     return _Taking(job, mine).is_fair(theirs)
 
 
@@ -278,7 +281,7 @@ class _Reclaim:
         while not enough(taking.victims):
             # The most over-served project comes first, so few candidates need the gate check.
             left.sort(key=lambda option: taking.over_served(option[1]), reverse=True)
-            giving = (option for option in left if taking.may_take(self._first(option), option[1]))
+            giving = (option for option in left if taking.is_fair(option[1]))
             option = next(giving, None)
             if option is None:
                 return None
@@ -311,16 +314,16 @@ class _Taking:
     mine: Chain
     victims: list[Candidate] = field(default_factory=list)
     gone: dict[str, Demand] = field(default_factory=dict)
-    dominant_shares: dict[str, float] = field(default_factory=dict)
 
     def take(self, victim: Candidate, counted: Demand, theirs: Chain) -> None:
         """Add a victim. `counted`: what it holds in the accounts of `theirs`."""
         self.victims.append(victim)
+        self.lose(counted, theirs)
+
+    def lose(self, counted: Demand, theirs: Chain) -> None:
+        """Count an amount that the accounts hold as gone."""
         for account in theirs:
             self.gone[account.key] = self.gone.get(account.key, NOTHING) + counted
-
-    def may_take(self, counted: Demand, theirs: Chain) -> bool:
-        return bool(theirs) and self.is_fair(theirs) and not self._flaps(counted, theirs)
 
     def keeps_within_share(self) -> bool:
         """Whether the department, too, stays within its fair share with the victims gone.
@@ -359,22 +362,6 @@ class _Taking:
         mine = self.mine[-1]
         full = isinstance(mine.owner, Department) and mine.owner.fairness is Fairness.FULL
         return full and mine.in_share(self.job.demand)
-
-    def _flaps(self, counted: Demand, theirs: Chain) -> bool:
-        """The anti-flap rule.
-
-        True if the reclaimer would be above its share, with a dominant share at least as large as
-        that of the account it takes from.
-        """
-        mine, other = _siblings(self.mine, theirs)
-        ratio = self._stretch(mine)
-        return ratio > 1 and ratio >= other.dominant_share(gone=self._gone(other) + counted)
-
-    def _stretch(self, mine: Account) -> float:
-        """The reclaimer's dominant share with the job counted; no victim changes it."""
-        if mine.key not in self.dominant_shares:
-            self.dominant_shares[mine.key] = mine.dominant_share(self.job.demand)
-        return self.dominant_shares[mine.key]
 
     def _deprivation(self, account: Account) -> Deprivation:
         if account.key not in self.gone:

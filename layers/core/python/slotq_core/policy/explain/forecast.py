@@ -34,7 +34,6 @@ from slotq_core.model.outlook import (
     StopsAlready,
     WithinShare,
     WouldNotHelp,
-    WouldTurnBack,
 )
 from slotq_core.model.reasons import SlotsComing
 from slotq_core.policy.actions.reclaim import is_fair, may_reclaim, may_take
@@ -271,8 +270,9 @@ def _in_another(state: PlanState, job: Job, other: Job, room: PoolRoom, missing:
         return OwnShareUsed, _numbers(mine[0].name, mine[0].used, mine[0].share, over)
     if may_take(job, mine, other, theirs):
         return _no_help(missing)
-    if is_fair(job, mine, theirs):
-        return WouldTurnBack, (("project", job.project),)
+    if is_fair(job, mine, theirs):  # The department would come beyond its share.
+        over = explain.beyond(mine[-1], job, mine[-1].share)
+        return OwnShareUsed, _numbers(mine[-1].name, mine[-1].used, mine[-1].share, over)
     over = theirs[0].resources[0]
     numbers = _numbers(theirs[0].name, theirs[0].used, theirs[0].share, over)
     return WithinShare, (*numbers, ("quota", theirs[0].quota[over]))

@@ -293,6 +293,14 @@ def partition_from(pk: str, prefix: str) -> Expression:
     }
 
 
+def partition_after(pk: str, begin: str) -> Expression:
+    """Select the items whose sort key is above `begin`, such as the jobs behind one in a line."""
+    return {
+        "KeyConditionExpression": "pk = :pk AND sk > :begin",
+        "ExpressionAttributeValues": {":pk": _text(pk), ":begin": _text(begin)},
+    }
+
+
 def partition_before(pk: str, end: str) -> Expression:
     """Select the items whose sort key is below `end`, such as the jobs ahead of one in a line."""
     return {

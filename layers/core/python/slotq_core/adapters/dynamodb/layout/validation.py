@@ -122,8 +122,9 @@ class Sieve:
         self._poison: dict[table.Key, Poison] = {}
 
     @property
-    def poison(self) -> tuple[Poison, ...]:
-        return tuple(self._poison.values())
+    def poison(self) -> Collection[Poison]:
+        """All that was found so far; grows as more is read."""
+        return self._poison.values()
 
     def add(self, poison: Iterable[Poison]) -> None:
         self._poison.update({key_in(each): each for each in poison})

@@ -142,11 +142,6 @@ class Account:
             self.name,
         )
 
-    def dominant_share(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> float:
-        """The largest ratio of holdings to fair share in any resource. Above 1: over the share."""
-        held = self.used - gone + demand
-        return self._largest_part(held, self.share)
-
     def _within(self, bound: Demand, demand: Demand) -> bool:
         return all(self.used[name] + demand[name] <= bound[name] for name in self.resources)
 
