@@ -262,7 +262,7 @@ def test_a_division_is_fair(total: int, rows: list) -> None:
     for each in sharers:
         assert min(each.quota, each.most) <= shares[each.name] <= each.most
     weights = {s.name: s.quota if s.weight is None else s.weight for s in sharers}
-    if not any(weights.values()):
+    if not any(weights.values()) and not any(s.quota for s in sharers):
         weights = dict.fromkeys(weights, 1)
     wanting = [s for s in sharers if weights[s.name] and shares[s.name] < s.most]
     given_out = sum(shares.values())
