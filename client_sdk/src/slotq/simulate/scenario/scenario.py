@@ -41,7 +41,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.projects import EVERYWHERE, Amounts, Department, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, AUTO_VALUE
-from slotq_core.policy.state.priority_classes import Classes, classes_of
+from slotq_core.policy.lifecycle.priority_classes import Classes, classes_of
 from slotq_core.policy.state.user_limits import Rights
 
 __all__ = [

@@ -84,7 +84,7 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
         state.begin_turn(state.journal.checkpoint())
         head = turns.next()
         if head is None:
-            again = revisit.freed_by_vain_drains() or list(asked_last(state, turns.blocked))
+            again = revisit.at_the_end() or list(asked_last(state, turns.blocked))
             if not again:
                 break
             turns.ask_again(again)

@@ -6,7 +6,6 @@ candidates           who may be evicted, and in which order
 claims               slots owed to a beneficiary
 quotas               what projects and departments hold and deserve
 user_limits          what each user holds and may hold
-priority_classes     classes by name and value
 concurrency          `max_jobs` and `max_parallel`
 gangs                gangs: who must start, who may
 job_parts            jobs over several pools

@@ -13,7 +13,7 @@ from slotq_core.model.jobs import Claim, Job
 from slotq_core.model.reasons import Reason
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine, by_user, in_lines
-from slotq_core.policy.order import Rank, last_yields
+from slotq_core.policy.order import Rank, last_yields, rank
 from slotq_core.policy.plan import Decision, DropClaim, Start
 from slotq_core.policy.state.candidates import Place
 from slotq_core.policy.state.concurrency import Concurrency
@@ -68,11 +68,15 @@ class PlanState:
         """The jobs that lose in the present turn what this plan gave them."""
         self.evicted: list[Place] = []
         """The running jobs that the present turn evicts or moves, each with its pool."""
+        self.surplus: set[str] = set()
+        """Pools in which an eviction has freed more than its beneficiary needs."""
         self.barred: set[tuple[str, str]] = set()
         """Jobs, each with a pool that the plan took back from it. There the job is asked last. A
         rollback keeps the bars."""
         self.asks_last = False
         """Whether all other jobs have been asked, so that bars no longer count."""
+        self.lowest_started: dict[str, Rank] = {}
+        """By project, the lowest rank among the jobs that this plan has started."""
         self._given: dict[str, int] = {}
         """By job, the checkpoint before the turn in which it got its slots."""
         self._turn_began = 0
@@ -120,6 +124,8 @@ class PlanState:
         room.give(classed or job)
         self._take(job, room)
         self.journal.put(self._given, job.name, self._turn_began)
+        lowest = min(rank(job), self.lowest_started.get(job.project, rank(job)))
+        self.journal.put(self.lowest_started, job.project, lowest)
         pool = room.pool.name
         self.decide(job.name, Start(job=self.waiting[job.name], pool=pool, classed=classed))
 

@@ -15,8 +15,8 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, PriorityClass, User, UserGroup, UserLimits
+from slotq_core.policy.lifecycle.priority_classes import classes_of, name_of_value
 from slotq_core.policy.state.journal import Journal
-from slotq_core.policy.state.priority_classes import classes_of, name_of_value
 
 Key = tuple[str, str, str]
 """User, class and pool: what one limit counts."""

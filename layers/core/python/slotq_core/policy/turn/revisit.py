@@ -5,10 +5,10 @@ gained, and only these are asked:
 
 - who outranks the job served in its project, and may evict it now;
 - who may reclaim from a project that has come above its share or quota;
-- who fits into what an eviction freed beyond the need of its beneficiary;
 - whose project lost a job, and may be below its share now.
 
-When no turn is left, a drain ends if its job may not start there by now.
+When no turn is left, a drain ends if its job may not start there by now, and what evictions freed
+beyond the need of their beneficiaries goes to jobs that could add a start of this plan to it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from slotq_core.model.jobs import Job
+from slotq_core.policy.actions.reclaim import may_reclaim
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.order import Position, rank
 from slotq_core.policy.state.plan_state import PlanState
@@ -39,9 +40,13 @@ class Revisit:
                     helped[head.place] = head
         return list(helped.values())
 
-    def freed_by_vain_drains(self) -> list[Head]:
-        """End the drains whose jobs may not start there by now. Return the blocked heads that these
-        pools kept out, and the jobs that they drained for.
+    def at_the_end(self) -> list[Head]:
+        """The blocked heads to ask when no turn is left."""
+        heads = {head.place: head for head in (*self._kept_out_in_vain(), *self._with_surplus())}
+        return [head for head in heads.values() if self._has_prospects(head.job)]
+
+    def _kept_out_in_vain(self) -> list[Head]:
+        """End the drains whose jobs may not start there by now. Return the heads of these pools.
 
         Jobs served since the drain began may have used up a quota, a limit or the number of jobs
         that may run at once.
@@ -49,8 +54,18 @@ class Revisit:
         vain = [room for room in self._state.rooms.values() if self._drains_in_vain(room)]
         for room in vain:
             self._state.journal.set(room, "drain", None)
-        heads = {h.place: h for room in vain for h in self._blocked.in_pool(room.pool.name)}
-        return [head for head in heads.values() if self._has_prospects(head.job)]
+        return [head for room in vain for head in self._blocked.in_pool(room.pool.name)]
+
+    def _with_surplus(self) -> list[Head]:
+        """Jobs that may evict a job started in this plan, where an eviction has freed more than its
+        beneficiary needs. Slots still coming free start no job, so others need not be asked."""
+        state = self._state
+        pools = [pool for pool in sorted(state.surplus) if state.rooms[pool].both.slots > 0]
+        heads = (head for pool in pools for head in self._blocked.in_pool(pool))
+        able = [head for head in heads if self._could_evict_a_start(head.job)]
+        if able:
+            state.journal.set(state, "surplus", set())
+        return able
 
     def _by_cause(self, job: Job) -> Iterator[Iterable[Head]]:
         state = self._state
@@ -61,13 +76,10 @@ class Revisit:
             for room in self._giving(project, scope):
                 here = self._blocked.in_pool(room.pool.name)
                 yield [head for head in here if head.job.project != project]
-        for pool in dict.fromkeys(pool for _, pool in state.evicted):
-            left = state.rooms[pool].both
-            if left.slots > 0:
-                here = self._blocked.in_pool(pool)
-                yield [head for head in here if head.job.group or head.job.demand.within(left)]
         for project in dict.fromkeys(victim.project for victim, _ in state.evicted):
-            yield self._blocked.of_project(project)
+            if project != job.project:
+                theirs = self._blocked.of_project(project)
+                yield [head for head in theirs if self._may_reclaim(head.job)]
 
     def _giving(self, project: str, scope: str) -> Iterator[PoolRoom]:
         """The rooms where others may now reclaim; of a department (no project), all rooms."""
@@ -75,6 +87,18 @@ class Revisit:
             counts = self._state.accounts.scope(room.pool.name) == scope
             if counts and (not project or project in room.jobs.may_give()):
                 yield room
+
+    def _could_evict_a_start(self, job: Job) -> bool:
+        """Whether a job that this plan started may be a victim of the job."""
+        lowest = self._state.lowest_started
+        if job.project in lowest and lowest[job.project] < rank(job):
+            return True
+        others = lowest.keys() - {job.project}
+        return any(others & self._rules.entitled.projects(job, pool) for pool in job.pools)
+
+    def _may_reclaim(self, job: Job) -> bool:
+        accounts = self._state.accounts
+        return any(may_reclaim(job, accounts.of(job, pool)) for pool in job.pools)
 
     def _has_prospects(self, job: Job) -> bool:
         """Whether a turn of the job, or of its gang, may bring it anything now."""

@@ -122,6 +122,8 @@ class Steps:
             waiting, claim = self.state.waiting[job.name], self.state.claim_of(job.name)
             evict = Evict(beneficiary=waiting, victims=victims, claim=claim, cause=cause)
             self.state.decide(job.name, evict)
+            if room.both.slots > 0:
+                self.state.journal.add(self.state.surplus, room.pool.name)
             if cause is StopCause.YIELDED:
                 for victim in victims:
                     self.state.journal.add(self.state.yielded, (victim.submitter, rank(victim)))

@@ -8,7 +8,7 @@ where its job requires a copy, so a left-over copy counts as unreadable.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
