@@ -17,7 +17,7 @@ and rank", in whichever project it runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -33,6 +33,7 @@ from slotq_core.policy.state.claims import Entitled
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Account, Chain, Deprivation
+from slotq_core.policy.state.quotas.accounts import Accounts
 
 NOTHING = Demand()
 
@@ -59,7 +60,7 @@ def reclaim(
     found = [(each, victims) for each in reclaims if (victims := each.most_over_served_first())]
     if not found:
         return None
-    base = min(candidates[0].rank for each, _ in found for candidates in each.givers().values())
+    base = min(rank for each, _ in found if (rank := each.lowest_rank()) is not None)
     return least_harm(
         [Eviction(room=each.room, victims=each.better(victims, base)) for each, victims in found],
         base,
@@ -69,6 +70,18 @@ def reclaim(
 def may_reclaim(job: Job, mine: Chain) -> bool:
     """Whether the project stays within its fair share with this job, as every reclaimer must."""
     return bool(mine) and mine[0].in_share(job.demand)
+
+
+def givers(
+    job: Job, mine: Chain, room: PoolRoom, accounts: Accounts
+) -> Iterator[tuple[str, Chain]]:
+    """Yield the other projects with candidates in the room that hold more than they deserve, each
+    with its accounts."""
+    taking = _Taking(job, mine)
+    for project in room.jobs.may_give():
+        theirs = accounts.of_project(project, room.pool.name)
+        if project != job.project and theirs and taking.is_fair(theirs):
+            yield project, theirs
 
 
 def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
@@ -112,20 +125,17 @@ class _Reclaim:
         self._name = room.pool.name
         self._mine = self._accounts.of(job, self._name)
         self._missing = NOTHING
-        self._givers: dict[str, Sequence[Candidate]] | None = None
-        """A cache, dropped when `_spare` grows: the pool does not change during the search."""
 
-    def givers(self) -> Mapping[str, Sequence[Candidate]]:
-        """Candidates by project, in eviction order."""
-        if self._givers is None:
-            names = self.room.jobs.may_give() & self._accounts.may_give(self._mine, self._name)
-            found = {name: self._candidates(name) for name in names if name != self.job.project}
-            self._givers = {name: candidates for name, candidates in found.items() if candidates}
-        return self._givers
+    def givers(self) -> dict[str, Chain]:
+        """The accounts of the projects that hold more than they deserve here."""
+        return dict(givers(self.job, self._mine, self.room, self._accounts))
 
-    def _spare_too(self, names: Iterable[str]) -> None:
-        self._spare.update(names)
-        self._givers = None
+    def lowest_rank(self) -> Rank | None:
+        """The lowest rank among the candidates."""
+        return min(
+            (each.rank for project in self.givers() for each in self._candidates(project)[:1]),
+            default=None,
+        )
 
     def _candidates(self, project: str) -> Sequence[Candidate]:
         candidates = self.room.jobs.candidates(project)
@@ -149,13 +159,13 @@ class _Reclaim:
         """
         if not may_reclaim(self.job, self._mine):
             return None
+        self._missing = self.room.missing(self.job, self._entitled)
         if not self.givers():
             return None  # Earlier steps have served what fits without an eviction.
-        self._missing = self.room.missing(self.job, self._entitled)
         victims = self._fair_to_all()
         if victims is None and not self._spare.issuperset(safe := self._safe_once_started()):
             # The next plan at this moment would find them protected, and might choose others.
-            self._spare_too(safe)
+            self._spare |= safe
             victims = self._fair_to_all()
         return victims
 
@@ -165,7 +175,7 @@ class _Reclaim:
         A `min_runtime` then protects them, or they hold a job of the same user and rank.
         """
         candidates = (
-            candidate for candidates in self.givers().values() for candidate in candidates
+            candidate for project in self.givers() for candidate in self._candidates(project)
         )
         same_user = (
             each for each in candidates if any(same_user_and_rank(self.job, j) for j in each.jobs)
@@ -175,14 +185,14 @@ class _Reclaim:
     def _fair_to_all(self) -> tuple[Candidate, ...] | None:
         """Enough victims, each of them fair with all the others gone; None if there are none."""
         shortfalls = self._shortfalls(self._missing)
-        while (taken := self._take(self.givers(), shortfalls.met_by)) is not None:
+        while (taken := self._take(self._candidates, self.givers(), shortfalls.met_by)) is not None:
             victims = spared(taken, shortfalls)
             if not self._stays_within_share(victims):
                 return None
             deserved = self._deserved(victims) or self._brought_back(victims)
             if deserved is None:
                 return victims
-            self._spare_too([deserved.name])
+            self._spare.add(deserved.name)
         return None
 
     def _stays_within_share(self, victims: Sequence[Candidate]) -> bool:
@@ -211,7 +221,8 @@ class _Reclaim:
         by_project: dict[str, list[Candidate]] = {}
         for victim in sorted(victims, key=attrgetter("order")):
             by_project.setdefault(victim.project, []).append(victim)
-        found = self._take(by_project, lambda taken: len(taken) == len(victims))
+        chains = {name: self._accounts.of_project(name, self._name) for name in by_project}
+        found = self._take(by_project.__getitem__, chains, lambda taken: len(taken) == len(victims))
         if found is None or self._deserved(found) or self._brought_back(found):
             return None
         return found
@@ -268,31 +279,27 @@ class _Reclaim:
 
     def _take(
         self,
-        givers: Mapping[str, Sequence[Candidate]],
+        candidates: Callable[[str], Sequence[Candidate]],
+        chains: Mapping[str, Chain],
         enough: Callable[[Sequence[Candidate]], bool],
     ) -> tuple[Candidate, ...] | None:
         """ "The most over-served project gives first, one victim at a time." """
         taking = _Taking(self.job, self._mine)
-        left = [
-            (list(candidates), chain)
-            for project, candidates in givers.items()
-            if (chain := self._accounts.of_project(project, self._name))
-        ]
+        left = dict(chains)
+        coming: dict[str, Iterator[Candidate]] = {}
         while not enough(taking.victims):
-            # The most over-served project comes first, so few candidates need the gate check.
-            left.sort(key=lambda option: taking.over_served(option[1]), reverse=True)
-            giving = (option for option in left if taking.is_fair(option[1]))
-            option = next(giving, None)
-            if option is None:
+            fair = [name for name, chain in left.items() if taking.is_fair(chain)]
+            if not fair:
                 return None
-            counted = self._first(option)
-            taking.take(option[0].pop(0), counted, option[1])
-            left = [each for each in left if each[0]]
+            # The most over-served project comes first, so few candidates are looked at.
+            giver = max(fair, key=lambda name: taking.over_served(left[name]))
+            victim = next(coming.setdefault(giver, iter(candidates(giver))), None)
+            if victim is None:
+                del left[giver]
+            else:
+                counted = self._accounts.counted(victim, self._name)
+                taking.take(victim, counted, left[giver])
         return tuple(taking.victims)
-
-    def _first(self, option: tuple[list[Candidate], Chain]) -> Demand:
-        """What the project's next victim holds in the project's accounts."""
-        return self._accounts.counted(option[0][0], self._name)
 
     def _shortfalls(self, missing: Demand) -> Shortfalls:
         return Shortfalls(
@@ -314,6 +321,8 @@ class _Taking:
     mine: Chain
     victims: list[Candidate] = field(default_factory=list)
     gone: dict[str, Demand] = field(default_factory=dict)
+    in_quota: dict[str, bool] = field(default_factory=dict)
+    """Of the reclaimer's accounts, once needed."""
 
     def take(self, victim: Candidate, counted: Demand, theirs: Chain) -> None:
         """Add a victim. `counted`: what it holds in the accounts of `theirs`."""
@@ -347,13 +356,24 @@ class _Taking:
         `back`: the part of the gone amount that counts as still held.
         """
         mine, other = _siblings(self.mine, theirs)
-        gone = self._gone(other) - back
-        above = other.over_share(gone)
-        if not above and not (mine.in_quota(self.job.demand) and other.over_quota(gone)):
+        above, above_quota = self._over(other, back)
+        if not above and not (above_quota and self._is_in_quota(mine)):
             return False
-        if other is theirs[0] or theirs[0].over_quota(self._gone(theirs[0]) - back):
+        if other is theirs[0] or self._over(theirs[0], back)[1]:
             return True
         return above and self._is_full() and isinstance(other.owner, Department)
+
+    def _over(self, account: Account, back: Demand) -> tuple[bool, bool]:
+        """Whether the account is over its share, and over its quota, without what is gone."""
+        if not back and account.key not in self.gone:
+            return account.gives()
+        gone = self._gone(account) - back
+        return account.over_share(gone), account.over_quota(gone)
+
+    def _is_in_quota(self, mine: Account) -> bool:
+        if mine.key not in self.in_quota:
+            self.in_quota[mine.key] = mine.in_quota(self.job.demand)
+        return self.in_quota[mine.key]
 
     def _is_full(self) -> bool:
         """ "`full` lets a department below its share take in-quota work of a project whose

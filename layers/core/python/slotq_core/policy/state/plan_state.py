@@ -54,6 +54,9 @@ class PlanState:
         self.lines = self._turn_takers(lines)
         """The lines whose jobs take turns; a gang that can start is a line with one
         representative."""
+        self._lines_of: dict[str, list[WaitingLine]] = {}
+        for line in self.lines:
+            self._lines_of.setdefault(line.jobs[0].project, []).append(line)
         self.decisions: dict[str, Decision] = {}
         """By the name of the job that each concerns, in the order in which they were taken."""
         self.reasons: dict[str, Reason] = {}
@@ -106,8 +109,8 @@ class PlanState:
     def waits(self, project: str) -> Iterator[Job]:
         """The project's unserved jobs without a claim and within the concurrency limits: the first
         of each line stands for the line."""
-        for line in self.lines:
-            if line.jobs[0].project == project and line.jobs[0].claim is None:
+        for line in self._lines_of.get(project, ()):
+            if line.jobs[0].claim is None:
                 job = next((job for job in line.jobs if not self._is_served(job)), None)
                 if job and not self.concurrency.keeps_back(job):
                     yield job

@@ -48,6 +48,8 @@ class Account:
     """All that the owner holds and waits for."""
     known: dict[Demand, Deprivation] = field(default_factory=dict)
     """The cached deprivation for each demand. Cleared when an amount changes."""
+    known_gives: tuple[bool, bool] | None = None
+    """The cached result of `gives`."""
     known_giving: Deprivation | None = None
     """The cached result of `giving`; None until first asked for."""
 
@@ -72,9 +74,12 @@ class Account:
     def gives(self) -> tuple[bool, bool]:
         """Whether the account is over its share, and whether it is over its quota.
 
-        Others may reclaim from it then. What is only promised does not count.
+        Others may reclaim from it then. What is only promised does not count. Cached until an
+        amount changes.
         """
-        return self.over_share(self.promised), self.over_quota(self.promised)
+        if self.known_gives is None:
+            self.known_gives = self.over_share(self.promised), self.over_quota(self.promised)
+        return self.known_gives
 
     def in_share(self, demand: Demand) -> bool:
         """Whether the account with the demand stays within its fair share in all resources."""
@@ -122,7 +127,7 @@ class Account:
     def has_moved(self) -> None:
         """Clear the cached results."""
         self.known.clear()
-        self.known_giving = None
+        self.known_giving = self.known_gives = None
 
     def deprivation(self, demand: Demand = NOTHING, gone: Demand = NOTHING) -> Deprivation:
         """The sort key for service order among projects or departments: smaller is more deprived.

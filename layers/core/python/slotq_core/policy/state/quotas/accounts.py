@@ -169,6 +169,7 @@ class Accounts:
         self._journal.record(self._restore, job.project, scope, before)
         for account in chain:
             was_over = account.gives()
+            account.known_gives = None
             account.used += amount
             account.promised += promised
             if not job.evictable:
