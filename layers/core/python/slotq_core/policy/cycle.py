@@ -100,7 +100,7 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
             continue
         turns.ask_again(revisit.helped(head.job))
         yield from turns.go_on(head)
-    planned = yield from result(state, turns)
+    planned = yield from result(steps, turns)
     return replace(planned, outlook=question.answer())
 
 
@@ -114,10 +114,10 @@ def _visit(steps: Steps, job: Job) -> bool:
     if gang and not gang.runs:
         return GangTurn(steps, gang).take_turn()
     rooms = state.rooms_of(job)
-    able = eligible.admitting(job, rooms)
     state.take_its_claim(job)
     if not has_prospects(job, rooms, state, steps.rules):
-        return blocked(steps, job, rooms, able)
+        return blocked(steps, job, rooms)
+    able = eligible.admitting(job, rooms)
     within = [room for room in able if eligible.within_bounds(job, room)]
     if job.claim and job.claim.moved and steps.go_where_it_moves(job, rooms, within):
         return True
@@ -130,5 +130,5 @@ def _visit(steps: Steps, job: Job) -> bool:
         or (may_evict and steps.reclaim(job, surely))
         or (may_evict and steps.preempt(job, able))
         or (may_evict and steps.take_turn(job, rooms))
-        or blocked(steps, job, rooms, able)
+        or blocked(steps, job, rooms)
     )

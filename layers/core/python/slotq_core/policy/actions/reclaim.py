@@ -33,12 +33,42 @@ from slotq_core.policy.state.claims import Entitled
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Account, Chain, Deprivation
-from slotq_core.policy.state.quotas.accounts import Accounts
 
 NOTHING = Demand()
 
 Taken = tuple[Job, str, Candidate]
 """A reclaimer, the pool and the victim."""
+
+
+class Givers:
+    """The projects that hold more than they deserve in a pool, and have candidates there.
+
+    Kept until the accounts or the candidates change, because most reclaims fail for want of them.
+    """
+
+    def __init__(self, state: PlanState) -> None:
+        self._accounts = state.accounts
+        self._known: dict[tuple[object, ...], tuple[tuple[int, int], frozenset[str]]] = {}
+        """By pool and all of the reclaimer that the gate asks about."""
+
+    def of(self, job: Job, room: PoolRoom) -> AbstractSet[str]:
+        """The projects from which the job may reclaim in the room, before any eviction."""
+        mine = self._accounts.of(job, room.pool.name)
+        top = mine[-1]
+        in_quota = (mine[0].in_quota(job.demand), top.in_quota(job.demand))
+        key = (room.pool.name, top.key, *in_quota, top.in_share(job.demand))
+        versions = (self._accounts.version, room.jobs.version)
+        known = self._known.get(key)
+        if known is None or known[0] != versions:
+            known = self._known[key] = (versions, frozenset(self._find(job, mine, room)))
+        return known[1] - {job.project}
+
+    def _find(self, job: Job, mine: Chain, room: PoolRoom) -> Iterator[str]:
+        taking = _Taking(job, mine)
+        for project in room.jobs.may_give():
+            theirs = self._accounts.of_project(project, room.pool.name)
+            if theirs and taking.is_fair(theirs):
+                yield project
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +77,7 @@ class Books:
 
     state: PlanState
     entitled: Entitled
+    givers: Givers
 
 
 def reclaim(
@@ -70,18 +101,6 @@ def reclaim(
 def may_reclaim(job: Job, mine: Chain) -> bool:
     """Whether the project stays within its fair share with this job, as every reclaimer must."""
     return bool(mine) and mine[0].in_share(job.demand)
-
-
-def givers(
-    job: Job, mine: Chain, room: PoolRoom, accounts: Accounts
-) -> Iterator[tuple[str, Chain]]:
-    """Yield the other projects with candidates in the room that hold more than they deserve, each
-    with its accounts."""
-    taking = _Taking(job, mine)
-    for project in room.jobs.may_give():
-        theirs = accounts.of_project(project, room.pool.name)
-        if project != job.project and theirs and taking.is_fair(theirs):
-            yield project, theirs
 
 
 def may_take(job: Job, mine: Chain, victim: Job, theirs: Chain) -> bool:
@@ -120,6 +139,7 @@ class _Reclaim:
     def __init__(self, job: Job, room: PoolRoom, books: Books, spare: set[str]) -> None:
         self.job, self.room, self._state = job, room, books.state
         self._accounts, self._entitled = books.state.accounts, books.entitled
+        self._givers = books.givers
         self._spare = spare
         """Names of candidates that must not be stopped; the search adds to them."""
         self._name = room.pool.name
@@ -128,7 +148,8 @@ class _Reclaim:
 
     def givers(self) -> dict[str, Chain]:
         """The accounts of the projects that hold more than they deserve here."""
-        return dict(givers(self.job, self._mine, self.room, self._accounts))
+        projects = sorted(self._givers.of(self.job, self.room))
+        return {name: self._accounts.of_project(name, self._name) for name in projects}
 
     def lowest_rank(self) -> Rank | None:
         """The lowest rank among the candidates."""

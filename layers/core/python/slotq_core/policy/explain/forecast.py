@@ -75,7 +75,7 @@ class Question:
             return
         gang = self._state.gangs.get(job.group)
         together = gang.waiting if gang and not gang.runs else ()
-        for each in gang.standing() if gang and together else [job]:
+        for each in gang.standing if gang and together else [job]:
             if self._is_about(each):
                 self._gang = together
                 self._look(each, self._state.rooms_of(each))

@@ -40,6 +40,6 @@ def classes_of(configured: Iterable[PriorityClass]) -> Classes:
     return {each.name: each for each in ordered if each.name != AUTO}
 
 
-def name_of_value(value: int, classes: Classes) -> str:
-    """The class with this value; empty if there is none."""
-    return next((each.name for each in classes.values() if each.value == value), "")
+def names_by_value(classes: Classes) -> Mapping[int, str]:
+    """The class of each value; among equal values, the first."""
+    return {each.value: each.name for each in reversed(classes.values())}

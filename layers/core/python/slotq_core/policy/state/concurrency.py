@@ -50,7 +50,9 @@ class Concurrency:
     def keeps_back(self, job: Job) -> Reason | None:
         """The limit that keeps the job from its turn; None if no limit does. A claim exempts the
         job."""
-        for counted, unit in () if job.claim else self._units(job):
+        if not self._limits or job.claim:
+            return None
+        for counted, unit in self._units(job):
             held, limit = self._held[counted], self._limits[counted]
             if unit in held or len(held) < limit:
                 continue

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.demand import Demand
@@ -21,15 +22,15 @@ from slotq_core.policy.order import position, rank
 from slotq_core.policy.plan import Decision, LeaveOut, RollBack, Start, StartGang
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Gang:
-    """A group and its members that have not ended."""
+    """A group and its members that have not ended. What is derived from them is kept."""
 
     group: Group
     waiting: tuple[Job, ...]
     active: tuple[Job, ...]
 
-    @property
+    @cached_property
     def needed(self) -> int:
         """How many members must run besides those that have completed."""
         ended = list(self.group.ended.values())
@@ -38,7 +39,7 @@ class Gang:
             least = len(self.group.members) - ended.count(JobState.CANCELLED)
         return max(0, least - ended.count(JobState.COMPLETED))
 
-    @property
+    @cached_property
     def mandatory(self) -> frozenset[str]:
         """The mandatory members that have not completed."""
         ended = self.group.ended
@@ -53,7 +54,7 @@ class Gang:
         left = [name for name in self.group.members if name not in self.group.ended]
         return len(left) < self.needed or not self.mandatory <= set(left)
 
-    @property
+    @cached_property
     def runs(self) -> bool:
         """Whether a member holds slots and is not stopping. Other members may then join."""
         return any(job.state is not JobState.STOPPING for job in self.active)
@@ -85,13 +86,14 @@ class Gang:
 
         A gang that needs one pool tries each alone, first those with most claims of its members.
         """
-        pools = dict.fromkeys(name for job in self.standing() for name in job.pools)
+        pools = dict.fromkeys(name for job in self.standing for name in job.pools)
         if self.group.same_pool:
             owed = Counter(job.claim.pool for job in self.waiting if job.claim)
             return [frozenset({name}) for name in sorted(pools, key=lambda name: -owed[name])]
         return [frozenset(pools)]
 
-    def standing(self) -> list[Job]:
+    @cached_property
+    def standing(self) -> Sequence[Job]:
         """The waiting members in the order of service, each with the gang's rank and entry time.
 
         Mandatory members come first, then members with a claim, then those that accept fewer pools,
@@ -121,13 +123,13 @@ class Gang:
             for job in jobs
         ]
 
-    def orders(self) -> list[list[Job]]:
+    def orders(self) -> list[Sequence[Job]]:
         """The orders of service to try.
 
         If not all members are needed, the second order serves smaller members first: a large one
         may take the room of several.
         """
-        standing = self.standing()
+        standing = self.standing
         if len(standing) <= self.needed:
             return [standing]
         smaller = sorted(
@@ -139,7 +141,7 @@ class Gang:
     def lead(self) -> Job:
         """The representative that takes the gang's turn: the first member, with the demand and the
         pools of all."""
-        jobs = self.standing()
+        jobs = self.standing
         total = sum((job.demand for job in jobs), Demand())
         pools = dict.fromkeys(pool for job in jobs for pool in job.pools)
         claim = next((job.claim for job in jobs if job.claim), None)

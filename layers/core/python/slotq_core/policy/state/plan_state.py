@@ -60,6 +60,8 @@ class PlanState:
         self.decisions: dict[str, Decision] = {}
         """By the name of the job that each concerns, in the order in which they were taken."""
         self.reasons: dict[str, Reason] = {}
+        self.unexplained: dict[str, Job] = {}
+        """Blocked jobs whose reason is made at the end of the plan, once for each."""
         self.dropped: dict[str, DropClaim] = {}
         """Abandoned claims, by job. If there are any, the plan decides nothing else: its other
         decisions rest on these claims."""
@@ -177,6 +179,11 @@ class PlanState:
     def say(self, job: Job, why: Reason) -> None:
         """Keep the reason why the job waits."""
         self.journal.put(self.reasons, job.name, why)
+
+    def explain_later(self, job: Job) -> None:
+        if job.name in self.reasons:
+            self.journal.drop(self.reasons, job.name)
+        self.journal.put(self.unexplained, job.name, job)
 
     def wake(self, moments: Iterable[int | None]) -> None:
         """Bring `wake_at` forward to the earliest of these times that is still to come."""

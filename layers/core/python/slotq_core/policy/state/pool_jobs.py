@@ -48,6 +48,8 @@ class PoolJobs:
         """The candidates that are single jobs, by job name."""
         self._held_below: dict[tuple[Rank, str], Demand] = {}
         """Computed for reasons, until a job comes or goes."""
+        self.version = 0
+        """Grows whenever the candidates change."""
         self.protections: list[Protection] = []
         """The jobs inside a `min_runtime`, the first to end first. A gang is protected as long as
         any of its jobs is."""
@@ -111,6 +113,7 @@ class PoolJobs:
                 self.safe[job.name] = job
         if in_gang or not job.evictable or self._is_kept_safe(job):
             return
+        self.version += 1
         if job.project in self._unsorted:
             self._unsorted[job.project].append(job)
             self._lowest.pop(job.project, None)
@@ -128,9 +131,11 @@ class PoolJobs:
             self.withdraw(self._alone.pop(job.name))
 
     def offer(self, candidate: Candidate) -> None:
+        self.version += 1
         insort(self._candidates.setdefault(candidate.project, []), candidate, key=_order)
 
     def withdraw(self, candidate: Candidate) -> None:
+        self.version += 1
         self._sort(candidate.project)
         others = [each for each in self._candidates[candidate.project] if each is not candidate]
         if others:

@@ -142,7 +142,8 @@ class PoolRoom:
         drain = self.drain
         if drain is None or drain.job == job.name or (job.group and job.group == drain.gang):
             return False
-        return job.name not in self.claims and not (drain.beyond_share and within_share)
+        owed = job.claim is not None and job.claim.pool == self.pool.name
+        return not owed and not (drain.beyond_share and within_share)
 
     @property
     def unavailable(self) -> bool:

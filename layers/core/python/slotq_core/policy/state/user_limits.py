@@ -15,7 +15,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, PriorityClass, User, UserGroup, UserLimits
-from slotq_core.policy.lifecycle.priority_classes import classes_of, name_of_value
+from slotq_core.policy.lifecycle.priority_classes import classes_of, names_by_value
 from slotq_core.policy.state.journal import Journal
 
 Key = tuple[str, str, str]
@@ -53,6 +53,7 @@ class Rights:
         """`classes`: the configured classes; if there are none, HFAI's."""
         configured, by_name = tuple(classes), {each.name: each for each in groups}
         self.classes = classes_of(configured)
+        self._by_value = names_by_value(self.classes)
         self._limits = {user.name: limits_of(user, by_name) for user in users}
         self.numbers_are_classes = bool(configured)
         """Whether a bare number takes the name of the class of that value.
@@ -82,7 +83,7 @@ class Rights:
     def class_of(self, job: Job) -> str:
         """The class that counts the job; empty: its number is no class's value."""
         named = job.admitted_class or job.priority_class
-        return named or name_of_value(job.priority, self.classes)
+        return named or self._by_value.get(job.priority, "")
 
     def choices(self, job: Job) -> Iterable[str]:
         """The classes that may admit the job, the best first."""

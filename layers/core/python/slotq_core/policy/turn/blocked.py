@@ -29,24 +29,32 @@ def is_kept_back(steps: Steps, job: Job) -> bool:
     return why is not None
 
 
-def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom], able: Sequence[PoolRoom]) -> bool:
-    """Explain why the job waits, and drain a pool if `reserve_after` has passed. Return False."""
-    state, rules = steps.state, steps.rules
+def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> bool:
+    """Let a pool drain if `reserve_after` has passed, or note that the job waits. Return False."""
+    state = steps.state
     if state.drop_claim(job):
         return False
-    large = [room for room in rooms if job.demand.within(room.size)]
-    steps.wake(job, rooms)
-    may_drain = [room for room in large if room.timed and room in able]
-    drain = _drain(steps, job, may_drain)
+    timed = [room for room in rooms if room.timed]
+    steps.wake(job, timed)
+    drain = _drain(steps, job, steps.rules.eligible.admitting(job, timed))
     if drain:
         state.say(job, explain.reserved(job, drain))
         _begin(state, drain, job)
-    elif large:
-        why = _endangers(steps, job, able) or explain.blocked(job, large, state, rules)
-        _in_vain(state, [job], why)
+    elif _counts_attempts(state, job):
+        _in_vain(state, [job], why_it_waits(steps, job))
     else:
-        _in_vain(state, [job], explain.too_small(job, rooms, state.accounts))
+        state.explain_later(job)
     return False
+
+
+def why_it_waits(steps: Steps, job: Job) -> Reason:
+    """The reason of a job that no step could serve and that no pool drains for."""
+    state = steps.state
+    rooms = state.rooms_of(job)
+    large = [room for room in rooms if job.demand.within(room.size)]
+    if not large:
+        return explain.too_small(job, rooms, state.accounts)
+    return _endangers(steps, job) or explain.blocked(job, large, state, steps.rules)
 
 
 def gang_blocked(
@@ -64,7 +72,7 @@ def gang_blocked(
     for job in jobs:
         rooms = state.rooms_of(job)
         steps.wake(job, rooms)
-        drain = _drain(steps, job, [room for room in rooms if job.demand.within(room.size)], whole)
+        drain = _drain(steps, job, rooms, whole)
         if drain and not (drained or may_be_whole()):
             drain = None
         if drain and not drain.drain:
@@ -98,7 +106,9 @@ def _drain(
     may_drain = [
         room
         for room in rooms
-        if deserved(whole or job, room.pool.name) and eligible.within_bounds(job, room)
+        if job.demand.within(room.size)
+        and deserved(whole or job, room.pool.name)
+        and eligible.within_bounds(job, room)
     ]
     entry = entered(job, state.yields)
     return pool_to_drain(job, entry, may_drain, steps.rules.entitled, state.now)
@@ -110,9 +120,12 @@ def _begin(state: PlanState, room: PoolRoom, job: Job, whole: Job | None = None)
     state.journal.set(room, "drain", Drain(job=job.name, gang=gang, beyond_share=beyond))
 
 
-def _endangers(steps: Steps, job: Job, able: Sequence[PoolRoom]) -> Reason | None:
+def _endangers(steps: Steps, job: Job) -> Reason | None:
     """The reason of a job that has room but would endanger its running gang; else None."""
     eligible = steps.rules.eligible
+    if job.group not in steps.state.gangs:
+        return None
+    able = eligible.admitting(job, steps.state.rooms_of(job))
     free = (room for room in able if room.fits_now(job, steps.rules.entitled))
     room = next((r for r in free if eligible.endangers_its_gang(job, r.pool.name)), None)
     if room is None:
@@ -123,13 +136,17 @@ def _endangers(steps: Steps, job: Job, able: Sequence[PoolRoom]) -> Reason | Non
 
 
 def _in_vain(state: PlanState, jobs: Sequence[Job], why: Reason) -> None:
-    """Give the first job its reason, and count a failed attempt where attempts are counted.
-
-    A member that would join its running gang fails no attempt.
-    """
+    """Give the first job its reason, and count a failed attempt where attempts are counted."""
     lead, settings = jobs[0], state.snapshot.scheduler
     state.say(lead, why)
-    joins = lead.group in state.gangs and state.gangs[lead.group].runs
-    if settings and settings.max_schedule_count is not None and not joins:
+    if settings and _counts_attempts(state, lead):
         tried = [state.waiting[job.name] for job in jobs]
         state.decide(lead.name, failed_attempt(tried, settings, why, state.now))
+
+
+def _counts_attempts(state: PlanState, job: Job) -> bool:
+    """Whether a blocked turn is a failed attempt. A member that would join its running gang fails
+    none."""
+    settings, gang = state.snapshot.scheduler, state.gangs.get(job.group)
+    counted = settings is not None and settings.max_schedule_count is not None
+    return counted and not (gang and gang.runs)

@@ -20,6 +20,7 @@ from slotq_core.policy.state.limits_as_resources import Bounded
 from slotq_core.policy.state.matching import assign
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.turn.blocked import gang_blocked
+from slotq_core.policy.turn.prospects import has_prospects
 from slotq_core.policy.turn.steps import Steps
 
 Step = Callable[[Job, Sequence[PoolRoom]], bool]
@@ -60,8 +61,13 @@ class GangTurn:
         """Serve the gang. Return False if the whole gang is blocked."""
         for job in self._jobs:
             self._state.take_its_claim(job)
+        if not self._gang.enough(job.name for job in self._jobs if self._has_prospects(job)):
+            return gang_blocked(self._steps, self._gang, self._jobs, self._may_be_whole)
         with self._state.shares.together(self._jobs) as self._to_come:
             return self._served()
+
+    def _has_prospects(self, job: Job) -> bool:
+        return has_prospects(job, self._state.rooms_of(job), self._state, self._rules)
 
     def _served(self) -> bool:
         if self._start_or_wait():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from slotq_core.model.jobs import Job
-from slotq_core.policy.actions.reclaim import givers, may_reclaim
+from slotq_core.policy.actions.reclaim import may_reclaim
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.order import rank
 from slotq_core.policy.state.plan_state import PlanState
@@ -25,6 +25,6 @@ def has_prospects(job: Job, rooms: Iterable[PoolRoom], state: PlanState, rules: 
         if lowest is not None and (lowest < rank(job) or room.pool.time_slice is not None):
             return True
         mine = state.accounts.of(job, room.pool.name)
-        if may_reclaim(job, mine) and any(givers(job, mine, room, state.accounts)):
+        if may_reclaim(job, mine) and rules.books.givers.of(job, room):
             return True
     return False

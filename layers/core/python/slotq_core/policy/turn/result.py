@@ -9,12 +9,15 @@ from slotq_core.policy.lines import TRIED_AT_ONCE
 from slotq_core.policy.plan import Found, Need, Plan, Start, TryLater
 from slotq_core.policy.state.gangs import starts_together
 from slotq_core.policy.state.plan_state import PlanState
+from slotq_core.policy.turn.blocked import why_it_waits
+from slotq_core.policy.turn.steps import Steps
 from slotq_core.policy.turn.turn_order import Head, TurnOrder
 
 
-def result(state: PlanState, turns: TurnOrder) -> Generator[Need, Found, Plan]:
+def result(steps: Steps, turns: TurnOrder) -> Generator[Need, Found, Plan]:
     """The decisions and reasons. Where claims are given up, the plan decides that alone: its other
     decisions rest on them."""
+    state = steps.state
     if state.dropped:
         return Plan(decisions=tuple(state.dropped.values()), wake_at=state.now)
     decided = list(starts_together(state.decisions.values(), state.gangs))
@@ -23,9 +26,10 @@ def result(state: PlanState, turns: TurnOrder) -> Generator[Need, Found, Plan]:
         if isinstance(tried, TryLater) and len(tried.changed) == 1 and head.job.claim is None:
             yield from turns.know(head.line, head.at + TRIED_AT_ONCE)
             decided += _failed_alike(state, head, tried)
+    later = {n: why_it_waits(steps, job) for n, job in state.unexplained.items()}
     reasons = {
         name: why
-        for name, why in state.reasons.items()
+        for name, why in (later | state.reasons).items()
         if not isinstance(state.decisions.get(name), Start)
     }
     return Plan(decisions=tuple(decided), reasons=reasons, wake_at=state.wake_at)

@@ -104,7 +104,7 @@ class Revisit:
         """Whether a turn of the job, or of its gang, may bring it anything now."""
         state = self._state
         gang = state.gangs.get(job.group)
-        jobs = gang.standing() if gang and not gang.runs else [job]
+        jobs = gang.standing if gang and not gang.runs else [job]
         if any(each.name in state.dropped for each in jobs):
             return False
         return any(has_prospects(each, state.rooms_of(each), state, self._rules) for each in jobs)

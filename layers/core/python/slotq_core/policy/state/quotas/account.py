@@ -148,6 +148,9 @@ class Account:
         )
 
     def _within(self, bound: Demand, demand: Demand) -> bool:
+        if len(self.resources) == 1:  # The usual case, asked most often of all.
+            (name,) = self.resources
+            return self.used[name] + demand[name] <= bound[name]
         return all(self.used[name] + demand[name] <= bound[name] for name in self.resources)
 
     def _largest_part(self, held: Demand, base: Demand) -> float:

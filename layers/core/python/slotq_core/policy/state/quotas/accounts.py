@@ -61,6 +61,8 @@ class Accounts:
         self.opened: list[tuple[str, str]] = []
         """Projects that have come above their share or quota, each with the scope; without a
         project, its department has. Blocked jobs of others may then reclaim from it."""
+        self.version = 0
+        """Grows whenever an amount changes."""
         self._over: dict[str, set[str]] = defaultdict(set)
         """By scope, the projects over their quota or share, kept because each reclaim reads
         them."""
@@ -189,6 +191,7 @@ class Accounts:
         chain = self._books.get((project, scope))
         if not chain:
             return
+        self.version += 1
         for account in chain:
             account.has_moved()
         self._moved[project] = chain[-1].key
