@@ -78,6 +78,8 @@ class PlanState:
         self.barred: set[tuple[str, str]] = set()
         """Jobs, each with a pool that the plan took back from it. There the job is asked last. A
         rollback keeps the bars."""
+        self.undone = 0
+        """How many changes have been undone so that the plan begins anew."""
         self.asks_last = False
         """Whether all other jobs have been asked, so that bars no longer count."""
         self.lowest_started: dict[str, Rank] = {}
@@ -90,9 +92,9 @@ class PlanState:
     def begin_turn(self, checkpoint: int) -> None:
         """Begin a turn. `checkpoint`: the state before the turn."""
         self._turn_began = checkpoint
-        for owner, name in ((self, "lost"), (self, "evicted"), (self.accounts, "opened")):
-            if getattr(owner, name):
-                self.journal.set(owner, name, [])
+        for name in ("lost", "evicted"):
+            if getattr(self, name):
+                self.journal.set(self, name, [])
 
     def rooms_of(self, job: Job) -> list[PoolRoom]:
         """The rooms of the job's pools that exist, that its project may use, and that it is not

@@ -5,7 +5,9 @@ plan begins anew; it is asked there last, after all others, with full rights; wh
 and loses again stays lost for this plan. Bars only grow, so a plan ends."
 
 Up to the turn in which the job got its slots the new plan would be the same. So it begins there,
-at the checkpoint before that turn.
+at the checkpoint before that turn. In a large world with many such losses the plans begun anew
+would cost many times the plan itself. There, once a quarter of what stands has been undone, what is lost
+stays lost for this plan.
 """
 
 from __future__ import annotations
@@ -17,6 +19,10 @@ from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.turn.turn_order import BlockedHeads, Head
 
 
+ALWAYS_UNDONE = 5_000
+"""So many changes may be undone in any plan: far more than a world of some hundred jobs has."""
+
+
 def begins_anew(state: PlanState) -> bool:
     """Whether the turn took from jobs what this plan gave them, so that the plan begins anew.
 
@@ -24,9 +30,13 @@ def begins_anew(state: PlanState) -> bool:
     """
     new = [loss for loss in state.lost if (loss.job.name, loss.pool) not in state.barred]
     if new:
-        state.barred |= {(loss.job.name, loss.pool) for loss in new}
-        state.journal.rollback(min(loss.checkpoint for loss in new))
-        return True
+        stands = state.journal.checkpoint()
+        begin = min(loss.checkpoint for loss in new)
+        if state.undone + stands - begin <= max(ALWAYS_UNDONE, stands // 4):
+            state.undone += stands - begin
+            state.barred |= {(loss.job.name, loss.pool) for loss in new}
+            state.journal.rollback(begin)
+            return True
     for loss in state.lost:
         state.say(loss.job, explain.taken_back(loss.job, state.rooms[loss.pool]))
     return False

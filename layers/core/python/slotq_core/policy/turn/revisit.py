@@ -4,11 +4,13 @@
 gained, and only these are asked:
 
 - who outranks the job served in its project, and may evict it now;
-- who may reclaim from a project that has come above its share or quota;
 - whose project lost a job, and may be below its share now.
 
-When no turn is left, a drain ends if its job may not start there by now, and what evictions freed
-beyond the need of their beneficiaries goes to jobs that could add a start of this plan to it.
+More are asked when no turn is left, because many turns may help them:
+
+- who may reclaim from a project that has come above its share or quota;
+- who could add a start of this plan to what evictions freed beyond the need of their beneficiaries;
+- whom a drain kept out whose own job may not start there by now.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class Revisit:
 
     def at_the_end(self) -> list[Head]:
         """The blocked heads to ask when no turn is left."""
-        heads = {head.place: head for head in (*self._kept_out_in_vain(), *self._with_surplus())}
+        found = (*self._kept_out_in_vain(), *self._with_surplus(), *self._at_open_gates())
+        heads = {head.place: head for head in found}
         return [head for head in heads.values() if self._has_prospects(head.job)]
 
     def _kept_out_in_vain(self) -> list[Head]:
@@ -72,14 +75,24 @@ class Revisit:
         if job.claim or state.shares.has_share(job):
             above = self._blocked.of_project(job.project)
             yield [head for head in above if rank(head.job) > rank(job)]
-        for project, scope in dict.fromkeys(state.accounts.opened):
-            for room in self._giving(project, scope):
-                here = self._blocked.in_pool(room.pool.name)
-                yield [head for head in here if head.job.project != project]
         for project in dict.fromkeys(victim.project for victim, _ in state.evicted):
             if project != job.project:
                 theirs = self._blocked.of_project(project)
                 yield [head for head in theirs if self._may_reclaim(head.job)]
+
+    def _at_open_gates(self) -> list[Head]:
+        """Jobs of others where a project or department has come above its share or quota."""
+        accounts = self._state.accounts
+        opened = dict.fromkeys(accounts.opened)
+        if opened:
+            self._state.journal.set(accounts, "opened", [])
+        return [
+            head
+            for project, scope in opened
+            for room in self._giving(project, scope)
+            for head in self._blocked.in_pool(room.pool.name)
+            if head.job.project != project
+        ]
 
     def _giving(self, project: str, scope: str) -> Iterator[PoolRoom]:
         """The rooms where others may now reclaim; of a department (no project), all rooms."""
