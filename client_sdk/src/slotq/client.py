@@ -30,7 +30,9 @@ from slotq.transport import discovery, refusals
 from slotq.transport.patience import patiently, to_stderr
 from slotq.transport.signed_http import Answer, Transport
 from slotq_core import names
+from slotq_core.errors import RequestWithheld
 from slotq_core.model.jobs import JobState
+from slotq_core.resubmission import check_shown
 from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.bulk_changes import OutcomesView, OutcomeView
 from slotq_core.wire.configuration import ChangesView, ChangeView, LimitsView
@@ -266,11 +268,10 @@ class QueueClient:
         What the first writes its checkpoints to, the second finds there.
         """
         kept = self._request(name)
-        if kept.withheld:
-            raise NotAllowed(
-                f"'{name}' was submitted under another IAM identity, and its {kept.withheld[0]} is "
-                "shown to that one alone: ask its submitter to clone it"
-            )
+        try:
+            check_shown(name, kept.withheld)
+        except RequestWithheld as refused:
+            raise NotAllowed(refused.message) from None
         request = {**kept.request, "TrainingJobName": new_name}
         return self._put(with_tags(request, settings_tags(priority=priority), override=True))
 
@@ -346,14 +347,15 @@ class QueueClient:
     def many(
         self, jobs: Iterable[str | QueuedJob | JobView], *, states: Iterable[str] | None = None
     ) -> Many:
-        """Jobs to cancel, hold … together: a request for each hundred, and an outcome for each job
+        """Jobs to cancel, hold, retry … together: a request for each hundred, and an outcome for each job
         (`Many`). `states`: only those that are still in one of these; None: whatever they are."""
         names = [job if isinstance(job, str) else job.name for job in jobs]
         return Many(self, names, states=states)
 
     def change(self, changes: Sequence[Mapping[str, Any]]) -> Outcomes:
-        """Change up to 100 jobs in one request, each as if alone: `{"name": …, "cancel": True}`, or
-        with any of `held`, `tags` and `give_up`; `states`: only while it is in one of these.
+        """Change up to 100 jobs in one request, each as if alone: `{"name": …, "cancel": True}`,
+        `{"name": …, "retry": True}` with `new_name` and `tags` of the new job, or any of `held`,
+        `tags` and `give_up`; `states`: only while it is in one of these.
 
         An outcome for each, in this order; the error `unavailable` says that there was no time for
         that one. Raises InvalidRequest where a change is malformed; then nothing is changed.

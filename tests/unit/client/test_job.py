@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 import pytest
 
 from slotq.errors import NameTaken, NoSuchJob, NotAllowed, NotCompleted, TooLate
-from slotq.jobs.resubmit import MOST_NAMES, next_names
 from slotq_core.model.jobs import JobState
+from slotq_core.resubmission import MOST_NAMES, names_to_try, next_names
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import (
     Clock,
@@ -147,7 +145,7 @@ def test_names_of_retries_stay_within_sagemakers_limit():
 
 def test_a_name_that_was_tried_again_too_often(client, job, queue):
     queue.jobs["job1"] = ended("failed")
-    for name in islice(next_names("job1"), MOST_NAMES):
+    for name in names_to_try("job1"):
         queue.requests[name] = {"TrainingJobName": name}
     with pytest.raises(NameTaken, match=f"up to job1-r{MOST_NAMES + 1} are taken; choose one"):
         client.retry("job1")

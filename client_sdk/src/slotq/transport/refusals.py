@@ -32,6 +32,7 @@ from slotq.errors import (
     UnexpectedAnswer,
 )
 from slotq.transport.signed_http import TRIES, Answer
+from slotq_core.errors import RequestWithheld
 from slotq_core.wire.views import ErrorView
 
 BY_CODE: dict[str, type[Refused]] = {
@@ -112,6 +113,8 @@ def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:
 
 def of_one(view: ErrorView) -> SlotQError:
     """The exception for one job of a bulk change that failed."""
+    if view.code == RequestWithheld.code:
+        return NotAllowed(view.message)
     if view.code in {NOT_REACHED, "internal_error"}:
         return Unavailable(view.message)
     return BY_CODE.get(view.code, Refused)(view.message, field=view.field)

@@ -29,6 +29,7 @@ from slotq_core.errors import (
     PriorityTooHigh,
     QueueFull,
     Refused,
+    RequestWithheld,
     RoleNotAllowed,
     SlotQError,
     TooLate,
@@ -38,8 +39,8 @@ from slotq_core.errors import (
     Unavailable,
 )
 from slotq_core.manager import QueueManager
-from slotq_core.model.jobs import JobState
-from slotq_core.operations.amend import Amendment, Revision, Wish
+from slotq_core.model.jobs import JobState, Submission
+from slotq_core.operations.amend import Amendment, Retry, Revision, Wish
 from slotq_core.operations.bulk import NotReached, Outcome
 from slotq_core.operations.status import MOST_LISTED, Status, Wanted
 from slotq_core.ports import Finding, Request
@@ -47,7 +48,7 @@ from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso
 from slotq_core.wire import views as wire
 from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
-from slotq_core.wire.bulk_changes import OutcomesView, OutcomeView, parse_changes
+from slotq_core.wire.bulk_changes import ChangeBody, OutcomesView, OutcomeView, parse_changes
 from slotq_core.wire.configuration import (
     ChangesView,
     OwnLimitsView,
@@ -70,6 +71,7 @@ STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
     Outdated: HTTPStatus.CONFLICT,
     NameTaken: HTTPStatus.CONFLICT,
     TooLate: HTTPStatus.CONFLICT,
+    RequestWithheld: HTTPStatus.FORBIDDEN,
     PriorityTooHigh: HTTPStatus.FORBIDDEN,
     TooManySubmissions: HTTPStatus.TOO_MANY_REQUESTS,
     TooManyWaiting: HTTPStatus.TOO_MANY_REQUESTS,
@@ -170,15 +172,7 @@ class Routes:
 
     def _change_jobs(self) -> Response:
         caller, changes = self._caller(), parse_changes(self._body())
-        wishes = [
-            Wish(
-                name=it.name,
-                amendment=None if it.cancel else _amendment(it),
-                states=frozenset(it.states),
-            )
-            for it in changes
-        ]
-        outcomes = self._manager().bulk.run(wishes, by=caller)
+        outcomes = self._manager().bulk.run([_wish(it) for it in changes], by=caller)
         return _json(HTTPStatus.OK, OutcomesView(outcomes=[self._outcome(it) for it in outcomes]))
 
     def _outcome(self, outcome: Outcome) -> OutcomeView:
@@ -390,6 +384,25 @@ def _amendment(body: AmendmentBody) -> Amendment:
         return Revision(request=revised, before=before, after=after)
 
     return Amendment(held=body.held, give_up=body.give_up, revise=revise if body.tags else None)
+
+
+def _wish(body: ChangeBody) -> Wish:
+    return Wish(
+        name=body.name,
+        amendment=None if body.cancel or body.retry else _amendment(body),
+        retry=_retry(body) if body.retry else None,
+        states=frozenset(body.states),
+    )
+
+
+def _retry(body: ChangeBody) -> Retry:
+    """The retry in a body. The new request is read as a new submission is."""
+
+    def renamed(request: Request, name: str) -> tuple[Submission, Request]:
+        kept = retagged(request, body.tags) if body.tags else request
+        return parse_submission({**kept, "TrainingJobName": name})
+
+    return Retry(renamed=renamed, new_name=body.new_name)
 
 
 def _view(status: Status) -> wire.JobView:

@@ -21,7 +21,6 @@ from slotq_core.errors import (
     NoSuchJob,
     NotUnderstood,
     SlotQError,
-    TooLate,
     Unavailable,
 )
 from slotq_core.model.attempts import StopCause
@@ -44,6 +43,7 @@ from slotq_core.operations.effects import Effects
 from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult
 from slotq_core.operations.poison import Nowhere, Poisons
 from slotq_core.operations.reconcile import Reconciler
+from slotq_core.operations.resubmit import Resubmitter
 from slotq_core.operations.status import ANY_JOB, LimitsStatus, PoolStatus, Status, Wanted
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import cancelled
@@ -109,6 +109,7 @@ class QueueManager:
             poisons=self._poisons,
         )
         self._admitter = Admitter(store, clock)
+        self._resubmitter = Resubmitter(store, submit=self._submitted)
         self.configuration = Configurator(store, clock, self._wake)
         """The operators' verbs."""
         self.bulk = Bulk(
@@ -129,13 +130,23 @@ class QueueManager:
         InvalidRequest, NeverFits, ClassNotAllowed, RoleNotAllowed, PlanNotAllowed, NameTaken,
         PriorityTooHigh or LimitReached; then nothing is stored.
         """
-        known = self._store.job(submission.name)
-        if known is None:
-            known = self._keep(submission, request, submitter)
-        _refuse_other(known, submission)
-        return self._status(known)
+        changed = self._submitted(submission, request, submitter)
+        if changed.anew:
+            self._wake()
+        return self._status(changed.job)
 
-    def _keep(self, submission: Submission, request: Request, submitter: str) -> Job:
+    def _submitted(self, submission: Submission, request: Request, submitter: str) -> Changed:
+        """Store the job, unless the same submission is stored already. Asks for no pass."""
+        known = self._store.job(submission.name)
+        changed = (
+            self._keep(submission, request, submitter)
+            if known is None
+            else Changed(job=known, anew=False)
+        )
+        _refuse_other(changed.job, submission)
+        return changed
+
+    def _keep(self, submission: Submission, request: Request, submitter: str) -> Changed:
         """Store a new job. Returns the new job, or another caller's job stored under the same name
         meanwhile."""
         self._roles.check(submission.role, submitter=submitter)
@@ -149,9 +160,8 @@ class QueueManager:
         except NameTaken:
             if (kept_by_another := self._store.job(submission.name)) is None:
                 raise
-            return kept_by_another
-        self._wake()
-        return kept
+            return Changed(job=kept_by_another, anew=False)
+        return Changed(job=kept, anew=True)
 
     def cancel(self, name: str, *, by: str) -> Status:
         """Cancel the job. Raises NoSuchJob, or TooLate if the job has ended.
@@ -175,6 +185,10 @@ class QueueManager:
 
     def _fulfilled(self, wish: Wish, by: str) -> Changed:
         """Commit one wish and stop the attempt that it stops. Asks for no pass."""
+        if wish.retry is not None:
+            job = self._job(wish.name)
+            wish.check_state(job)
+            return self._resubmitter.retry(job, wish.retry, by=by)
         for _ in range(_TRIES):
             try:
                 decided = self._decided(wish, by)
@@ -193,9 +207,8 @@ class QueueManager:
         verbs raise, and TooLate if the job is no longer in one of the wish's states."""
         job = self._job(wish.name)
         decided = self._change_of(job, wish, by)
-        if isinstance(decided, Change) and job.state not in wish.states:
-            wanted = " or ".join(sorted(wish.states))
-            raise TooLate(f"job {job.name} is {job.state} by now, not {wanted}", field="states")
+        if isinstance(decided, Change):
+            wish.check_state(job)
         return decided
 
     def _change_of(self, job: Job, wish: Wish, by: str) -> Change | Job:

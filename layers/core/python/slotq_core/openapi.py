@@ -198,10 +198,11 @@ def _list_jobs() -> dict[str, Any]:
 def _change_jobs() -> dict[str, Any]:
     return {
         "operationId": "changeJobs",
-        "summary": f"Cancel or change up to {wire_bulk.MOST_AT_ONCE} jobs",
+        "summary": f"Cancel, change or retry up to {wire_bulk.MOST_AT_ONCE} jobs",
         "description": "Each as alone, in the order given; one that is refused stops none of the "
         "others. What there was no time for is `unavailable`: send it again. The same changes "
-        "again change nothing. A malformed body changes nothing at all.",
+        "again change nothing; the same retry again, while the new job lives, gives that job. A "
+        "malformed body changes nothing at all.",
         "requestBody": {"required": True, "content": _content("BulkBody")},
         "responses": _responses(200, "What became of each", "OutcomesView", 400, 403),
     }

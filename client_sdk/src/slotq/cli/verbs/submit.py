@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -21,12 +20,12 @@ from slotq.client import QueueClient
 from slotq.configuration.settings import Config, checked
 from slotq.errors import CannotReach, NameTaken
 from slotq.jobs.request_check import check
-from slotq.jobs.resubmit import MOST_NAMES, next_names
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.output.job_tables import explanation
 from slotq.packaging.archive import Pack, pack
 from slotq.packaging.command_job import CommandJob, code_uri, request_of, upload
 from slotq_core.model.reasons import units
+from slotq_core.resubmission import names_to_try
 from slotq_core.wire.pool_definition import LONGEST
 from slotq_core.wire.submission import MAX_RETRIES
 from slotq_core.wire.views import JobView, PoolView
@@ -182,7 +181,7 @@ def _submit(client: QueueClient, request: dict[str, Any], *, again: bool) -> Job
     except NameTaken:
         if not again:
             raise
-    for name in islice(next_names(request["TrainingJobName"]), MOST_NAMES):
+    for name in names_to_try(request["TrainingJobName"]):
         try:
             return client.submit({**request, "TrainingJobName": name})
         except NameTaken:

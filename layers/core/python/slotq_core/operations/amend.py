@@ -53,19 +53,40 @@ class Amendment:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Retry:
+    """The wish to submit an ended job's request again, as another job."""
+
+    renamed: Callable[[Request, str], tuple[Submission, Request]]
+    """Returns the new submission and its request for the old request and the new name. May raise
+    InvalidRequest."""
+    new_name: str | None = None
+    """The new job's name; None: the next free name."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Wish:
     """One requested change of one job."""
 
     name: str
     amendment: Amendment | None
-    """None: cancel the job."""
+    """None: cancel the job, or retry it."""
+    retry: Retry | None = None
+    """Leave the job as it is and submit its request again."""
     states: frozenset[JobState] = frozenset(JobState)
     """Apply the change only in these states."""
 
     @property
     def stops(self) -> bool:
         """Whether the change stops the job's attempt, if there is one."""
+        if self.retry is not None:
+            return False
         return self.amendment is None or self.amendment.give_up is not None
+
+    def check_state(self, job: Job) -> None:
+        """Raises TooLate if the job is no longer in one of the wanted states."""
+        if job.state not in self.states:
+            wanted = " or ".join(sorted(self.states))
+            raise TooLate(f"job {job.name} is {job.state} by now, not {wanted}", field="states")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,4 +1,5 @@
-"""Change many jobs in one request: one commit per batch, one bump and one wake for all.
+"""Change many jobs in one request: one commit per batch, one bump and one wake for all. A retry is
+a submission and therefore a commit of its own.
 
 The request has a time budget. Each job that was not reached gets an error, so that the caller can
 send that job again: every change may be sent twice.
@@ -34,7 +35,9 @@ class Outcome:
     """The result of one requested change: the job's status, or the error."""
 
     name: str
+    """The name in the request."""
     status: Status | None = None
+    """For a retry, the status of the new job."""
     error: SlotQError | None = None
 
 
@@ -88,7 +91,10 @@ class Bulk:
             if done and self._clock.now() >= until:
                 return
             try:
-                self._together(batch, by, done)
+                if batch[0].retry is not None:
+                    done.append(self._alone(batch[0], by))
+                else:
+                    self._together(batch, by, done)
             except Unavailable:
                 if not done:
                     raise
@@ -107,10 +113,10 @@ class Bulk:
             if isinstance(it, SlotQError):
                 done.append(_Done(outcome=Outcome(name=wish.name, error=it)))
             elif isinstance(it, Job):
-                done.append(_done(Changed(job=it, anew=False)))
+                done.append(_done(wish, Changed(job=it, anew=False)))
             else:
                 job = next(jobs)
-                done.append(_done(Changed(job=job, anew=True)))
+                done.append(_done(wish, Changed(job=job, anew=True)))
                 if wish.stops:
                     self._stop(job)
 
@@ -134,11 +140,12 @@ class Bulk:
             raise
         except SlotQError as error:
             return _Done(outcome=Outcome(name=wish.name, error=error))
-        return _done(changed)
+        return _done(wish, changed)
 
     def _explained(self, outcomes: list[Outcome], until: int) -> list[Outcome]:
         """Add place and reason to the waiting jobs' outcomes, if time allows."""
-        waiting = {it.name: it.status.job for it in outcomes if it.status and it.status.job.waits}
+        jobs = [it.status.job for it in outcomes if it.status]
+        waiting = {job.name: job for job in jobs if job.waits}
         now = self._clock.now()
         if not waiting or now >= until:
             return outcomes
@@ -147,31 +154,41 @@ class Bulk:
         except Unavailable:
             return outcomes
         known = {it.job.name: it for it in explaining.statuses(waiting.values(), everything, now)}
-        return [replace(it, status=known[it.name]) if _waits(it) else it for it in outcomes]
+        return [
+            replace(it, status=known[it.status.job.name])
+            if it.status and it.status.job.waits
+            else it
+            for it in outcomes
+        ]
 
 
 def _batches(wishes: Iterable[Wish]) -> Iterator[list[Wish]]:
-    """Split the changes into batches, in order, with no job twice in one batch."""
+    """Split the changes into batches, in order: no job twice in one batch, each retry alone."""
     batch: list[Wish] = []
     for wish in wishes:
-        if len(batch) == JOBS_PER_COMMIT or wish.name in {it.name for it in batch}:
+        if batch and not _joins(wish, batch):
             yield batch
             batch = []
         batch.append(wish)
     yield batch
 
 
+def _joins(wish: Wish, batch: Sequence[Wish]) -> bool:
+    return (
+        len(batch) < JOBS_PER_COMMIT
+        and wish.retry is None
+        and batch[-1].retry is None
+        and wish.name not in {it.name for it in batch}
+    )
+
+
 def _size(change: Change) -> int:
     return len(json.dumps(change.request)) if change.request is not None else 0
 
 
-def _done(changed: Changed) -> _Done:
+def _done(wish: Wish, changed: Changed) -> _Done:
     status = Status(job=changed.job)
-    return _Done(outcome=Outcome(name=changed.job.name, status=status), anew=changed.anew)
-
-
-def _waits(outcome: Outcome) -> bool:
-    return outcome.status is not None and outcome.status.job.waits
+    return _Done(outcome=Outcome(name=wish.name, status=status), anew=changed.anew)
 
 
 def _not_reached(wish: Wish) -> Outcome:
