@@ -449,6 +449,14 @@ def test_a_broken_wake_stops_no_pass(dynamo: DynamoStore, items: Table) -> None:
     assert dynamo.take_lease("one", now=NOW, until=NOW + 9) is not None
 
 
+def test_a_lease_that_nobody_holds_is_free_whenever_it_ends(
+    dynamo: DynamoStore, items: Table
+) -> None:
+    items.put(wake_key(), {"until": number(NOW + 5)})
+    assert dynamo.take_lease("one", now=NOW, until=NOW + 9) is not None
+    assert dynamo.take_lease("two", now=NOW, until=NOW + 9) is None
+
+
 @pytest.mark.parametrize("odd", ["0", "-1", "3.5", "1e20", "9" * 38])
 def test_a_generation_that_nobody_counted_is_seen_to(
     dynamo: DynamoStore, items: Table, odd: str

@@ -25,6 +25,7 @@ from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import Pool
 from tests.faults.crashes import LEFTOVER
 from tests.faults.promises import CONVERGENT
+from tests.faults.scenarios import hostile
 from tests.faults.world import SOON, Call, Gate, World, delivered, pool
 
 S = JobState
@@ -338,7 +339,25 @@ def ends(**states: Any) -> dict[str, frozenset[JobState]]:
 LONG = Work(runtime=9_000_000, stop=20_000)
 C, X = S.COMPLETED, S.CANCELLED
 
-CASES: tuple[Case, ...] = (
+
+def beside_a_hostile_job(case: Case) -> Case:
+    """The same case, where the passes also meet another user's request that SageMaker refuses at
+    length, in a pool of its own."""
+
+    def before(world: World) -> None:
+        case.before(world)
+        world.submit_body(hostile(pools="h"), by="eve")
+
+    return replace(
+        case,
+        name=f"{case.name}_beside_a_hostile_job",
+        before=before,
+        ends={**case.ends, **ends(hostile=S.FAILED)},
+        pools=(*case.pools, pool("h")),
+    )
+
+
+ALONE: tuple[Case, ...] = (
     Case("submit_and_pass", stored("a"), (a_submit("b"), A_PASS), ends(a=C, b=C)),
     Case(
         "submit_beside_a_pass_that_ends",
@@ -493,4 +512,17 @@ CASES: tuple[Case, ...] = (
         bound=1,
         leases=False,
     ),
+)
+
+WITH_A_HOSTILE_JOB = (
+    "cancel_and_pass",
+    "capacity_error_beside_a_pass",
+    "submit_and_pass",
+    "two_passes_decide_differently",
+    "two_passes_evict",
+)
+"""Cases that also run beside a hostile job: short ones, in which passes run."""
+
+CASES = ALONE + tuple(
+    beside_a_hostile_job(case) for case in ALONE if case.name in WITH_A_HOSTILE_JOB
 )

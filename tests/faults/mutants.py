@@ -28,6 +28,7 @@ from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.lifecycle import move
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.operations import pool_lessons as lessons
+from slotq_core.operations.admit import Admitter
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.policy.lifecycle import apply, retry
@@ -297,7 +298,28 @@ def _a_right_never_returns() -> AbstractContextManager[Any]:
     return patch.object(rights, "rests", lambda *_: True)
 
 
+def _never_audited() -> AbstractContextManager[Any]:
+    return patch.object(Admitter, "audit", lambda _: None)
+
+
+def met(label: str) -> Callable[[World], str]:
+    """That somebody's submission has met a limit."""
+    return lambda world: "" if label in world.limited else f"{label} has met no limit"
+
+
 MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "a caller's count has no limit",
+        without_condition(dynamodb_expressions, "count_submission"),
+        undisturbed("submissions_meet_the_limit_of_a_minute", met("submit c")),
+        CONVERGENT,
+    ),
+    Mutant(
+        "nobody audits the counts",
+        _never_audited,
+        crash("submissions_meet_the_limit_of_what_waits", TOLD),
+        CONVERGENT,
+    ),
     Mutant(
         "no condition on a job's version",
         without_condition(dynamodb_expressions, "job_unchanged"),

@@ -12,9 +12,11 @@ from typing import Any
 from slotq.local.training.call_errors import PlaneError
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.virtual_runner import Work
+from slotq_core.adapters.dynamodb.layout.table import CALLERS, use_key
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.model.jobs import JobState
+from slotq_core.model.limits import NO_LIMITS, CallerLimits, Limits
 from slotq_core.model.pools import Pool
 from tests.faults.world import TABLE, EventPolicy, Gate, World, delivered, pool
 from tests.queue_world import request
@@ -49,6 +51,7 @@ class Scenario:
     """Jobs in one transaction; None: as many as usual."""
     history: int | None = None
     """How long ended jobs are kept (ms); None: as usual."""
+    limits: Limits = NO_LIMITS
     or_else: Mapping[str, frozenset[JobState | None]] = field(default_factory=dict)
     """How else a job may end, where a fault has put somebody else's deed before or after it."""
     then: Callable[[World], str] = lambda _: ""
@@ -66,6 +69,7 @@ class Scenario:
             runtime=self.runtime,
             per_commit=self.per_commit,
             history=self.history,
+            limits=self.limits,
             **more,
         )
         for step in self.steps:
@@ -94,6 +98,8 @@ class Scenario:
         for step in self.steps:
             if step.verb == "cancel" and step.label in world.refused:
                 ends[step.job].add(S.COMPLETED)  # It came before its submit had got through.
+            if step.label in world.limited and step.job not in world.accepted:
+                ends[step.job].add(None)
         return {name: frozenset(states) for name, states in ends.items()}
 
 
@@ -106,9 +112,13 @@ def submit(at: float, job: str, **fields: Any) -> Step:
 
 def submit_hostile(at: float, **settings: str) -> Step:
     def act(world: World) -> None:
-        world.submit_body(hostile(**settings))
+        world.submit_body(hostile(**settings), by="eve")
 
     return Step(at, "submit hostile", act, "submit", "hostile")
+
+
+def retry(at: float, job: str, becomes: str) -> Step:
+    return Step(at, f"retry {job}", lambda world: world.retry(job), "submit", becomes)
 
 
 def requeue(at: float, job: str, attempt: int = 1) -> Step:
@@ -197,6 +207,15 @@ def nothing_left_of(job: str) -> Callable[[World], str]:
         return f"of {job} there is still {keys}" if keys else ""
 
     return look
+
+
+def counters_converge(world: World) -> str:
+    """Once all has ended and two ticks have passed, nobody's jobs are counted as waiting."""
+    world.go(130)
+    items = [item for key, item in world.table.items.items() if key[0] == CALLERS]
+    items += [world.table.items[use_key()]] if use_key() in world.table.items else []
+    left = [item["waiting"]["N"] for item in items if item["waiting"]["N"] != "0"]
+    return f"nobody waits, and {left} are counted" if left else ""
 
 
 def done(*names: str) -> dict[str, JobState]:
@@ -483,6 +502,43 @@ STORIES: tuple[Scenario, ...] = (
         ),
         done("a", "b", "c"),
         runtime=20_000,
+    ),
+    Scenario(
+        "a_failed_job_is_retried",
+        (submit(1, "a"), retry(60, "a", "a-r2"), retry(200, "a-r2", "a-r3")),
+        {"a": S.FAILED, "a-r2": S.FAILED, "a-r3": S.COMPLETED},
+        work={name: Work(runtime=20_000, exit_code=1) for name in ("a", "a-r2")},
+        # Where a fault has kept the first from failing before it is retried.
+        or_else={"a-r2": frozenset({None}), "a-r3": frozenset({None})},
+    ),
+    Scenario(
+        "submissions_meet_the_limit_of_what_waits",
+        (
+            submit(1, "a"),
+            submit(5, "b"),
+            submit(12, "c"),
+            submit(25, "crowd"),
+            submit(225, "later"),
+        ),
+        {**done("a", "b", "c", "later"), "crowd": S.COMPLETED},
+        runtime=100_000,
+        limits=Limits(each=CallerLimits(waiting=2), waiting_in_all=10),
+        then=counters_converge,
+    ),
+    Scenario(
+        "submissions_meet_the_limit_of_a_minute",
+        (
+            submit(1, "a"),
+            submit(5, "b"),
+            submit(12, "c"),
+            submit(45, "c"),
+            submit(65, "d"),
+        ),
+        done("a", "b", "c", "d"),
+        pools=(pool(slots=2),),
+        runtime=60_000,
+        limits=Limits(each=CallerLimits(submissions=2)),
+        then=counters_converge,
     ),
     Scenario(
         "a_hostile_submission",

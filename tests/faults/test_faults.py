@@ -39,6 +39,19 @@ def test_a_scenario_survives_its_crashes(scenario):
         assert not world.watch.broken, f"{crash}: {world.watch.broken}"
 
 
+@pytest.mark.parametrize(
+    ("name", "over"),
+    [
+        ("submissions_meet_the_limit_of_what_waits", "submit crowd"),
+        ("submissions_meet_the_limit_of_a_minute", "submit c"),
+    ],
+)
+def test_the_scenarios_of_the_limits_meet_them(name, over):
+    scenario = next(each for each in SCENARIOS if each.name == name)
+    _, world = crashes.count_calls(scenario)
+    assert (world.watch.broken, world.limited) == ([], {over})
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_handlers_at_once(case):
     for schedule, world in interleavings.exhaustively(case, 8):

@@ -28,16 +28,18 @@ from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.adapters.lambda_wake import AsynchronousPass
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
-from slotq_core.errors import Refused, SlotQError
+from slotq_core.errors import LimitReached, Refused, SlotQError
 from slotq_core.manager import QueueManager
 from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Submission
+from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.operations import passes
-from slotq_core.operations.amend import Amendment
+from slotq_core.operations.amend import Amendment, Retry, Wish
 from slotq_core.operations.passes import JOBS_PER_COMMIT
 from slotq_core.wire.submission import parse_submission
 from tests.faults.fake_dynamodb import FakeDynamo, Table
-from tests.faults.promises import CONVERGENT, Watch
+from tests.faults.promises import CONVERGENT, LOST, Watch
 from tests.queue_world import request
 
 logging.getLogger("slotq_core.adapters.lambda_wake").disabled = True
@@ -128,6 +130,7 @@ class World:
         leases: bool = True,
         per_commit: int | None = None,
         history: int | None = None,
+        limits: Limits = NO_LIMITS,
     ) -> None:
         """`runtime`: of each job that `work` does not name (ms). `leases=False`: each lease is over
         as soon as it is taken, so that passes run beside each other: it must do no harm."""
@@ -145,6 +148,9 @@ class World:
         self.history: list[str] = []
         """What happened, a line each: for people, when something breaks."""
         self.refused: set[str] = set()
+        """The labels of what users were refused."""
+        self.limited: set[str] = set()
+        """Those of them that have met a limit."""
         self.accepted: set[str] = set()
         self.users_ask_again = True
         self.calls = 0
@@ -159,7 +165,10 @@ class World:
         self._due: list[_Due] = []
         self._numbers = itertools.count()
         self._invocations = itertools.count(1)
-        DynamoStore(self.dynamo, TABLE).configure(self.pools, who="campaign", now=START)
+        store = DynamoStore(self.dynamo, TABLE)
+        store.configure(self.pools, who="campaign", now=START)
+        if limits != NO_LIMITS:
+            store.set_limits(limits, who="campaign", now=START)
         self.after(TICK, "tick", self._tick)
 
     def _new_plane(self, work: Mapping[str, Work], default: Work, knobs: Knobs | None) -> Plane:
@@ -190,12 +199,17 @@ class World:
             body["StoppingCondition"]["MaxRuntimeInSeconds"] = limit
         self.submit_body(body, tries=tries)
 
-    def submit_body(self, body: Mapping[str, Any], *, tries: int = 3) -> None:
+    def submit_body(self, body: Mapping[str, Any], *, tries: int = 3, by: str = "ann") -> None:
         name = body["TrainingJobName"]
         submission, wanted = parse_submission(json.dumps(body))
 
         def ask(manager: QueueManager, _: Invocation) -> None:
-            manager.submit(submission, wanted, submitter="ann")
+            try:
+                manager.submit(submission, wanted, submitter=by)
+            except LimitReached:
+                if name in self.watch.jobs:
+                    self.watch.note(LOST, f"{name} has met a limit and is kept all the same")
+                raise
             self.accepted.add(name)
             if name not in self.watch.jobs:
                 self.watch.note("1 nothing lost", f"{name} was accepted and is not kept")
@@ -204,6 +218,23 @@ class World:
 
     def cancel(self, name: str, *, tries: int = 3) -> None:
         self._user(f"cancel {name}", lambda manager, _: manager.cancel(name, by="ann"), tries)
+
+    def retry(self, name: str, *, tries: int = 3) -> None:
+        """A user's request of one change, by the hundred's way; one who gets no answer asks
+        again."""
+
+        def renamed(body: Mapping[str, Any], new_name: str) -> tuple[Submission, dict[str, Any]]:
+            return parse_submission({**body, "TrainingJobName": new_name})
+
+        def ask(manager: QueueManager, _: Invocation) -> None:
+            wish = Wish(name=name, amendment=None, retry=Retry(renamed=renamed))
+            (outcome,) = manager.bulk.run([wish], by="ann")
+            if outcome.error is not None:
+                raise outcome.error
+            assert outcome.status is not None
+            self.accepted.add(outcome.status.job.name)
+
+        self._user(f"retry {name}", ask, tries)
 
     def requeue(self, name: str, attempt: int, *, tries: int = 3) -> None:
         """The user gives this attempt up; one who gets no answer asks for the same again."""
@@ -331,6 +362,8 @@ class World:
             return False
         except Refused as error:
             self.refused.add(label.removesuffix(AGAIN))
+            if isinstance(error, LimitReached):
+                self.limited.add(label.removesuffix(AGAIN))
             self.say(f"[{invocation.number}] refused: {error}")
         except SlotQError as error:
             self.say(f"[{invocation.number}] {type(error).__name__}: {error}")

@@ -234,13 +234,13 @@ def end_lease(holder: str, generation: int | None) -> Expression:
 
 
 def take_turn(*, now: int, next_at: int, never: int) -> Expression:
-    """Take a task's turn. Condition: the task is due and nobody else has taken this turn. A due
-    time after `never` comes from a wrong clock. Times are ms."""
+    """Take a task's turn. Condition: the task is due and nobody else has taken this turn. A task
+    is due at once if its due time is missing, is no number, or is after `never` (from a wrong
+    clock). Times are ms."""
     return {
         "UpdateExpression": "SET nextAt = :next",
         "ConditionExpression": (
-            "attribute_not_exists(nextAt) OR NOT attribute_type(nextAt, :number)"
-            " OR nextAt <= :now OR nextAt > :never"
+            "NOT attribute_type(nextAt, :number) OR nextAt <= :now OR nextAt > :never"
         ),
         "ExpressionAttributeValues": {
             ":number": _text("N"),
@@ -265,8 +265,7 @@ def next_revision(seen: int) -> Expression:
     if seen:
         condition, values = "revision = :seen", {":seen": _number(seen)}
     else:
-        condition = "attribute_not_exists(revision) OR NOT attribute_type(revision, :number)"
-        values = {":number": _text("N")}
+        condition, values = "NOT attribute_type(revision, :number)", {":number": _text("N")}
     return {
         "UpdateExpression": "SET revision = :next",
         "ConditionExpression": condition,
