@@ -271,7 +271,7 @@ def test_two_who_are_the_first_to_configure_do_not_mix(
 def test_a_pool_whose_ledger_comes_back_meanwhile_keeps_what_is_used(
     dynamo: DynamoStore, client: Any, table: str
 ) -> None:
-    """Somebody restores a lost ledger while the pool is made anew: its slots are not given twice."""
+    """Somebody restores a lost ledger while the pool is made anew: no slot is given twice."""
     a_queue(dynamo, a_pool("p5", 2))
     starts(dynamo, "job1")
     items = Table(client, table)

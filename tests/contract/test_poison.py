@@ -473,6 +473,7 @@ def test_a_generation_that_nobody_counted_is_seen_to(
 
 def test_a_broken_turn_comes(dynamo: DynamoStore, items: Table) -> None:
     items.put(("SCHEDULER", "RECONCILE"), {"nextAt": text("soon")})
+    assert dynamo.next_turn("RECONCILE") is None
     assert dynamo.take_turn("RECONCILE", now=NOW, next_at=NOW + 9)
     assert not dynamo.take_turn("RECONCILE", now=NOW, next_at=NOW + 9)
 

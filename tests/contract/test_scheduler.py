@@ -142,6 +142,14 @@ def test_a_turn_comes_once(store: Store) -> None:
     assert store.take_turn("another", now=NOW, next_at=NOW + 300)
 
 
+def test_the_next_turn_is_known_once_one_was_taken(store: Store) -> None:
+    assert store.next_turn("RECONCILE") is None
+    store.take_turn("RECONCILE", now=NOW, next_at=NOW + 300)
+    assert store.next_turn("RECONCILE") == NOW + 300
+    store.postpone("RECONCILE", next_at=NOW + 100)
+    assert store.next_turn("RECONCILE") == NOW + 100
+
+
 def test_a_turn_may_be_put_off_and_brought_forward(store: Store) -> None:
     store.postpone("RECONCILE", next_at=NOW + 100)
     assert not store.take_turn("RECONCILE", now=NOW, next_at=NOW + 100)

@@ -516,7 +516,6 @@ ALONE: tuple[Case, ...] = (
 
 WITH_A_HOSTILE_JOB = (
     "cancel_and_pass",
-    "capacity_error_beside_a_pass",
     "submit_and_pass",
     "two_passes_decide_differently",
     "two_passes_evict",

@@ -146,7 +146,11 @@ def test_the_queue_examines_itself_once_a_minute_and_says_when_again(account: Ac
         assert json.loads(answer["body"])["code"] == "examined_lately"
     assert account.call("mend")[0] == 200  # Whoever has looked may mend at once,
     assert account.call("mend")[0] == 429  # and once.
-    later(account, MINUTE)
+    later(account, MINUTE - 19_500)
+    answer = account.send("examine")
+    assert answer["multiValueHeaders"]["Retry-After"] == ["20"]
+    assert "ask again in 20 seconds" in json.loads(answer["body"])["message"]
+    later(account, 19_500)
     assert account.call("examine")[0] == 200
     account.dynamodb.meta.events.unregister("before-call.dynamodb.Scan", unique_id="scans")
     assert len(scans) == 3

@@ -347,8 +347,9 @@ class QueueClient:
     def many(
         self, jobs: Iterable[str | QueuedJob | JobView], *, states: Iterable[str] | None = None
     ) -> Many:
-        """Jobs to cancel, hold, retry … together: a request for each hundred, and an outcome for each job
-        (`Many`). `states`: only those that are still in one of these; None: whatever they are."""
+        """Jobs to cancel, hold, retry … together: a request for each hundred, and an outcome for
+        each job (`Many`). `states`: only those that are still in one of these; None: whatever they
+        are."""
         names = [job if isinstance(job, str) else job.name for job in jobs]
         return Many(self, names, states=states)
 

@@ -206,39 +206,35 @@ def test_where_it_may_not_it_retries_job_by_job(client, http, queue, failed, ans
     assert calls(http)[-1] == ("POST", "/add-job")
 
 
-def refused_for_a_minute(clock, http, queue, *, minutes):
-    """The queue has room for 60 submissions a minute. A refusal says so, and to come again."""
-    body = '{"version": 1, "code": "too_many_submissions", "message": "60 a minute"}'
-    over = FakeAnswer(429, body, {"Retry-After": "30"})
+class FullMinute(FakeHttp):
+    """A queue with room for 60 submissions, which says when to come again: in 30 seconds."""
 
-    class Http(type(http)):
-        def send(self, request):
-            if request.url.endswith("/add-job") and queue.room == 0:
-                self.sent.append(request)
-                return over
-            return super().send(request)
+    def __init__(self, queue):
+        super().__init__(queue)
+        queue.room = 60
 
+    def send(self, request):
+        if request.url.endswith("/add-job") and self.queue.room == 0:
+            self.sent.append(request)
+            body = '{"version": 1, "code": "too_many_submissions", "message": "60 a minute"}'
+            return FakeAnswer(429, body, {"Retry-After": "30"})
+        return super().send(request)
+
+
+def test_retries_beyond_this_minute_wait_for_the_next(clock, queue, failed):
     def next_minute():
-        queue.room = 60 if minutes else 0
+        queue.room = 60
 
-    queue.room, clock.after_sleep = 60, next_minute
-    return Http(queue)
-
-
-def test_retries_beyond_this_minute_wait_for_the_next(client, clock, http, queue, failed):
-    http = refused_for_a_minute(clock, http, queue, minutes=True)
-    client = client_of(http, clock=clock)
-    outcomes = client.many(failed[:100]).retry()
+    http, clock.after_sleep = FullMinute(queue), next_minute
+    outcomes = client_of(http, clock=clock).many(failed[:100]).retry()
     assert [it.job.name for it in outcomes] == [f"{name}-r2" for name in failed[:100]]
     assert clock.slept == [30]
-    assert [len(json.loads(it.body)["changes"]) for it in http.sent if it.method == "PATCH"] == [
-        100,
-        39,
-    ]
+    bulk = [each for each in http.sent if each.method == "PATCH"]
+    assert [len(json.loads(each.body)["changes"]) for each in bulk] == [100, 39]
 
 
-def test_retries_that_wait_in_vain_are_refused(clock, http, queue, failed):
-    http = refused_for_a_minute(clock, http, queue, minutes=False)
+def test_retries_that_wait_in_vain_are_refused(clock, queue, failed):
+    http = FullMinute(queue)
     outcomes = client_of(http, clock=clock).many(failed[:100]).retry()
     assert [it.error is None for it in outcomes] == [True] * 60 + [False] * 40
     assert {type(it.error) for it in outcomes[60:]} == {TooManySubmissions}

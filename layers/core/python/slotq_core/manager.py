@@ -25,6 +25,7 @@ from slotq_core.errors import (
 )
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.model.reasons import units
 from slotq_core.operations import rights_report as missing_rights
 from slotq_core.operations import status as explaining
 from slotq_core.operations.admit import Admitter
@@ -311,10 +312,12 @@ class QueueManager:
         separate turns. Raises ExaminedLately."""
         task, now = "mend" if fix else "examine", self._clock.now()
         if not self._store.take_turn(task, now=now, next_at=now + EXAMINE_EVERY):
+            due = self._store.next_turn(task) or now
+            left = max(1, -(-(due - now) // 1000))
             raise ExaminedLately(
                 "the queue examines itself once a minute, and somebody has just asked it to; ask "
-                f"again in {EXAMINE_EVERY // 1000} seconds",
-                retry_after=EXAMINE_EVERY // 1000,
+                f"again in {units(left, 'seconds')}",
+                retry_after=left,
             )
         return self.doctor(fix=fix)
 

@@ -242,6 +242,9 @@ class Store(Protocol):
         """Take the turn of a periodic task if one is due, and set the next turn to `next_at`.
         Returns whether it was due. Only one caller gets each turn."""
 
+    def next_turn(self, task: str) -> int | None:
+        """When the task's next turn comes (ms); None if nobody has taken one."""
+
     def postpone(self, task: str, *, next_at: int) -> None:
         """Set the task's next turn to `next_at`, whatever was set before."""
 

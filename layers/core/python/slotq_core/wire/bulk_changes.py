@@ -36,8 +36,9 @@ class ChangeBody(AmendmentBody):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         amends = self.held is not None or self.give_up is not None
-        wanted = (self.cancel, self.retry, amends or bool(self.tags) and not self.retry)
-        if sum(wanted) != 1 or (self.new_name is not None and not self.retry):
+        if not self.retry:
+            amends = amends or bool(self.tags)
+        if self.cancel + self.retry + amends != 1 or (self.new_name is not None and not self.retry):
             raise ValueError(
                 "say what shall change: cancel alone, retry (with tags and new_name if you like), "
                 "or any of held, tags, give_up"

@@ -128,6 +128,9 @@ class DynamoStore:
     def take_turn(self, task: str, *, now: int, next_at: int) -> bool:
         return self._scheduler.take_turn(task, now, next_at)
 
+    def next_turn(self, task: str) -> int | None:
+        return self._scheduler.next_turn(task)
+
     def postpone(self, task: str, *, next_at: int) -> None:
         self._scheduler.postpone(task, next_at)
 

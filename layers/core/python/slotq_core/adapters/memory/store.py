@@ -189,6 +189,10 @@ class MemoryStore:
         return True
 
     @_one_at_a_time
+    def next_turn(self, task: str) -> int | None:
+        return self._turns.get(task)
+
+    @_one_at_a_time
     def postpone(self, task: str, *, next_at: int) -> None:
         self._turns[task] = next_at
 
