@@ -6,11 +6,12 @@ import copy
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 from urllib.parse import quote
 
 from pydantic import ValidationError
 
+from slotq.configuration.keywords import takes
 from slotq.configuration.settings import Config, load
 from slotq.errors import (
     ExaminedLately,
@@ -25,7 +26,7 @@ from slotq.jobs.job import QueuedJob, QueuedJobList
 from slotq.jobs.many import Many
 from slotq.jobs.rendering import JobList, PoolList
 from slotq.jobs.request_check import check
-from slotq.jobs.submission import jsonable, settings_tags, with_tags
+from slotq.jobs.submission import JobSettings, jsonable, settings_tags, with_tags
 from slotq.transport import discovery, refusals
 from slotq.transport.patience import patiently, to_stderr
 from slotq.transport.signed_http import Answer, Transport
@@ -110,26 +111,12 @@ class QueueClient:
         self.tags: Mapping[str, str] = settings_tags(priority=self.config.priority)
         """The settings of every job that it submits and that names none itself."""
 
-    def with_settings(
-        self,
-        *,
-        priority: int | None = None,
-        pools: str | Iterable[str] | None = None,
-        preemptible: bool | None = None,
-        min_runtime: int | None = None,
-        retries: int | None = None,
-    ) -> Self:
-        """The same client, whose submissions have these settings where a request names none itself.
-        `min_runtime` in seconds."""
-        tags = settings_tags(
-            priority=priority,
-            pools=pools,
-            preemptible=preemptible,
-            min_runtime=min_runtime,
-            retries=retries,
-        )
+    @takes(JobSettings)
+    def with_settings(self, **settings: Unpack[JobSettings]) -> Self:
+        """The same client, whose submissions have these settings where a request names none
+        itself."""
         other = copy.copy(self)
-        other.tags = {**self.tags, **tags}
+        other.tags = {**self.tags, **settings_tags(**settings)}
         return other
 
     @property
