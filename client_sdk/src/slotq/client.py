@@ -400,7 +400,6 @@ def _pool_path(name: str) -> str:
 def _path(name: str) -> str:
     if not names.is_legal(name):
         raise InvalidRequest(
-            f"{name!r} cannot be a job's name: those are 1 to 63 letters, digits and hyphens",
-            field="name",
+            f"{name!r} cannot be a job's name: those are {names.RULE}", field="name"
         )
     return "/jobs/" + quote(name, safe="")

@@ -13,11 +13,10 @@ from typing import Protocol
 
 from slotq.errors import InvalidRequest, NameTaken
 from slotq.jobs.follow import ended
+from slotq_core import names
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.views import JobView
 
-LONGEST_NAME = 63
-"""SageMaker's limit for TrainingJobName."""
 MOST_NAMES = 20
 """Number of names to try; if all are taken, the user has to choose one."""
 
@@ -60,7 +59,7 @@ def next_names(name: str) -> Iterator[str]:
     base, number = (found["base"], int(found["number"])) if found else (name, 1)
     for following in count(number + 1):
         mark = f"-r{following}"
-        yield base[: LONGEST_NAME - len(mark)].rstrip("-") + mark
+        yield base[: names.LONGEST - len(mark)].rstrip("-") + mark
 
 
 def _refuse(job: JobView) -> None:
