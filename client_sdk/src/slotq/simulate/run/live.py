@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from slotq.errors import ScenarioError
 from slotq.local.services.plane_client import PlaneClient
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Event, Plane
@@ -19,7 +20,7 @@ from slotq.simulate.run.beginning import refused_gangs, running_jobs
 from slotq.simulate.run.engine import USER_CANCEL, Due, with_ended
 from slotq.simulate.run.failing_attempts import SCRIPT, fate_of
 from slotq.simulate.run.record import Record
-from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario, ScenarioError
+from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.adapters.sagemaker.observations import observation_of
