@@ -14,7 +14,8 @@ from slotq_core.lifecycle import move
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.lines import line_of
-from slotq_core.ports import Change, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change
 from tests.contract.faults import answering, before_the_next
 from tests.contract.worlds import (
     NOW,

@@ -33,7 +33,8 @@ from slotq_core.operations.reconcile import Reconciler
 from slotq_core.policy.lifecycle import apply, retry
 from slotq_core.policy.lifecycle import missing_rights as rights
 from slotq_core.policy.lifecycle.missing_rights import EVERYBODY
-from slotq_core.ports import RIGHTS, Change, Observation, Verdict
+from slotq_core.ports.stored import Change
+from slotq_core.ports.training import RIGHTS, Observation, Verdict
 from tests.faults import crashes, interleavings
 from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, TOLD, Crash
 from tests.faults.promises import BLAMELESS, CAPACITY, CONVERGENT, LOST, ONE_LIVE, PLACE, Broken

@@ -56,7 +56,7 @@ def submit(its: Account, name: str, priority: int = 1) -> None:
 
 
 def complete(its: Account, training_job: str) -> None:
-    its.plane._jobs[training_job].status = "Completed"
+    its.plane.job(training_job).status = "Completed"
     event = sample("training-completed")
     event["detail"]["TrainingJobName"] = training_job
     event["detail"].pop("Tags", None)
@@ -135,7 +135,7 @@ def test_an_older_copy_meets_what_has_happened_since(queue: Account, tmp_path: P
     assert "later" not in now
     assert now["urgent"] == "completed"
     assert queue.call("examine")[1]["findings"] == []
-    live = [name for name, its in queue.plane._jobs.items() if its.status == "InProgress"]
+    live = [its.name for its in queue.plane.jobs() if its.status == "InProgress"]
     assert "later" not in live
     assert len(live) <= 2
     held = {job["training_job"] for job in queue.call("list-jobs")[1]["jobs"] if job["pool"]}

@@ -117,7 +117,7 @@ class Story:
             detail.pop(field, None)
         detail["TrainingJobName"] = name
         detail["FailureReason"] = reason or detail.get("FailureReason")
-        self.its.plane._jobs[name].status = detail["TrainingJobStatus"]
+        self.its.plane.job(name).status = detail["TrainingJobStatus"]
         self.recorder.note("ended", {"name": name, "status": detail["TrainingJobStatus"]})
         self.its.send(event)
         self.its.settle()

@@ -25,7 +25,8 @@ from slotq_core.model.jobs import JobState
 from slotq_core.operations.amend import Amendment, Revision, Wish
 from slotq_core.operations.bulk import NotReached, Outcome
 from slotq_core.operations.status import MOST_LISTED, Status, Wanted
-from slotq_core.ports import Finding, Request
+from slotq_core.ports.stored import Finding
+from slotq_core.ports.training import Request
 from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso
 from slotq_core.version import __version__

@@ -48,17 +48,10 @@ from slotq_core.operations.status import ANY_JOB, LimitsStatus, PoolStatus, Stat
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import cancelled
 from slotq_core.policy.state.user_limits import Rights
-from slotq_core.ports import (
-    Change,
-    Clock,
-    DeadLetters,
-    Finding,
-    Notifier,
-    Observation,
-    Request,
-    Store,
-    TrainingService,
-)
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change, Finding
+from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
+from slotq_core.ports.training import Observation, Request, TrainingService
 from slotq_core.privacy.disclosure import Shown, shown
 
 DOCTOR_BUDGET = 15_000

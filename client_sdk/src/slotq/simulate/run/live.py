@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 from slotq.errors import ScenarioError
 from slotq.local.services.plane_client import PlaneClient
 from slotq.local.training.knobs import Knobs
-from slotq.local.training.plane import Event, Plane
+from slotq.local.training.life import Event
+from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
 from slotq.simulate.run.beginning import refused_gangs, running_jobs
 from slotq.simulate.run.engine import USER_CANCEL, Due, with_ended
@@ -34,7 +35,10 @@ from slotq_core.model.users import Yielded
 from slotq_core.policy.actions.time_slice import after_yield
 from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.policy.lines import by_user
-from slotq_core.ports import Change, Notifier, Request, Store, World
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change, World
+from slotq_core.ports.surroundings import Notifier
+from slotq_core.ports.training import Request
 
 
 def not_carried(scenario: Scenario) -> str:

@@ -15,7 +15,10 @@ from slotq_core.admission import caller_limits as limiting
 from slotq_core.errors import Conflict, LimitReached, QueueFull, Refused
 from slotq_core.model.jobs import Job
 from slotq_core.model.limits import NOTHING_USED, CallerUse, QueueUse
-from slotq_core.ports import Clock, Configuration, Counter, Store
+from slotq_core.ports.counters import Counter
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Configuration
+from slotq_core.ports.surroundings import Clock
 
 RECOUNT = "recount"
 """Name of the task that counts the waiting jobs again after a refusal."""

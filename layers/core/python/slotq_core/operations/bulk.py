@@ -15,7 +15,9 @@ from slotq_core.model.jobs import Job
 from slotq_core.operations import status as explaining
 from slotq_core.operations.amend import Changed, Wish
 from slotq_core.operations.status import Status
-from slotq_core.ports import Change, Clock, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change
+from slotq_core.ports.surroundings import Clock
 
 BUDGET = 15_000
 """How long (ms) new changes begin. API Gateway gives up after 29 s; the last changes and the

@@ -12,7 +12,8 @@ from dataclasses import replace
 from slotq_core.model.pools import MissingRight, Pool
 from slotq_core.policy.lifecycle import missing_rights as rights
 from slotq_core.policy.lifecycle.missing_rights import LACKS
-from slotq_core.ports import Finding, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Finding
 from slotq_core.timestamps import iso
 
 KIND = "missing_right"

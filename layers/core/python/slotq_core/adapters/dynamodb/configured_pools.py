@@ -27,8 +27,8 @@ from slotq_core.errors import Conflict, InvalidRequest, Misconfigured, PoolInUse
 from slotq_core.model.demand import Demand
 from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits
 from slotq_core.model.pools import Pool
-from slotq_core.ports import Configuration as Stand
-from slotq_core.ports import ConfigurationChange, Ledger
+from slotq_core.ports.stored import Configuration as Stand
+from slotq_core.ports.stored import ConfigurationChange, Ledger
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.wire.limits_definition import limits_from, settings_of
 

@@ -19,7 +19,8 @@ from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.names import RUNTIME_LIMIT_TAG, sagemaker_tags
-from slotq_core.ports import RIGHTS, Answer, Clock, Observation, Request, Sighting, Verdict
+from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.training import RIGHTS, Answer, Observation, Request, Sighting, Verdict
 from slotq_core.timestamps import to_datetime
 
 JOB_TAG = "slotq:job"
