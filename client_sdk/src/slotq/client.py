@@ -21,7 +21,7 @@ from slotq.errors import (
     TooManySubmissions,
     UnexpectedAnswer,
 )
-from slotq.jobs import resubmit as again
+from slotq.jobs import resubmit
 from slotq.jobs.job import QueuedJob, QueuedJobList
 from slotq.jobs.many import Many
 from slotq.jobs.rendering import JobList, PoolList
@@ -270,7 +270,7 @@ class QueueClient:
         A name is used once, so it is another job: `new_name`, else the first free one of
         `<name>-r2`, `<name>-r3` … . It goes on from the first one's checkpoints.
         """
-        return again.retry(self, name, new_name, priority=priority)
+        return resubmit.retry(self, name, new_name, priority=priority)
 
     def pools(self) -> PoolViews:
         """The pools in their order, with what is used of them and what was learned of them."""

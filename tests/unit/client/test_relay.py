@@ -15,7 +15,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-import slotq as client_package
+import slotq
 from slotq.cli.machine.exec import NOT_FOUND
 from slotq.session.relay import Relay, clients, pointed_at, served
 from tests.unit.client.fake_queue import (
@@ -56,7 +56,7 @@ def http(queue):
 @pytest.fixture
 def url(http):
     with mock_aws():
-        client_package.install(session(), queue=client_of(http), endpoint=ENDPOINT, priority=3)
+        slotq.install(session(), queue=client_of(http), endpoint=ENDPOINT, priority=3)
         with served(Relay(clients(session(), "eu-west-1"))) as address:
             yield address
 

@@ -19,7 +19,7 @@ from sagemaker.session import Session
 from slotq.configuration.bounds import SHORTEST_POLL, seconds
 from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest, NoSuchJob
-from slotq.jobs import progress as screen
+from slotq.jobs import progress
 from slotq.jobs.follow import follow, left
 from slotq.jobs.job_logs import LogTail
 from slotq.jobs.notices import logged
@@ -57,7 +57,7 @@ class QueueTrainingJobSession(Session):  # type: ignore[misc]
         poll = seconds("poll", poll, least=SHORTEST_POLL)
         own, parents = parted(settings)
         say = own.get("say")
-        shown = screen.here() if say is None else screen.Plain(logged(say))
+        shown = progress.here() if say is None else progress.Plain(logged(say))
         self._say, self._waiting = shown.say, shown.waiting
         self.queue, self._training = connect(
             boto_session, own, say=self._say, clock=clock, sleep=sleep

@@ -19,8 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from slotq.local.endpoint import ACCOUNT, REGION
-from slotq.local.training import listing
-from slotq.local.training import request_check as requests
+from slotq.local.training import listing, request_check
 from slotq.local.training.call_errors import NoAnswer, PlaneError, denied
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.life import Event, Life
@@ -81,7 +80,7 @@ class Plane:
                 raise PlaneError("ThrottlingException", "Rate exceeded")
             if self.knobs.denies(f"sagemaker:{operation}"):
                 raise denied(f"sagemaker:{operation}", f"training-job/{name or '*'}")
-            requests.check(operation, request)
+            request_check.check(operation, request)
             answer = self._operations[operation](request)
             changes = operation in {"CreateTrainingJob", "StopTrainingJob"}
             if changes and self.knobs.take("lose_answers", name):

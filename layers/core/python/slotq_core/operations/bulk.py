@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.model.jobs import Job
-from slotq_core.operations import status as explaining
+from slotq_core.operations import status
 from slotq_core.operations.amend import Changed, Wish
 from slotq_core.operations.status import Status
 from slotq_core.ports.store import Store
@@ -148,7 +148,7 @@ class Bulk:
             everything = self._store.load_all(now).snapshot
         except Unavailable:
             return outcomes
-        known = {it.job.name: it for it in explaining.statuses(waiting.values(), everything, now)}
+        known = {it.job.name: it for it in status.statuses(waiting.values(), everything, now)}
         return [replace(it, status=known[it.name]) if _waits(it) else it for it in outcomes]
 
 
