@@ -43,7 +43,7 @@ def queue(request: pytest.FixtureRequest) -> Account:
     for name, priority in (("ended", 1), ("evicted", 1), ("runs", 2), ("urgent", 3)):
         submit(its, name, priority)
         if name == "evicted":
-            complete(its, "ended")
+            its.completes("ended")
     submit(its, "waits", 1)
     return its
 
@@ -52,15 +52,6 @@ def submit(its: Account, name: str, priority: int = 1) -> None:
     tags = [{"Key": "priority", "Value": str(priority)}]
     secret = {"API_TOKEN": "hunter2"}
     assert its.call(add_job(TrainingJobName=name, Tags=tags, Environment=secret))[0] == 202
-    its.settle()
-
-
-def complete(its: Account, training_job: str) -> None:
-    its.plane.job(training_job).status = "Completed"
-    event = sample("training-completed")
-    event["detail"]["TrainingJobName"] = training_job
-    event["detail"].pop("Tags", None)
-    its.send(event)
     its.settle()
 
 
@@ -99,8 +90,8 @@ def test_exported_wiped_restored_it_goes_on(queue: Account, tmp_path: Path):
     assert states(queue) == BEFORE
     assert queue.call(get("runs", "/request")) == request
     assert queue.call("examine")[1]["findings"] == []
-    complete(queue, "urgent")
-    complete(queue, "runs")
+    queue.completes("urgent")
+    queue.completes("runs")
     assert states(queue) == {
         **BEFORE, "urgent": "completed", "runs": "completed", "evicted": "running",
         "waits": "running",
@@ -120,7 +111,7 @@ def test_an_older_copy_meets_what_has_happened_since(queue: Account, tmp_path: P
     """A job that ran has ended unseen; one that waited runs already, and is taken over, not started
     twice; one that the copy does not know is an orphan, and is stopped."""
     save_table(queue.dynamodb, TABLE, tmp_path / "queue.jsonl")
-    complete(queue, "urgent")
+    queue.completes("urgent")
     assert states(queue)["evicted"] == "running"
     submit(queue, "later", 9)
     assert states(queue)["later"] == "running"

@@ -59,10 +59,4 @@ def live(its: Account) -> list[str]:
 
 def completes(its: Account, name: str) -> None:
     """The job's training job ends, and SageMaker tells."""
-    training_job = job(its, name)["training_job"]
-    its.plane.job(training_job).status = "Completed"
-    event = sample("training-completed")
-    event["detail"]["TrainingJobName"] = training_job
-    event["detail"].pop("Tags", None)
-    its.send(event)
-    its.settle()
+    its.completes(job(its, name)["training_job"])
