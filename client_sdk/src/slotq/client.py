@@ -6,10 +6,8 @@ import copy
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, Unpack
 from urllib.parse import quote
-
-from pydantic import ValidationError
 
 from slotq.configuration.keywords import takes
 from slotq.configuration.settings import Config, load
@@ -19,7 +17,6 @@ from slotq.errors import (
     NotAllowed,
     TooLate,
     TooManySubmissions,
-    UnexpectedAnswer,
 )
 from slotq.jobs import resubmit
 from slotq.jobs.job import QueuedJob, QueuedJobList
@@ -27,7 +24,8 @@ from slotq.jobs.many import Many
 from slotq.jobs.rendering import JobList, PoolList
 from slotq.jobs.request_check import check
 from slotq.jobs.submission import JobSettings, jsonable, settings_tags, with_tags
-from slotq.transport import discovery, refusals
+from slotq.transport import answers, discovery
+from slotq.transport.answers import View
 from slotq.transport.patience import patiently, to_stderr
 from slotq.transport.signed_http import Answer, Transport
 from slotq_core import names
@@ -36,7 +34,6 @@ from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.bulk_changes import OutcomesView, OutcomeView
 from slotq_core.wire.configuration import ChangesView, ChangeView, LimitsView
 from slotq_core.wire.views import (
-    VERSION,
     AboutView,
     DoctorView,
     FindingView,
@@ -47,18 +44,6 @@ from slotq_core.wire.views import (
     RequestView,
 )
 
-View = TypeVar(
-    "View",
-    JobView,
-    QueueView,
-    OutcomesView,
-    PoolsView,
-    LimitsView,
-    ChangesView,
-    DoctorView,
-    RequestView,
-    AboutView,
-)
 # Named here, for `list` within the class is one of its methods.
 JobViews = list[JobView]
 PoolViews = list[PoolView]
@@ -363,23 +348,7 @@ class QueueClient:
         return self._read(JobView, self.transport.call("PATCH", _path(name), body=body))
 
     def _read(self, view: type[View], answer: Answer) -> View:
-        if not 200 <= answer.status_code < 300:
-            signed = self.transport.credentials() is not None
-            raise refusals.error(answer, config=self.config, signed=signed)
-        try:
-            read = view.model_validate_json(answer.content)
-        except ValidationError:
-            raise self._not_the_queue(answer) from None
-        if "version" not in read.model_fields_set or read.version != VERSION:
-            raise self._not_the_queue(answer)
-        return read
-
-    def _not_the_queue(self, answer: Answer) -> UnexpectedAnswer:
-        return UnexpectedAnswer(
-            f"{self.config.endpoint} answered {answer.status_code} with something that is not the "
-            "queue's: check that the endpoint is the queue's API and ends with its stage (…/prod), "
-            f"and that the queue speaks this client's version ({VERSION})"
-        )
+        return answers.read(view, answer, self.transport, self.config)
 
 
 def _states(wanted: str | Iterable[str]) -> list[str]:
