@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import boto3
@@ -18,12 +17,6 @@ REQUEST = {
     "StoppingCondition": {"MaxRuntimeInSeconds": 60},
 }
 """The smallest request that SageMaker takes."""
-
-
-@cache
-def boto_session():
-    """One for all tests: it is the reading of AWS's service models that takes the time."""
-    return boto3.Session()
 
 
 def refused(operation: str, code: str = "AccessDenied") -> ClientError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from functools import cache
 from types import SimpleNamespace
 
 import boto3
@@ -15,7 +16,7 @@ from moto import mock_aws
 import slotq
 from slotq.errors import CannotReach, NotConfigured
 from slotq_core.names import LOG_GROUP
-from tests.unit.client.fake_aws import REQUEST, boto_session
+from tests.unit.client.fake_aws import REQUEST
 from tests.unit.client.fake_queue import (
     FakeQueue,
     attempt,
@@ -31,6 +32,12 @@ EVICTED = attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4"
 SECOND = "waits, place 2 in the line (1 ahead, since 2026-11-20 10:30 UTC): the pool is full"
 NEXT = "waits, place 1 in the line (0 ahead, since 2026-11-20 10:30 UTC): the pool is full"
 AGAIN = "job1-qstamp-2-abcdef"
+
+
+@cache
+def boto_session():
+    """One for all tests of this file: reading AWS's service models takes the time."""
+    return boto3.Session()
 
 
 @pytest.fixture(autouse=True)

@@ -9,14 +9,16 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from functools import cache
 
+import boto3
 import pytest
 from moto import mock_aws
 
 import slotq
 from slotq.cli.machine.exec import NOT_FOUND
 from slotq.session.relay import Relay, clients, pointed_at, served
-from tests.unit.client.fake_aws import REQUEST, boto_session
+from tests.unit.client.fake_aws import REQUEST
 from tests.unit.client.fake_queue import (
     ENDPOINT,
     FakeAnswer,
@@ -24,6 +26,12 @@ from tests.unit.client.fake_queue import (
     client_of,
     no_connection,
 )
+
+
+@cache
+def boto_session():
+    """One for all tests of this file: reading AWS's service models takes the time."""
+    return boto3.Session()
 
 
 @pytest.fixture

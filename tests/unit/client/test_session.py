@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from functools import cache
 
 import boto3
 import pytest
@@ -12,7 +13,7 @@ from moto import mock_aws
 
 from slotq.errors import CannotReach, InvalidRequest, NotConfigured
 from slotq.session import hooks
-from tests.unit.client.fake_aws import boto_session, make_default_bucket
+from tests.unit.client.fake_aws import make_default_bucket
 from tests.unit.client.fake_queue import (
     FakeQueue,
     attempt,
@@ -32,6 +33,12 @@ from sagemaker.exceptions import UnexpectedStatusException
 from slotq import QueueTrainingJobSession
 
 ROLE = "arn:aws:iam::123456789012:role/trainer"
+
+
+@cache
+def boto_session():
+    """One for all tests of this file: reading AWS's service models takes the time."""
+    return boto3.Session()
 
 
 pytestmark = pytest.mark.usefixtures("no_telemetry")
