@@ -24,7 +24,7 @@ from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import MetricUnit
 from botocore.config import Config
 
-from slotq_core.adapters import eventbridge as announcements
+from slotq_core.adapters import eventbridge
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.eventbridge import Announcements, AnnouncingStore
 from slotq_core.adapters.initial_settings import take_in
@@ -239,7 +239,7 @@ def routes() -> Routes:
 def manager() -> QueueManager:
     """Return the queue over DynamoDB and SageMaker, created once per cold start."""
     table, history = os.environ["SLOTQ_TABLE"], history_from_environment()
-    if os.environ.get(announcements.VARIABLE) == "1":
+    if os.environ.get(eventbridge.VARIABLE) == "1":
         store: DynamoStore = AnnouncingStore(
             client("dynamodb"), table, history=history, announcements=announced()
         )

@@ -101,7 +101,7 @@ def test_a_broken_item_stops_nothing_else(account: Account, draw: st.DataObject)
         account.clock.set(account.clock.now() + (1 + minutes) * 61_000)
         account.send("tick")
         account.settle()
-    running = [job for job in account.plane._jobs.values() if job.status == "InProgress"]
+    running = [job for job in account.plane.jobs() if job.status == "InProgress"]
     assert len(running) <= 2
     look(account)
     with suppress(app.Failed):  # Of a job that cannot be read: for Lambda to try again.

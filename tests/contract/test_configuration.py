@@ -14,7 +14,8 @@ from slotq_core.errors import Conflict, Misconfigured, Outdated, PoolInUse, Unav
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import PoolState
 from slotq_core.operations.configure import Configurator
-from slotq_core.ports import ConfigurationChange, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import ConfigurationChange
 from tests.contract import by_hand
 from tests.contract.by_hand import Table
 from tests.contract.faults import before_the_next

@@ -16,7 +16,8 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.policy.lines import line_of
-from slotq_core.ports import Finding, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Finding
 from tests.contract import by_hand
 from tests.contract.by_hand import Table, active, number, text
 from tests.contract.faults import before_the_next

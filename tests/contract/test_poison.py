@@ -19,7 +19,7 @@ from slotq_core.errors import Conflict, NotUnderstood, SlotQError, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import PoolHealth
 from slotq_core.policy.lines import line_of
-from slotq_core.ports import Poison, World
+from slotq_core.ports.stored import Poison, World
 from tests.contract import by_hand
 from tests.contract.by_hand import Table, active, number, text
 from tests.contract.faults import before_the_next

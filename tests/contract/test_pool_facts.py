@@ -12,7 +12,7 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Conflict
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
-from slotq_core.ports import Store
+from slotq_core.ports.store import Store
 from tests.contract import by_hand
 from tests.contract.by_hand import Table
 from tests.contract.faults import before_the_next

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from slotq_core.ports import Sighting, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.training import Sighting
 from tests.contract.test_races import THREADS, at_once, won
 from tests.contract.worlds import NOW
 

@@ -293,7 +293,7 @@ def an_event(training_job: str, status: str) -> tuple[str, Handler]:
     """The event that the plane would send of this training job, whether it sends it or not."""
 
     def act(world: World) -> None:
-        there = world.plane._jobs.get(training_job)
+        there = world.plane.job(training_job)
         if there is not None and (status in {there.status, there.secondary}):
             world.deliver(there.event(account="123456789012", region="us-east-1"))
 

@@ -194,7 +194,7 @@ def started_first(job: str) -> Callable[[World], str]:
     """Of all training jobs that came to be."""
 
     def look(world: World) -> str:
-        there = sorted(world.plane._jobs.values(), key=lambda each: each.serial)
+        there = world.plane.jobs()
         first = there[0].tags.get(JOB_TAG, "") if there else ""
         return "" if first == job else f"{first} has started before {job}"
 

@@ -396,13 +396,13 @@ class World:
     # --- SageMaker's own view
 
     def live_training_jobs(self) -> Mapping[str, TrainingJob]:
-        return self.plane._live
+        return self.plane.live()
 
     def ours_live(self) -> set[str]:
-        return self.ours & set(self.plane._live)
+        return self.ours & set(self.plane.live())
 
     def status_of(self, training_job: str) -> str:
-        there = self.plane._jobs.get(training_job)
+        there = self.plane.job(training_job)
         return there.status if there else "not there"
 
     def _emit(self, event: Mapping[str, Any]) -> None:
@@ -456,11 +456,11 @@ class _Plane(PlaneClient):
     def create_training_job(self, **request: Any) -> dict[str, Any]:
         name = request["TrainingJobName"]
         refuse_hostile(request)
-        before = self._world.plane._jobs.get(name)
+        before = self._world.plane.job(name)
         try:
             return super().create_training_job(**request)
         finally:
-            there = self._world.plane._jobs.get(name)
+            there = self._world.plane.job(name)
             if there is not None and there is not before:
                 self._world.ours.add(name)
                 self._world.watch.created(there)

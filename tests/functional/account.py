@@ -132,6 +132,15 @@ class Account:
         assert answer["multiValueHeaders"]["Content-Type"] == ["application/json"]
         return answer["statusCode"], json.loads(answer["body"])
 
+    def completes(self, training_job: str) -> None:
+        """The training job ends, and SageMaker tells."""
+        self.plane.job(training_job).status = "Completed"
+        event = sample("training-completed")
+        event["detail"]["TrainingJobName"] = training_job
+        event["detail"].pop("Tags", None)
+        self.send(event)
+        self.settle()
+
     def settle(self) -> None:
         """Deliver asked-for passes and training events until there are none."""
         self.plane.advance()

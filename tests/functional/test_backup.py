@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from slotq.cli.main import cli
 from slotq_core.adapters.dynamodb.layout.table import table_definition
-from slotq_core.adapters.dynamodb.repair.backup import BackupError, load, save
+from slotq_core.adapters.dynamodb.repair.backup import BackupError, load_table, save_table
 from tests.functional.account import TABLE, Account, add_job, sample
 from tests.functional.conftest import in_use
 
@@ -43,7 +43,7 @@ def queue(request: pytest.FixtureRequest) -> Account:
     for name, priority in (("ended", 1), ("evicted", 1), ("runs", 2), ("urgent", 3)):
         submit(its, name, priority)
         if name == "evicted":
-            complete(its, "ended")
+            its.completes("ended")
     submit(its, "waits", 1)
     return its
 
@@ -52,15 +52,6 @@ def submit(its: Account, name: str, priority: int = 1) -> None:
     tags = [{"Key": "priority", "Value": str(priority)}]
     secret = {"API_TOKEN": "hunter2"}
     assert its.call(add_job(TrainingJobName=name, Tags=tags, Environment=secret))[0] == 202
-    its.settle()
-
-
-def complete(its: Account, training_job: str) -> None:
-    its.plane._jobs[training_job].status = "Completed"
-    event = sample("training-completed")
-    event["detail"]["TrainingJobName"] = training_job
-    event["detail"].pop("Tags", None)
-    its.send(event)
     its.settle()
 
 
@@ -91,16 +82,16 @@ BEFORE = {
 def test_exported_wiped_restored_it_goes_on(queue: Account, tmp_path: Path):
     assert states(queue) == BEFORE
     kept, request = items(queue), queue.call(get("runs", "/request"))
-    count = save(queue.dynamodb, TABLE, tmp_path / "queue.jsonl")
+    count = save_table(queue.dynamodb, TABLE, tmp_path / "queue.jsonl")
     assert count == len(kept)
     assert states(wiped(queue)) == {}
-    assert load(queue.dynamodb, TABLE, tmp_path / "queue.jsonl") == count
+    assert load_table(queue.dynamodb, TABLE, tmp_path / "queue.jsonl") == count
     assert items(queue) == kept
     assert states(queue) == BEFORE
     assert queue.call(get("runs", "/request")) == request
     assert queue.call("examine")[1]["findings"] == []
-    complete(queue, "urgent")
-    complete(queue, "runs")
+    queue.completes("urgent")
+    queue.completes("runs")
     assert states(queue) == {
         **BEFORE, "urgent": "completed", "runs": "completed", "evicted": "running",
         "waits": "running",
@@ -119,12 +110,12 @@ def get(name: str, tail: str = "") -> dict[str, Any]:
 def test_an_older_copy_meets_what_has_happened_since(queue: Account, tmp_path: Path):
     """A job that ran has ended unseen; one that waited runs already, and is taken over, not started
     twice; one that the copy does not know is an orphan, and is stopped."""
-    save(queue.dynamodb, TABLE, tmp_path / "queue.jsonl")
-    complete(queue, "urgent")
+    save_table(queue.dynamodb, TABLE, tmp_path / "queue.jsonl")
+    queue.completes("urgent")
     assert states(queue)["evicted"] == "running"
     submit(queue, "later", 9)
     assert states(queue)["later"] == "running"
-    load(wiped(queue).dynamodb, TABLE, tmp_path / "queue.jsonl")
+    load_table(wiped(queue).dynamodb, TABLE, tmp_path / "queue.jsonl")
     assert states(queue) == BEFORE
     for _ in range(8):
         queue.clock.set(queue.clock.now() + 2 * MINUTE)
@@ -135,7 +126,7 @@ def test_an_older_copy_meets_what_has_happened_since(queue: Account, tmp_path: P
     assert "later" not in now
     assert now["urgent"] == "completed"
     assert queue.call("examine")[1]["findings"] == []
-    live = [name for name, its in queue.plane._jobs.items() if its.status == "InProgress"]
+    live = [its.name for its in queue.plane.jobs() if its.status == "InProgress"]
     assert "later" not in live
     assert len(live) <= 2
     held = {job["training_job"] for job in queue.call("list-jobs")[1]["jobs"] if job["pool"]}
@@ -160,17 +151,17 @@ def test_a_queue_that_works_meanwhile_is_noticed(small: Account, tmp_path: Path,
         scan = staticmethod(late)
 
     with pytest.raises(BackupError, match="stop the queue first"):
-        save(Disturbed(), TABLE, tmp_path / "queue.jsonl")
+        save_table(Disturbed(), TABLE, tmp_path / "queue.jsonl")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_is_never_written_over_and_is_its_owner_s_alone(small: Account, tmp_path: Path):
     path = tmp_path / "queue.jsonl"
-    save(small.dynamodb, TABLE, path)
+    save_table(small.dynamodb, TABLE, path)
     assert path.stat().st_mode & 0o777 == 0o600
     text = path.read_text()
     with pytest.raises(BackupError, match="there already"):
-        save(small.dynamodb, TABLE, path)
+        save_table(small.dynamodb, TABLE, path)
     assert path.read_text() == text
     assert list(tmp_path.iterdir()) == [path]
 
@@ -191,30 +182,30 @@ BROKEN = {
 @pytest.mark.parametrize("damage", BROKEN.values(), ids=BROKEN.keys())
 def test_a_damaged_file_changes_nothing(small: Account, tmp_path: Path, damage):
     path = tmp_path / "queue.jsonl"
-    save(small.dynamodb, TABLE, path)
+    save_table(small.dynamodb, TABLE, path)
     path.write_bytes(damage(path.read_text()).encode(errors="surrogateescape"))
     kept = items(small)
     with pytest.raises(BackupError):
-        load(small.dynamodb, TABLE, path, replace=True)
+        load_table(small.dynamodb, TABLE, path, replace=True)
     assert items(small) == kept
 
 
 def test_a_table_that_holds_something_is_replaced_only_when_told(small: Account, tmp_path: Path):
     path = tmp_path / "queue.jsonl"
-    save(small.dynamodb, TABLE, path)
+    save_table(small.dynamodb, TABLE, path)
     kept = items(small)
     submit(small, "job2")
     there = items(small)
     with pytest.raises(BackupError, match="nothing was changed"):
-        load(small.dynamodb, TABLE, path)
+        load_table(small.dynamodb, TABLE, path)
     assert items(small) == there != kept
-    load(small.dynamodb, TABLE, path, replace=True)
+    load_table(small.dynamodb, TABLE, path, replace=True)
     assert items(small) == kept
 
 
 def test_what_dynamodb_does_not_take_at_once_is_sent_again(small: Account, tmp_path: Path):
     path, paused = tmp_path / "queue.jsonl", []
-    save(small.dynamodb, TABLE, path)
+    save_table(small.dynamodb, TABLE, path)
     kept = items(small)
 
     class Reluctant:
@@ -228,7 +219,7 @@ def test_what_dynamodb_does_not_take_at_once_is_sent_again(small: Account, tmp_p
             small.dynamodb.batch_write_item(RequestItems={TABLE: taken})
             return {"UnprocessedItems": {TABLE: left} if left else {}}
 
-    load(Reluctant(), TABLE, path, replace=True, pause=paused.append)
+    load_table(Reluctant(), TABLE, path, replace=True, pause=paused.append)
     assert items(small) == kept
     assert paused
 
@@ -241,8 +232,8 @@ def test_every_type_of_attribute_comes_back(account: Account, tmp_path: Path):
         "BS": {"BS": [b"a"]}, "SS": {"SS": ["s"]}, "BOOL": {"BOOL": False},
     }  # fmt: skip
     account.dynamodb.put_item(TableName=TABLE, Item=odd)
-    save(account.dynamodb, TABLE, tmp_path / "file")
-    load(account.dynamodb, TABLE, tmp_path / "file", replace=True)
+    save_table(account.dynamodb, TABLE, tmp_path / "file")
+    load_table(account.dynamodb, TABLE, tmp_path / "file", replace=True)
     assert account.items() == [odd]
 
 

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from slotq.simulate import simulate
 from slotq.simulate.report import unequal
 from slotq.simulate.run.live import live_record
-from slotq.simulate.scenario.scenario import GroupSpec, JobSpec, PoolSpec, Scenario
+from slotq.simulate.scenario.scenario import Scenario
+from slotq.simulate.scenario.sections import GroupSpec, JobSpec, PoolSpec
 from slotq_core.admission.rules import check_gang
 from slotq_core.errors import NeverFits
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.lines import heads_needed, line_of
-from slotq_core.policy.order import position
 from slotq_core.policy.plan import Evict, Plan, Start, StartGang
 from slotq_core.policy.state.gangs import Gang, gangs
+from tests.property.heads import at_the_heads
 from tests.property.in_vain import nobody_starts_in_vain
 
 S = JobState
@@ -168,18 +168,7 @@ def test_the_order_of_the_lists_does_not_matter(scenario: Scenario, rng: object)
 @given(worlds())
 def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scenario) -> None:
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
-        claimants = [job for job in snapshot.waiting if job.claim]
-        lines = {line_of(job) for job in snapshot.waiting}
-        needed = heads_needed(
-            lines, snapshot.pools, snapshot.active, claimants, groups=snapshot.groups
-        )
-        kept = {job.name: job for job in claimants}
-        for line, count in needed.items():
-            members = sorted((j for j in snapshot.waiting if line_of(j) == line), key=position)
-            kept |= {job.name: job for job in members[:count]}
-        heads = plan(replace(snapshot, waiting=tuple(kept.values())), now)
-        assert heads.decisions == planned.decisions
-        assert heads.wake_at == planned.wake_at
+        assert plan(at_the_heads(snapshot), now) == planned
 
     simulate(scenario, watch)
 

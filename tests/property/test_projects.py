@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 from slotq.simulate import simulate
 from slotq.simulate.report import unequal
 from slotq.simulate.run.live import live_record
-from slotq.simulate.scenario.scenario import JobSpec, PoolSpec, ProjectSpec, Scenario
+from slotq.simulate.scenario.scenario import Scenario
+from slotq.simulate.scenario.sections import JobSpec, PoolSpec, ProjectSpec
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.lines import heads_needed, in_lines, line_of
-from slotq_core.policy.order import position
+from slotq_core.policy.lines import in_lines
 from slotq_core.policy.plan import Evict, Plan, Start
 from slotq_core.policy.state.quotas.accounts import Accounts
 from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
+from tests.property.heads import at_the_heads
 from tests.property.in_vain import nobody_starts_in_vain
 from tests.property.test_runs import decides_nothing_before_its_time
 
@@ -235,19 +236,21 @@ def test_idle_slots_are_never_left_empty_because_of_shares(scenario: Scenario) -
     simulate(scenario, watch)
 
 
+def rows_of(weights: list) -> st.SearchStrategy[list]:
+    """Sharers: quota, limit, request, weight, priority."""
+    row = st.tuples(
+        st.integers(0, 6),
+        st.sampled_from([None, 3, 8]),
+        st.integers(0, 12),
+        st.sampled_from(weights),
+        st.integers(0, 1),
+    )
+    return st.lists(row, min_size=1, max_size=5)
+
+
 @given(
     st.integers(0, 20),
-    st.lists(
-        st.tuples(
-            st.integers(0, 6),
-            st.sampled_from([None, 3, 8]),
-            st.integers(0, 12),
-            st.sampled_from([None, 0, 1, 3]),
-            st.integers(0, 1),
-        ),
-        min_size=1,
-        max_size=5,
-    ),
+    rows_of([None, 0, 1, 3]),
 )
 def test_a_division_is_fair(total: int, rows: list) -> None:
     """Everyone gets at least min(quota, limit, request), nobody more than asked for; a surplus is
@@ -293,17 +296,7 @@ def test_shares_sum_to_what_there_is_or_to_all_that_is_asked_for(total: int, row
 
 @given(
     st.integers(0, 20),
-    st.lists(
-        st.tuples(
-            st.integers(0, 6),
-            st.sampled_from([None, 3, 8]),
-            st.integers(0, 12),
-            st.sampled_from([0, 1, 3]),
-            st.integers(0, 1),
-        ),
-        min_size=1,
-        max_size=5,
-    ),
+    rows_of([0, 1, 3]),
     st.integers(1, 4),
 )
 def test_a_share_never_falls_when_its_weight_rises(total: int, rows: list, more: int) -> None:
@@ -321,14 +314,7 @@ def test_a_share_never_falls_when_its_weight_rises(total: int, rows: list, more:
 @given(worlds())
 def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scenario) -> None:
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
-        claimants = [job for job in snapshot.waiting if job.claim]
-        lines = {line_of(job) for job in snapshot.waiting}
-        needed = heads_needed(lines, snapshot.pools, snapshot.active, claimants, projects=True)
-        kept = {job.name: job for job in claimants}
-        for line, count in needed.items():
-            members = sorted((j for j in snapshot.waiting if line_of(j) == line), key=position)
-            kept |= {job.name: job for job in members[:count]}
-        assert plan(replace(snapshot, waiting=tuple(kept.values())), now) == planned
+        assert plan(at_the_heads(snapshot), now) == planned
 
     simulate(scenario, watch)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from slotq.errors import ScenarioError
 from slotq.simulate import load
-from slotq.simulate.scenario.scenario import ScenarioError
 
 POOL = "pools: [{name: p, capacity: 1}]"
 JOB = "jobs: [{name: j, submit_at: 0, runtime: 1}]"

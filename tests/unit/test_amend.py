@@ -12,7 +12,7 @@ from slotq_core.model.jobs import JobState, Submission
 from slotq_core.model.users import PriorityClass
 from slotq_core.operations.amend import Amendment, Revision, settled
 from slotq_core.policy.state.priority_classes import classes_of
-from slotq_core.ports import Change
+from slotq_core.ports.stored import Change
 from slotq_core.wire.amendment import retagged
 from slotq_core.wire.submission import parse_submission
 from tests.queue_world import QueueWorld, evicting, pool

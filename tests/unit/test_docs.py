@@ -17,7 +17,7 @@ from slotq.simulate import load as load_scenario
 from slotq.simulate import simulate
 from slotq.simulate.report import differences
 from slotq.simulate.run.metrics import Figures, Metrics
-from slotq.simulate.scenario.scenario import SECTIONS
+from slotq.simulate.scenario.contents import SECTIONS
 from slotq.simulate.scenario.sections import ChangeSpec, WhySpec
 from slotq_core.lifecycle import TRANSITIONS
 from tests import scenario_pages

@@ -22,7 +22,7 @@ from slotq_core.errors import (
     TooManyWaiting,
 )
 from slotq_core.model.limits import NO_LIMITS, CallerLimits, CallerUse, QueueUse
-from slotq_core.wire.limits_definition import limits_from, settings_of
+from slotq_core.wire.limits_definition import limit_settings, limits_from
 
 ADA = "arn:aws:iam::123456789012:user/ada"
 CI = "arn:aws:sts::123456789012:assumed-role/ci/run-7"
@@ -104,7 +104,7 @@ def test_a_refusal_says_which_limit_and_when_again():
 
 
 def test_settings_are_read_back_as_they_were():
-    assert limits_from(settings_of(LIMITS)) == LIMITS
+    assert limits_from(limit_settings(LIMITS)) == LIMITS
     assert limits_from({"waiting": 3}, LIMITS).rules == LIMITS.rules
 
 

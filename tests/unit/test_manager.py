@@ -13,7 +13,7 @@ from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.jobs import JobState
 from slotq_core.names import training_job_name
 from slotq_core.operations.effects import HANDLER_LIFETIME
-from slotq_core.ports import Observation, Phase
+from slotq_core.ports.training import Observation, Phase
 from tests.queue_world import INSTANCE_TYPE, QueueWorld, evicting, pool, request
 
 LIFETIME = HANDLER_LIFETIME / 1000
@@ -425,7 +425,7 @@ def test_trouble_with_one_job_stops_none_of_the_others():
 
 
 def _change(before, after):
-    from slotq_core.ports import Change
+    from slotq_core.ports.stored import Change
 
     return Change(before=before, after=after)
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from slotq_core.errors import NotUnderstood, Unavailable
-from slotq_core.ports import Observation, Phase, Poison, World
+from slotq_core.ports.stored import Poison, World
+from slotq_core.ports.training import Observation, Phase
 from tests.queue_world import QueueWorld
 
 BROKEN = Poison(key="JOB#odd JOB", reason="it has no jobState")

@@ -13,7 +13,8 @@ from slotq_core.errors import Unavailable
 from slotq_core.model.jobs import JobState
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.operations.reconcile import LONGEST_INTERVAL, RECONCILE_EVERY
-from slotq_core.ports import Finding, Observation, Phase
+from slotq_core.ports.stored import Finding
+from slotq_core.ports.training import Observation, Phase
 from tests.queue_world import QueueWorld, pool, request
 
 MINUTE = 60

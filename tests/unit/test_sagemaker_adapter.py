@@ -23,7 +23,7 @@ from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.ports import Phase, Sighting, Verdict
+from slotq_core.ports.training import Phase, Sighting, Verdict
 from tests import queue_world
 
 TYPE = "ml.p4d.24xlarge"

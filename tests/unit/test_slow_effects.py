@@ -18,7 +18,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.operations import effects
 from slotq_core.operations.effects import HANDLER_LIFETIME, LONGEST_EFFECT, SLOW
 from slotq_core.operations.passes import PASS_BUDGET
-from slotq_core.ports import Change
+from slotq_core.ports.stored import Change
 from tests.queue_world import QueueWorld, pool
 
 

@@ -16,7 +16,7 @@ from slotq_core.errors import Misconfigured
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.operations.effects import HANDLER_LIFETIME
-from slotq_core.wire.limits_definition import MOST, settings_of
+from slotq_core.wire.limits_definition import MOST, limit_settings
 from slotq_core.wire.submission import SubmissionBody
 from slotq_core.wire.views import ErrorView
 from tests import cloudformation
@@ -428,7 +428,7 @@ def test_the_doctor_is_throttled_more_than_the_rest(template):
 
 def test_the_limits_of_a_new_queue_are_on(template):
     limits = parse_limits(template["Parameters"]["Limits"]["Default"])
-    settings = settings_of(limits)
+    settings = limit_settings(limits)
     assert all(settings[key] for key in MOST)
     pattern = re.compile(template["Parameters"]["Limits"]["AllowedPattern"])
     for text in ("", "waiting=5", "waiting=5,lines=0", '{"callers": []}'):

@@ -41,7 +41,7 @@ def findings(its: Account) -> list[Any]:
 
 def started(its: Account, before: list[str], names: str | set[str]) -> list[str]:
     """The training jobs created since, of these jobs (or of all), in their order."""
-    new = [each for each in its.plane._jobs if each not in before]
+    new = [each.name for each in its.plane.jobs() if each.name not in before]
     return [each for each in new if not names or each.partition("-qstamp-")[0] in names]
 
 
@@ -80,7 +80,7 @@ def test_every_job_is_there_and_can_be_read(updated: Account, dumped):
 
 
 def test_the_queue_goes_on_in_its_order(on_either: Account):
-    before = list(on_either.plane._jobs)
+    before = [each.name for each in on_either.plane.jobs()]
     on_either.settle()
     ticks(on_either)
     assert started(on_either, before, IN_MAIN) == []
@@ -97,7 +97,7 @@ def test_the_queue_goes_on_in_its_order(on_either: Account):
 @pytest.mark.parametrize("news", ["come", "are lost"])
 def test_what_was_under_way_comes_to_its_end(updated: Account, news: str):
     """The eviction, the start without its event, the one without its answer, the back-offs."""
-    before = list(updated.plane._jobs)
+    before = [each.name for each in updated.plane.jobs()]
     if news == "are lost":
         updated.emitted.clear()
     updated.settle()

@@ -6,38 +6,36 @@ import copy
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Self, TypeVar
+from typing import Any, Self, Unpack
 from urllib.parse import quote
 
-from pydantic import ValidationError
-
+from slotq.configuration.keywords import takes
 from slotq.configuration.settings import Config, load
 from slotq.errors import (
     ExaminedLately,
     InvalidRequest,
     NotAllowed,
+    RequestWithheld,
     TooLate,
     TooManySubmissions,
-    UnexpectedAnswer,
 )
-from slotq.jobs import resubmit as again
+from slotq.jobs import resubmit
 from slotq.jobs.job import QueuedJob, QueuedJobList
 from slotq.jobs.many import Many
 from slotq.jobs.rendering import JobList, PoolList
 from slotq.jobs.request_check import check
-from slotq.jobs.submission import jsonable, settings_tags, with_tags
-from slotq.transport import discovery, refusals
+from slotq.jobs.submission import JobSettings, jsonable, settings_tags, with_tags
+from slotq.transport import answers, discovery
+from slotq.transport.answers import View
 from slotq.transport.patience import patiently, to_stderr
 from slotq.transport.signed_http import Answer, Transport
 from slotq_core import names
-from slotq_core.errors import RequestWithheld
 from slotq_core.model.jobs import JobState
 from slotq_core.resubmission import check_shown
 from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.bulk_changes import OutcomesView, OutcomeView
 from slotq_core.wire.configuration import ChangesView, ChangeView, LimitsView
 from slotq_core.wire.views import (
-    VERSION,
     AboutView,
     DoctorView,
     FindingView,
@@ -48,18 +46,6 @@ from slotq_core.wire.views import (
     RequestView,
 )
 
-View = TypeVar(
-    "View",
-    JobView,
-    QueueView,
-    OutcomesView,
-    PoolsView,
-    LimitsView,
-    ChangesView,
-    DoctorView,
-    RequestView,
-    AboutView,
-)
 # Named here, for `list` within the class is one of its methods.
 JobViews = list[JobView]
 PoolViews = list[PoolView]
@@ -112,26 +98,12 @@ class QueueClient:
         self.tags: Mapping[str, str] = settings_tags(priority=self.config.priority)
         """The settings of every job that it submits and that names none itself."""
 
-    def with_settings(
-        self,
-        *,
-        priority: int | None = None,
-        pools: str | Iterable[str] | None = None,
-        preemptible: bool | None = None,
-        min_runtime: int | None = None,
-        retries: int | None = None,
-    ) -> Self:
-        """The same client, whose submissions have these settings where a request names none itself.
-        `min_runtime` in seconds."""
-        tags = settings_tags(
-            priority=priority,
-            pools=pools,
-            preemptible=preemptible,
-            min_runtime=min_runtime,
-            retries=retries,
-        )
+    @takes(JobSettings)
+    def with_settings(self, **settings: Unpack[JobSettings]) -> Self:
+        """The same client, whose submissions have these settings where a request names none
+        itself."""
         other = copy.copy(self)
-        other.tags = {**self.tags, **tags}
+        other.tags = {**self.tags, **settings_tags(**settings)}
         return other
 
     @property
@@ -284,7 +256,7 @@ class QueueClient:
         A name is used once, so it is another job: `new_name`, else the first free one of
         `<name>-r2`, `<name>-r3` … . It goes on from the first one's checkpoints.
         """
-        return again.retry(self, name, new_name, priority=priority)
+        return resubmit.retry(self, name, new_name, priority=priority)
 
     def pools(self) -> PoolViews:
         """The pools in their order, with what is used of them and what was learned of them."""
@@ -379,23 +351,7 @@ class QueueClient:
         return self._read(JobView, self.transport.call("PATCH", _path(name), body=body))
 
     def _read(self, view: type[View], answer: Answer) -> View:
-        if not 200 <= answer.status_code < 300:
-            signed = self.transport.credentials() is not None
-            raise refusals.error(answer, config=self.config, signed=signed)
-        try:
-            read = view.model_validate_json(answer.content)
-        except ValidationError:
-            raise self._not_the_queue(answer) from None
-        if "version" not in read.model_fields_set or read.version != VERSION:
-            raise self._not_the_queue(answer)
-        return read
-
-    def _not_the_queue(self, answer: Answer) -> UnexpectedAnswer:
-        return UnexpectedAnswer(
-            f"{self.config.endpoint} answered {answer.status_code} with something that is not the "
-            "queue's: check that the endpoint is the queue's API and ends with its stage (…/prod), "
-            f"and that the queue speaks this client's version ({VERSION})"
-        )
+        return answers.read(view, answer, self.transport, self.config)
 
 
 def _states(wanted: str | Iterable[str]) -> list[str]:
@@ -416,7 +372,6 @@ def _pool_path(name: str) -> str:
 def _path(name: str) -> str:
     if not names.is_legal(name):
         raise InvalidRequest(
-            f"{name!r} cannot be a job's name: those are 1 to 63 letters, digits and hyphens",
-            field="name",
+            f"{name!r} cannot be a job's name: those are {names.RULE}", field="name"
         )
     return "/jobs/" + quote(name, safe="")

@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from slotq.local import state as kept_state
+from slotq.local.state import GOES_ON
 from tests.functional.local.account import Account, gone
 from tests.functional.local.conftest import slotq, start
 from tests.functional.local.test_queue import call, state, wait_for
@@ -42,7 +42,7 @@ def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
     )
     before.s3.create_bucket(Bucket="mine")
     said = slotq("local", "stop", folder=tmp_path).stdout
-    assert kept_state.GOES_ON in said
+    assert GOES_ON in said
 
     after = start(tmp_path, "--pool", "main=1", "--no-isolation", "--tick", "1")
     try:

@@ -7,7 +7,7 @@ import math
 import boto3
 import pytest
 
-import slotq as package
+import slotq
 from slotq.cli.exits import Exit
 from slotq.configuration.settings import load
 from slotq.errors import InvalidRequest, NotConfigured
@@ -37,7 +37,7 @@ def test_settings_of_jobs(settings, said):
 
 def test_an_installation_is_refused_at_once(http):
     with pytest.raises(InvalidRequest, match="retries"):
-        package.install(boto3.Session(), queue=client_of(http), endpoint=ENDPOINT, retries=-1)
+        slotq.install(boto3.Session(), queue=client_of(http), endpoint=ENDPOINT, retries=-1)
 
 
 @pytest.mark.parametrize("how", [{"poll": 0}, {"poll": -1}, {"poll": math.nan}, {"timeout": -1}])

@@ -13,6 +13,7 @@ from moto import mock_aws
 
 from slotq.jobs import notices
 from tests.least_request import TRAINER, least_request
+from tests.unit.client.fake_aws import make_default_bucket
 from tests.unit.client.fake_queue import FakeQueue, attempt, ended, running, served, waiting
 
 PAGE = Path(__file__).parents[3] / "docs" / "client.md"
@@ -40,10 +41,7 @@ def page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     queue = QuickQueue()
     with mock_aws(), served(queue) as endpoint:
-        boto3.client("s3").create_bucket(
-            Bucket="sagemaker-eu-west-1-123456789012",
-            CreateBucketConfiguration={"LocationConstraint": "eu-west-1"},
-        )
+        make_default_bucket()
         monkeypatch.setenv("SLOTQ_ENDPOINT", endpoint)
         yield queue
 
@@ -53,10 +51,9 @@ def block(mark):
     return compile(found, "docs/client.md", "exec")
 
 
-def test_the_estimator(page, monkeypatch):
+@pytest.mark.usefixtures("no_telemetry")
+def test_the_estimator(page):
     pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not installed")
-    sender = "sagemaker.telemetry.telemetry_logging._send_telemetry_request"
-    monkeypatch.setattr(sender, lambda *args, **kwargs: None)
     exec(block("Estimator("), {})
     tags = {tag["Key"]: tag["Value"] for tag in page.requests["my-job"]["Tags"]}
     assert tags == {"priority": "50", "slotq:pools": "p5,p4"}
@@ -66,9 +63,8 @@ def test_the_estimator(page, monkeypatch):
     find_spec("sagemaker") is None or find_spec("sagemaker.core") is None,
     reason="the sagemaker3 extra is not installed",
 )
+@pytest.mark.usefixtures("no_telemetry")
 def test_the_model_trainer(page, monkeypatch):
-    sender = "sagemaker.core.telemetry.telemetry_logging._send_telemetry_request"
-    monkeypatch.setattr(sender, lambda *args, **kwargs: None)
     monkeypatch.setenv("SAGEMAKER_VALIDATE_ROLE", "false")
     boto3.client("iam").create_role(RoleName="trainer", AssumeRolePolicyDocument="{}")
     exec(block("ModelTrainer("), {})

@@ -12,7 +12,7 @@ import time
 import pytest
 from click.shell_completion import ShellComplete
 
-from slotq.cli import name_arguments as names
+from slotq.cli import name_arguments
 from slotq.cli.machine.completion import SHELLS
 from slotq.cli.main import cli
 from tests.unit.client.fake_queue import job_view, no_connection, pool_view, served
@@ -98,7 +98,7 @@ def test_nothing_is_said_where_the_queue_does_not_answer(completed, http, capsys
 
 
 def test_it_takes_no_longer_than_somebody_waits(completed, monkeypatch):
-    monkeypatch.setattr(names, "PATIENCE", 0.05)
+    monkeypatch.setattr(name_arguments, "PATIENCE", 0.05)
     done = threading.Event()
 
     def slow(_):

@@ -16,8 +16,8 @@ from moto import mock_aws
 import slotq
 from slotq.errors import CannotReach, NotConfigured
 from slotq_core.names import LOG_GROUP
+from tests.unit.client.fake_aws import REQUEST
 from tests.unit.client.fake_queue import (
-    FakeHttp,
     FakeQueue,
     attempt,
     client_of,
@@ -28,14 +28,6 @@ from tests.unit.client.fake_queue import (
     waiting,
 )
 
-REQUEST = {
-    "TrainingJobName": "job1",
-    "AlgorithmSpecification": {"TrainingImage": "train:1", "TrainingInputMode": "File"},
-    "RoleArn": "arn:aws:iam::123456789012:role/trainer",
-    "OutputDataConfig": {"S3OutputPath": "s3://out"},
-    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
-    "StoppingCondition": {"MaxRuntimeInSeconds": 60},
-}
 EVICTED = attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")
 SECOND = "waits, place 2 in the line (1 ahead, since 2026-11-20 10:30 UTC): the pool is full"
 NEXT = "waits, place 1 in the line (0 ahead, since 2026-11-20 10:30 UTC): the pool is full"
@@ -43,8 +35,8 @@ AGAIN = "job1-qstamp-2-abcdef"
 
 
 @cache
-def session():
-    """One for all tests: it is the reading of AWS's service models that takes the time."""
+def boto_session():
+    """One for all tests of this file: reading AWS's service models takes the time."""
     return boto3.Session()
 
 
@@ -60,14 +52,11 @@ def queue():
 
 
 @pytest.fixture
-def http(queue):
-    return FakeHttp(queue)
-
-
-@pytest.fixture
 def sagemaker(http):
-    slotq.install(session(), queue=client_of(http), endpoint="https://queue.test/prod", priority=3)
-    return session().client("sagemaker")
+    slotq.install(
+        boto_session(), queue=client_of(http), endpoint="https://queue.test/prod", priority=3
+    )
+    return boto_session().client("sagemaker")
 
 
 def train(name):
@@ -137,14 +126,16 @@ def test_a_queue_that_is_away_for_a_while_is_waited_for(queue, http, monkeypatch
 
 
 def test_settings_can_be_given_anew(sagemaker, http, queue):
-    slotq.install(session(), queue=client_of(http), endpoint="https://queue.test/prod", priority=9)
-    session().client("sagemaker").create_training_job(**REQUEST)
+    slotq.install(
+        boto_session(), queue=client_of(http), endpoint="https://queue.test/prod", priority=9
+    )
+    boto_session().client("sagemaker").create_training_job(**REQUEST)
     assert queue.requests["job1"]["Tags"] == [{"Key": "priority", "Value": "9"}]
 
 
 def test_what_it_was_given_counts_in_its_clients_submit_too(http, queue):
     given = client_of(http)
-    own = slotq.install(session(), queue=given, priority=4, pools=["p5", "p4"])
+    own = slotq.install(boto_session(), queue=given, priority=4, pools=["p5", "p4"])
     own.submit(REQUEST)
     assert queue.requests["job1"]["Tags"] == [
         {"Key": "priority", "Value": "4"},
@@ -223,9 +214,9 @@ def deleted(sagemaker):
         return SimpleNamespace(status_code=200), {"ResponseMetadata": {}}
 
     event = "before-call.sagemaker.DeleteTrainingJob"
-    session().events.register(event, answer)
+    boto_session().events.register(event, answer)
     yield names
-    session().events.unregister(event, answer)
+    boto_session().events.unregister(event, answer)
 
 
 def test_a_job_that_has_ended_is_deleted_with_all_its_training_jobs(sagemaker, queue, deleted):
@@ -327,7 +318,7 @@ class Reader:
     """As an SDK reads: the stream once, then on from its last token until nothing is new."""
 
     def __init__(self, host=1):
-        self.logs, self.token = session().client("logs"), {}
+        self.logs, self.token = boto_session().client("logs"), {}
         self.stream = f"job1/algo-{host}-slotq"
 
     def new(self):
@@ -344,7 +335,7 @@ class Reader:
 
 def test_a_log_over_all_attempts_as_they_come(sagemaker, queue):
     queue.jobs["job1"] = waiting(2)
-    streams = session().client("logs").describe_log_streams(
+    streams = boto_session().client("logs").describe_log_streams(
         logGroupName=LOG_GROUP, logStreamNamePrefix="job1/"
     )["logStreams"]  # fmt: skip
     assert [stream["logStreamName"] for stream in streams] == ["job1/algo-1-slotq"]
@@ -383,7 +374,7 @@ def test_a_log_read_after_the_end_shows_where_an_attempt_ended(sagemaker, queue)
 
 def test_each_host_has_its_stream_and_only_the_first_says_where_the_job_stands(sagemaker, queue):
     queue.jobs["job1"] = waiting(2, demand={"slots": 2})
-    streams = session().client("logs").describe_log_streams(
+    streams = boto_session().client("logs").describe_log_streams(
         logGroupName=LOG_GROUP, logStreamNamePrefix="job1/"
     )["logStreams"]  # fmt: skip
     assert len(streams) == 2
@@ -392,7 +383,7 @@ def test_each_host_has_its_stream_and_only_the_first_says_where_the_job_stands(s
 
 def test_logs_of_other_groups_and_jobs_are_cloudwatchs(sagemaker, queue):
     written("other", "hello")
-    logs = session().client("logs")
+    logs = boto_session().client("logs")
     (stream,) = logs.describe_log_streams(
         logGroupName=LOG_GROUP, logStreamNamePrefix="other/"
     )["logStreams"]  # fmt: skip
@@ -404,6 +395,6 @@ def test_logs_of_other_groups_and_jobs_are_cloudwatchs(sagemaker, queue):
 def test_a_token_that_is_not_ours_is_refused(sagemaker, queue):
     queue.jobs["job1"] = waiting(2)
     with pytest.raises(ClientError, match="nextToken is invalid"):
-        session().client("logs").get_log_events(
+        boto_session().client("logs").get_log_events(
             logGroupName=LOG_GROUP, logStreamName="job1/algo-1-slotq", nextToken="f/123"
         )

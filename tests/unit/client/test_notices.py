@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from slotq.jobs import progress as screen
+from slotq.jobs import progress
 from slotq.jobs.follow import follow
 from slotq.jobs.job import QueuedJob
 from slotq.jobs.notices import Output, Trouble, print_line
@@ -75,7 +75,7 @@ def test_a_log_file_has_it_too(capsys, handled):
 
 def test_a_terminal_leaves_the_lines_to_a_handler_that_shows_them(capsys, handled):
     handled(sys.stderr)
-    terminal = screen.Terminal(sys.stdout, lambda: 200)
+    terminal = progress.Terminal(sys.stdout, lambda: 200)
     assert not terminal.waiting(waiting(2)), "so it is said"
     terminal.say("job1: waits")
     assert tuple(capsys.readouterr()) == ("", "slotq INFO job1: waits\n")
@@ -83,7 +83,7 @@ def test_a_terminal_leaves_the_lines_to_a_handler_that_shows_them(capsys, handle
 
 def test_where_only_warnings_are_shown_the_rest_is_printed(capsys, handled):
     handled(sys.stderr, logging.WARNING)
-    for say in (print_line, screen.Terminal(sys.stdout, lambda: 200).say):
+    for say in (print_line, progress.Terminal(sys.stdout, lambda: 200).say):
         say("job1: waits")
         say(Trouble("no answer"))
         assert tuple(capsys.readouterr()) == ("job1: waits\n", "slotq WARNING no answer\n")
@@ -91,8 +91,8 @@ def test_where_only_warnings_are_shown_the_rest_is_printed(capsys, handled):
 
 def test_what_is_written_anew_in_its_line_is_logged_as_it_changes(caplog):
     caplog.set_level(logging.INFO)
-    terminal = screen.Terminal(io.StringIO(), lambda: 200)
-    notebook = screen.Notebook(print_line, lambda key, both: None)
+    terminal = progress.Terminal(io.StringIO(), lambda: 200)
+    notebook = progress.Notebook(print_line, lambda key, both: None)
     for shown in (terminal, notebook):
         caplog.clear()
         for job in (waiting(2), waiting(2), waiting(1)):

@@ -13,9 +13,8 @@ from moto import mock_aws
 
 from slotq.errors import CannotReach, InvalidRequest, NotConfigured
 from slotq.session import hooks
+from tests.unit.client.fake_aws import make_default_bucket
 from tests.unit.client.fake_queue import (
-    Clock,
-    FakeHttp,
     FakeQueue,
     attempt,
     client_of,
@@ -38,40 +37,23 @@ ROLE = "arn:aws:iam::123456789012:role/trainer"
 
 @cache
 def boto_session():
-    """One for all tests: it is the reading of AWS's service models that takes the time."""
+    """One for all tests of this file: reading AWS's service models takes the time."""
     return boto3.Session()
+
+
+pytestmark = pytest.mark.usefixtures("no_telemetry")
 
 
 @pytest.fixture
 def aws():
     with mock_aws():
-        boto3.client("s3").create_bucket(
-            Bucket="sagemaker-eu-west-1-123456789012",
-            CreateBucketConfiguration={"LocationConstraint": "eu-west-1"},
-        )
+        make_default_bucket()
         yield boto_session()
-
-
-@pytest.fixture(autouse=True)
-def no_telemetry(monkeypatch):
-    """Not by the SDK's configuration: it would be validated seventy times in each fit."""
-    sender = "sagemaker.telemetry.telemetry_logging._send_telemetry_request"
-    monkeypatch.setattr(sender, lambda *args, **kwargs: None)
 
 
 @pytest.fixture
 def queue():
     return FakeQueue()
-
-
-@pytest.fixture
-def http(queue):
-    return FakeHttp(queue)
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture

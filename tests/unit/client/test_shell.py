@@ -73,8 +73,8 @@ def plugin(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def client():
-    queue = FakeQueue(
+def queue():
+    return FakeQueue(
         running(2),
         waiting(1, name="waits"),
         job_view("held", "held"),
@@ -82,6 +82,10 @@ def client():
         running(name="stops", state="stopping"),
         ended(name="done"),
     )
+
+
+@pytest.fixture
+def client(queue):
     return client_of(FakeHttp(queue))
 
 
@@ -150,10 +154,8 @@ def test_the_plugin_gets_the_session_and_the_terminal(client, plugin):
     assert url == "https://ssm.eu-west-1.amazonaws.com"
 
 
-def test_where_sagemaker_may_not_be_asked_the_request_tells(client, plugin):
-    client.transport._http.queue.requests["job1"] = {
-        "RemoteDebugConfig": {"EnableRemoteDebug": True}
-    }
+def test_where_sagemaker_may_not_be_asked_the_request_tells(client, queue, plugin):
+    queue.requests["job1"] = {"RemoteDebugConfig": {"EnableRemoteDebug": True}}
     assert open_shell(client, "job1", host=1, aws=FakeAws(denies=("describe",))) == 7
 
 
@@ -164,7 +166,7 @@ def test_ctrl_c_is_the_session_s_and_ours_again_afterwards():
 
 
 def test_the_command_exits_with_the_shell_s_own_code(client, plugin, monkeypatch):
-    monkeypatch.setattr("slotq.remote_shell._session", lambda client: FakeAws())
+    monkeypatch.setattr("slotq.transport.aws_session.made", lambda *_, **__: FakeAws())
     app = App(connect=lambda endpoint: client)
     assert CliRunner().invoke(cli, ["shell", "job1"], obj=app).exit_code == 7
     result = CliRunner().invoke(cli, ["shell", "waits"], obj=app)

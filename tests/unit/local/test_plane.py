@@ -143,7 +143,7 @@ def test_life(
     assert world.status() == status
     end = world.describe().get("TrainingEndTime")
     assert (end and end.timestamp()) == ended
-    assert world.plane.live() == (0 if ended is not None else 1)
+    assert len(world.plane.live()) == (0 if ended is not None else 1)
 
 
 REASONS = [

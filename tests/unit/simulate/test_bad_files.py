@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from slotq.cli.main import cli
 from slotq.errors import ScenarioError
 from slotq.simulate import load
-from slotq.simulate.scenario.scenario import SECTIONS
+from slotq.simulate.scenario.contents import SECTIONS
 
 POOL = "pools: [{name: p, capacity: 4}]\n"
 GPUS = "pools: [{name: p, capacity: {slots: 4, gpus: 8}}]\n"

@@ -171,7 +171,7 @@ class Emulator:
             "url": self.endpoint.url,
             "pools": self._options.pools,
             "isolated": self.runner.isolated,
-            "training_jobs": self.plane.live(),
+            "training_jobs": len(self.plane.live()),
             "settled": self.invocations.settled(),
         }
 

@@ -32,7 +32,7 @@ class Beside:
         return _namespace(self.pid, "mnt") != _namespace(os.getpid(), "mnt")
 
 
-def open_shell(url: str, training_job: str, *, host: int) -> int:
+def open_local_shell(url: str, training_job: str, *, host: int) -> int:
     """Open a shell in instance `host` of a training job of the emulator at `url`. Returns the exit
     code. The shell ends with the job, like a session in SageMaker. Raises NotThere."""
     emulator = state.health_at(url, _token())

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from slotq.output import job_tables as tables
+from slotq.output import job_tables
 from slotq.output.job_tables import moment, state_text, why
 from slotq.output.submitters import last_part, short_names
 from slotq_core.wire.views import JobView
@@ -73,7 +73,7 @@ def queue_table(jobs: Collection[JobView], columns: Sequence[str] | None = None)
     named = columns or (OF_SEVERAL if len(users) > 1 else DEFAULT)
     user = replace(COLUMNS["user"], cell=lambda job: users[job.submitter])
     chosen = [user if name == "user" else COLUMNS[name] for name in named]
-    shown = tables.columns(*(column.head for column in chosen))
+    shown = job_tables.columns(*(column.head for column in chosen))
     for job in jobs:
         shown.add_row(*(column.cell(job) for column in chosen))
     return shown if shown.row_count else Text("no jobs")

@@ -7,57 +7,18 @@ from typing import Any
 
 from slotq.configuration.settings import Config
 from slotq.errors import (
-    ClassNotAllowed,
-    ExaminedLately,
     InvalidRequest,
     LimitReached,
-    NameTaken,
-    NeverFits,
-    NoSuchJob,
-    NoSuchPool,
     NotAllowed,
-    Outdated,
-    PlanNotAllowed,
-    PoolInUse,
-    PriorityTooHigh,
-    QueueFull,
     Refused,
-    RoleNotAllowed,
+    RequestWithheld,
     SlotQError,
-    TooLate,
-    TooManyLines,
-    TooManySubmissions,
-    TooManyWaiting,
     Unavailable,
     UnexpectedAnswer,
 )
 from slotq.transport.signed_http import TRIES, Answer
-from slotq_core.errors import RequestWithheld
+from slotq_core.errors import REFUSALS
 from slotq_core.wire.views import ErrorView
-
-BY_CODE: dict[str, type[Refused]] = {
-    kind.code: kind
-    for kind in (
-        InvalidRequest,
-        NeverFits,
-        ClassNotAllowed,
-        RoleNotAllowed,
-        PlanNotAllowed,
-        NameTaken,
-        TooLate,
-        PoolInUse,
-        Outdated,
-        PriorityTooHigh,
-        TooManySubmissions,
-        TooManyWaiting,
-        QueueFull,
-        TooManyLines,
-        ExaminedLately,
-        NoSuchPool,
-        NoSuchJob,
-    )
-}
-"""Refusals, by the stable code in the answer."""
 
 NOT_REACHED = "unavailable"
 """The code of an error that may disappear when the request is repeated."""
@@ -90,7 +51,7 @@ _HINTS = {
 def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:
     """The exception for an answer that reports no success."""
     status, said = answer.status_code, _object(answer.content)
-    kind = BY_CODE.get(str(said.get("code", "")))
+    kind = REFUSALS.get(str(said.get("code", "")))
     message = str(said.get("message") or said.get("Message") or "")
     if kind is not None:
         return _refusal(kind, message, str(said.get("field") or ""), answer)
@@ -117,7 +78,7 @@ def of_one(view: ErrorView) -> SlotQError:
         return NotAllowed(view.message)
     if view.code in {NOT_REACHED, "internal_error"}:
         return Unavailable(view.message)
-    return BY_CODE.get(view.code, Refused)(view.message, field=view.field)
+    return REFUSALS.get(view.code, Refused)(view.message, field=view.field)
 
 
 def _refusal(kind: type[Refused], message: str, field: str, answer: Answer) -> Refused:

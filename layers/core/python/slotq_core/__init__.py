@@ -19,6 +19,5 @@ In reading order; each imports only from those above it, and from `errors` and `
     openapi     their description
     errors      the one error tree
     timestamps  times as text
+    version     the version
 """
-
-__version__ = "0.1.0"

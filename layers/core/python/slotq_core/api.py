@@ -12,30 +12,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from slotq_core import __version__
 from slotq_core.errors import (
-    ClassNotAllowed,
     Conflict,
-    ExaminedLately,
     InvalidRequest,
     LimitReached,
-    NameTaken,
-    NeverFits,
-    NoSuchJob,
-    NoSuchPool,
-    Outdated,
-    PlanNotAllowed,
-    PoolInUse,
-    PriorityTooHigh,
-    QueueFull,
     Refused,
-    RequestWithheld,
-    RoleNotAllowed,
     SlotQError,
-    TooLate,
-    TooManyLines,
-    TooManySubmissions,
-    TooManyWaiting,
     Unavailable,
 )
 from slotq_core.manager import QueueManager
@@ -43,9 +25,11 @@ from slotq_core.model.jobs import JobState, Submission
 from slotq_core.operations.amend import Amendment, Retry, Revision, Wish
 from slotq_core.operations.bulk import NotReached, Outcome
 from slotq_core.operations.status import MOST_LISTED, Status, Wanted
-from slotq_core.ports import Finding, Request
+from slotq_core.ports.stored import Finding
+from slotq_core.ports.training import Request
 from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso
+from slotq_core.version import __version__
 from slotq_core.wire import views as wire
 from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
 from slotq_core.wire.bulk_changes import ChangeBody, OutcomesView, OutcomeView, parse_changes
@@ -59,26 +43,6 @@ from slotq_core.wire.configuration import (
 )
 from slotq_core.wire.submission import parse_submission, read_submission
 
-STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
-    InvalidRequest: HTTPStatus.BAD_REQUEST,
-    NeverFits: HTTPStatus.BAD_REQUEST,
-    ClassNotAllowed: HTTPStatus.BAD_REQUEST,
-    RoleNotAllowed: HTTPStatus.BAD_REQUEST,
-    PlanNotAllowed: HTTPStatus.BAD_REQUEST,
-    NoSuchJob: HTTPStatus.NOT_FOUND,
-    NoSuchPool: HTTPStatus.NOT_FOUND,
-    PoolInUse: HTTPStatus.CONFLICT,
-    Outdated: HTTPStatus.CONFLICT,
-    NameTaken: HTTPStatus.CONFLICT,
-    TooLate: HTTPStatus.CONFLICT,
-    RequestWithheld: HTTPStatus.FORBIDDEN,
-    PriorityTooHigh: HTTPStatus.FORBIDDEN,
-    TooManySubmissions: HTTPStatus.TOO_MANY_REQUESTS,
-    TooManyWaiting: HTTPStatus.TOO_MANY_REQUESTS,
-    QueueFull: HTTPStatus.TOO_MANY_REQUESTS,
-    TooManyLines: HTTPStatus.TOO_MANY_REQUESTS,
-    ExaminedLately: HTTPStatus.TOO_MANY_REQUESTS,
-}
 METHODS: Mapping[str, tuple[str, ...]] = {
     "/add-job": ("POST",),
     "/jobs": ("GET", "PATCH"),
@@ -111,6 +75,7 @@ class NotSigned(Refused):
     """The request has no signer."""
 
     code = "not_signed"
+    status = 403
 
 
 class Routes:
@@ -432,9 +397,7 @@ def _error(status: HTTPStatus, code: str, message: str, field: str = "") -> Resp
 
 
 def _refused(error: Refused) -> Response:
-    if isinstance(error, NotSigned):
-        return _error(HTTPStatus.FORBIDDEN, error.code, error.message)
-    answer = _json(STATUS_OF.get(type(error), HTTPStatus.BAD_REQUEST), _refusal(error))
+    answer = _json(HTTPStatus(error.status), _refusal(error))
     if isinstance(error, LimitReached):
         answer.headers["Retry-After"] = str(error.retry_after)
     return answer

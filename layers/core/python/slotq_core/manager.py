@@ -26,8 +26,7 @@ from slotq_core.errors import (
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.reasons import units
-from slotq_core.operations import rights_report as missing_rights
-from slotq_core.operations import status as explaining
+from slotq_core.operations import rights_report, status
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import (
     Amendment,
@@ -49,17 +48,10 @@ from slotq_core.operations.status import ANY_JOB, LimitsStatus, PoolStatus, Stat
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import cancelled
 from slotq_core.policy.state.user_limits import Rights
-from slotq_core.ports import (
-    Change,
-    Clock,
-    DeadLetters,
-    Finding,
-    Notifier,
-    Observation,
-    Request,
-    Store,
-    TrainingService,
-)
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change, Finding
+from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
+from slotq_core.ports.training import Observation, Request, TrainingService
 from slotq_core.privacy.disclosure import Shown, shown
 
 DOCTOR_BUDGET = 15_000
@@ -299,7 +291,7 @@ class QueueManager:
             found = self._reconciler.reconcile(mend=fix, starts=False, until=began + DOCTOR_BUDGET)
         except Unavailable as error:
             found = [Finding(kind="unavailable", subject="SageMaker", text=str(error))]
-        found += missing_rights.examine(self._store, mend=fix)
+        found += rights_report.examine(self._store, mend=fix)
         until = began + DOCTOR_ENDS
         found += ignored_settings(self._store.configuration().pools)
         found += self._store.inspect(mend=fix, time_left=lambda: until - self._clock.now())
@@ -352,7 +344,7 @@ class QueueManager:
             return Status(job=job, attempts=attempts)
         now = self._clock.now()
         world = self._store.load(now).snapshot
-        known = explaining.looked_into(job, world, self._place(job), now)
+        known = status.looked_into(job, world, self._place(job), now)
         return replace(known, attempts=attempts)
 
     def statuses(
@@ -363,7 +355,7 @@ class QueueManager:
         now = self._clock.now()
         found = self._store.jobs(JobState if states is None else states, limit=wanted.looks_at)
         jobs = [job for job in found if wanted.has(job)]
-        return explaining.statuses(jobs, self._store.load_all(now).snapshot, now)
+        return status.statuses(jobs, self._store.load_all(now).snapshot, now)
 
     def longest_wait(self) -> int:
         """The time since the oldest waiting job entered (ms); 0 if none waits."""
@@ -396,7 +388,7 @@ class QueueManager:
             return Status(job=job)
         place, now = self._place(job), self._clock.now()
         planned = plan(self._store.load(now).snapshot, now)
-        return Status(job=job, place=place, reason=explaining.why(job, planned, place))
+        return Status(job=job, place=place, reason=status.why(job, planned, place))
 
     def _place(self, job: Job) -> int | None:
         return 1 + self._store.ahead_of(job) if job.waits else None

@@ -13,9 +13,10 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from slotq_core import __version__, names
+from slotq_core import names
 from slotq_core.api import MOST_CHANGES, MOST_JOBS
 from slotq_core.model.jobs import JobState
+from slotq_core.version import __version__
 from slotq_core.wire import (
     amendment as wire_amendment,
 )

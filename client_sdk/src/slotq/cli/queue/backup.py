@@ -12,7 +12,7 @@ import click
 
 from slotq.cli.app import App, json_option
 from slotq.errors import CannotReach, NotAllowed, NotConfigured
-from slotq_core.adapters.dynamodb.repair import backup as dynamodb_backup
+from slotq_core.adapters.dynamodb.repair.backup import load_table, save_table
 
 _TABLE = click.option("--table", required=True, metavar="NAME", help="The DynamoDB table.")
 _REGION = click.option("--region", metavar="NAME", help="Else as boto3 finds it.")
@@ -36,7 +36,7 @@ def backup() -> None:
 def save(app: App, *, file: Path, table: str, region: str | None) -> None:
     """Write the whole table to the new FILE, which holds every request: keep it safe."""
     with _client(region) as client:
-        count = dynamodb_backup.save(client, table, file)
+        count = save_table(client, table, file)
     _say(app, count, "saved from", table)
 
 
@@ -50,7 +50,7 @@ def save(app: App, *, file: Path, table: str, region: str | None) -> None:
 def load(app: App, *, file: Path, table: str, region: str | None, replace: bool) -> None:
     """Put what FILE holds into the table, which must be empty."""
     with _client(region) as client:
-        count = dynamodb_backup.load(client, table, file, replace=replace)
+        count = load_table(client, table, file, replace=replace)
     _say(app, count, "loaded into", table)
 
 

@@ -22,7 +22,7 @@ from slotq.configuration.settings import (
     read,
 )
 from slotq.errors import NotConfigured, SlotQError
-from slotq.output import job_tables as tables
+from slotq.output import job_tables
 from slotq.output.json_views import SettingsView, SettingView
 
 _ASKED = {
@@ -154,7 +154,7 @@ def _show(app: App) -> None:
 
 
 def _table(config: Config) -> Any:
-    table = tables.columns("SETTING", "VALUE", "FROM")
+    table = job_tables.columns("SETTING", "VALUE", "FROM")
     for name in SETTINGS:
         value = getattr(config, name)
         table.add_row(name, "" if value is None else str(value), config.source(name))

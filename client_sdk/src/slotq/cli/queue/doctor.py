@@ -10,7 +10,7 @@ from slotq.checkup import Check, checkup
 from slotq.cli.app import App, json_option
 from slotq.cli.exits import Exit, exit_of
 from slotq.errors import NotAllowed
-from slotq.output import job_tables as tables
+from slotq.output import job_tables
 from slotq.output.json_views import CheckupView, CheckView
 from slotq_core.wire.views import FindingView
 
@@ -59,8 +59,8 @@ OPERATORS_ONLY = Check(
 
 
 def _page(checks: list[Check], found: list[FindingView] | None) -> RenderableType:
-    table = tables.columns("CHECK", "", "WHAT")
+    table = job_tables.columns("CHECK", "", "WHAT")
     for check in checks:
         word = {True: "ok", False: "WRONG", None: "-"}[check.ok]
         table.add_row(check.name, word, "\n".join(filter(None, (check.text, check.advice))))
-    return table if found is None else Group(table, Text(""), tables.findings_table(found))
+    return table if found is None else Group(table, Text(""), job_tables.findings_table(found))

@@ -43,8 +43,8 @@ def _emulated(client: QueueClient) -> bool:
 
 
 def _local(client: QueueClient, name: str, host: int) -> int:
-    from slotq.local.job_shell import open_shell as open_beside
+    from slotq.local.job_shell import open_local_shell
 
     training_job = str(running_job(client, name).training_job)
     parts = urlsplit(client.config.endpoint or "")
-    return open_beside(f"{parts.scheme}://{parts.netloc}", training_job, host=host)
+    return open_local_shell(f"{parts.scheme}://{parts.netloc}", training_job, host=host)

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from slotq.local.endpoint import Endpoint
-from slotq.local.kept import items, lines
-from slotq.local.kept import training_jobs as jobs
+from slotq.local.kept import items, lines, training_jobs
 from slotq.local.kept.objects import Objects
 from slotq.local.keys import write_private
 from slotq.local.services.aws import TABLE
@@ -48,7 +47,7 @@ class Snapshot:
                     "objects": index,
                     "items": items.saved(self._dynamodb, TABLE),
                     "lines": lines.saved(self._logs),
-                    "jobs": jobs.saved(self._plane.jobs()),
+                    "jobs": training_jobs.saved(self._plane.jobs()),
                 }
             )
             if text != self._last:
@@ -64,7 +63,7 @@ class Snapshot:
         self._objects.restore(values["objects"])
         items.restore(self._dynamodb, TABLE, values["items"])
         lines.restore(self._logs, values["lines"])
-        self._plane.take_over(jobs.read(values["jobs"]))
+        self._plane.take_over(training_jobs.read(values["jobs"]))
 
     def _read(self) -> dict[str, Any] | None:
         file = self._folder / _FILE

@@ -257,7 +257,7 @@ def _job_faults(job: JobSpec) -> Iterator[Fault]:
     if not names.is_legal(job.name):
         yield Fault(
             ("name",),
-            f"'{job.name}' is no name that SageMaker takes: 1 to 63 letters, digits and hyphens",
+            f"'{job.name}' is no name that SageMaker takes: {names.RULE}",
         )
     if job.demand is not None and "slots" in job.model_fields_set:
         yield Fault(("slots",), "slots is short for demand: {slots: n}; give one of the two")

@@ -17,7 +17,8 @@ from slotq_core.adapters.snapshots import as_configured
 from slotq_core.errors import Conflict, Misconfigured, PoolInUse
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool
-from slotq_core.ports import Configuration, ConfigurationChange, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Configuration, ConfigurationChange
 from slotq_core.timestamps import iso
 
 _LOOKED_AT = 1000

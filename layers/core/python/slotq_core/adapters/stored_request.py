@@ -7,7 +7,7 @@ import zlib
 from typing import Any
 
 from slotq_core.errors import InvalidRequest
-from slotq_core.ports import Request
+from slotq_core.ports.training import Request
 
 MAX_PACKED = 400 * 1024 - 512
 """Maximum size (bytes) of a packed request: DynamoDB's limit for one item, less the key and the

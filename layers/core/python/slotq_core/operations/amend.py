@@ -15,7 +15,7 @@ from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.policy.lifecycle.apply import requeued
 from slotq_core.policy.lifecycle.demotion import come_into
 from slotq_core.policy.state.priority_classes import Classes
-from slotq_core.ports import Request
+from slotq_core.ports.training import Request
 
 _SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("priority", "priority_class"), ("priority", "priority_class", "admitted_class", "auto")),

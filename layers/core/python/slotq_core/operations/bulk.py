@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 
 from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.model.jobs import Job
-from slotq_core.operations import status as explaining
+from slotq_core.operations import status
 from slotq_core.operations.amend import Changed, Wish
 from slotq_core.operations.status import Status
-from slotq_core.ports import Change, Clock, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change
+from slotq_core.ports.surroundings import Clock
 
 BUDGET = 15_000
 """How long (ms) new changes begin. API Gateway gives up after 29 s; the last changes and the
@@ -153,7 +155,7 @@ class Bulk:
             everything = self._store.load_all(now).snapshot
         except Unavailable:
             return outcomes
-        known = {it.job.name: it for it in explaining.statuses(waiting.values(), everything, now)}
+        known = {it.job.name: it for it in status.statuses(waiting.values(), everything, now)}
         return [
             replace(it, status=known[it.status.job.name])
             if it.status and it.status.job.waits
@@ -187,8 +189,8 @@ def _size(change: Change) -> int:
 
 
 def _done(wish: Wish, changed: Changed) -> _Done:
-    status = Status(job=changed.job)
-    return _Done(outcome=Outcome(name=wish.name, status=status), anew=changed.anew)
+    outcome = Outcome(name=wish.name, status=Status(job=changed.job))
+    return _Done(outcome=outcome, anew=changed.anew)
 
 
 def _not_reached(wish: Wish) -> Outcome:

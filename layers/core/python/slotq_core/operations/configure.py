@@ -20,7 +20,9 @@ from slotq_core.errors import (
 )
 from slotq_core.model.jobs import QUEUED_STATES, Job
 from slotq_core.model.pools import Pool
-from slotq_core.ports import Clock, Configuration, ConfigurationChange, Finding, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Configuration, ConfigurationChange, Finding
+from slotq_core.ports.surroundings import Clock
 from slotq_core.timestamps import iso
 from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import NOT_LIVE_YET, check_name, defined

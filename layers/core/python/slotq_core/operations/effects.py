@@ -26,16 +26,10 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.operations.pool_lessons import Lessons
 from slotq_core.policy.lifecycle.retry import Ending, after_end
-from slotq_core.ports import (
-    Answer,
-    Change,
-    Clock,
-    Observation,
-    Phase,
-    Store,
-    TrainingService,
-    Verdict,
-)
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change
+from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.training import Answer, Observation, Phase, TrainingService, Verdict
 from slotq_core.privacy.redaction import without_secrets
 from slotq_core.timestamps import FAR_OFF
 

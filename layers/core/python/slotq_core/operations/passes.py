@@ -18,7 +18,9 @@ from slotq_core.operations.rights_report import told_of
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import Step, pools_touched, steps
 from slotq_core.policy.plan import Decision
-from slotq_core.ports import Change, Clock, Finding, Notifier, Store, World
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change, Finding, World
+from slotq_core.ports.surroundings import Clock, Notifier
 
 PASS_BUDGET = 30_000
 """How long (ms) a pass may decide. An unfinished pass asks for another pass."""

@@ -24,16 +24,10 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.operations.effects import HANDLER_LIFETIME, Effects
-from slotq_core.ports import (
-    Clock,
-    Finding,
-    Observation,
-    Phase,
-    Sighting,
-    Store,
-    TrainingService,
-    Verdict,
-)
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Finding
+from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.training import Observation, Phase, Sighting, TrainingService, Verdict
 
 RECONCILE_EVERY = 300_000
 """Usual interval (ms) between two reconciliations."""

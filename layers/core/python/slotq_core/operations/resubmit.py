@@ -11,7 +11,8 @@ from collections.abc import Callable
 from slotq_core.errors import NameTaken
 from slotq_core.model.jobs import Job, Submission
 from slotq_core.operations.amend import Changed, Retry
-from slotq_core.ports import Request, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.training import Request
 from slotq_core.privacy.disclosure import shown
 from slotq_core.resubmission import all_taken, check_ended_in_vain, check_shown, names_to_try
 

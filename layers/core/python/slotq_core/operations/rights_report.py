@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from slotq_core.model.pools import MissingRight, Pool
-from slotq_core.policy.lifecycle import missing_rights as rights
+from slotq_core.policy.lifecycle import missing_rights
 from slotq_core.policy.lifecycle.missing_rights import LACKS
-from slotq_core.ports import Finding, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Finding
 from slotq_core.timestamps import iso
 
 KIND = "missing_right"
@@ -61,7 +62,7 @@ def _advice(missing: MissingRight) -> str:
             return (
                 "Name the role in the parameter ExecutionRoleArns, or cancel the jobs that name it."
             )
-        case rights.ASSUME_ROLE:
+        case missing_rights.ASSUME_ROLE:
             return (
                 "Make the role, and let sagemaker.amazonaws.com assume it in its trust policy, or "
                 "cancel the jobs that name it."

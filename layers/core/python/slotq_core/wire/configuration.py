@@ -11,9 +11,8 @@ from slotq_core.model.limits import Limits, QueueUse
 from slotq_core.model.pools import Pool, PoolState
 from slotq_core.timestamps import iso
 from slotq_core.wire.body import BaseModel, invalid, json_object
-from slotq_core.wire.limits_definition import LONGEST_PATTERN, MOST, MOST_RULES
+from slotq_core.wire.limits_definition import LONGEST_PATTERN, MOST, MOST_RULES, limit_settings
 from slotq_core.wire.limits_definition import SETTINGS as LIMIT_SETTINGS
-from slotq_core.wire.limits_definition import settings_of as limit_settings
 from slotq_core.wire.pool_definition import DURATIONS, LONGEST, MOST_SLOTS, SETTINGS, settings_of
 from slotq_core.wire.views import VERSION, PoolSettingsView
 

@@ -34,7 +34,7 @@ def limits_from(settings: Mapping[str, Any], before: Limits | None = None) -> Li
     Whole numbers may be text. Raises InvalidRequest with the setting as its field.
     """
     _known(settings, SETTINGS, "")
-    wanted = {**settings_of(before or NO_LIMITS), **settings}
+    wanted = {**limit_settings(before or NO_LIMITS), **settings}
     number = {key: _whole(key, wanted[key], MOST[key]) for key in MOST}
     return Limits(
         each=CallerLimits(**{key: number[key] for key in OF_A_CALLER}),
@@ -44,7 +44,7 @@ def limits_from(settings: Mapping[str, Any], before: Limits | None = None) -> Li
     )
 
 
-def settings_of(limits: Limits) -> dict[str, Any]:
+def limit_settings(limits: Limits) -> dict[str, Any]:
     """Every setting, as `limits_from` takes it."""
     return {
         **{key: getattr(limits.each, key) for key in OF_A_CALLER},

@@ -107,9 +107,7 @@ class SubmissionBody(BaseModel):
     @classmethod
     def _legal_name(cls, name: str) -> str:
         if not names.is_legal(name):
-            raise ValueError(
-                "use 1 to 63 letters, digits and hyphens, with a letter or digit at either end"
-            )
+            raise ValueError(f"use {names.RULE}, with a letter or digit at either end")
         if names.STAMP in name:
             raise ValueError(f"'{names.STAMP}' marks the queue's own names; leave it out")
         return name

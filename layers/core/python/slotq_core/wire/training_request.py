@@ -30,7 +30,7 @@ MOST_FAULTS = 20
 MOST_UNKNOWN = 100
 """The most unknown fields of one request. Comparing each with the known names costs time, and
 SageMaker does not add so many fields between two releases."""
-_LONGEST_NAME = 64
+_LONGEST_COMPARED = 64
 """Characters of a field's name. A longer name is no misspelling, and would be slow to compare."""
 _SHOWN = 40
 _NEAR = 0.85
@@ -228,7 +228,7 @@ def _program(algorithm: Any, shape: Shape | None) -> Iterator[Fault]:
 def nearest(name: str, known: Iterable[str], alike: float) -> str | None:
     """The known name that this one misspells: equal but for case, spaces, hyphens and underscores,
     or at least `alike` similar (0 to 1)."""
-    if len(name) > _LONGEST_NAME:
+    if len(name) > _LONGEST_COMPARED:
         return None
     same = {_plain(each): each for each in known}
     if _plain(name) in same:

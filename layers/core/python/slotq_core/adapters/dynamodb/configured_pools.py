@@ -27,10 +27,10 @@ from slotq_core.errors import Conflict, InvalidRequest, Misconfigured, PoolInUse
 from slotq_core.model.demand import Demand
 from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits
 from slotq_core.model.pools import Pool
-from slotq_core.ports import Configuration as Stand
-from slotq_core.ports import ConfigurationChange, Ledger
+from slotq_core.ports.stored import Configuration as Stand
+from slotq_core.ports.stored import ConfigurationChange, Ledger
 from slotq_core.timestamps import from_iso, iso
-from slotq_core.wire.limits_definition import limits_from, settings_of
+from slotq_core.wire.limits_definition import limit_settings, limits_from
 
 T = TypeVar("T")
 _Planned = Callable[[Stand], tuple[Stand, list[Action]]]
@@ -217,7 +217,7 @@ def _limits(value: Value | None) -> Limits:
 
 
 def _json(limits: Limits) -> str:
-    return json.dumps(settings_of(limits))
+    return json.dumps(limit_settings(limits))
 
 
 def _one(item: Item | None, reader: Callable[[Item], T], otherwise: T) -> T:

@@ -19,7 +19,7 @@ from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
 from slotq_core.errors import Conflict
 from slotq_core.model.jobs import QUEUED_STATES
 from slotq_core.model.limits import CallerLimits, CallerUse, QueueUse
-from slotq_core.ports import Census, Counter
+from slotq_core.ports.counters import Census, Counter
 
 _MINUTE = "m"
 _OLD = 20

@@ -20,7 +20,7 @@ from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, co
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
-from slotq_core.ports import Ledger, Poison
+from slotq_core.ports.stored import Ledger, Poison
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

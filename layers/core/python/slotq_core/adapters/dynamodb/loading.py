@@ -23,7 +23,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.policy.lines import heads_needed
-from slotq_core.ports import Poison, World
+from slotq_core.ports.stored import Poison, World
 
 LINE_KEPT = 3_600_000
 """How long (ms) an empty line is kept after its last touch: far longer than any submission takes

@@ -54,8 +54,9 @@ from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import order_key
-from slotq_core.ports import Change, ConfigurationChange, Finding, Poison, Request, Sighting, World
-from slotq_core.ports import Configuration as Stand
+from slotq_core.ports.stored import Change, ConfigurationChange, Finding, Poison, World
+from slotq_core.ports.stored import Configuration as Stand
+from slotq_core.ports.training import Request, Sighting
 
 __all__ = ["MAX_ACTIONS", "DynamoStore", "action_count", "table_definition", "time_to_live"]
 

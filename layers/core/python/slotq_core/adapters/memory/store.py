@@ -27,17 +27,16 @@ from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, PoolState
 from slotq_core.policy.lines import heads_needed, line_of
-from slotq_core.ports import (
+from slotq_core.ports.stored import (
     Change,
     Configuration,
     ConfigurationChange,
     Finding,
     Ledger,
     Poison,
-    Request,
-    Sighting,
     World,
 )
+from slotq_core.ports.training import Request, Sighting
 from slotq_core.timestamps import FAR_OFF
 
 P = ParamSpec("P")

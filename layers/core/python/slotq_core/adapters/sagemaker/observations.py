@@ -19,7 +19,7 @@ from slotq_core.adapters.sagemaker.sagemaker_errors import (
 )
 from slotq_core.adapters.sagemaker.sagemaker_rights import action_in
 from slotq_core.errors import NotUnderstood
-from slotq_core.ports import RIGHTS, Observation, Phase, Verdict
+from slotq_core.ports.training import RIGHTS, Observation, Phase, Verdict
 from slotq_core.timestamps import FAR_OFF
 
 TOKEN_TAG = "slotq:token"  # noqa: S105 - a tag's name, not a secret # nosec B105

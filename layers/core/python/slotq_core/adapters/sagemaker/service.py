@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from slotq_core.adapters.sagemaker.observations import ODD, TOKEN_TAG, observation_of, outcome_in
@@ -20,7 +19,9 @@ from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.names import RUNTIME_LIMIT_TAG, sagemaker_tags
-from slotq_core.ports import RIGHTS, Answer, Clock, Observation, Request, Sighting, Verdict
+from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.training import RIGHTS, Answer, Observation, Request, Sighting, Verdict
+from slotq_core.timestamps import to_datetime
 
 JOB_TAG = "slotq:job"
 ATTEMPT_TAG = "slotq:attempt"
@@ -189,7 +190,7 @@ class SageMakerTraining:
         """
         began = self._clock.now()
         asked: dict[str, Any] = {
-            "CreationTimeAfter": datetime.fromtimestamp((began - _OLDEST) / 1000, UTC),
+            "CreationTimeAfter": to_datetime(began - _OLDEST),
             "MaxResults": _PAGE,
         }
         while True:

@@ -18,7 +18,8 @@ from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOr
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
 from slotq_core.model.pools import MissingRight, Pool, PoolHealth, PoolState
-from slotq_core.ports import Change, Ledger, Sighting
+from slotq_core.ports.stored import Change, Ledger
+from slotq_core.ports.training import Sighting
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.wire.pool_definition import may_have
 

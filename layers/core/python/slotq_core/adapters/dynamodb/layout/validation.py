@@ -17,7 +17,7 @@ from slotq_core.adapters.dynamodb.layout.items import Item, Value, copies_of, jo
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.policy.lines import Line
-from slotq_core.ports import Poison
+from slotq_core.ports.stored import Poison
 
 T = TypeVar("T")
 

@@ -34,7 +34,7 @@ class BackupError(SlotQError):
     """The table or the file is not as required; the message says what to do."""
 
 
-def save(client: Any, table: str, path: Path) -> int:
+def save_table(client: Any, table: str, path: Path) -> int:
     """Write all items of the table to a new file; return their number. Raises BackupError if the
     file exists, or if the queue worked meanwhile; no file is left then."""
     whole = path.with_name(f"{path.name}.part")
@@ -53,7 +53,7 @@ def save(client: Any, table: str, path: Path) -> int:
     return seen.items
 
 
-def load(
+def load_table(
     client: Any,
     table: str,
     path: Path,

@@ -20,7 +20,7 @@ from slotq_core.adapters.dynamodb.transactions import Action, check, delete, put
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.ports import Finding
+from slotq_core.ports.stored import Finding
 
 TRIES = 5
 

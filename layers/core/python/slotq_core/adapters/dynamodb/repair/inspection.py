@@ -48,7 +48,7 @@ from slotq_core.adapters.expiry import expires_at
 from slotq_core.errors import Conflict
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
-from slotq_core.ports import Change, Finding, Poison
+from slotq_core.ports.stored import Change, Finding, Poison
 from slotq_core.timestamps import iso
 
 _COPIES = (table.ACTIVE_PREFIX, table.CLAIM_PREFIX, table.HELD_PREFIX)

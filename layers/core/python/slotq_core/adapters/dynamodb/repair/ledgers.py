@@ -15,7 +15,7 @@ from slotq_core.adapters.dynamodb.layout.items import (
 from slotq_core.adapters.dynamodb.repair.copies import TRIES, ledger_in
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.pools import Pool
-from slotq_core.ports import Finding
+from slotq_core.ports.stored import Finding
 
 _NEW_AGE = 1 << 40
 """The new version if the old one is unreadable: far above any version that was ever seen."""

@@ -24,7 +24,7 @@ from slotq_core.adapters.dynamodb.transactions import MAX_ACTIONS, Action, check
 from slotq_core.errors import Conflict
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
-from slotq_core.ports import Poison
+from slotq_core.ports.stored import Poison
 
 _AT_ONCE = MAX_ACTIONS // 3
 """Jobs in one transaction: each job takes a check, a put and a delete."""
