@@ -41,6 +41,7 @@ def test_pools_come_back_whole_and_in_order(store: Store) -> None:
         a_pool("zeta", 2, reserve_after=0, min_runtime=5000, max_min_runtime=9000),
         a_pool("alpha", capacity=Demand(slots=1, gpus=8), pending_timeout=7, count_foreign=True),
         a_pool("empty", 0),
+        a_pool("like", properties=Demand({"mem_per_gpu_in_GiB": 16})),
         a_pool("closed", state=PoolState.PAUSED),
         a_pool("going", state=PoolState.DRAINED),
     )
@@ -95,6 +96,17 @@ def test_a_new_resource_may_be_added_and_taken_away(store: Store) -> None:
     configure(store, a_pool("p5", 2))
     with pytest.raises(Conflict):
         starts(store, "job2", demand=demand)
+
+
+def test_a_property_is_no_resource_and_leaves_the_ledger_alone(store: Store) -> None:
+    like = a_pool("p5", 2, properties=Demand({"mem_per_gpu_in_GiB": 16}))
+    a_queue(store, like)
+    job = starts(store, "job1", requires=like.properties)
+    assert store.load(NOW).ledgers["p5"].used == Demand(slots=1)
+    version = store.load(NOW).ledgers["p5"].version
+    configure(store, a_pool("p5", 2))
+    assert (store.pools()[0].properties, store.job("job1")) == (Demand(), job)
+    assert store.load(NOW).ledgers["p5"].version == version
 
 
 def test_a_pool_in_which_something_runs_is_not_removed(store: Store) -> None:

@@ -330,6 +330,14 @@ def test_a_demand_of_several_resources_is_held_whole(store: Store) -> None:
     assert store.load(NOW).ledgers["p5"].used == job.demand
 
 
+def test_what_a_job_requires_of_its_pools_is_kept(store: Store) -> None:
+    a_queue(store)
+    requires = Demand({"mem_per_gpu_in_GiB": 16})
+    job = waits(store, "job1", requires=requires)
+    assert (store.job("job1"), job.requires) == (job, requires)
+    assert store.load(NOW).snapshot.waiting == (job,)
+
+
 def test_the_entry_of_who_waits_longest_is_known(store: Store) -> None:
     a_queue(store)
     assert store.waiting_since() is None

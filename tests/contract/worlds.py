@@ -192,6 +192,7 @@ def jobs(draw: st.DrawFn, state: JobState | None = None) -> Job:
         entry_time=draw(_moments),
         demand=draw(_demands),
         pools=tuple(draw(st.lists(_names, min_size=1, max_size=4, unique=True))),
+        requires=draw(_demands),
         preemptible=draw(st.booleans()),
         min_runtime=draw(_counts),
         retries=draw(_counts),

@@ -79,6 +79,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "an empty list of pools": (add_job(Tags=tags(slotq_pools="")), "Tags", "comma separated"),
     "one pool twice": (add_job(Tags=tags(slotq_pools="main,main")), "Tags", "comma separated"),
     "a pool that is not there": (add_job(Tags=tags(slotq_pools="moon")), "Tags", "main"),
+    "a demand without an amount": (add_job(Tags=tags(slotq_demand="gpus")), "Tags", "gpus=8"),
+    "an empty demand": (add_job(Tags=tags(slotq_demand="")), "Tags", "gpus=8"),
+    "a demand of nothing": (add_job(Tags=tags(slotq_demand="gpus=0")), "Tags", "from 1 to"),
+    "a demand twice": (add_job(Tags=tags(slotq_demand="gpus=1,gpus=2")), "Tags", "different"),
+    "a demand of slots": (add_job(Tags=tags(slotq_demand="slots=2")), "Tags", "the instances"),
+    "a demand with a long name": (add_job(Tags=tags(slotq_demand=f"{'x' * 99}=1")), "Tags", "=8"),
+    "a demand with two amounts": (add_job(Tags=tags(slotq_demand="a=1=2")), "Tags", "different"),
     "tags that are no list": (add_job(Tags={"priority": "1"}), "Tags", "list"),
     "a tag without a value": (add_job(Tags=[{"Key": "priority"}]), "Tags.0.Value", "required"),
     "a tag whose value is a number": (

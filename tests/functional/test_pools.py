@@ -47,6 +47,29 @@ def test_a_pool_is_resized_and_the_jobs_that_waited_for_it_start(account: Accoun
     assert account.state("job2") == "running"
 
 
+def test_jobs_ask_for_what_a_pool_is_like_and_use_none_of_it_up(account: Account):
+    like = {"mem_per_gpu_in_GiB": 16}
+    settings = {"slots": 2, "instance_type": "ml.p4d.24xlarge"}
+    account.call(set_pool({"properties": {"mem_per_gpu_in_GiB": 8}}))
+    told = account.call(
+        set_pool({**settings, "properties": like, "resources": {"gpus": 16}}, "big")
+    )
+    assert told[1]["pools"][1]["settings"]["properties"] == like
+    tags = [{"Key": "slotq:demand", "Value": "mem_per_gpu_in_GiB=16,gpus=8"}]
+    for name in ("job1", "job2"):
+        status, job = account.call(add_job(TrainingJobName=name, Tags=tags))
+        assert (status, job["pools"], job["requires"]) == (202, ["big"], like)
+        assert job["demand"] == {"slots": 1, "gpus": 8}
+    account.settle()
+    assert (account.state("job1"), account.state("job2")) == ("running", "running")
+    status, job = account.call(add_job(TrainingJobName="job3", Tags=tags))
+    assert (status, job["reason"]["code"]) == (202, "no_free_slots")
+    tags = [{"Key": "slotq:demand", "Value": "mem_per_gpu_in_GiB=32"}]
+    status, error = account.call(add_job(TrainingJobName="never", Tags=tags))
+    assert (status, error["code"], error["field"]) == (400, "never_fits", "Tags")
+    assert "at least 32, and the most that its pools have is 16 (pool big)" in error["message"]
+
+
 def test_each_change_is_listed_with_who_signed_it(account: Account):
     account.call("set-pool")
     account.call(set_pool({"slots": 1, "instance_type": "ml.g5.xlarge"}, "small"))
@@ -90,6 +113,9 @@ def test_who_is_not_signed_changes_nothing(account: Account):
         ({"instance_type": "big"}, "instance_type", "ml.p4d.24xlarge"),
         ({"resources": {"slots": 1}}, "resources", "slots have their own"),
         ({"resources": {"gpus": -8}}, "resources.gpus", "from 0"),
+        ({"properties": {"slots": 1}}, "properties", "slots have their own"),
+        ({"properties": {"mem": 0}}, "properties.mem", "from 1"),
+        ({"properties": {"mem": 8}, "resources": {"mem": 8}}, "properties", "is a resource of"),
         ({"consolidate": "yes"}, "consolidate", "boolean"),
     ],
 )

@@ -182,6 +182,18 @@ def test_a_job_moves_to_another_pool():
     assert world.job("job2").attempt.pool == "q"
 
 
+def test_a_job_moves_only_to_pools_that_have_what_it_requires():
+    like = Demand(mem=16)
+    world = QueueWorld(pool("p", properties=like), pool("q", properties=like), pool("bare"))
+    world.submit("job1", pools="p", demand="mem=16")
+    assert retag(world, "job1", pools="bare,q").job.pools == ("q",)
+    with pytest.raises(NeverFits, match="mem of at least 16, which none of its pools has"):
+        retag(world, "job1", pools="bare")
+    with pytest.raises(InvalidRequest, match="the tag 'slotq:demand' stays as submitted"):
+        retag(world, "job1", demand="mem=8")
+    assert (world.job("job1").pools, world.job("job1").requires) == (("q",), like)
+
+
 def test_a_claim_in_a_pool_that_is_left_is_given_up():
     world = QueueWorld(pool("p"), pool("q"))
     for name, priority in (("old1", 1), ("old2", 1)):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from slotq_core.errors import InvalidRequest, NoSuchPool, Outdated, PoolInUse
+from slotq_core.errors import InvalidRequest, NeverFits, NoSuchPool, Outdated, PoolInUse
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import PoolState
 from slotq_core.operations.amend import Amendment
@@ -75,9 +75,50 @@ def test_resources_are_all_that_a_pool_has_besides_slots(world, operator):
     assert world.store.pools()[0].capacity == Demand(slots=4, gpus=32)
 
 
+def test_properties_are_all_that_its_slots_are_like(world, operator):
+    operator.set_pool("p5", {"properties": {"mem_per_gpu_in_GiB": 16, "nvlink": 1}}, by=BY)
+    operator.set_pool("p5", {"slots": 4}, by=BY)
+    p5 = world.store.pools()[0]
+    assert (p5.capacity, p5.properties) == (
+        Demand(slots=4),
+        Demand({"mem_per_gpu_in_GiB": 16, "nvlink": 1}),
+    )
+    operator.set_pool("p5", {"properties": {}}, by=BY)
+    assert world.store.pools()[0].properties == Demand()
+
+
+@pytest.mark.parametrize(
+    ("first", "then"), [("resources", "properties"), ("properties", "resources")]
+)
+@pytest.mark.parametrize("other", ["p5", "p4"])
+def test_a_name_is_a_resource_or_a_property_in_the_whole_queue(world, operator, first, then, other):
+    operator.set_pool("p5", {first: {"mem": 16}}, by=BY)
+    with pytest.raises(InvalidRequest, match="'mem' is a resource of pool") as refused:
+        operator.set_pool(other, {then: {"mem": 8}}, by=BY)
+    assert refused.value.field == "properties"
+    operator.set_pool("p5", {first: {}}, by=BY)
+    operator.set_pool(other, {then: {"mem": 8}}, by=BY)
+
+
+def test_a_job_that_waits_keeps_its_pools_when_a_property_changes(world, operator):
+    operator.set_pool("p5", {"properties": {"mem": 16}}, by=BY)
+    world.submit("job1", demand="mem=16")
+    operator.set_pool("p5", {"properties": {"mem": 8}}, by=BY)
+    assert world.job("job1").pools == ("p5",)
+    with pytest.raises(NeverFits, match="the most that its pools have is 8"):
+        world.submit("job2", demand="mem=16")
+    world.deliver()
+    assert world.states() == {"job1": "running"}
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "field"),
     [
+        ("p5", {"properties": {"slots": 3}}, "properties"),
+        ("p5", {"properties": {"mem per gpu": 3}}, "properties"),
+        ("p5", {"properties": {"mem": 0}}, "properties.mem"),
+        ("p5", {"properties": {"mem": 1.5}}, "properties.mem"),
+        ("p5", {"properties": [1]}, "properties"),
         ("p5", {"slots": -1}, "slots"),
         ("p5", {"slots": 1.5}, "slots"),
         ("p5", {"slots": None}, "slots"),

@@ -620,11 +620,16 @@ def test_the_client_is_built_on_first_use() -> None:
     assert built == [1]
 
 
-def test_the_pools_of_a_job_reach_sagemaker_without_a_comma():
+def test_lists_in_tags_reach_sagemaker_without_a_comma():
     """Its rule for a tag's value has none, and it would refuse the whole request."""
-    tags = [{"Key": "slotq:pools", "Value": "p5,p4"}, {"Key": "team", "Value": "vision"}]
+    tags = [
+        {"Key": "slotq:pools", "Value": "p5,p4"},
+        {"Key": "slotq:demand", "Value": "gpus=8,mem=16"},
+        {"Key": "team", "Value": "vision"},
+    ]
     assert names.sagemaker_tags(tags) == [
         {"Key": "slotq:pools", "Value": "p5 p4"},
+        {"Key": "slotq:demand", "Value": "gpus=8 mem=16"},
         {"Key": "team", "Value": "vision"},
     ]
     world = queue_world.QueueWorld(queue_world.pool("p5"), queue_world.pool("p4"))

@@ -34,6 +34,7 @@ EVERYTHING = Pool(
     name="all",
     instance_type=P5,
     capacity=Demand(slots=0, gpus=16, licences=2),
+    properties=Demand({"mem_per_gpu_in_GiB": 80, "nvlink": 1}),
     consolidate=True,
     state=PoolState.PAUSED,
 )
@@ -46,7 +47,7 @@ READS = [
     (f"small=8@{P4};pending_timeout=1800;count_foreign=true", (SHARED,)),
     (f"small=8@{P4};count_foreign=false", (SMALL,)),
     (
-        f"all=0@{P5};consolidate=true;state=paused;resources=gpus:16+licences:2",
+        f"all=0@{P5};consolidate=true;state=paused;resources=gpus:16+licences:2;properties=mem_per_gpu_in_GiB:80+nvlink:1",
         (EVERYTHING,),
     ),
     (
@@ -105,6 +106,8 @@ MISTAKES = [
     (f'[{{"name": "p", "slots": 1, "time_slice": 60, "instance_type": "{P4}"}}]', "simulate"),
     (f"p=1@{P4};pending_timeout=0", "pool 'p': pending_timeout must be a whole number from 1 to 2419200, not 0"),
     (f"p=1@{P4};resources=gpus", "pool 'p': resources.gpus must be a whole number from 0 to 1000000, not ''"),
+    (f"p=1@{P4};properties=mem:0", "pool 'p': properties.mem must be a whole number from 1 to 1000000, not 0"),
+    (f"p=1@{P4};properties=mem:8,q=1@{P4};resources=mem:8", "pool 'p': 'mem' is a resource of pool 'q'"),
     (f"p=1@{P4};resources=slots:2", "pool 'p': resources must be named by 1 to 31 of a-z"),
     (f"p=1@{P4};resources=", "pool 'p': resources must be named by 1 to 31 of a-z"),
     ('[{"name": "p", "slots": 1, "instance_type": "ml.g5.xlarge", "resources": [8]}]', "pool 'p': resources must be amounts by name"),

@@ -69,6 +69,29 @@ def test_pools_are_changed_under_the_signer_s_name(account: Account) -> None:
     assert all("user/testing" in line for line in (removed, resized, made))
 
 
+def test_jobs_ask_for_properties_of_pools(account: Account) -> None:
+    def run(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return slotq(*words, folder=account.folder, env=account.variables, check=check)
+
+    new = ("--slots", "1", "--instance-type", "ml.m5.large", "--state", "paused")
+    run("pools", "set", "large", *new, "--property", "mem_per_gpu_in_GiB=16")
+    assert "16 mem_per_gpu_in_GiB" in run("pools", "show", "large").stdout
+    wanted = ["--pools", "main,large", "--demand", "mem_per_gpu_in_GiB=16"]
+    (account.folder / "job.json").write_text(json.dumps(account.request("asks")))
+    file = str(account.folder / "job.json")
+    run("submit", file, *wanted)
+    shown = json.loads(run("show", "asks", "--json").stdout)
+    assert (shown["pools"], shown["requires"]) == (["large"], {"mem_per_gpu_in_GiB": 16})
+    assert "mem_per_gpu_in_GiB of 16" in run("show", "asks").stdout
+    run("clone", "asks", "again")
+    assert json.loads(run("show", "again", "--json").stdout)["requires"] == shown["requires"]
+    too_much = ("--name", "never", "--demand", "mem_per_gpu_in_GiB=32")
+    refused = run("submit", file, *too_much, check=False)
+    assert (refused.returncode, "at least 32, and the most" in refused.stderr) == (1, True)
+    run("cancel", "asks", "again")
+    run("pools", "remove", "large")
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """`slotq local …` in this process, where it gets no further than to a message."""

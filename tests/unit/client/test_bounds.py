@@ -22,6 +22,7 @@ WRONG = [
     ({"priority": True}, "priority must be a whole number"),
     ({"min_runtime": -1}, "min_runtime must be a whole number from 0 to 2,419,200, not -1"),
     ({"min_runtime": math.nan}, "min_runtime must be"),
+    ({"demand": {"gpus": 0}}, "demand.gpus must be a whole number from 1 to 1,000,000, not 0"),
     ({"retries": -1}, "retries must be a whole number from 0 to 100, not -1"),
     ({"retries": 101}, "retries must be"),
     ({"retries": "3"}, "retries must be"),
@@ -32,7 +33,7 @@ WRONG = [
 def test_settings_of_jobs(settings, said):
     with pytest.raises(InvalidRequest, match=said) as refused:
         settings_tags(**settings)
-    assert refused.value.field == next(iter(settings))
+    assert refused.value.field.split(".")[0] == next(iter(settings))
 
 
 def test_an_installation_is_refused_at_once(http):
@@ -56,6 +57,8 @@ def test_a_variable_is_named():
     "line",
     [
         "submit - --retries -1",
+        "submit - --demand gpus=-1",
+        "submit - --demand gpus",
         "submit - --min-runtime -1",
         "submit - --priority 1000001",
         "clone job9 new --priority 1000001",

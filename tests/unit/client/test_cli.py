@@ -105,6 +105,7 @@ def test_submit_options_replace_the_files_tags(slotq, http):
     slotq(
         *("submit", "-", "--name", "other", "--priority", "-5", "--pools", "p5,p4"),
         *("--not-preemptible", "--min-runtime", "60", "--retries", "1"),
+        *("--demand", "gpus=8", "--demand", "mem_per_gpu_in_GiB=16"),
         input=json.dumps(request),
     )
     body = http.last_body()
@@ -112,6 +113,7 @@ def test_submit_options_replace_the_files_tags(slotq, http):
     assert {tag["Key"]: tag["Value"] for tag in body["Tags"]} == {
         "priority": "-5",
         "slotq:pools": "p5,p4",
+        "slotq:demand": "gpus=8,mem_per_gpu_in_GiB=16",
         "slotq:preemptible": "false",
         "slotq:min-runtime": "60",
         "slotq:retries": "1",

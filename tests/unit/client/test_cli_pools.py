@@ -83,18 +83,21 @@ def test_set_sends_what_is_named_and_nothing_else(slotq, http):
     slotq(
         *("pools", "set", "p4", "--time-slice", "none", "--no-consolidate", "--count-foreign"),
         *("--resource", "gpus=16", "--resource", "licences=2", "--state", "paused"),
-        *("--revision", "1"),
+        *("--property", "mem_per_gpu_in_GiB=16", "--property", "nvlink=1", "--revision", "1"),
     )
     assert http.last_body() == {
         "time_slice": None,
         "consolidate": False,
         "count_foreign": True,
         "resources": {"gpus": 16, "licences": 2},
+        "properties": {"mem_per_gpu_in_GiB": 16, "nvlink": 1},
         "state": "paused",
         "revision": 1,
     }
     slotq("pools", "set", "p4", "--no-resources")
     assert http.last_body() == {"resources": {}}
+    slotq("pools", "set", "p4", "--no-properties")
+    assert http.last_body() == {"properties": {}}
     slotq("pools", "set", "new", "--slots", "1", "--instance-type", "ml.g5.xlarge")
     assert http.sent[-1].url.endswith("/pools/new")
 
@@ -133,6 +136,7 @@ def test_the_short_ways_are_settings(slotq, http, words, sent):
         ("set", "p5", "--time-slice", "1.5"),
         ("set", "p5", "--resource", "gpus"),
         ("set", "p5", "--resource", "gpus=-1"),
+        ("set", "p5", "--property", "mem"),
         ("set", "p5", "--state", "open"),
         ("set", "p5", "--colour", "red"),
         ("resize", "p5", "more"),

@@ -20,6 +20,9 @@ def test_settings_become_the_tags_that_the_queue_reads():
         "slotq:min-runtime": "600",
         "slotq:retries": "2",
     }
+    demand = {"gpus": 8, "mem_per_gpu_in_GiB": 16}
+    assert settings_tags(demand=demand) == {"slotq:demand": "gpus=8,mem_per_gpu_in_GiB=16"}
+    assert settings_tags(demand={}) == {}
     assert settings_tags(pools="p5,p4") == {"slotq:pools": "p5,p4"}
     assert settings_tags() == {}
 

@@ -23,6 +23,7 @@ OTHERWISE: dict[str, object] = {
     "demand": Demand(slots=2),
     "pools": ("p", "q"),
     "parts": (("p", Demand(slots=1)),),
+    "requires": Demand(mem=8),
     "preemptible": False,
     "min_runtime": 1,
     "retries": 1,

@@ -17,6 +17,7 @@ from slotq.simulate.scenario.contents import SECTIONS
 
 POOL = "pools: [{name: p, capacity: 4}]\n"
 GPUS = "pools: [{name: p, capacity: {slots: 4, gpus: 8}}]\n"
+MEM = "pools: [{name: p, capacity: 1, properties: {mem: 8}}]\n"
 JOB = "jobs: [{name: j, submit_at: 0}]\n"
 HEADER = "job,project,submit_s,runtime_s,slots\n"
 
@@ -48,6 +49,16 @@ CASES = [
     ("pools: [{name: p, capacity: {gpus: 8}}]", 1, "pools[0].capacity", "slots are needed"),
     ("pools:\n- name: p\n  capacity:\n    slots: 1\n    gpus: 0", 5, "pools[0].capacity.gpus",
      "a whole number from 1"),
+    ("pools: [{name: p, capacity: 1, properties: 5}]", 1, "pools[0].properties",
+     "{mem_per_gpu_in_GiB: 16}, not 5"),
+    ("pools: [{name: p, capacity: 1, properties: {mem: 0}}]", 1, "pools[0].properties.mem",
+     "a whole number from 1"),
+    ("pools: [{name: p, capacity: 1, properties: {slots: 8}}]", 1, "pools[0].properties.slots",
+     "'slots' is a resource of pool 'p'"),
+    (GPUS[:-2] + ", {name: q, capacity: 1, properties: {gpus: 8}}]", 1, "pools[1].properties.gpus",
+     "'gpus' is a resource of pool 'p': jobs use a resource up, and only require a property"),
+    (MEM + "jobs: [{name: j, running_since: 0, pool: p, demand: {slots: 1, mem: 9}}]", 2,
+     "jobs[0].running_since", "job 'j' needs mem of 9, but pool 'p' has 8"),
     ("pools: [{name: p, capacity: {slots: 1, 5: 1}}]", 1, "5", "keys are text"),
     ("pools: [{name: p, capacity: {? [a] : 1}}]", 1, "", "keys are text"),
     ("pools: [{name: p, capacity: {slots: 1, '': 1}}]", 1, "pools[0].capacity", "names are needed"),

@@ -153,6 +153,27 @@ def test_without_a_checkpoint_all_since_the_start_is_lost():
     assert found.by_priority["1"].slot_seconds_lost == 0
 
 
+def test_what_an_eviction_loses_is_no_use():
+    """low runs from 0 to 10 and is stopped at 15: lost. high: 15 to 35. low anew: 35 to 85."""
+    jobs = [
+        job("low", runtime=50, checkpoint=False),
+        job("high", 10, priority=1, runtime=20),
+    ]
+    found = figures(pools=[pool(1, stop_seconds=5)], jobs=jobs)
+    assert found.utilisation == round((20 + 50) / 85, 4)
+    assert found.by_priority["0"].slot_seconds == 15 + 50
+
+
+def test_what_was_lost_before_the_start_is_no_part_of_the_figures_time():
+    """low has run for 60 s at 0 and is evicted at 10: 10 of 30 s are lost, high uses 20."""
+    jobs = [
+        runs("low", -60, runtime=200, checkpoint=False),
+        job("high", 10, priority=1, runtime=20),
+    ]
+    found = figures(pools=[pool(1)], jobs=jobs, until=30)
+    assert found.utilisation == round(20 / 30, 4)
+
+
 def test_what_ran_before_the_start_is_lost_too():
     jobs = [
         runs("low", -60, runtime=200, checkpoint=False),

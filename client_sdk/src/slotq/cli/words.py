@@ -50,6 +50,22 @@ class Amount(click.FloatRange):
         return self.fail(f"{value} is no number", param, ctx) if isnan(number) else number
 
 
+class NamedAmount(Word):
+    """NAME=AMOUNT, a whole number."""
+
+    name = "amount"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        name, _, amount = str(value).partition("=")
+        if not name or not amount.isdecimal():
+            self.fail(f"{value!r} is no NAME=AMOUNT, e.g. gpus=16", param, ctx)
+        return name, int(amount)
+
+
 class Pair(Word):
     """NAME=VALUE."""
 

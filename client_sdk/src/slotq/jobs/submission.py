@@ -11,7 +11,7 @@ from slotq.configuration.bounds import whole
 from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest
 from slotq_core import names
-from slotq_core.wire.pool_definition import LONGEST
+from slotq_core.wire.pool_definition import LONGEST, MOST_OF_A_RESOURCE
 from slotq_core.wire.submission import MAX_RETRIES, PRIORITY_LIMIT
 
 
@@ -20,6 +20,10 @@ class JobSettings(TypedDict, total=False):
 
     priority: Annotated[int | None, "high first; default from the config, else the queue's"]
     pools: Annotated[str | Iterable[str] | None, "in order of preference"]
+    demand: Annotated[
+        Mapping[str, int] | None,
+        "what a job needs besides slots, by name: resources and properties of a pool",
+    ]
     preemptible: Annotated[bool | None, "whether the job may be evicted"]
     min_runtime: Annotated[int | None, "seconds after a start in which the job is not evicted"]
     retries: Annotated[int | None, "how often a failed job is run again"]
@@ -40,11 +44,15 @@ def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
         if number is not None:
             whole(name, number, low, high)
     pools, preemptible = settings.get("pools"), settings.get("preemptible")
+    demand = settings.get("demand") or {}
+    for name, number in demand.items():
+        whole(f"demand.{name}", number, 1, MOST_OF_A_RESOURCE)
     if pools is not None and not isinstance(pools, str):
         pools = ",".join(pools)
     given = {
         "priority": settings.get("priority"),
         names.POOLS_TAG: pools,
+        names.DEMAND_TAG: ",".join(f"{name}={n}" for name, n in demand.items()) or None,
         "slotq:preemptible": None if preemptible is None else str(preemptible).lower(),
         "slotq:min-runtime": settings.get("min_runtime"),
         "slotq:retries": settings.get("retries"),

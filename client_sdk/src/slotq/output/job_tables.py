@@ -36,6 +36,7 @@ def job_page(job: JobView) -> RenderableType:
         ("why", why(job)),
         ("priority", str(job.priority)),
         ("needs", ", ".join(units(n, what) for what, n in job.demand.items())),
+        ("requires", ", ".join(f"{what} of {n}" for what, n in job.requires.items())),
         ("pools", ", ".join(job.pools)),
         ("runs in", job.pool or ""),
         ("preemptible", "yes" if job.preemptible else "no"),

@@ -31,6 +31,9 @@ RUNTIME_LIMIT_TAG = "slotq:runtime-limit"
 POOLS_TAG = "slotq:pools"
 """The pools that a job accepts, comma separated."""
 
+DEMAND_TAG = "slotq:demand"
+"""What a job needs besides slots, `NAME=AMOUNT`, comma separated."""
+
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 """The CloudWatch log group of training jobs. Its streams are `<training job>/<host>-<time>`."""
 
@@ -54,12 +57,12 @@ def training_job_name(job: str, number: int) -> str:
 
 
 def sagemaker_tags(tags: Iterable[Any]) -> list[Any]:
-    """Tags in SageMaker's form. SageMaker refuses commas in a value, so the pools' tag gets
+    """Tags in SageMaker's form. SageMaker refuses commas in a value, so the queue's lists get
     spaces."""
     return [
         {**tag, "Value": tag["Value"].replace(",", " ")}
         if isinstance(tag, Mapping)
-        and tag.get("Key") == POOLS_TAG
+        and tag.get("Key") in {POOLS_TAG, DEMAND_TAG}
         and isinstance(tag.get("Value"), str)
         else tag
         for tag in tags

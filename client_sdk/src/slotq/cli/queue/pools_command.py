@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from slotq.cli.app import App, json_option
+from slotq.cli.words import NamedAmount
 from slotq.errors import NoSuchPool
 from slotq.output.pool_tables import changes_table, pool_page, pools_table
 from slotq_core.model.pools import PoolState
@@ -29,14 +30,6 @@ def no_time_slice(text: str) -> None:
     """Accept only `none`: time slices could be set in an earlier version alone."""
     if text != "none":
         raise click.BadParameter(f"only none is taken: {NOT_LIVE_YET['time_slice']}")
-
-
-def resource(text: str) -> tuple[str, int]:
-    """Parse `NAME=AMOUNT`."""
-    name, _, amount = text.partition("=")
-    if not name or not amount.isdecimal():
-        raise click.BadParameter(f"{text!r} is no NAME=AMOUNT, e.g. gpus=16")
-    return name, int(amount)
 
 
 @click.group(invoke_without_command=True)
@@ -110,12 +103,21 @@ revision_option = click.option(
 @click.option(
     "--resource",
     "resources",
-    type=resource,
+    type=NamedAmount(),
     metavar="NAME=AMOUNT",
     multiple=True,
     help="All that it has besides slots.",
 )
 @click.option("--no-resources", is_flag=True, help="It has slots only.")
+@click.option(
+    "--property",
+    "properties",
+    type=NamedAmount(),
+    metavar="NAME=AMOUNT",
+    multiple=True,
+    help="All that its slots are like, e.g. mem_per_gpu_in_GiB=16.",
+)
+@click.option("--no-properties", is_flag=True, help="It has no properties.")
 @click.option("--state", type=click.Choice([state.value for state in PoolState]))
 @revision_option
 @json_option
@@ -123,10 +125,13 @@ revision_option = click.option(
 def set_(
     ctx: click.Context,
     /,
+    *,
     name: str,
     revision: int | None,
     resources: tuple[tuple[str, int], ...],
     no_resources: bool,
+    properties: tuple[tuple[str, int], ...],
+    no_properties: bool,
     **options: Any,
 ) -> None:
     """Change settings of the pool NAME, or make it (then with --slots and --instance-type).
@@ -140,6 +145,8 @@ def set_(
     }
     if resources or no_resources:
         given["resources"] = dict(resources)
+    if properties or no_properties:
+        given["properties"] = dict(properties)
     if not given:
         raise click.UsageError("say what shall change, e.g. --slots 4")
     _change(ctx.obj, name, given, revision=revision)

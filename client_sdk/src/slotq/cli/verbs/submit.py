@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from slotq.cli.app import App, json_option
 from slotq.cli.name_arguments import PoolNames
 from slotq.cli.views.watching import follow_job
-from slotq.cli.words import PRIORITY, Pair
+from slotq.cli.words import PRIORITY, NamedAmount, Pair
 from slotq.client import QueueClient
 from slotq.configuration.settings import Config, checked
 from slotq.errors import CannotReach, NameTaken
@@ -31,7 +31,7 @@ from slotq_core.wire.submission import MAX_RETRIES
 from slotq_core.wire.views import JobView, PoolView
 
 _COMMAND = "slotq.command"
-_SETTINGS = ("priority", "pools", "preemptible", "min_runtime", "retries")
+_SETTINGS = ("priority", "pools", "demand", "preemptible", "min_runtime", "retries")
 """Options that become tags."""
 _OF_COMMANDS = (
     "instance_type", "image", "role", "output", "instance_count", "volume", "max_runtime",
@@ -73,6 +73,13 @@ slotq submit --name first -- python train.py --epochs 3"""
     "--pools",
     type=PoolNames(),
     help="Pools that it may run in, comma separated, the most welcome first.",
+)
+@click.option(
+    "--demand",
+    type=NamedAmount(),
+    multiple=True,
+    metavar="NAME=AMOUNT",
+    help="What it needs besides slots: of a resource, or of a property of its pool.",
 )
 @click.option("--preemptible/--not-preemptible", default=None, help="Whether it may be evicted.")
 @click.option(
@@ -134,6 +141,7 @@ def submit(
     _check_usage(file, command, given)
     client = app.client()
     settings = {name: given.pop(name) for name in _SETTINGS}
+    settings["demand"] = dict(settings["demand"])
     if file is None and settings["pools"] is None:
         settings["pools"] = client.config.pool
     if file is not None:

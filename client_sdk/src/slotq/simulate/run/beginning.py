@@ -3,14 +3,17 @@ submission."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.scenario.sections import JobSpec
+from slotq_core.admission.requirements import needs_of
 from slotq_core.admission.rules import check_gang, classed
 from slotq_core.errors import Refused
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.model.pools import Pool
 from slotq_core.policy.lifecycle.demotion import admitted_in
 from slotq_core.policy.state.user_limits import UserBooks
 
@@ -43,12 +46,13 @@ def refused_gangs(scenario: Scenario) -> dict[str, Refused]:
 def running_jobs(scenario: Scenario) -> list[Job]:
     """The jobs that run when the scenario begins, in the file's order. An AUTO job gets the class
     in which its user had room at the time, else the lowest."""
-    books = UserBooks(scenario.configuration())
+    world = scenario.configuration()
+    books = UserBooks(world)
     found = []
     for spec in scenario.jobs:
         if spec.running_since is None or spec.at is None:
             continue
-        job = classed(_running(spec, scenario), books)
+        job = classed(_running(spec, scenario, world.pools), books)
         if job.auto:
             waiting = replace(job, attempt=None)
             its = books.admits_in(waiting, spec.at) or list(books.classes)[-1]
@@ -58,7 +62,7 @@ def running_jobs(scenario: Scenario) -> list[Job]:
     return found
 
 
-def _running(spec: JobSpec, scenario: Scenario) -> Job:
+def _running(spec: JobSpec, scenario: Scenario, pools: Iterable[Pool]) -> Job:
     assert spec.running_since is not None and spec.at is not None
     attempt = Attempt(
         number=1,
@@ -70,6 +74,9 @@ def _running(spec: JobSpec, scenario: Scenario) -> Job:
         created=True,
         running_since=spec.running_since,
     )
+    submission = scenario.submission(spec)
+    needs = needs_of(submission.demand, submission.parts, scenario.property_names)
+    met = {pool.name for pool in pools if needs.met_by(pool)}
     entry = spec.entry_at if spec.entry_at is not None else spec.running_since
     return Job(
         name=spec.name,
@@ -79,9 +86,10 @@ def _running(spec: JobSpec, scenario: Scenario) -> Job:
         checkpoints=spec.checkpoint,
         entry_time=entry,
         changed_at=spec.running_since,
-        demand=spec.needed,
-        pools=tuple(spec.parts) or spec.pools or scenario.pool_names,
-        parts=tuple(spec.parts.items()),
+        demand=needs.demand,
+        pools=tuple(name for name in submission.pools if name in met),
+        parts=needs.parts,
+        requires=needs.requires,
         preemptible=spec.preemptible,
         min_runtime=spec.min_runtime,
         workload=spec.workload,

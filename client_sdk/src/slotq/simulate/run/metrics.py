@@ -37,8 +37,8 @@ class Metrics:
     """The figures of a run from 0 to its horizon (`timeline.horizon`)."""
 
     utilisation: float
-    """Slot-seconds held by jobs, as a fraction of those available (`timeline.Span.room`): 0 to
-    1."""
+    """Slot-seconds held by jobs and not lost to evictions, as a fraction of those available
+    (`timeline.Span.room`): 0 to 1."""
     wait_mean: float
     wait_p95: float
     evictions: int
@@ -59,7 +59,7 @@ def metrics(scenario: Scenario, record: Record) -> Metrics:
         priorities[scenario.priority_of(spec)].append(spec.name)
     everyone = sheet.figures(spec.name for spec in specs)
     return Metrics(
-        utilisation=_utilisation(scenario, record, sheet.end),
+        utilisation=_utilisation(scenario, record, sheet),
         wait_mean=everyone.wait_mean,
         wait_p95=everyone.wait_p95,
         evictions=everyone.evictions,
@@ -87,11 +87,14 @@ class _Sheet:
         for held in holdings(scenario, record, self.end):
             self.held[held.job.name] += held.slots * (held.until - held.since)
         self.lost: dict[str, int] = defaultdict(int)
+        self.lost_since_start = 0
+        """The part of what all jobs lost that they held from 0 on."""
         specs = {spec.name: spec for spec in scenario.jobs}
         for run in record.runs:
             spec = specs[run.job]
             if run.outcome == "preempted" and run.until is not None and not spec.checkpoint:
                 self.lost[run.job] += spec.needed.slots * (run.until - run.since)
+                self.lost_since_start += spec.needed.slots * (run.until - max(0, run.since))
 
     def figures(self, names: Iterable[str]) -> Figures:
         every = list(names)
@@ -115,8 +118,8 @@ def _waited(states: list[tuple[int, str]], end: int) -> int:
     )
 
 
-def _utilisation(scenario: Scenario, record: Record, end: int) -> float:
-    every = [span for pool in spans(scenario, record, end).values() for span in pool]
+def _utilisation(scenario: Scenario, record: Record, sheet: _Sheet) -> float:
+    every = [span for pool in spans(scenario, record, sheet.end).values() for span in pool]
     room = sum(span.room * (span.until - span.since) for span in every)
-    used = sum(span.used * (span.until - span.since) for span in every)
+    used = sum(span.used * (span.until - span.since) for span in every) - sheet.lost_since_start
     return round(used / room, 4) if room else 0.0

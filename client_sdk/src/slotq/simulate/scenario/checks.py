@@ -16,8 +16,10 @@ from slotq.simulate.scenario.sections import (
     ProjectSpec,
 )
 from slotq_core.admission.dependencies import circle
+from slotq_core.admission.requirements import divided
 from slotq_core.model.demand import Demand
 from slotq_core.model.users import AUTO
+from slotq_core.wire.pool_definition import clashes
 
 Check = Callable[[Contents], Iterable[Fault]]
 
@@ -48,6 +50,12 @@ def turns_come_to_an_end(scenario: Contents) -> Iterator[Fault]:
     sliced = any(pool.time_slice is not None for pool in scenario.pools)
     if sliced and scenario.until is None and any(job.runtime is None for job in scenario.jobs):
         yield Fault((), "until is needed: with time slices, jobs without runtime never rest")
+
+
+def a_name_has_one_meaning(scenario: Contents) -> Iterator[Fault]:
+    places = {pool.name: place for place, pool in enumerate(scenario.pools)}
+    for clash in clashes(scenario.pools):
+        yield Fault(("pools", places[clash.pool], "properties", clash.name), str(clash))
 
 
 def groups_are_whole(scenario: Contents) -> Iterator[Fault]:
@@ -101,12 +109,18 @@ def dependencies_end(scenario: Contents) -> Iterator[Fault]:
 
 def what_runs_at_the_start_fits(scenario: Contents) -> Iterator[Fault]:
     room = {pool.name: pool.capacity - pool.foreign for pool in scenario.pools}
+    properties = {pool.name: pool.properties for pool in scenario.pools}
     for place, job in enumerate(scenario.jobs):
         if job.at is None or job.running_since is None:
             continue
-        for pool, needed in job.held_in(job.at).items():
+        for pool, asked in job.held_in(job.at).items():
             if pool not in room:
                 continue
+            needed, required = divided(asked, scenario.property_names)
+            for name in required:
+                if required[name] > (has := properties[pool][name]):
+                    message = f"needs {name} of {required[name]}, but pool '{pool}' has {has}"
+                    yield Fault(("jobs", place, "running_since"), f"job '{job.name}' {message}")
             if not needed.within(room[pool]):
                 yield Fault(
                     ("jobs", place, "running_since"),
@@ -153,6 +167,7 @@ CHECKS: tuple[Check, ...] = (
     references.limits_name_what_there_is,
     turns_come_to_an_end,
     references.changes_are_of_what_there_is,
+    a_name_has_one_meaning,
     groups_are_whole,
     dependencies_end,
     what_runs_at_the_start_fits,

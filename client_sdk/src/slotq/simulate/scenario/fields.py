@@ -124,6 +124,15 @@ def _vector(low: int, slots: int) -> Callable[[object], Demand]:
     return check
 
 
+def _properties(value: object) -> Demand:
+    if not isinstance(value, dict):
+        raise ValueError(
+            f"amounts by name are needed: {{mem_per_gpu_in_GiB: 16}}, not {said(value)}"
+        )
+    _each(value, lambda _: _whole(1, MOST))
+    return Demand(value)
+
+
 def _parts(value: object) -> dict[str, Demand]:
     if not isinstance(value, dict) or len(value) < 2:
         raise ValueError(f"a map of two or more pools is needed, not {said(value)}")
@@ -191,6 +200,8 @@ Priority = Annotated[int | str, BeforeValidator(_priority)]
 """A number, or the name of a class."""
 Capacity = Annotated[Demand, PlainValidator(_vector(1, 1))]
 """Slots, or amounts by resource: `2`, `{slots: 2, gpus: 16}`."""
+Properties = Annotated[Demand, PlainValidator(_properties)]
+"""What the slots of a pool are like: `{mem_per_gpu_in_GiB: 16}`."""
 Vector = Annotated[Demand, PlainValidator(_vector(0, 1))]
 """The demand of a job."""
 Parts = Annotated[dict[str, Demand], PlainValidator(_parts)]

@@ -164,6 +164,7 @@ def _pool(spec: PoolSpec) -> Pool:
         name=spec.name,
         instance_type=INSTANCE_TYPE,
         capacity=spec.capacity,
+        properties=spec.properties,
         foreign=spec.foreign,
         count_foreign=True,
         state=spec.state,

@@ -28,6 +28,7 @@ from slotq.simulate.scenario.fields import (
     Period,
     Positive,
     Priority,
+    Properties,
     Quota,
     Seconds,
     Use,
@@ -82,6 +83,8 @@ class ChangeSpec(Section):
 class PoolSpec(Section):
     name: Annotated[Name, Field(max_length=40)]
     capacity: Capacity
+    properties: Properties = Demand()
+    """What each slot is like. Jobs require it, and none uses it up."""
     foreign: Use = Demand()
     """The part that training jobs outside the queue occupy."""
     state: PoolState = PoolState.ACTIVE

@@ -19,6 +19,8 @@ Durations are whole seconds. The settings:
 - `consolidate`: whether running jobs may move to another pool
 - `resources`: the pool's resources besides slots (`resources=gpus:16+licences:2`, in JSON an
   object)
+- `properties`: what its slots are like, which jobs may require and none uses up
+  (`properties=mem_per_gpu_in_GiB:16`)
 - `state`: active, paused (nothing starts) or drained (paused, and the pool counts as gone)
 
 `slotq_core.wire.pool_definition` defines the allowed values.
@@ -39,7 +41,14 @@ from slotq_core.errors import InvalidRequest, Misconfigured
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolState
 from slotq_core.wire.limits_definition import limits_from
-from slotq_core.wire.pool_definition import DURATIONS, NOT_LIVE_YET, SWITCHES, defined, settings_of
+from slotq_core.wire.pool_definition import (
+    DURATIONS,
+    NOT_LIVE_YET,
+    SWITCHES,
+    check_together,
+    defined,
+    settings_of,
+)
 
 POOLS_VARIABLE = "SLOTQ_POOLS"
 LIMITS_VARIABLE = "SLOTQ_LIMITS"
@@ -52,10 +61,12 @@ LOCAL_INSTANCE_TYPE = "ml.m5.large"
 
 _ROLE = re.compile(r"arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9+=,.@_/-]+")
 _PLAN = re.compile(r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]+:[0-9]{12}:training-plan/[A-Za-z0-9-]+")
+_BY_NAME = ("resources", "properties")
+"""Settings that are amounts by name."""
 _PLAIN = {
     **{name: f"{name}=SECONDS" for name in DURATIONS},
     **{name: f"{name}=true|false" for name in SWITCHES},
-    "resources": "resources=NAME:AMOUNT+…",
+    **{name: f"{name}=NAME:AMOUNT+…" for name in _BY_NAME},
     "state": f"state={'|'.join(PoolState)}",
 }
 """Settings that the plain form accepts after a pool's slots and type, with the syntax of each."""
@@ -165,6 +176,10 @@ def parse_pools(text: str, *, default_type: str | None = None) -> tuple[Pool, ..
         raise Misconfigured(f"the pool '{twice}' is there more than once")
     if not pools:
         raise Misconfigured("no pool is named: write NAME=SLOTS@INSTANCE_TYPE")
+    try:
+        check_together(pools)
+    except InvalidRequest as error:
+        raise Misconfigured(error.message) from None
     return pools
 
 
@@ -203,11 +218,11 @@ def _plain_entry(text: str) -> dict[str, Any]:
             raise Misconfigured(
                 f"pool '{entry['name']}': '{setting}' is not one of {', '.join(_SHOWN)}"
             )
-        entry[key] = _resources(value) if key == "resources" else value
+        entry[key] = _amounts(value) if key in _BY_NAME else value
     return entry
 
 
-def _resources(text: str) -> dict[str, str]:
+def _amounts(text: str) -> dict[str, str]:
     """Parse `gpus:8+licences:2`."""
     pairs = (part.partition(":") for part in text.split("+"))
     return {name.strip(): amount.strip() for name, _, amount in pairs}

@@ -1,6 +1,7 @@
 """What is refused at the door.
 
 rules           pools, class and size of a submission
+requirements    what a demand takes from a pool, and which properties it requires
 dependencies    jobs that come after others
 roles           which execution roles a caller may name
 training_plans  which training plans a submission may name

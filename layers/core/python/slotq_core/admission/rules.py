@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from math import inf
 
 from slotq_core.admission.dependencies import still_to_come
+from slotq_core.admission.requirements import Needs, needs_of, property_names
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
@@ -45,23 +47,23 @@ def admit(
     `states` maps the jobs in `submission.after` to their states; a job that does not exist is
     absent.
     """
-    accepted = _accepted(submission, pools)
-    large = [pool for pool in accepted if submission.demand.within(pool.capacity)]
+    needs = _needs(submission, pools)
+    accepted = _accepted(submission, needs, pools)
+    large = [pool for pool in accepted if needs.demand.within(pool.capacity)]
     if submission.parts:
-        _check_parts(submission, accepted)
+        _check_parts(submission.group, needs, accepted)
     elif not large:
-        raise NeverFits(
-            _too_large(submission.demand, accepted), field="ResourceConfig.InstanceCount"
-        )
+        raise NeverFits(_too_large(needs.demand, accepted), field="ResourceConfig.InstanceCount")
     job = Job(
         name=submission.name,
         state=JobState.PENDING,
         priority=submission.priority,
         entry_time=now,
         changed_at=now,
-        demand=submission.demand,
+        demand=needs.demand,
         pools=tuple(pool.name for pool in accepted),
-        parts=submission.parts,
+        parts=needs.parts,
+        requires=needs.requires,
         preemptible=submission.preemptible,
         min_runtime=submission.min_runtime,
         retries=submission.retries,
@@ -134,13 +136,13 @@ def _unlimited(total: int | None) -> float:
     return inf if total is None else total
 
 
-def _check_parts(submission: Submission, pools: Sequence[Pool]) -> None:
+def _check_parts(group: str, needs: Needs, pools: Sequence[Pool]) -> None:
     """Check that each part fits into its pool, and that the job belongs to no group."""
-    if submission.group:
+    if group:
         raise InvalidRequest(
             "a job that runs over several pools at once is no member of a group", field="Tags"
         )
-    for pool, (_, demand) in zip(pools, submission.parts, strict=True):
+    for pool, (_, demand) in zip(pools, needs.parts, strict=True):
         if not demand.within(pool.capacity):
             raise NeverFits(_too_large(demand, [pool]), field="ResourceConfig.InstanceGroups")
 
@@ -152,12 +154,15 @@ def check_gang(
     rights: Rights = NO_RIGHTS,
 ) -> None:
     """Raises NeverFits if empty pools, or the users' totals, could not hold enough of the gang at
-    once. `members` maps submitters to their submissions."""
+    once, and InvalidRequest if a member names no pool. `members` maps submitters to their
+    submissions."""
     jobs = [_bare(each, user, pools) for user, those in members.items() for each in those]
     gang = Gang(group=group, waiting=tuple(jobs), active=())
     room = {pool.name: pool.capacity for pool in pools}
     orders = gang.orders()
     if not any(_fits(gang, order, room) for order in orders):
+        for each in chain.from_iterable(members.values()):
+            _accepted(each, _needs(each, pools), pools)  # A member's own refusal says more.
         raise NeverFits(
             f"gang '{group.name}' starts with {gang.needed} of its jobs at once, more than its "
             "pools could hold even if they were empty",
@@ -185,15 +190,16 @@ def _fits(gang: Gang, order: Iterable[Job], room: Mapping[str, Demand]) -> bool:
 
 
 def _bare(member: Submission, submitter: str, pools: Sequence[Pool]) -> Job:
-    accepted = tuple(pool.name for pool in _accepted(member, pools))
+    """The member as far as its size and place go, with no pool if none has what it requires."""
+    needs = _needs(member, pools)
     return Job(
         name=member.name,
         state=JobState.PENDING,
         priority=member.priority,
         priority_class=member.priority_class,
         entry_time=0,
-        demand=member.demand,
-        pools=accepted,
+        demand=needs.demand,
+        pools=tuple(pool.name for pool in _named(member, pools) if needs.met_by(pool)),
         submitter=submitter,
     )
 
@@ -209,7 +215,19 @@ def _too_large(demand: Demand, pools: Sequence[Pool]) -> str:
     return f"the job needs {needs}, more than any of its pools: {sizes}"
 
 
-def _accepted(submission: Submission, pools: Sequence[Pool]) -> list[Pool]:
+def _needs(submission: Submission, pools: Iterable[Pool]) -> Needs:
+    return needs_of(submission.demand, submission.parts, property_names(pools))
+
+
+def _accepted(submission: Submission, needs: Needs, pools: Sequence[Pool]) -> list[Pool]:
+    """The pools that the job may run in: those that it named, or those of its instance type, with
+    the properties that it requires."""
+    named = _named(submission, pools)
+    needs.check(named)
+    return _few([pool for pool in named if needs.met_by(pool)])
+
+
+def _named(submission: Submission, pools: Sequence[Pool]) -> list[Pool]:
     by_name = {pool.name: pool for pool in pools}
     if submission.pools:
         unknown = [name for name in submission.pools if name not in by_name]
@@ -219,7 +237,7 @@ def _accepted(submission: Submission, pools: Sequence[Pool]) -> list[Pool]:
                 f"there are {', '.join(by_name) or 'none'}",
                 field="Tags",
             )
-        return _few([by_name[name] for name in submission.pools])
+        return [by_name[name] for name in submission.pools]
     offering = [pool for pool in pools if pool.instance_type == submission.instance_type]
     if not offering:
         kinds = ", ".join(sorted({pool.instance_type for pool in pools}))
@@ -227,7 +245,7 @@ def _accepted(submission: Submission, pools: Sequence[Pool]) -> list[Pool]:
             f"no pool offers instance type '{submission.instance_type}'; the pools have {kinds}",
             field="ResourceConfig.InstanceType",
         )
-    return _few(offering)
+    return offering
 
 
 def _few(pools: list[Pool]) -> list[Pool]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from slotq_core.model.attempts import Attempt
@@ -85,6 +85,9 @@ class Job:
     parts: tuple[tuple[str, Demand], ...] = ()
     """The demand in each of several pools at once. `pools` then lists all of these, and `demand` is
     the sum. Empty: the whole demand in one pool."""
+    requires: Demand = field(default_factory=Demand)
+    """The pool properties that the job asked for; of a job over several pools the most of each that
+    a part asked for. `pools` holds only pools that had them at the submission."""
     preemptible: bool = True
     min_runtime: int = 0
     """Requested protection from eviction after each start (ms), at most the pool's
@@ -169,6 +172,7 @@ class Submission:
     name: str
     instance_type: str
     demand: Demand
+    """What the job needs, in amounts and in properties of its pools (`admission.requirements`)."""
     role: str = ""
     """The ARN of the execution role that the training job runs under."""
     plan: str = ""

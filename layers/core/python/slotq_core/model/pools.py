@@ -74,6 +74,9 @@ class Pool:
     """SageMaker's instance type, e.g. `ml.p5.48xlarge`."""
     capacity: Demand
     """The pool's total capacity."""
+    properties: Demand = field(default_factory=Demand)
+    """What each slot of the pool is like, e.g. `mem_per_gpu_in_GiB`. A job may require a property;
+    no job uses it up. No name is both a property and a resource in one queue."""
     foreign: Demand = field(default_factory=Demand)
     """Capacity that training jobs outside the queue occupy, if the pool counts them."""
     reserve_after: int | None = None

@@ -12,6 +12,7 @@ from slotq_core.errors import InvalidRequest, TooLate
 from slotq_core.lifecycle import move
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState, Submission
+from slotq_core.names import DEMAND_TAG
 from slotq_core.policy.lifecycle.apply import requeued
 from slotq_core.policy.lifecycle.demotion import come_into
 from slotq_core.policy.state.priority_classes import Classes
@@ -110,8 +111,15 @@ def settled(job: Job, revision: Revision, admitted: Job, classes: Classes) -> Jo
 
     All other settings keep their current values, for example a demoted class or used retries. The
     running time stays too, so a new class's time may already be used up. The job keeps its entry
-    time. A claim in a pool that the job no longer accepts is given up.
+    time. A claim in a pool that the job no longer accepts is given up. Raises InvalidRequest if the
+    revision changes the demand.
     """
+    if revision.before.demand != revision.after.demand:
+        raise InvalidRequest(
+            f"the tag '{DEMAND_TAG}' stays as submitted; cancel job {job.name} and submit it with "
+            "another demand",
+            field="Tags",
+        )
     changed = {
         name: getattr(admitted, name)
         for asked, decided in _SETTINGS

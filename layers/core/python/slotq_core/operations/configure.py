@@ -25,7 +25,7 @@ from slotq_core.ports.stored import Configuration, ConfigurationChange, Finding
 from slotq_core.ports.surroundings import Clock
 from slotq_core.timestamps import iso
 from slotq_core.wire.limits_definition import limits_from
-from slotq_core.wire.pool_definition import NOT_LIVE_YET, check_name, defined
+from slotq_core.wire.pool_definition import NOT_LIVE_YET, check_name, check_together, defined
 
 _TRIES = 5
 _NAMED = 3
@@ -82,9 +82,10 @@ class Configurator:
                     field="name",
                 )
             after = defined(name, settings, before)
-            if before is None:
-                return (*now.pools, after)
-            return [after if pool.name == name else pool for pool in now.pools]
+            pools = [after if pool.name == name else pool for pool in now.pools]
+            pools += [after] if before is None else []
+            check_together(pools)
+            return pools
 
         self._change(planned, by=by, seen=seen)
 

@@ -43,6 +43,9 @@ class PoolBody(BaseModel):
     consolidate: bool = Field(default=False, strict=True)
     resources: dict[str, int] = Field(default_factory=dict)
     """All resources of the pool besides slots."""
+    properties: dict[str, int] = Field(default_factory=dict)
+    """All properties of the pool, e.g. `mem_per_gpu_in_GiB`: jobs may require them and use none up.
+    Jobs that already wait keep their pools."""
     state: PoolState = PoolState.ACTIVE
     revision: int | None = Field(default=None, ge=0, strict=True)
     """The revision of the configuration that the caller decided on. An outdated revision is

@@ -9,9 +9,9 @@ only (NOT_LIVE_YET).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
@@ -19,12 +19,14 @@ from slotq_core.model.pools import Pool, PoolState
 
 MOST_SLOTS = 10_000
 MOST_OF_A_RESOURCE = 1_000_000
+"""Also the most of a property."""
 LONGEST = 28 * 86400
 """Seconds. SageMaker lets no training job run longer."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 INSTANCE_TYPE = re.compile(r"ml\.[a-z0-9-]+\.[a-z0-9-]+")
 RESOURCE = re.compile(r"[a-z][a-z0-9_]{0,30}")
+PROPERTY = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,30}")
 DURATIONS: Mapping[str, int] = {
     "reserve_after": 0,
     "min_runtime": 0,
@@ -34,8 +36,21 @@ DURATIONS: Mapping[str, int] = {
 }
 """Durations, each with its smallest value (s)."""
 SWITCHES = ("count_foreign", "consolidate")
-SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "state")
+SETTINGS = ("slots", "instance_type", *DURATIONS, *SWITCHES, "resources", "properties", "state")
 """All settings of a pool but its name."""
+
+
+class _Names(NamedTuple):
+    """How one kind of amounts is named, and the least amount."""
+
+    pattern: re.Pattern[str]
+    letters: str
+    example: str
+    least: int
+
+
+_RESOURCE_NAMES = _Names(RESOURCE, "a-z, 0-9 and _", '{"gpus": 8}', 0)
+_PROPERTY_NAMES = _Names(PROPERTY, "a-z, A-Z, 0-9 and _", '{"mem_per_gpu_in_GiB": 16}', 1)
 
 _ABSENT = ("reserve_after", "time_slice", "pending_timeout")
 """Durations that may be None; the others are then 0."""
@@ -65,6 +80,7 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     needs `slots` and `instance_type`; other settings have defaults.
 
     Whole numbers and switches may be text. Raises InvalidRequest with the setting as its field.
+    `check_together` has the rule across the pools of a queue.
     """
     name = check_name(name)
     if unknown := next((key for key in settings if key not in SETTINGS), None):
@@ -80,9 +96,54 @@ def defined(name: object, settings: Mapping[str, Any], before: Pool | None = Non
     given |= {
         "instance_type": _instance_type(name, wanted.get("instance_type")),
         "capacity": _capacity(name, wanted),
+        "properties": _amounts(name, "properties", wanted, _PROPERTY_NAMES),
         "state": _state(name, wanted.get("state", PoolState.ACTIVE)),
     }
     return replace(before, **given) if before else Pool(name=name, **given)
+
+
+class Described(Protocol):
+    """What `clashes` looks at, in a pool of a queue or of a scenario."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def capacity(self) -> Demand: ...
+    @property
+    def properties(self) -> Demand: ...
+
+
+class Clash(NamedTuple):
+    """A name that is a property of one pool and a resource of a pool, the same or another."""
+
+    pool: str
+    """The pool with the property."""
+    name: str
+    other: str
+    """The pool with the resource."""
+
+    def __str__(self) -> str:
+        return (
+            f"'{self.name}' is a resource of pool '{self.other}': jobs use a resource up, and only "
+            "require a property; give one of the two another name"
+        )
+
+
+def clashes(pools: Iterable[Described]) -> Iterator[Clash]:
+    """Every name with two meanings: whether a job takes it from its pool would depend on the
+    pool."""
+    every = list(pools)
+    resources = {name: pool.name for pool in every for name in pool.capacity}
+    for pool in every:
+        for name in pool.properties:
+            if name in resources:
+                yield Clash(pool=pool.name, name=name, other=resources[name])
+
+
+def check_together(pools: Iterable[Described]) -> None:
+    """Raises InvalidRequest if a name has two meanings in the pools of one queue."""
+    for clash in clashes(pools):
+        raise InvalidRequest(f"pool '{clash.pool}': {clash}", field="properties")
 
 
 def may_have(amount: Demand) -> bool:
@@ -100,6 +161,7 @@ def settings_of(pool: Pool) -> dict[str, Any]:
         **{key: _seconds(getattr(pool, key)) for key in DURATIONS},
         **{key: getattr(pool, key) for key in SWITCHES},
         "resources": resources,
+        "properties": dict(pool.properties),
         "state": pool.state.value,
     }
 
@@ -112,20 +174,27 @@ def _instance_type(pool: str, value: object) -> str:
 
 def _capacity(pool: str, wanted: Mapping[str, Any]) -> Demand:
     slots = _whole(pool, "slots", wanted.get("slots"), 0, MOST_SLOTS)
-    resources = wanted.get("resources") or {}
-    if not isinstance(resources, Mapping):
-        raise _wrong(pool, "resources", 'amounts by name, e.g. {"gpus": 8}', resources)
-    for key in resources:
-        if not isinstance(key, str) or key == "slots" or not RESOURCE.fullmatch(key):
+    return Demand(_amounts(pool, "resources", wanted, _RESOURCE_NAMES), slots=slots)
+
+
+def _amounts(pool: str, setting: str, wanted: Mapping[str, Any], names: _Names) -> Demand:
+    """The amounts by name in one setting; none if it is missing."""
+    given = wanted.get(setting) or {}
+    if not isinstance(given, Mapping):
+        raise _wrong(pool, setting, f"amounts by name, e.g. {names.example}", given)
+    for key in given:
+        if not isinstance(key, str) or key == "slots" or not names.pattern.fullmatch(key):
             what = (
-                "named by 1 to 31 of a-z, 0-9 and _, beginning with a letter; slots have their own"
+                f"named by 1 to 31 of {names.letters}, beginning with a letter; slots have their "
+                "own"
             )
-            raise _wrong(pool, "resources", what, key)
-    amounts = {
-        key: _whole(pool, f"resources.{key}", amount, 0, MOST_OF_A_RESOURCE)
-        for key, amount in resources.items()
-    }
-    return Demand(amounts, slots=slots)
+            raise _wrong(pool, setting, what, key)
+    return Demand(
+        {
+            key: _whole(pool, f"{setting}.{key}", amount, names.least, MOST_OF_A_RESOURCE)
+            for key, amount in given.items()
+        }
+    )
 
 
 def _state(pool: str, value: object) -> PoolState:

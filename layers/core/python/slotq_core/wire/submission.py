@@ -15,6 +15,7 @@ from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission
 from slotq_core.wire.body import MAX_BODY, BaseModel, faults_in, json_object
+from slotq_core.wire.pool_definition import MOST_OF_A_RESOURCE, PROPERTY
 from slotq_core.wire.training_request import Fault, faults_at_the_door, refusal
 
 PRIORITY_LIMIT = 1_000_000
@@ -32,6 +33,7 @@ _MAX_GROUPS = 5
 PRIORITY_TAG = "priority"
 SETTING_TAGS = (
     names.POOLS_TAG,
+    names.DEMAND_TAG,
     "slotq:preemptible",
     "slotq:min-runtime",
     "slotq:retries",
@@ -125,7 +127,7 @@ class SubmissionBody(BaseModel):
 
     @model_validator(mode="after")
     def _readable_settings(self) -> Self:
-        _ = self.priority, self.pools, self.preemptible, self.min_runtime, self.retries
+        _ = self.priority, self.pools, self.demand, self.preemptible, self.min_runtime, self.retries
         limit = self._tag(names.RUNTIME_LIMIT_TAG)
         if limit not in {None, "job", "attempt"}:
             raise ValueError(
@@ -152,6 +154,11 @@ class SubmissionBody(BaseModel):
         return wanted
 
     @property
+    def demand(self) -> Demand:
+        """The instances as slots, and what the tag names: resources and properties of pools."""
+        return Demand(_amounts(self._tag(names.DEMAND_TAG)), slots=self.ResourceConfig.instances)
+
+    @property
     def preemptible(self) -> bool:
         text = (self._tag("slotq:preemptible") or "true").lower()
         if text not in {"true", "false"}:
@@ -166,6 +173,26 @@ class SubmissionBody(BaseModel):
     @property
     def retries(self) -> int:
         return _integer("slotq:retries", self._tag("slotq:retries"), 0, MAX_RETRIES)
+
+
+def _amounts(text: str | None) -> dict[str, int]:
+    """Amounts by name, from `gpus=8,mem_per_gpu_in_GiB=16`."""
+    if text is None:
+        return {}
+    parted = (part.partition("=") for part in text.split(","))
+    pairs = [(name.strip(), amount.strip()) for name, _, amount in parted]
+    if len(dict(pairs)) < len(pairs) or not all(_is_need(*pair) for pair in pairs):
+        raise ValueError(
+            f"the tag '{names.DEMAND_TAG}' takes different names with whole numbers from 1 to "
+            f"{MOST_OF_A_RESOURCE:,}, comma separated, e.g. gpus=8,mem_per_gpu_in_GiB=16, and no "
+            "slots: these are the instances"
+        )
+    return {name: int(amount) for name, amount in pairs}
+
+
+def _is_need(name: str, amount: str) -> bool:
+    legal = name != "slots" and PROPERTY.fullmatch(name) and re.fullmatch("[0-9]{1,9}", amount)
+    return bool(legal) and 1 <= int(amount) <= MOST_OF_A_RESOURCE
 
 
 def _integer(tag: str, text: str | None, low: int, high: int) -> int:
@@ -209,7 +236,7 @@ def _read(request: Mapping[str, Any], structural: list[Fault]) -> tuple[Submissi
     submission = Submission(
         name=read.TrainingJobName,
         instance_type=read.ResourceConfig.instance_type,
-        demand=Demand(slots=read.ResourceConfig.instances),
+        demand=read.demand,
         role=read.RoleArn,
         plan=read.ResourceConfig.TrainingPlanArn,
         pools=read.pools,

@@ -85,6 +85,8 @@ class JobView(BaseModel):
     entry_time: str
     changed_at: str
     demand: dict[str, int]
+    requires: dict[str, int] = Field(default={})
+    """The properties that the job's pools must have at least."""
     pools: list[str]
     pool: str | None = None
     """The pool that the job runs in; None while it does not run."""
@@ -174,6 +176,8 @@ class PoolSettingsView(BaseModel):
     """Whether running jobs may move to another pool."""
     resources: dict[str, int]
     """The pool's resources besides slots."""
+    properties: dict[str, int] = Field(default={})
+    """What the pool's slots are like. Jobs may require it; none uses it up."""
     state: str
     """`active`; `paused`: nothing starts; `drained`: also counts in no share."""
 
@@ -290,6 +294,7 @@ def job_view(
         entry_time=iso(job.entry_time),
         changed_at=iso(job.changed_at),
         demand=dict(job.demand),
+        requires=dict(job.requires),
         pools=list(job.pools),
         pool=job.attempt.pool if job.attempt else None,
         preemptible=job.preemptible,
