@@ -23,9 +23,11 @@ from slotq.local.training.virtual_runner import Work
 from slotq_core.adapters.dynamodb.loading import LINE_KEPT
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import Pool
+from tests.faults.clients import SOON
 from tests.faults.crashes import LEFTOVER
+from tests.faults.gate import Call, Gate
 from tests.faults.promises import CONVERGENT
-from tests.faults.world import SOON, Call, Gate, World, delivered, pool
+from tests.faults.world import World, delivered, pool
 
 S = JobState
 Choices = tuple[int, ...]

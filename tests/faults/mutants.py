@@ -37,7 +37,8 @@ from slotq_core.ports import RIGHTS, Change, Observation, Verdict
 from tests.faults import crashes, interleavings
 from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, TOLD, Crash
 from tests.faults.promises import BLAMELESS, CAPACITY, CONVERGENT, LOST, ONE_LIVE, PLACE, Broken
-from tests.faults.scenarios import SCENARIOS, started_first
+from tests.faults.scenarios import started_first
+from tests.faults.stories import SCENARIOS
 from tests.faults.world import World
 
 Hunt = Callable[[], Iterator[World]]

@@ -13,7 +13,7 @@ from tests.faults import campaign, chaos, crashes, interleavings
 from tests.faults.interleavings import CASES
 from tests.faults.mutants import MUTANTS, caught
 from tests.faults.real_dynamodb import real_engine
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.stories import SCENARIOS
 
 STRIDE = 61
 """One of this many crash points is tried."""

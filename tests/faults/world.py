@@ -17,9 +17,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from slotq.local.services.plane_client import PlaneClient
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.training_job import TrainingJob
@@ -36,7 +33,16 @@ from slotq_core.operations import passes
 from slotq_core.operations.amend import Amendment
 from slotq_core.operations.passes import JOBS_PER_COMMIT
 from slotq_core.wire.submission import parse_submission
+from tests.faults.clients import (
+    SOON,
+    GatedClient,
+    LambdaClient,
+    LeaselessStore,
+    WatchedPlane,
+    no_time_passes,
+)
 from tests.faults.fake_dynamodb import FakeDynamo, Table
+from tests.faults.gate import Gate, Invocation, Killed
 from tests.faults.promises import CONVERGENT, Watch
 from tests.queue_world import request
 
@@ -47,12 +53,8 @@ TABLE = "queue"
 TYPES = {"p": "ml.m5.large", "q": "ml.c5.xlarge", "r": "ml.r5.large", "h": "ml.m4.xlarge"}
 """Each pool has a different instance type, so that the plane's count distinguishes them."""
 TICK = 60_000
-SOON = 50
-"""How long an event or a requested pass takes to arrive (ms)."""
 LAG = 1_000
 """How far an index may lag behind (ms)."""
-MOST_CALLS = 5_000
-"""The most calls of one invocation. More is an endless loop."""
 AGAIN = " again"
 RETRIES = (60_000, 120_000)
 """When Lambda retries a failed asynchronous invocation."""
@@ -60,40 +62,6 @@ RETRIES = (60_000, 120_000)
 
 def pool(name: str = "p", slots: int = 1, **fields: Any) -> Pool:
     return Pool(name=name, instance_type=TYPES[name], capacity=Demand(slots=slots), **fields)
-
-
-class Killed(BaseException):
-    """The handler is gone in the middle of its work. Nothing in the queue catches this."""
-
-
-@dataclass
-class Invocation:
-    """One run of the handler."""
-
-    number: int
-    label: str
-    calls: int = 0
-    dead: bool = False
-
-
-@dataclass(frozen=True)
-class Call:
-    invocation: Invocation
-    service: str
-    operation: str
-    request: Mapping[str, Any]
-    do: Callable[..., Any]
-
-    def __str__(self) -> str:
-        at = self.request.get("TrainingJobName") or _keys(self.request)
-        return f"{self.service}:{self.operation} {at}".rstrip()
-
-
-class Gate:
-    """Lets every call through; subclasses do more."""
-
-    def through(self, call: Call) -> Any:
-        return call.do()
 
 
 make_dynamo: Callable[[], FakeDynamo] = FakeDynamo
@@ -153,8 +121,8 @@ class World:
         self.dynamo = self._new_dynamo()
         self._services = {
             "dynamodb": self.dynamo,
-            "sagemaker": _Plane(self),
-            "lambda": _Lambda(self),
+            "sagemaker": WatchedPlane(self),
+            "lambda": LambdaClient(self),
         }
         self._due: list[_Due] = []
         self._numbers = itertools.count()
@@ -341,7 +309,7 @@ class World:
         return True
 
     def manager(self, invocation: Invocation) -> QueueManager:
-        kind = DynamoStore if self.leases else _Leaseless
+        kind = DynamoStore if self.leases else LeaselessStore
         sagemaker, lambdas = self.wire(invocation, "sagemaker"), self.wire(invocation, "lambda")
         training = SageMakerTraining(queue=TABLE, clock=self.clock, make_client=lambda: sagemaker)
         return QueueManager(
@@ -356,7 +324,7 @@ class World:
     def wire(self, invocation: Invocation, service: str) -> Any:
         """A client of that service whose calls belong to this invocation and go through the
         gate."""
-        return _Wire(self, invocation, service, self._services[service])
+        return GatedClient(self, invocation, service, self._services[service])
 
     def say(self, what: str) -> None:
         self.history.append(f"{(self.clock.now() - START) / 1000:9.3f} s  {what}")
@@ -397,112 +365,6 @@ def on_event(
     return take_in
 
 
-HOSTILE = "hostile"
-"""The first part of names of jobs whose requests SageMaker refuses at length."""
-
-
-def refuse_hostile(body: Mapping[str, Any]) -> None:
-    """SageMaker's answer to such a request quotes it whole, among words of other refusals."""
-    if not body["TrainingJobName"].startswith(HOSTILE):
-        return
-    quoted = ", ".join(f"{key}={value}" for key, value in body["HyperParameters"].items())
-    text = f"{len(quoted)} validation errors detected: Value '{{{quoted}}}' at 'hyperParameters'"
-    said = {
-        "Error": {"Code": "ValidationException", "Message": text[:20_000]},
-        "ResponseMetadata": {"HTTPStatusCode": 400},
-    }
-    raise ClientError(said, "CreateTrainingJob")
-
-
-class _Plane(PlaneClient):
-    """The training plane with watched creates."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(world.plane)
-        self._world = world
-
-    def create_training_job(self, **request: Any) -> dict[str, Any]:
-        name = request["TrainingJobName"]
-        refuse_hostile(request)
-        before = self._world.plane._jobs.get(name)
-        try:
-            return super().create_training_job(**request)
-        finally:
-            there = self._world.plane._jobs.get(name)
-            if there is not None and there is not before:
-                self._world.ours.add(name)
-                self._world.watch.created(there)
-                self._world.look()
-
-
-def no_time_passes(_: float) -> None:
-    """The schedule decides what happens meanwhile."""
-
-
-class _Leaseless(DynamoStore):
-    """Every lease is over at once, and no pass is skipped."""
-
-    def take_lease(
-        self, holder: str, *, now: int, until: int, only_news: bool = False
-    ) -> int | None:
-        return super().take_lease(holder, now=now, until=now)
-
-
-class _Lambda:
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def invoke(self, **_: Any) -> dict[str, Any]:
-        self._world.after(SOON, "pass", self._world.run_pass)
-        return {}
-
-
-class _Wire:
-    """A client whose calls go through the world's gate."""
-
-    def __init__(self, world: World, invocation: Invocation, service: str, target: Any) -> None:
-        self._world, self._invocation = world, invocation
-        self._service, self._target = service, target
-
-    def __getattr__(self, method: str) -> Callable[..., Any]:
-        target = getattr(self._target, method)
-
-        def ask(**request: Any) -> Any:
-            invocation = self._invocation
-            if invocation.dead:
-                raise Killed
-            invocation.calls += 1
-            self._world.calls += 1
-            if invocation.calls > MOST_CALLS:
-                self._world.watch.note(CONVERGENT, f"{invocation.label} makes no end of calls")
-                invocation.dead = True
-                raise Killed
-            call = Call(
-                invocation, self._service, method, request, lambda **more: target(**request, **more)
-            )
-            try:
-                return self._world.gate.through(call)
-            except Killed:
-                invocation.dead = True
-                raise
-
-        return ask
-
-
 def _named(event: Mapping[str, Any]) -> str:
     detail = event["detail"]
     return f"event {detail['TrainingJobName']} {detail['SecondaryStatus']}"
-
-
-def _keys(request: Mapping[str, Any]) -> str:
-    if actions := request.get("TransactItems"):
-        return ", ".join(_key(next(iter(each.values()))) for each in actions)
-    if "Key" in request or "Item" in request:
-        return _key(request)
-    pk = request.get("ExpressionAttributeValues", {}).get(":pk", {})
-    return str(pk.get("S", ""))
-
-
-def _key(action: Mapping[str, Any]) -> str:
-    key = action.get("Key") or action["Item"]
-    return f"{key['pk']['S']}/{key['sk']['S']}"

@@ -15,7 +15,7 @@ import pytest
 from slotq_core.adapters.settings import plans_from_environment, roles_from_environment
 from slotq_core.api import METHODS
 from tests.cloudformation import Resolver, statements, template
-from tests.faults.scenarios import SCENARIOS, WRONG_ROLE
+from tests.faults.stories import SCENARIOS, WRONG_ROLE
 from tests.faults.world import TABLE as CAMPAIGN_TABLE
 from tests.functional.account import TABLE, sample
 from tests.iam.conftest import Recorders

@@ -16,8 +16,9 @@ from slotq_core.model.jobs import JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Move, Plan
+from tests.property.heads import heads_only
 from tests.property.in_vain import nobody_starts_in_vain
-from tests.property.test_plan import heads_of, settle
+from tests.property.test_plan import settle
 from tests.property.test_runs import decides_nothing_before_its_time
 from tests.property.worlds import NOW, snapshots
 
@@ -174,7 +175,7 @@ def test_the_queue_itself_follows_the_policy(scenario: Scenario) -> None:
 
 @given(snapshots().map(moving), st.randoms(use_true_random=False))
 def test_the_plan_is_the_same_in_any_order_and_from_the_heads(snapshot: Snapshot, rng) -> None:
-    active, waiting = list(snapshot.active), heads_of(snapshot)
+    active, waiting = list(snapshot.active), list(heads_only(snapshot).waiting)
     rng.shuffle(active)
     rng.shuffle(waiting)
     heads = replace(snapshot, active=tuple(active), waiting=tuple(waiting))

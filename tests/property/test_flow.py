@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,9 +15,8 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.start_attempts import interval
-from slotq_core.policy.lines import heads_needed, line_of
-from slotq_core.policy.order import position
 from slotq_core.policy.plan import EndBackoff, Evict, Plan, Start, StartGang, TryLater
+from tests.property.heads import heads_only
 from tests.property.in_vain import nobody_starts_in_vain
 
 TERMINAL = {"completed", "failed", "cancelled", "stopped", "refused"}
@@ -176,21 +174,10 @@ def test_no_job_starts_before_its_dependencies_have_completed(scenario: Scenario
 @given(worlds())
 def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scenario) -> None:
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
-        claimants = [job for job in snapshot.waiting if job.claim]
-        lines = {line_of(job) for job in snapshot.waiting}
-        needed = heads_needed(
-            lines,
-            snapshot.pools,
-            snapshot.active,
-            claimants,
-            groups=snapshot.groups,
-            attempts=snapshot.scheduler is not None,
+        heads = heads_only(
+            snapshot, groups=snapshot.groups, attempts=snapshot.scheduler is not None
         )
-        kept = {job.name: job for job in claimants}
-        for line, count in needed.items():
-            members = sorted((j for j in snapshot.waiting if line_of(j) == line), key=position)
-            kept |= {job.name: job for job in members[:count]}
-        assert plan(replace(snapshot, waiting=tuple(kept.values())), now) == planned
+        assert plan(heads, now) == planned
 
     simulate(scenario, watch)
 

@@ -17,10 +17,9 @@ from slotq_core.errors import NeverFits
 from slotq_core.model.jobs import TERMINAL_STATES, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.lines import heads_needed, line_of
-from slotq_core.policy.order import position
 from slotq_core.policy.plan import Evict, Plan, Start, StartGang
 from slotq_core.policy.state.gangs import Gang, gangs
+from tests.property.heads import heads_only
 from tests.property.in_vain import nobody_starts_in_vain
 
 S = JobState
@@ -168,18 +167,10 @@ def test_the_order_of_the_lists_does_not_matter(scenario: Scenario, rng: object)
 @given(worlds())
 def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scenario) -> None:
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
-        claimants = [job for job in snapshot.waiting if job.claim]
-        lines = {line_of(job) for job in snapshot.waiting}
-        needed = heads_needed(
-            lines, snapshot.pools, snapshot.active, claimants, groups=snapshot.groups
-        )
-        kept = {job.name: job for job in claimants}
-        for line, count in needed.items():
-            members = sorted((j for j in snapshot.waiting if line_of(j) == line), key=position)
-            kept |= {job.name: job for job in members[:count]}
-        heads = plan(replace(snapshot, waiting=tuple(kept.values())), now)
-        assert heads.decisions == planned.decisions
-        assert heads.wake_at == planned.wake_at
+        heads = heads_only(snapshot, groups=snapshot.groups)
+        planned_from_heads = plan(heads, now)
+        assert planned_from_heads.decisions == planned.decisions
+        assert planned_from_heads.wake_at == planned.wake_at
 
     simulate(scenario, watch)
 

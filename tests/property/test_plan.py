@@ -12,10 +12,11 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import steps
-from slotq_core.policy.lines import heads_needed, line_of
+from slotq_core.policy.lines import line_of
 from slotq_core.policy.order import order_key, position
 from slotq_core.policy.plan import DropClaim, Evict, Plan, Start
 from tests.property import reference
+from tests.property.heads import heads_only
 from tests.property.reference import Decided
 from tests.property.worlds import NOW, snapshots
 
@@ -126,19 +127,7 @@ def test_the_same_world_in_any_order_gives_the_same_plan(
 
 @given(snapshots())
 def test_the_heads_of_the_lines_give_the_same_plan_as_everything(snapshot: Snapshot) -> None:
-    heads = replace(snapshot, waiting=tuple(heads_of(snapshot)))
-    assert plan(heads, NOW) == plan(snapshot, NOW)
-
-
-def heads_of(snapshot: Snapshot) -> list:
-    claimants = [job for job in snapshot.waiting if job.claim]
-    kept = {job.name: job for job in claimants}
-    lines = {line_of(job) for job in snapshot.waiting}
-    needed = heads_needed(lines, snapshot.pools, snapshot.active, claimants)
-    for line, count in needed.items():
-        members = sorted((j for j in snapshot.waiting if line_of(j) == line), key=position)
-        kept |= {job.name: job for job in members[:count]}
-    return list(kept.values())
+    assert plan(heads_only(snapshot), NOW) == plan(snapshot, NOW)
 
 
 @given(snapshots())

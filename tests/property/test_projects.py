@@ -15,11 +15,11 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.lines import heads_needed, in_lines, line_of
-from slotq_core.policy.order import position
+from slotq_core.policy.lines import in_lines
 from slotq_core.policy.plan import Evict, Plan, Start
 from slotq_core.policy.state.quotas.accounts import Accounts
 from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
+from tests.property.heads import heads_only
 from tests.property.in_vain import nobody_starts_in_vain
 from tests.property.test_runs import decides_nothing_before_its_time
 
@@ -321,14 +321,8 @@ def test_a_share_never_falls_when_its_weight_rises(total: int, rows: list, more:
 @given(worlds())
 def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scenario) -> None:
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
-        claimants = [job for job in snapshot.waiting if job.claim]
-        lines = {line_of(job) for job in snapshot.waiting}
-        needed = heads_needed(lines, snapshot.pools, snapshot.active, claimants, projects=True)
-        kept = {job.name: job for job in claimants}
-        for line, count in needed.items():
-            members = sorted((j for j in snapshot.waiting if line_of(j) == line), key=position)
-            kept |= {job.name: job for job in members[:count]}
-        assert plan(replace(snapshot, waiting=tuple(kept.values())), now) == planned
+        heads = heads_only(snapshot, projects=True)
+        assert plan(heads, now) == planned
 
     simulate(scenario, watch)
 

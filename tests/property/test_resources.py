@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,9 +13,8 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.pools import PoolState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.lines import heads_needed, line_of
-from slotq_core.policy.order import position
 from slotq_core.policy.plan import Evict, Plan, Start
+from tests.property.heads import heads_only
 from tests.property.in_vain import nobody_starts_in_vain
 
 
@@ -147,20 +144,8 @@ def test_the_queue_comes_to_rest(scenario: Scenario) -> None:
 @given(worlds())
 def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scenario) -> None:
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
-        claimants = [job for job in snapshot.waiting if job.claim]
-        lines = {line_of(job) for job in snapshot.waiting}
-        needed = heads_needed(
-            lines,
-            snapshot.pools,
-            snapshot.active,
-            claimants,
-            projects=bool(snapshot.projects),
-        )
-        kept = {job.name: job for job in claimants}
-        for line, count in needed.items():
-            members = sorted((j for j in snapshot.waiting if line_of(j) == line), key=position)
-            kept |= {job.name: job for job in members[:count]}
-        assert plan(replace(snapshot, waiting=tuple(kept.values())), now) == planned
+        heads = heads_only(snapshot, projects=bool(snapshot.projects))
+        assert plan(heads, now) == planned
 
     simulate(scenario, watch)
 

@@ -17,9 +17,9 @@ from slotq.simulate.scenario.scenario import Scenario
 from slotq_core.model.jobs import JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.lines import by_user, heads_needed, line_of
-from slotq_core.policy.order import position
+from slotq_core.policy.lines import by_user
 from slotq_core.policy.plan import Plan
+from tests.property.heads import heads_only
 from tests.property.in_vain import nobody_starts_in_vain
 
 USERS = ("ann", "bob", "cyd")
@@ -246,21 +246,8 @@ def _time_of_users(record: Record, until: int) -> dict[str, int]:
 @given(worlds())
 def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scenario) -> None:
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
-        apart = by_user(snapshot)
-        claimants = [job for job in snapshot.waiting if job.claim]
-        whose = {job.name: line_of(job, by_user=apart) for job in snapshot.waiting}
-        needed = heads_needed(
-            set(whose.values()),
-            snapshot.pools,
-            snapshot.active,
-            claimants,
-            projects=bool(snapshot.projects),
-        )
-        kept = {job.name: job for job in claimants}
-        for line, count in needed.items():
-            members = sorted((j for j in snapshot.waiting if whose[j.name] == line), key=position)
-            kept |= {job.name: job for job in members[:count]}
-        assert plan(replace(snapshot, waiting=tuple(kept.values())), now) == planned
+        heads = heads_only(snapshot, by_user=by_user(snapshot), projects=bool(snapshot.projects))
+        assert plan(heads, now) == planned
 
     simulate(scenario, watch)
 

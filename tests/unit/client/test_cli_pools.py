@@ -13,7 +13,7 @@ from slotq.cli.main import cli
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.configuration import ChangesView
 from slotq_core.wire.views import PoolsView, PoolView
-from tests.unit.client.fake_queue import FakeAnswer, FakeHttp, FakeQueue, client_of, pool_view
+from tests.unit.client.fake_queue import FakeAnswer, FakeQueue, client_of, pool_view
 
 
 @pytest.fixture
@@ -21,11 +21,6 @@ def queue():
     queue = FakeQueue()
     queue.pools = [pool_view("p5", used=1, foreign=2, count_foreign=True), pool_view("p4")]
     return queue
-
-
-@pytest.fixture
-def http(queue):
-    return FakeHttp(queue)
 
 
 @pytest.fixture

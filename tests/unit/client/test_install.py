@@ -17,7 +17,6 @@ import slotq
 from slotq.errors import CannotReach, NotConfigured
 from slotq_core.names import LOG_GROUP
 from tests.unit.client.fake_queue import (
-    FakeHttp,
     FakeQueue,
     attempt,
     client_of,
@@ -57,11 +56,6 @@ def aws():
 @pytest.fixture
 def queue():
     return FakeQueue()
-
-
-@pytest.fixture
-def http(queue):
-    return FakeHttp(queue)
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from slotq.errors import (
 )
 from tests.unit.client.fake_queue import (
     FakeAnswer,
-    FakeHttp,
     FakeQueue,
     client_of,
     ended,
@@ -33,11 +32,6 @@ NOT_YOURS = FakeAnswer(403, '{"Message": "User: ada is not authorized to perform
 def queue():
     """job0 to job249 wait."""
     return FakeQueue(*(waiting(n + 1, name=f"job{n}") for n in range(250)))
-
-
-@pytest.fixture
-def http(queue):
-    return FakeHttp(queue)
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from slotq.session.relay import Relay, clients, pointed_at, served
 from tests.unit.client.fake_queue import (
     ENDPOINT,
     FakeAnswer,
-    FakeHttp,
     FakeQueue,
     client_of,
     no_connection,
@@ -46,11 +45,6 @@ def session():
 @pytest.fixture
 def queue():
     return FakeQueue()
-
-
-@pytest.fixture
-def http(queue):
-    return FakeHttp(queue)
 
 
 @pytest.fixture

@@ -14,8 +14,6 @@ from moto import mock_aws
 from slotq.errors import CannotReach, InvalidRequest, NotConfigured
 from slotq.session import hooks
 from tests.unit.client.fake_queue import (
-    Clock,
-    FakeHttp,
     FakeQueue,
     attempt,
     client_of,
@@ -63,16 +61,6 @@ def no_telemetry(monkeypatch):
 @pytest.fixture
 def queue():
     return FakeQueue()
-
-
-@pytest.fixture
-def http(queue):
-    return FakeHttp(queue)
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture
