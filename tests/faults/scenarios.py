@@ -97,9 +97,8 @@ class Scenario:
                 ends[step.job].add(S.COMPLETED)
         for step in self.steps:
             if step.verb == "cancel" and step.label in world.refused:
-                ends[step.job].add(
-                    S.COMPLETED
-                )  # The cancel came before the submission had got through.
+                # The cancel came before the submission had got through.
+                ends[step.job].add(S.COMPLETED)
         return {name: frozenset(states) for name, states in ends.items()}
 
 

@@ -1,10 +1,8 @@
 """A whole queue on a virtual clock, in which every call to AWS goes through a gate.
 
-The manager, the store and the SageMaker adapter are the real ones; DynamoDB is `fake_dynamodb`,
-SageMaker is the emulator's training plane. Each trigger (request, event, asked-for pass, tick) is
-an invocation of its own, with a manager of its own, as a fresh Lambda would be. The gate decides
-what becomes of each call: it may count it, kill the handler before or after it, let other handlers
-go first, throttle it, or lose its answer.
+The manager, the store and the SageMaker adapter are real; DynamoDB is `fake_dynamodb`, and
+SageMaker is the emulator's training plane. Each trigger (request, event, requested pass, tick) is a
+separate invocation with a new manager, as in a fresh Lambda.
 """
 
 from __future__ import annotations

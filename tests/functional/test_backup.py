@@ -39,20 +39,20 @@ def real(dynamodb_local_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Itera
 @pytest.fixture(params=["account", "real"])
 def queue(request: pytest.FixtureRequest) -> Account:
     """One job has ended, one was evicted for another, two run, two wait."""
-    its: Account = request.getfixturevalue(request.param)
+    account: Account = request.getfixturevalue(request.param)
     for name, priority in (("ended", 1), ("evicted", 1), ("runs", 2), ("urgent", 3)):
-        submit(its, name, priority)
+        submit(account, name, priority)
         if name == "evicted":
-            complete(its, "ended")
-    submit(its, "waits", 1)
-    return its
+            complete(account, "ended")
+    submit(account, "waits", 1)
+    return account
 
 
-def submit(its: Account, name: str, priority: int = 1) -> None:
+def submit(account: Account, name: str, priority: int = 1) -> None:
     tags = [{"Key": "priority", "Value": str(priority)}]
     secret = {"API_TOKEN": "hunter2"}
-    assert its.call(add_job(TrainingJobName=name, Tags=tags, Environment=secret))[0] == 202
-    its.settle()
+    assert account.call(add_job(TrainingJobName=name, Tags=tags, Environment=secret))[0] == 202
+    account.settle()
 
 
 def complete(its: Account, training_job: str) -> None:
@@ -64,19 +64,19 @@ def complete(its: Account, training_job: str) -> None:
     its.settle()
 
 
-def states(its: Account) -> dict[str, str]:
-    return {job["name"]: job["state"] for job in its.call("list-jobs")[1]["jobs"]}
+def states(account: Account) -> dict[str, str]:
+    return {job["name"]: job["state"] for job in account.call("list-jobs")[1]["jobs"]}
 
 
-def items(its: Account) -> list[Any]:
-    return sorted(its.items(), key=lambda item: (item["pk"]["S"], item["sk"]["S"]))
+def items(account: Account) -> list[Any]:
+    return sorted(account.items(), key=lambda item: (item["pk"]["S"], item["sk"]["S"]))
 
 
-def wiped(its: Account) -> Account:
+def wiped(account: Account) -> Account:
     """Replace the table by an empty one of the same name."""
-    its.dynamodb.delete_table(TableName=TABLE)
-    its.dynamodb.create_table(**table_definition(TABLE))
-    return its
+    account.dynamodb.delete_table(TableName=TABLE)
+    account.dynamodb.create_table(**table_definition(TABLE))
+    return account
 
 
 BEFORE = {

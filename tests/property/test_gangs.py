@@ -116,9 +116,9 @@ def _too_large(scenario: Scenario, ends: Mapping[str, JobState], name: str) -> b
     group = groups.get(of[name] or "")
     if group is None:
         return False
-    its = {member: end for member, end in ends.items() if of[member] == group.name}
-    ended = {member: end for member, end in its.items() if end in TERMINAL_STATES}
-    left = [job for job in scenario.jobs if job.name in its.keys() - ended.keys()]
+    gang_ends = {member: end for member, end in ends.items() if of[member] == group.name}
+    ended = {member: end for member, end in gang_ends.items() if end in TERMINAL_STATES}
+    left = [job for job in scenario.jobs if job.name in gang_ends.keys() - ended.keys()]
     try:
         members = {"": [scenario.submission(job) for job in left]}
         check_gang(replace(group, ended=ended), members, scenario.configuration().pools)

@@ -115,26 +115,30 @@ def test_no_user_holds_more_than_the_limits(scenario: Scenario) -> None:
     any limit."""
     groups = {group.name: group.limits for group in scenario.user_groups}
 
-    def limit(name: str, pool: str, its: str) -> int | None:
+    def limit(name: str, pool: str, class_name: str) -> int | None:
         (user,) = (user for user in scenario.users if user.name == name)
         layers = [user.limits, *(groups[group] for group in user.groups)]
         if not any(pool in layer for layer in layers):
             return None
         personal = user.limits.get(pool, {})
-        if its in personal:
-            return personal[its]
-        return max((groups[group].get(pool, {}).get(its, 0) for group in user.groups), default=0)
+        if class_name in personal:
+            return personal[class_name]
+        return max(
+            (groups[group].get(pool, {}).get(class_name, 0) for group in user.groups), default=0
+        )
 
     def watch(snapshot: Snapshot, _planned: Plan, now: int) -> None:
         held: Counter[tuple[str, str, str]] = Counter()
         for job in snapshot.active:
             assert job.attempt is not None
-            its = job.admitted_class or job.priority_class
-            assert its != "AUTO"
-            held[job.submitter, job.attempt.pool, its] += job.demand.slots
-        for (user, pool, its), slots in held.items():
-            most = limit(user, pool, its) if user in {u.name for u in scenario.users} else None
-            assert most is None or slots <= most, (user, pool, its, now)
+            class_name = job.admitted_class or job.priority_class
+            assert class_name != "AUTO"
+            held[job.submitter, job.attempt.pool, class_name] += job.demand.slots
+        for (user, pool, class_name), slots in held.items():
+            most = (
+                limit(user, pool, class_name) if user in {u.name for u in scenario.users} else None
+            )
+            assert most is None or slots <= most, (user, pool, class_name, now)
 
     simulate(scenario, watch)
 

@@ -247,9 +247,9 @@ UPPER = PriorityClass(name="ABOVE_NORMAL", value=20, demote_to="NORMAL", demote_
 
 
 @pytest.mark.parametrize(
-    ("ran", "its"), [(600_000, "ABOVE_NORMAL"), (1_800_000, "NORMAL"), (9_000_000, "NORMAL")]
+    ("ran", "expected"), [(600_000, "ABOVE_NORMAL"), (1_800_000, "NORMAL"), (9_000_000, "NORMAL")]
 )
-def test_a_new_class_does_not_reset_the_time_before_demotion(ran, its):
+def test_a_new_class_does_not_reset_the_time_before_demotion(ran, expected):
     """A class that a user sets anew counts all running time, in whatever class it was."""
     asked = Submission(name="job1", instance_type="t", demand=Demand(slots=1))
     job = waits(
@@ -263,8 +263,8 @@ def test_a_new_class_does_not_reset_the_time_before_demotion(ran, its):
     anew = waits("job1", priority=20, priority_class="ABOVE_NORMAL")
     revision = Revision(request={}, before=asked, after=replace(asked, priority=20))
     after = settled(job, revision, anew, classes_of([UPPER, LOWER]))
-    assert (after.priority_class, after.ran) == (its, ran)
-    assert after.priority == {"NORMAL": 10, "ABOVE_NORMAL": 20}[its]
+    assert (after.priority_class, after.ran) == (expected, ran)
+    assert after.priority == {"NORMAL": 10, "ABOVE_NORMAL": 20}[expected]
     left = UPPER.demote_after - (after.ran - after.ran_before_class)
-    assert its == "NORMAL" or left == UPPER.demote_after - ran
+    assert expected == "NORMAL" or left == UPPER.demote_after - ran
     assert (after.admitted_class or after.priority_class) == "ABOVE_NORMAL"

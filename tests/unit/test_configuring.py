@@ -117,9 +117,8 @@ def test_a_repeated_change_by_its_author_changes_nothing(world, operator):
     operator.set_pool("p5", {"slots": 3}, by=BY, seen=seen)
     operator.set_pool("p5", {"slots": 3}, by="ada")
     assert operator.revision() == seen + 1
-    with pytest.raises(
-        Outdated
-    ):  # Two operators who each add one slot to two slots must not both succeed.
+    # Two operators who each add one slot to two slots must not both succeed.
+    with pytest.raises(Outdated):
         operator.set_pool("p5", {"slots": 3}, by="ada", seen=seen)
 
 

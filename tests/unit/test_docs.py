@@ -88,9 +88,8 @@ def skip_options(command, words):
 
 def check_arguments(command, words):
     flags = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
-    own = (
-        words[: words.index("--")] if "--" in words else words
-    )  # the rest belongs to another program
+    # The rest belongs to another program.
+    own = words[: words.index("--")] if "--" in words else words
     for word in own:
         if word.startswith("--"):
             flag = word.partition("=")[0]

@@ -141,9 +141,8 @@ def test_a_retry_is_a_new_job_under_the_next_free_name(slotq, queue):
     assert queue.requests["job9-r2"] == REQUEST | {"TrainingJobName": "job9-r2"}
     assert slotq("retry", "job9").output.startswith("job9-r2: "), "as long as that one lives"
     queue.jobs["job9-r2"] = ended("failed", name="job9-r2")
-    queue.requests["job9-r2"] |= {
-        "RoleArn": f"{TRAINER}2"
-    }  # the name of an ended job cannot be submitted again
+    # The name of an ended job cannot be submitted again.
+    queue.requests["job9-r2"] |= {"RoleArn": f"{TRAINER}2"}
     assert slotq("retry", "job9").output.startswith("job9-r3: ")
     assert slotq("retry", "job9-r2", "--name", "own").output.startswith("own: ")
 

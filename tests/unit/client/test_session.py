@@ -166,9 +166,8 @@ def test_fit_waits_across_an_eviction_and_uses_the_last_model(session, queue, aw
     assert any("was evicted for job4; now waits, place 1" in line for line in said)
     assert job.model_data.endswith("job1-qstamp-2-abcdef/output/model.tar.gz")
     shown = job.latest_training_job.describe()
-    assert (
-        shown["TrainingJobName"] == "job1"
-    )  # so that later calls on the estimator still mean the job
+    # Later calls on the estimator must still mean the job.
+    assert shown["TrainingJobName"] == "job1"
     assert shown["TrainingJobArn"].endswith("/job1-qstamp-2-abcdef")
 
 
