@@ -1,4 +1,4 @@
-"""Measures one figure each, in CPU time of this process, so other programs have little effect."""
+"""Measurements of CPU time of this process, so other programs have little effect."""
 
 from __future__ import annotations
 
@@ -25,25 +25,32 @@ QUEUES = 8
 class Figure:
     seconds: float
     about: str
-    """The size of the work, for people."""
+    """The size of the work, in words."""
 
 
-def plan_figure(snapshot: Snapshot, runs: int, *, lines: int, after: bool = False) -> Figure:
-    """Time a plan. With `after`, time the plan that follows once the first plan's decisions are
-    carried out."""
-    if after:
-        snapshot = _carried_out(snapshot)
+def plan_figure(snapshot: Snapshot, runs: int) -> Figure:
+    """Time a plan: the least of so many runs."""
     seconds = _least(lambda: plan(snapshot, NOW), runs)
     planned = plan(snapshot, NOW)
     claims = sum(job.claim is not None for job in snapshot.waiting)
-    about = f"{len(snapshot.waiting)} jobs in {lines} lines, {len(snapshot.active)} active, "
+    about = (
+        f"{len(snapshot.waiting)} jobs in {_lines(snapshot)} lines, {len(snapshot.active)} active, "
+    )
     about += f"{claims} claims, {len(planned.decisions)} decisions"
     return Figure(seconds=seconds, about=about)
 
 
-def lines_of(snapshot: Snapshot) -> int:
-    apart = by_user(snapshot)
-    return len({Line.of(job, by_user=apart) for job in snapshot.waiting})
+def carried_out(snapshot: Snapshot) -> Snapshot:
+    """The queue once the plan's decisions have been carried out: pools full of claims."""
+    jobs = {job.name: job for job in (*snapshot.active, *snapshot.waiting)}
+    pools = {pool.name: pool for pool in snapshot.pools}
+    for decision in plan(snapshot, NOW).decisions:
+        jobs |= {after.name: after for _, after in steps(decision, pools, NOW)}
+    return replace(
+        snapshot,
+        active=tuple(job for job in jobs.values() if job.active),
+        waiting=tuple(job for job in jobs.values() if job.waits),
+    )
 
 
 def simulation_figure(jobs: int) -> Figure:
@@ -103,13 +110,6 @@ def _seconds(run: Callable[[], object]) -> float:
     return process_time() - began
 
 
-def _carried_out(snapshot: Snapshot) -> Snapshot:
-    jobs = {job.name: job for job in (*snapshot.active, *snapshot.waiting)}
-    pools = {pool.name: pool for pool in snapshot.pools}
-    for decision in plan(snapshot, NOW).decisions:
-        jobs |= {after.name: after for _, after in steps(decision, pools, NOW)}
-    return replace(
-        snapshot,
-        active=tuple(job for job in jobs.values() if job.active),
-        waiting=tuple(job for job in jobs.values() if job.waits),
-    )
+def _lines(snapshot: Snapshot) -> int:
+    apart = by_user(snapshot)
+    return len({Line.of(job, by_user=apart) for job in snapshot.waiting})

@@ -31,17 +31,17 @@ from tests.functional.conftest import in_use
 
 PROGRAM = Path(sys.executable).with_name("schemathesis")
 WHOLE, SHORT = 1200, 40
-"""Examples for each operation that takes anything."""
+"""Examples for each operation with parameters or a body."""
 LEAST = 10_000
 """Requests of a whole run."""
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120
-"""Seconds: a machine that is busy with other things is no finding."""
+"""Seconds; generous, because a busy machine is not a finding."""
 LEFT_OUT = {
     "positive_data_acceptance": "what fits the schema may still never fit a pool",
     "use_after_free": "DELETE cancels a job; it stays readable",
 }
-"""Checks of schemathesis that are not for us, and why."""
+"""Checks of schemathesis that do not apply here, and why."""
 RUNS = {
     "each operation": ("examples,coverage,fuzzing", True, 1),
     "one after another": ("stateful", False, 5),
@@ -51,7 +51,7 @@ number of examples is divided: one of these is several requests."""
 
 
 def attack(door: Door, phases: str, *, examples: int, seed: int) -> int:
-    """Schemathesis' exit code; it says by itself what it found."""
+    """Run schemathesis. Returns its exit code; it prints its findings."""
     with open_to(door) as address:
         command = [
             *(str(PROGRAM), "--no-color", "run", address + SCHEMA, "--url", address),

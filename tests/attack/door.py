@@ -26,7 +26,7 @@ from tests.functional.account import Account, add_job
 
 SCHEMA = "/openapi.json"
 MOST_JOBS = 100
-"""With so many the account is made anew: listing them is not what is tried here."""
+"""After this many jobs the account starts anew, because long lists are not the subject here."""
 SETTLES_EVERY = 25
 CALLER = Caller(
     arn="arn:aws:sts::123456789012:assumed-role/DataScientist/ada",
@@ -36,7 +36,7 @@ CALLER = Caller(
 
 
 class Door:
-    """A WSGI application. Keeps count of what it answered, and what no client may ever see."""
+    """A WSGI application that counts its answers and what no client may ever see."""
 
     def __init__(self, account: Account, *, renews: bool) -> None:
         self.statuses: Counter[int] = Counter()
@@ -90,7 +90,7 @@ class Door:
             self._account.call(add_job(TrainingJobName=name))
 
     def _judge(self, environ: dict[str, Any], status: int, body: bytes) -> None:
-        """What holds of every answer, whatever schemathesis thinks of it."""
+        """Check what holds for every answer, whatever schemathesis checks."""
         self.statuses[status] += 1
         asked = f"{environ['REQUEST_METHOD']} {environ.get('REQUEST_URI', '')[:200]}"
         if status >= 500:
@@ -100,10 +100,10 @@ class Door:
 
 
 def described() -> bytes:
-    """docs/openapi.json, which a test holds to the code, but for the signature."""
-    its = document()
-    del its["security"], its["components"]["securitySchemes"]
-    return json.dumps(its).encode()
+    """docs/openapi.json, which a test compares with the code, without the signature."""
+    description = document()
+    del description["security"], description["components"]["securitySchemes"]
+    return json.dumps(description).encode()
 
 
 class _Quiet(WSGIRequestHandler):
@@ -113,7 +113,7 @@ class _Quiet(WSGIRequestHandler):
 
 @contextmanager
 def open_to(door: Door) -> Iterator[str]:
-    """The door's address, while it stands open to this machine."""
+    """The door's address, while it is open to this machine."""
     server = make_server("127.0.0.1", 0, door, request_handler=_Quiet)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

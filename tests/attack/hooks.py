@@ -1,6 +1,6 @@
-"""What schemathesis cannot know of the queue: which instance type it has, and which jobs.
+"""What schemathesis cannot know: the queue's instance types and jobs.
 
-Without these every submission is refused for its instance type, and no job is ever found.
+Without these, every submission is refused for its instance type, and no job is ever found.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def before_call(context: Any, case: Any, _kwargs: dict[str, Any]) -> None:
     if isinstance(resources, dict) and chance:
         resources.pop("InstanceGroups", None)
         resources.update(InstanceType="ml.p4d.24xlarge", InstanceCount=1)
-        if chance == 1:  # else the name may be taken
+        if chance == 1:  # otherwise the name may be taken
             case.body["TrainingJobName"] = f"fuzzed-{next(_numbers)}"
             case.body["Tags"] = [{"Key": "priority", "Value": str(len(str(case.body)) % 9)}]
     if case.path_parameters and chance:

@@ -1,4 +1,4 @@
-"""SageMaker as it speaks of requests that it does not like: it quotes them."""
+"""SageMaker's refusals, which quote the request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _shape(operation: str) -> Any:
 
 
 class StrictClient(PlaneClient):
-    """The plane behind botocore's own look at a request, as a real client is."""
+    """The plane behind botocore's own validation, as with a real client."""
 
     def _call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         report = ParamValidator().validate(request, _shape(operation))
@@ -29,8 +29,8 @@ class StrictClient(PlaneClient):
 
 
 class QuotingClient(StrictClient):
-    """Refuses each create that has any of them in the words of SageMaker's validation, which hold
-    the value."""
+    """Refuses each create with certain values, in SageMaker's validation message, which quotes the
+    value."""
 
     def create_training_job(self, **request: Any) -> dict[str, Any]:
         told = [

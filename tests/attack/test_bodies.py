@@ -1,4 +1,5 @@
-"""Bodies that a JSON library takes and a queue must not: 400, briefly, and nothing is kept."""
+"""Bodies that a JSON library accepts and a queue must refuse: a short 400, and nothing is
+stored."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from tests.functional.account import Account, add_job, sample
 BODY = sample("add-job")["body"]
 P4D = {"InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1, "VolumeSizeInGB": 100}
 LONGEST_ANSWER = 600
-"""Characters of a message: what somebody sends does not come back."""
+"""The most characters of a message: what a caller sends does not come back."""
 
 
 def with_member(text: str) -> str:
@@ -28,7 +29,7 @@ def nested(depth: int) -> str:
 
 GROUP = {"InstanceGroupName": "g", "InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1}
 NOT_TAKEN: dict[str, tuple[str, str, str]] = {
-    # what is wrong: (the body, the field that the answer names, words of its message)
+    # the fault: (the body, the field that the answer names, words of its message)
     "a key twice": (with_member('"TrainingJobName": "other"'), "", "'TrainingJobName' is there"),
     "a key twice, deep inside": (with_member('"a": [{"b": 1, "b": 2}]'), "", "'b' is there twice"),
     "a very long key twice": (with_member(f'"{"k" * 9000}": 1, "{"k" * 9000}": 2'), "", "twice"),
@@ -58,14 +59,14 @@ NOT_TAKEN: dict[str, tuple[str, str, str]] = {
 @pytest.mark.parametrize(
     ("body", "field", "words"), NOT_TAKEN.values(), ids=[f"{key:.60}" for key in NOT_TAKEN]
 )
-def test_json_that_is_not_taken(account: Account, body: str, field: str, words: str):
+def test_malformed_json_is_refused(account: Account, body: str, field: str, words: str):
     assert_refused(account, {**sample("add-job"), "body": body}, field, words)
     for change in ("amend-job", "change-jobs"):
         assert account.call({**sample(change), "body": body})[0] == 400
 
 
-def test_what_is_just_within_the_bounds_is_taken(account: Account):
-    """32 levels, the body's own among them."""
+def test_a_body_just_within_the_bounds_is_accepted(account: Account):
+    """32 levels, with the body itself."""
     body = nested(strict_json.DEEPEST - 1)
     status, _ = account.call({**sample("add-job"), "body": body})
     assert status == 202
@@ -128,11 +129,13 @@ TOO_LARGE: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize(("changes", "field", "words"), TOO_LARGE.values(), ids=TOO_LARGE.keys())
-def test_values_beyond_what_sagemaker_takes(account: Account, changes, field: str, words: str):
+def test_a_value_beyond_sagemakers_bounds_is_refused(
+    account: Account, changes, field: str, words: str
+):
     assert_refused(account, add_job(**changes), field, words)
 
 
-def test_a_change_with_an_endless_key(account: Account):
+def test_a_change_with_a_very_long_key_is_refused(account: Account):
     account.call("add-job")
     body = json.dumps({"tags": {"k" * 500_000: 7}})
     status, error = account.call({**sample("amend-job"), "body": body})
@@ -140,7 +143,7 @@ def test_a_change_with_an_endless_key(account: Account):
     assert len(json.dumps(error)) < 2 * LONGEST_ANSWER
 
 
-def test_many_changes_with_endless_names_and_keys(account: Account):
+def test_changes_with_very_long_names_and_keys_get_a_short_refusal(account: Account):
     account.call("add-job")
     before = account.items()
     for change in ({"name": "n" * 900_000, "cancel": True}, {"name": "job1", "k" * 900_000: 7}):
@@ -151,7 +154,7 @@ def test_many_changes_with_endless_names_and_keys(account: Account):
 
 
 def test_a_body_in_base64_is_the_same_body(account: Account):
-    """API Gateway sends it so where somebody has declared the type as binary."""
+    """API Gateway sends it so if the type is declared as binary."""
     encoded = base64.b64encode(BODY.encode()).decode()
     status, job = account.call({**sample("add-job"), "body": encoded, "isBase64Encoded": True})
     assert (status, job["name"]) == (202, "job1")
@@ -161,7 +164,7 @@ def test_a_body_in_base64_is_the_same_body(account: Account):
     "body",
     ["%%%%", "e30", "A", base64.b64encode(b"\xff\xfe{}").decode(), base64.b64encode(b"").decode()],
 )
-def test_bytes_that_are_no_text(account: Account, body: str):
+def test_bytes_that_are_not_text_are_refused(account: Account, body: str):
     event = {**sample("add-job"), "body": body, "isBase64Encoded": True}
     assert_refused(account, event, "", "")
 
@@ -170,8 +173,8 @@ def test_bytes_that_are_no_text(account: Account, body: str):
     "content_type",
     ["text/plain", "application/xml", "multipart/form-data; boundary=x", "", "application/json\0"],
 )
-def test_the_content_type_decides_nothing(account: Account, content_type: str):
-    """Only the body is asked: there is nothing that another type could be taken for."""
+def test_the_content_type_is_ignored(account: Account, content_type: str):
+    """Only the body counts, because there is no other type it could be."""
     event = sample("add-job")
     event["headers"] = {**event["headers"], "Content-Type": content_type}
     event["multiValueHeaders"] = {**event["multiValueHeaders"], "Content-Type": [content_type]}

@@ -1,4 +1,5 @@
-"""EventBridge events broken at random: each is answered or put away, and the queue goes on."""
+"""EventBridge events broken at random: each is handled or goes to the dead letters, and the queue
+continues."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ TRAINING = sorted(path.stem for path in EVENTS.glob("training-*.json"))
 
 @st.composite
 def broken(draw: st.DrawFn) -> dict[str, Any]:
-    """A training event of which up to three parts are gone, of another kind, or of an odd value."""
+    """A training event with up to three parts missing, of another type, or with an odd value."""
     event = sample(draw(st.sampled_from(TRAINING)))
     event["detail"]["TrainingJobName"] = draw(st.sampled_from(["job1", "job2", "foreign"]))
     for _ in range(draw(st.integers(0, 3))):
@@ -32,9 +33,11 @@ def broken(draw: st.DrawFn) -> dict[str, Any]:
 
 @budget(20)
 @given(event=broken())
-def test_a_broken_event_is_taken_in_or_put_away(account: Account, event: dict[str, Any]):
-    """The handler never raises: Lambda's retries of such an event would help nobody. Whoever it is
-    not about is left alone, and no answer of the API breaks."""
+def test_a_broken_event_is_handled_or_goes_to_the_dead_letters(
+    account: Account, event: dict[str, Any]
+):
+    """The handler never raises, because Lambda's retries of such an event would not help. Other
+    jobs are left alone, and no answer of the API breaks."""
     busy(renewed(account))
     answer = account.send(event)
     assert set(answer) in ({"decisions", "busy"}, {"dead_letter"})

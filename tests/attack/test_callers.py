@@ -1,4 +1,4 @@
-"""Who asks is who signed the request: API Gateway says so, and nothing that a caller can write."""
+"""The caller is the identity that API Gateway has verified, whatever the request claims."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = (
 
 
 class Claims(dict[str, Any]):
-    """Whatever it is asked for, it says that somebody else is the caller."""
+    """Claims with another caller, whatever key is read."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__(dict.fromkeys(NAMES, answer))
@@ -42,7 +42,7 @@ def forged(name: str, *, signer: str | None = SIGNER, query: bool = False) -> di
     identity that API Gateway does not fill in for IAM."""
     event = sample(name)
     event |= {"headers": Claims(FORGED), "multiValueHeaders": Claims([FORGED])}
-    if query:  # A route of a query refuses what it does not know.
+    if query:  # A route with a query refuses unknown keys.
         event["queryStringParameters"] = dict.fromkeys(NAMES, FORGED)
         event["multiValueQueryStringParameters"] = {key: [FORGED] for key in NAMES}
     identity = dict.fromkeys(("user", "caller", "apiKey", "userAgent", "accessKey"), FORGED)
@@ -51,32 +51,32 @@ def forged(name: str, *, signer: str | None = SIGNER, query: bool = False) -> di
     return event
 
 
-def test_who_submits(account: Account):
+def test_the_submitter_is_the_signer(account: Account):
     event = forged("add-job", query=True)
     event["body"] = json.dumps({**json.loads(event["body"]), **dict.fromkeys(NAMES, FORGED)})
     status, job = account.call(event)
     assert (status, job["submitter"]) == (202, SIGNER)
 
 
-def test_whom_the_queue_takes_the_caller_for(account: Account):
+def test_version_shows_the_signer(account: Account):
     assert account.call(forged("get-version", query=True))[1]["caller"] == SIGNER
 
 
-def test_who_cancels_and_holds(account: Account):
+def test_cancels_and_holds_are_by_the_signer(account: Account):
     account.call("add-job")
     event = {**forged("amend-job", query=True), "body": json.dumps({"held": True})}
     assert SIGNER in account.call(event)[1]["message"]
     assert SIGNER in account.call(forged("cancel-job", query=True))[1]["message"]
 
 
-def test_who_changes_a_pool(account: Account):
+def test_changes_of_pools_are_by_the_signer(account: Account):
     account.call(forged("set-pool", query=True))
     (change, *_) = account.call("list-changes")[1]["changes"]
     assert change["who"] == SIGNER
 
 
-def test_who_sees_a_request(account: Account):
-    """FORGED has submitted it."""
+def test_a_request_is_withheld_from_other_signers(account: Account):
+    """FORGED has submitted the job."""
     event = sample("add-job")
     event["requestContext"]["identity"]["userArn"] = FORGED
     account.call(event)
@@ -102,12 +102,12 @@ NAMING = (
     *("add-job", "amend-job", "cancel-job", "change-jobs", "get-request", "set-pool"),
     *("remove-pool", "get-version", "mend"),
 )
-"""The samples of all routes that ask who calls."""
+"""The samples of all routes that use the caller."""
 
 
 @pytest.mark.parametrize("name", NAMING)
 @pytest.mark.parametrize("signer", [None, ""])
-def test_nobody_without_a_signature(account: Account, name: str, signer: str | None):
+def test_a_caller_without_a_signature_is_refused(account: Account, name: str, signer: str | None):
     account.call("add-job")
     before = account.items()
     status, error = account.call(forged(name, signer=signer))

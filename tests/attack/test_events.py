@@ -1,4 +1,4 @@
-"""EventBridge events that nobody foresaw: each is taken in or put away."""
+"""EventBridge events of unforeseen forms: each is handled or goes to the dead letters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.functional.account import Account, context, sample
 
 @budget(60)
 @given(event=ODD)
-def test_anything_at_all_is_put_away(account: Account, event: Any):
+def test_any_json_goes_to_the_dead_letters(account: Account, event: Any):
     assert "dead_letter" in app.handler(event, context())
     assert len(account.letters.read[-1]["subject"]) <= 100
 
@@ -22,7 +22,7 @@ def test_anything_at_all_is_put_away(account: Account, event: Any):
 @pytest.mark.parametrize(
     "key", ["FailureReason", "TrainingJobStatus", "ModelArtifacts", "Tags", "CreationTime", "Odd"]
 )
-def test_an_event_that_nests_without_end(account: Account, key: str):
+def test_a_deeply_nested_event_goes_to_the_dead_letters(account: Account, key: str):
     deep: Any = "x"
     for _ in range(900):
         deep = {"a": [deep]}
@@ -33,8 +33,8 @@ def test_an_event_that_nests_without_end(account: Account, key: str):
 
 
 @pytest.mark.parametrize("length", [2_000, 240_000])
-def test_a_reason_as_long_as_an_event_may_be(account: Account, length: int):
-    """What no item could hold is cut, not refused again and again."""
+def test_a_reason_of_an_events_full_length_is_cut(account: Account, length: int):
+    """What no item could hold is cut, instead of failing again and again."""
     event = sample("training-failed")
     event["detail"]["FailureReason"] = "\u4e2d" * length
     event["detail"]["ModelArtifacts"] = {"S3ModelArtifacts": "s3://" + "b" * length}
@@ -44,7 +44,7 @@ def test_a_reason_as_long_as_an_event_may_be(account: Account, length: int):
 
 
 @pytest.mark.parametrize("name", ["n" * 3000, "job1\0", "j\u043eb1", "a" + "-" * 3000 + "b", " "])
-def test_a_training_job_of_a_name_that_none_can_have(account: Account, name: str):
+def test_an_impossible_training_job_name_goes_to_the_dead_letters(account: Account, name: str):
     event = sample("training-completed")
     event["detail"]["TrainingJobName"] = name
     busy(account)

@@ -1,4 +1,5 @@
-"""Items of the table broken at random: no pass stops, no pool is overfilled, the rest goes on."""
+"""Items of the table broken at random: no pass stops, no pool is overfilled, other jobs
+continue."""
 
 from __future__ import annotations
 
@@ -39,15 +40,15 @@ VALUES: st.SearchStrategy[Value] = st.sampled_from(
         {"SS": ["a"]},
     ]
 )
-"""What a newer release, a hand or a bug may have put there."""
+"""What a newer release, a person or a bug may have written."""
 
 KEYS = {"pk", "sk"}
 INDEXED = {"jobState", "entryTime"}
-"""Without these as text an item is not in the index, or DynamoDB refuses it."""
+"""These must be text: otherwise the item is not in the index, or DynamoDB refuses it."""
 
 
 def places(item: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Each attribute of an item, those within maps too."""
+    """The path of each attribute of an item, within maps too."""
     found = []
     for name, value in item.items():
         found.append((*path, name))
@@ -67,7 +68,7 @@ def put(item: dict[str, Any], path: tuple[str, ...], value: Value | None) -> Non
 
 
 def spoil(account: Account, draw: st.DataObject) -> tuple[str, str]:
-    """One attribute of one item is gone or another. Returns the item's key."""
+    """Remove or change one attribute of one item. Returns the item's key."""
     full = [item for item in account.items() if item.keys() > KEYS]
     items = sorted(full, key=lambda item: (item["pk"]["S"], item["sk"]["S"]))
     item = draw.draw(st.sampled_from(items), label="item")
@@ -83,7 +84,7 @@ def spoil(account: Account, draw: st.DataObject) -> tuple[str, str]:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pool that does not add up is looked at again without waiting in between."""
+    """Examine an inconsistent pool again without waiting in between."""
     defaults = DynamoStore.__init__.__kwdefaults__ or {}
     assert "pause" in defaults
     monkeypatch.setitem(defaults, "pause", lambda _: None)
@@ -92,8 +93,8 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @budget(10)
 @given(draw=st.data())
 def test_a_broken_item_stops_nothing_else(account: Account, draw: st.DataObject):
-    """Every trigger is handled and every view answered, by what is whole or with a refusal that
-    says what cannot be read; and SageMaker is never asked for more than the pool has."""
+    """Every trigger is handled, and every view is answered from readable items or refused with the
+    unreadable one named. SageMaker is never asked for more than the pool has."""
     busy(renewed(account))
     for _ in range(draw.draw(st.integers(1, 3), label="items")):
         spoil(account, draw)
@@ -104,7 +105,7 @@ def test_a_broken_item_stops_nothing_else(account: Account, draw: st.DataObject)
     running = [job for job in account.plane.jobs() if job.status == "InProgress"]
     assert len(running) <= 2
     look(account)
-    with suppress(app.Failed):  # Of a job that cannot be read: for Lambda to try again.
+    with suppress(app.Failed):  # Of an unreadable job: Lambda tries again.
         account.send("training-completed")
     account.settle()
     look(account)
@@ -116,7 +117,8 @@ def test_a_broken_item_stops_nothing_else(account: Account, draw: st.DataObject)
 
 
 def look(account: Account) -> None:
-    account.clock.set(account.clock.now() + 61_000)  # The queue examines itself once a minute.
+    # The queue examines itself at most once a minute.
+    account.clock.set(account.clock.now() + 61_000)
     for event in ("list-jobs", "list-pools", "examine"):
         status, answer = account.call(event)
         assert status == 200, (event, answer)

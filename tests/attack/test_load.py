@@ -31,24 +31,24 @@ from tests.attack.sagemaker import QuotingClient
 from tests.functional.account import Account, add_job, forget, sample
 
 Shape = Callable[[int], Any]
-"""Something to be read, of about so many characters."""
+"""Input to be read, of about this many characters."""
 
 LARGEST_EVENT = 256_000
 LARGEST_QUERY = 10_000
-"""Bytes that EventBridge and API Gateway let through."""
+"""The most bytes that EventBridge and API Gateway accept."""
 
 MOST_GROWTH = 10
-"""Times as long for four times as much."""
+"""The most time for four times the input, relative to once."""
 NOISE = 0.01
-"""Seconds: what is read faster says nothing about growth."""
+"""Seconds; a faster read says nothing about growth."""
 LONGEST = 3.0
-"""Seconds for the largest of anything; it was at most 0.6 where this was written."""
+"""Seconds for the largest input; at most 0.6 when this was written."""
 TRIES = 3
 
 
 def cost(read: Callable[[Any], object], what: Any) -> float:
-    """Seconds of CPU, whatever it comes to; without the collector, whose work depends on what else
-    lives in this process."""
+    """CPU seconds, whatever the result; without the garbage collector, whose work depends on other
+    objects in this process."""
     gc.disable()
     began = time.process_time()
     try:
@@ -71,7 +71,7 @@ def assert_linear(read: Callable[[Any], object], shape: Shape, largest: int) -> 
 
 
 def repeated(part: Callable[[int], str], size: int) -> str:
-    """As many parts as fit, comma separated."""
+    """As many parts as fit, separated by commas."""
     return ",".join(part(n) for n in range(size // (len(part(size)) + 1)))
 
 
@@ -89,12 +89,12 @@ TEXT = '"v"'
 
 
 def member(value: str) -> Callable[[int], str]:
-    """Of an object, with a key of its own."""
+    """A member of an object, with a different key each."""
     return lambda n: f'"{n}":{value}'
 
 
 def with_members(part: Callable[[int], str], after: str = "") -> Shape:
-    """The sample's body with so many members more, and then `after`."""
+    """The sample's body with this many more members, then `after`."""
     return lambda size: (
         f"{body()[:-1]},{repeated(part, size - len(body()) - len(after) - 2)}{after}}}"
     )
@@ -148,7 +148,7 @@ BODIES: dict[str, Shape] = {
 
 
 @pytest.mark.parametrize("shape", BODIES.values(), ids=BODIES.keys())
-def test_a_submission(shape: Shape):
+def test_a_submission_is_read_in_linear_time(shape: Shape):
     assert len(shape(MAX_BODY)) <= MAX_BODY + 1000
     assert_linear(parse_submission, shape, MAX_BODY)
 
@@ -163,7 +163,7 @@ CHANGES: dict[str, Shape] = {
 
 @pytest.mark.parametrize("read", [parse_amendment, parse_pool])
 @pytest.mark.parametrize("shape", CHANGES.values(), ids=CHANGES.keys())
-def test_a_change(read: Callable[[Any], object], shape: Shape):
+def test_a_change_is_read_in_linear_time(read: Callable[[Any], object], shape: Shape):
     assert len(shape(MAX_BODY)) <= MAX_BODY
     assert_linear(read, shape, MAX_BODY)
 
@@ -194,7 +194,7 @@ def query(**parameters: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("shape", REQUESTS.values(), ids=REQUESTS.keys())
-def test_a_request(account: Account, shape: Shape):
+def test_a_path_or_query_is_read_in_linear_time(account: Account, shape: Shape):
     assert_linear(account.call, shape, LARGEST_QUERY)
     assert account.call(shape(LARGEST_QUERY))[0] < 500
 
@@ -222,7 +222,7 @@ EVENTS: dict[str, Shape] = {
 
 
 @pytest.mark.parametrize("shape", EVENTS.values(), ids=EVENTS.keys())
-def test_an_event(shape: Shape):
+def test_an_event_is_read_in_linear_time(shape: Shape):
     assert_linear(lambda it: observation_of_event(it, at=0), shape, LARGEST_EVENT)
 
 
@@ -237,7 +237,7 @@ ERRORS: dict[str, Shape] = {
 
 @pytest.mark.parametrize("rows", [CREATE, STOP], ids=["create", "stop"])
 @pytest.mark.parametrize("shape", ERRORS.values(), ids=ERRORS.keys())
-def test_an_error_of_sagemakers(rows: Any, shape: Shape):
+def test_an_error_of_sagemaker_is_read_in_linear_time(rows: Any, shape: Shape):
     assert_linear(lambda it: verdict_on(rows, code=it[0], text=it[1]), shape, MAX_BODY)
 
 
@@ -245,7 +245,7 @@ def test_an_error_of_sagemakers(rows: Any, shape: Shape):
 
 
 def quoted(values: Iterable[str]) -> tuple[str, dict[str, Any]]:
-    """SageMaker's refusal that quotes all of them, and the request that has them."""
+    """SageMaker's refusal that quotes all of them, and their request."""
     parameters = {f"p{n}": value for n, value in enumerate(values)}
     told = ", ".join(f"{key}={value}" for key, value in parameters.items())
     text = f"Value '{{{told}}}' at 'hyperParameters' failed to satisfy constraint: …"
@@ -253,7 +253,7 @@ def quoted(values: Iterable[str]) -> tuple[str, dict[str, Any]]:
 
 
 def staircase(size: int, last: str) -> dict[str, Any]:
-    """Values of which each begins as the next one does."""
+    """Values, each beginning like the next."""
     steps = int((2 * size) ** 0.5)
     return {"HyperParameters": {str(n): "a" * n + last for n in range(4, steps)}}
 
@@ -281,19 +281,19 @@ TOLD: dict[str, Shape] = {
 
 
 @pytest.mark.parametrize("shape", TOLD.values(), ids=TOLD.keys())
-def test_a_text_of_sagemakers(shape: Shape):
+def test_secrets_are_withheld_in_linear_time(shape: Shape):
     assert_linear(lambda it: without_secrets(*it), shape, LONGEST_TEXT)
     text, request = shape(LONGEST_TEXT)
     assert cost(lambda it: without_secrets(it * 4, request), text) < LONGEST
 
 
-def test_the_refusal_that_once_took_25_seconds():
+def test_the_refusal_that_once_took_25_seconds_is_fast():
     text, request = quoted(f"secret{n:05}" for n in range(4000))
     assert len(json.dumps(request)) > 67_000
     assert cost(lambda it: without_secrets(it, request), text) < LONGEST / 10
 
 
-def test_the_whole_way_of_that_submission_keeps_nobody_waiting(account: Account, monkeypatch):
+def test_the_whole_course_of_that_submission_is_fast(account: Account, monkeypatch):
     monkeypatch.setattr(app, "sagemaker_client", lambda: QuotingClient(account.plane))
     forget()
     _, hostile = quoted(f"secret{n:05}" for n in range(4000))
@@ -310,14 +310,14 @@ def test_the_whole_way_of_that_submission_keeps_nobody_waiting(account: Account,
 # --- what is kept
 
 
-def test_a_request_that_is_kept():
+def test_a_stored_request_is_read_fast():
     request = {**BASE, "Environment": dict.fromkeys(map(str, range(70_000)), "x")}
     assert unpack(pack(request)) == request
     assert cost(unpack, pack(request)) < LONGEST
 
 
 @pytest.mark.parametrize("zeros", [MAX_UNPACKED + 1, 400_000_000], ids=["a byte", "400 MB"])
-def test_what_unpacks_to_more_than_anybody_sent(account: Account, zeros: int):
+def test_a_request_that_decompresses_beyond_the_limit_is_refused(account: Account, zeros: int):
     account.call("add-job")
     (item,) = [it for it in account.items() if it["sk"]["S"] == "REQUEST"]
     bomb = zlib.compress(b" " * zeros)
@@ -328,12 +328,12 @@ def test_what_unpacks_to_more_than_anybody_sent(account: Account, zeros: int):
         unpack(bomb)
 
 
-def test_what_unpacks_to_less_than_it_should():
+def test_a_truncated_compressed_request_is_refused():
     with pytest.raises(ValueError, match="cut"):
         unpack(pack(BASE)[:-8])
 
 
-def test_nothing_else_is_raised_for_an_odd_event():
-    """`assert_linear` lets refusals pass only: these are not."""
+def test_an_odd_event_raises_only_refusals():
+    """`assert_linear` only lets refusals pass; other errors fail."""
     with pytest.raises(NotUnderstood):
         observation_of_event({}, at=0)

@@ -1,4 +1,4 @@
-"""Paths, methods and headers that mean something else to somebody on the way."""
+"""Paths, methods and headers that different parties could read differently."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def looking(path: str, *, resource: str = "/jobs/{name}", method: str = "GET") -
     ],
 )
 @pytest.mark.parametrize("event", ["get-job", "cancel-job", "amend-job", "get-request"])
-def test_a_name_that_no_job_can_have(account: Account, event: str, name: str):
-    """No such job, whatever the database would make of such a key."""
+def test_an_impossible_job_name_is_not_found(account: Account, event: str, name: str):
+    """No such job, whatever the database would make of this key."""
     account.call("add-job")
     before = account.items()
     tail = "/request" if event == "get-request" else ""
@@ -75,36 +75,37 @@ def test_a_name_that_no_job_can_have(account: Account, event: str, name: str):
         "/jobs",
     ],
 )
-def test_only_what_api_gateway_has_let_in_is_answered(account: Account, path: str):
-    """API Gateway matches, and IAM judges, the path as it came; the function sees it decoded. So
-    `/jobs/job1%2Frequest`, a job to the one, must not be a request's text to the other."""
+def test_only_routes_that_api_gateway_has_matched_are_answered(account: Account, path: str):
+    """API Gateway matches, and IAM judges, the raw path; the function gets it decoded. So
+    `/jobs/job1%2Frequest`, a job's name to IAM, must not be the request of a job to the
+    function."""
     account.call("add-job")
     status, error = account.call(looking(path))
     assert (status, error["code"]) == (404, "no_such_route")
 
 
-def test_behind_one_proxy_resource_the_path_alone_counts(account: Account):
-    """As the emulator has it, and whoever puts the function behind a gateway of their own."""
+def test_behind_one_proxy_resource_only_the_path_counts(account: Account):
+    """As in the emulator, and behind a user's own gateway."""
     account.call("add-job")
     assert account.call(looking("/jobs/job1/request", resource="/{proxy+}"))[0] == 200
     assert account.call(looking("/jobs/job1"))[0] == 200
 
 
 @pytest.mark.parametrize("path", ["", "/", "/%2e%2e/jobs", "/jobs\n", "/\0", "/" + "a/" * 4000])
-def test_a_path_that_is_none_of_ours(account: Account, path: str):
+def test_an_unknown_path_is_refused(account: Account, path: str):
     status, error = account.call(looking(path, resource="/{proxy+}"))
     assert status == 404
     assert 0 < len(error["message"]) < 400
 
 
 @pytest.mark.parametrize("method", ["TRACE", "CONNECT", "PROPFIND", "get", "", "GET\0", "G" * 9000])
-def test_a_method_that_nobody_knows(account: Account, method: str):
+def test_an_unknown_method_is_refused(account: Account, method: str):
     status, error = account.call(looking("/jobs/job1", method=method))
     assert (status, error["code"]) == (405, "no_such_method")
     assert 0 < len(error["message"]) < 400
 
 
-def test_headers_decide_nothing(account: Account):
+def test_headers_are_ignored(account: Account):
     account.call("add-job")
     plain = account.call("get-job")
     event = sample("get-job")
@@ -120,7 +121,7 @@ def test_headers_decide_nothing(account: Account):
 
 
 @pytest.mark.parametrize("headers", [None, {}, {"Accept": None}])
-def test_a_request_without_headers(account: Account, headers: Any):
+def test_a_request_needs_no_headers(account: Account, headers: Any):
     event = {**sample("list-jobs"), "headers": headers, "multiValueHeaders": None}
     assert account.call(event)[0] == 200
 
@@ -139,7 +140,7 @@ def test_a_request_without_headers(account: Account, headers: Any):
         {"k" * 9000: ["v"]},
     ],
 )
-def test_a_query_that_is_not_understood(account: Account, query: Any):
+def test_an_unknown_query_is_refused(account: Account, query: Any):
     event = {**sample("list-jobs"), "multiValueQueryStringParameters": query}
     status, error = account.call(event)
     assert status == 400

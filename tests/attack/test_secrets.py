@@ -42,7 +42,7 @@ def submission(name: str = "job1", **changes: Any) -> dict[str, Any]:
 def said(
     account: Account, output: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[], str]]:
-    """All that anybody but the submitter hears of the queue, with its log at its most talkative."""
+    """All that anybody but the submitter learns of the queue, with debug logs on."""
     monkeypatch.setenv("SLOTQ_ANNOUNCE", "1")
     monkeypatch.setattr(app, "sagemaker_client", lambda: StrictClient(account.plane))
     forget()
@@ -62,12 +62,12 @@ def said(
 
 
 def kept_whole(account: Account, name: str = "job1") -> bool:
-    """Whether the request itself still has the marker: else there is nothing to find."""
+    """Whether the stored request still has the marker; otherwise there is nothing to find."""
     asked = {**sample("get-request"), "path": f"/jobs/{name}/request"}
     return SECRET in json.dumps(account.call(asked)[1])
 
 
-def test_in_a_job_that_runs_is_evicted_resumes_and_ends(account: Account, said):
+def test_no_secret_leaks_while_a_job_runs_is_evicted_resumes_and_ends(account: Account, said):
     account.call(submission())
     account.settle()
     account.call(submission("urgent", Tags=[{"Key": "priority", "Value": "9"}]))
@@ -103,7 +103,7 @@ def noise() -> str:
 
 
 @pytest.mark.parametrize("change", REFUSED.values(), ids=REFUSED.keys())
-def test_in_a_submission_that_is_refused(account: Account, said, monkeypatch, change):
+def test_no_secret_leaks_from_a_refused_submission(account: Account, said, monkeypatch, change):
     monkeypatch.setenv("SLOTQ_EXECUTION_ROLES", json.loads(sample("add-job")["body"])["RoleArn"])
     event = submission()
     event["body"] = change(event["body"])
@@ -112,7 +112,7 @@ def test_in_a_submission_that_is_refused(account: Account, said, monkeypatch, ch
     assert SECRET not in said()
 
 
-def test_in_what_sagemaker_refuses_and_quotes(account: Account, said, monkeypatch):
+def test_no_secret_leaks_from_a_refusal_that_sagemaker_quotes(account: Account, said, monkeypatch):
     monkeypatch.setattr(app, "sagemaker_client", lambda: QuotingClient(account.plane))
     forget()
     account.call(submission())
@@ -126,8 +126,10 @@ def test_in_what_sagemaker_refuses_and_quotes(account: Account, said, monkeypatc
 @pytest.mark.parametrize(
     "field", [{"Environment": {"TOKEN": [SECRET]}}, {"HyperParameters": SECRET}], ids=str
 )
-def test_in_what_botocore_refuses_and_quotes(account: Account, said, field, monkeypatch):
-    """Of a job that an earlier version took; today's door refuses it, and quotes nothing either."""
+def test_no_secret_leaks_from_a_refusal_that_botocore_quotes(
+    account: Account, said, field, monkeypatch
+):
+    """A job of an earlier version; today's queue would refuse the request and quote nothing."""
     status, told = account.call(submission(**field))
     assert (status, SECRET in json.dumps(told)) == (400, False)
     monkeypatch.setattr(api, "parse_submission", lambda body: read_submission(json.loads(body)))
@@ -147,7 +149,7 @@ def test_in_what_botocore_refuses_and_quotes(account: Account, said, field, monk
         f"InternalServerError: {SECRET}",
     ],
 )
-def test_in_the_reason_of_a_failure(account: Account, said, reason: str):
+def test_no_secret_leaks_from_a_failure_reason(account: Account, said, reason: str):
     account.call(submission())
     account.settle()
     failed = sample("training-failed")
@@ -158,7 +160,7 @@ def test_in_the_reason_of_a_failure(account: Account, said, reason: str):
     assert SECRET not in said()
 
 
-def test_in_a_training_event_which_has_all_of_the_request(account: Account, said):
+def test_no_secret_leaks_from_a_training_event_with_the_whole_request(account: Account, said):
     account.call(submission())
     account.settle()
     for name in ("training-in-progress", "poison-unknown-status", "poison-odd-field"):
@@ -173,8 +175,8 @@ def test_in_a_training_event_which_has_all_of_the_request(account: Account, said
 
 
 @pytest.mark.parametrize("operation", ["transact_write_items", "get_item", "query", "update_item"])
-def test_in_crashes(account: Account, said, monkeypatch, operation: str):
-    """Whatever the error says, and whoever raises it."""
+def test_no_secret_leaks_from_a_crash(account: Account, said, monkeypatch, operation: str):
+    """Whatever the error's text, and whatever raises it."""
     account.call(submission("before"))
     there = account.client("dynamodb")
     errors = [ValueError(SECRET), RecursionError(SECRET), KeyError(SECRET), refusal()]
@@ -198,7 +200,7 @@ def refusal() -> ClientError:
 
 
 def answered(account: Account, event: dict[str, Any]) -> None:
-    """An answer of 5xx, or what Lambda logs and hands to the next try: neither has the marker."""
+    """A 5xx answer, or what Lambda logs and retries: neither has the marker."""
     try:
         told = json.dumps(account.send(event))
     except app.Failed:
@@ -206,7 +208,7 @@ def answered(account: Account, event: dict[str, Any]) -> None:
     assert SECRET not in told
 
 
-def test_in_items_that_nobody_understands(account: Account, said):
+def test_no_secret_leaks_from_unreadable_items(account: Account, said):
     account.call(submission())
     account.settle()
     (item,) = [it for it in account.items() if it["sk"]["S"] == "REQUEST"]
@@ -219,7 +221,7 @@ def test_in_items_that_nobody_understands(account: Account, said):
     assert SECRET not in said()
 
 
-def test_what_is_withheld_and_what_is_not():
+def test_only_values_of_the_request_are_withheld():
     request = {
         "HyperParameters": {"optimizer": "adam", "sagemaker_region": '"eu-west-1"', "lr": "0.1"},
         "Environment": {"TOKEN": 'a"b\nc-d'},

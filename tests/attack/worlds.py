@@ -1,4 +1,4 @@
-"""What the fuzzing tests begin with, and what they put where something else belongs."""
+"""Initial worlds and odd values of the fuzzing tests."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ ODD: st.SearchStrategy[Any] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=4,
 )
-"""Anything that JSON can say."""
+"""Any JSON value."""
 
 
 MORE = 20
 
 
 def budget(examples: int) -> settings:
-    """So many, the same each time; new ones, and twenty times as many, with HYPOTHESIS_PROFILE."""
+    """The number of examples, the same ones each time; with HYPOTHESIS_PROFILE new ones, and twenty
+    times as many."""
     more = "HYPOTHESIS_PROFILE" in os.environ
     return settings(
         max_examples=examples * (MORE if more else 1),
@@ -40,10 +41,10 @@ def budget(examples: int) -> settings:
 
 
 def renewed(account: Account) -> Account:
-    """The account as new, with an empty table: one for each example."""
+    """The account with an empty table, for each example."""
     account.dynamodb.delete_table(TableName=TABLE)
     account.__init__(account.dynamodb)  # type: ignore[misc]
-    vars(app)["clock"] = account.clock  # The fixture puts it back.
+    vars(app)["clock"] = account.clock  # The fixture restores it.
     forget()
     return account
 

@@ -1,4 +1,4 @@
-"""layers/core/build_layer.py as a module: it is a program beside the package, not in it."""
+"""layers/core/build_layer.py as a module, because it is a program outside the package."""
 
 import importlib.util
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""What the functions answer to each file in events/, in an emulator whose queue is empty at first
-and whose SageMaker has no capacity: jobs are submitted, tried, and wait."""
+"""The functions' answers to each file in events/, in an emulator with an empty queue at first and a
+SageMaker without capacity: jobs are submitted, tried, and wait."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.functional.account import EVENTS, sample
 
 FIRST, LAST = ("add-job", "add-job-urgent"), ("cancel-job",)
 STATUS = {**dict.fromkeys(FIRST, 202), "remove-pool": 400}
-"""Of API requests, where it is not 200: there is one pool, which the queue keeps."""
+"""Statuses of API requests other than 200: there is one pool, which the queue keeps."""
 OF_EACH_TRIGGER = (
     *FIRST,
     "get-job",
@@ -25,13 +25,13 @@ OF_EACH_TRIGGER = (
     "poison-no-detail",
     *LAST,
 )
-"""A shorter story, where each event takes its time."""
+"""A shorter story, for when each event takes long."""
 REFUSALS = 1000
-"""So many starts the emulator refuses for want of capacity."""
+"""The number of starts that the emulator refuses for lack of capacity."""
 
 
 def names() -> list[str]:
-    """The samples in the order in which they make one story."""
+    """The samples in the order that makes one story."""
     between = {path.stem for path in EVENTS.glob("*.json")} - {*FIRST, *LAST}
     return [*FIRST, *sorted(between), *LAST]
 
@@ -51,8 +51,8 @@ def _routes() -> tuple[tuple[str, str, str], ...]:
     functions = {name: it for name, it in resources if it["Type"] == "AWS::Serverless::Function"}
     return tuple(
         (name, event["Properties"]["Method"], event["Properties"]["Path"])
-        for name, its in functions.items()
-        for event in its["Properties"]["Events"].values()
+        for name, function in functions.items()
+        for event in function["Properties"]["Events"].values()
         if event["Type"] == "Api"
     )
 
@@ -63,7 +63,7 @@ def _fits(method: str, path: str, asked_method: str, asked_path: str) -> bool:
 
 
 def check(name: str, reply: Any) -> None:
-    """Raises AssertionError where this is no fit answer to that sample."""
+    """Raise AssertionError unless this is a right answer to that sample."""
     assert isinstance(reply, dict), (name, reply)
     if "httpMethod" in sample(name):
         assert reply["statusCode"] == STATUS.get(name, 200), (name, reply)
@@ -77,7 +77,7 @@ def check(name: str, reply: Any) -> None:
 def check_story(
     story: Sequence[str], listed: Mapping[str, Any], *, refusals_left: int, letters: int
 ) -> None:
-    """After all of it. `listed`: the answer to list-jobs."""
+    """Check the state after all samples. `listed`: the answer to list-jobs."""
     states = {job["name"]: job["state"] for job in json.loads(listed["body"])["jobs"]}
     assert states == {"job1": "cancelled", "job2": "pending"}
     assert 0 < refusals_left < REFUSALS, "SageMaker was asked, and refused"

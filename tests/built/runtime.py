@@ -1,5 +1,5 @@
-"""The Lambda runtime without a container: the runtime interface emulator that the SAM CLI brings,
-AWS's runtime client (awslambdaric), and what `sam build` made."""
+"""The Lambda runtime without a container: the runtime interface emulator of the SAM CLI, AWS's
+runtime client (awslambdaric), and the output of `sam build`."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def emulator() -> Path:
 
 
 class Function:
-    """One function of the template, up and waiting for events."""
+    """One function of the template, running and waiting for events."""
 
     def __init__(self, name: str, variables: Mapping[str, str], log: Path) -> None:
-        """`variables`: its environment beside what Lambda itself sets."""
+        """`variables`: environment variables besides those that Lambda sets."""
         self._log = log.open("wb")
         self._port, api = _free_port(), _free_port()
         code, layer = BUILT / name, BUILT / "CoreLayer" / "python"

@@ -15,7 +15,7 @@ MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine of the ELF header: EM_X86
 LAYER = BUILT / "CoreLayer" / "python"
 FUNCTIONS = ("QueueManager", "Door", "Views")
 UNCHECKED = 1
-"""In a compiled file's second word: taken as it is, whatever its source's time or contents."""
+"""The flag in a compiled file's second word: valid whatever the source's time or contents."""
 
 pytestmark = pytest.mark.built
 
@@ -27,18 +27,18 @@ def machine(shared_object: Path) -> int:
     return int(struct.unpack("<H", header[18:20])[0])
 
 
-def test_every_extension_is_there_for_both_processors():
+def test_every_extension_exists_for_both_processors():
     found = sorted(LAYER.rglob("*.so*"))
     assert any("pydantic_core" in path.name for path in found)
     for path in found:
-        (its,) = [name for name in MACHINES if f"-{name}-linux-gnu.so" in path.name]
-        assert machine(path) == MACHINES[its], path
+        (processor,) = [name for name in MACHINES if f"-{name}-linux-gnu.so" in path.name]
+        assert machine(path) == MACHINES[processor], path
         for other in MACHINES:
-            assert path.with_name(path.name.replace(its, other)).exists(), path
+            assert path.with_name(path.name.replace(processor, other)).exists(), path
 
 
-def test_every_module_is_compiled_for_good():
-    """A zip file does not keep times exactly; and Lambda could not write what it compiles."""
+def test_every_module_is_compiled_and_stays_valid():
+    """A zip file does not keep exact times, and Lambda could not write what it compiles."""
     for folder in (LAYER, *(BUILT / name for name in FUNCTIONS)):
         sources = list(folder.rglob("*.py"))
         assert sources
@@ -47,14 +47,14 @@ def test_every_module_is_compiled_for_good():
             assert struct.unpack("<I", compiled.read_bytes()[4:8]) == (UNCHECKED,), source
 
 
-def test_botocore_s_data_is_what_the_clients_read():
+def test_botocores_data_is_exactly_what_the_clients_read():
     services = {path.name for path in (LAYER / "botocore" / "data").iterdir() if path.is_dir()}
     assert services == set(build_layer.KEPT)
 
 
 def run(code: str) -> str:
-    """In the Lambda's Python, with the layer and the function's code and nothing of this machine's
-    packages."""
+    """Run in the Lambda's Python, with the layer and the function's code and no package of this
+    machine."""
     paths = [str(BUILT / "QueueManager"), str(LAYER)]
     out = subprocess.run(
         [os.environ["SLOTQ_LAMBDA_PYTHON"], "-S", "-s", "-c", code],
@@ -101,9 +101,9 @@ def test_no_dataclass_is_compiled_at_a_cold_start():
     assert works.startswith("True Demand(")
 
 
-def test_its_clients_check_requests_and_find_their_endpoints_as_with_botocore_whole():
-    """What was cut out of botocore's data is not missed: compared with the botocore of the tests,
-    which is whole and of the same version."""
+def test_the_layers_clients_work_as_with_the_whole_botocore():
+    """Requests are checked and endpoints found as with the tests' whole botocore of the same
+    version."""
     import botocore
     from botocore.session import get_session
 
@@ -124,7 +124,7 @@ def test_its_clients_check_requests_and_find_their_endpoints_as_with_botocore_wh
         "            shapes[name] = [given, sorted(told), errors]\n"
         "        found[f'{service} {region}'] = [client.meta.endpoint_url, shapes]\n"
     )
-    operations = {name: sorted(its) for name, its in build_layer.KEPT.items()}
+    operations = {name: sorted(names) for name, names in build_layer.KEPT.items()}
     code = f"OPERATIONS = {operations!r}\n{code}"
     out = run(f"{code}print(json.dumps([botocore.__version__, found]))")
     whole: dict = {"get_session": get_session, "botocore": botocore}

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.built
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
-    """Its own queue manager keeps quiet: what happens comes from the functions under test."""
+    """The emulator's own queue manager is off: everything comes from the functions under test."""
     folder = tmp_path_factory.mktemp("emulator")
     refuse = ("--knob", f"refuse_creates={replies.REFUSALS}")
     try:
@@ -33,7 +33,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
 
 @pytest.fixture(scope="module")
 def variables(emulator: Account) -> Mapping[str, str]:
-    """The functions' environment, as the template sets it, and the way to the emulator."""
+    """The functions' environment as the template sets it, and the emulator's address."""
     letters = emulator.endpoint.client("sqs").create_queue(QueueName="dead-letters")["QueueUrl"]
     return {
         **emulator.endpoint.variables(),
@@ -50,12 +50,12 @@ def variables(emulator: Account) -> Mapping[str, str]:
 
 @pytest.fixture
 def functions(variables: Mapping[str, str], tmp_path: Path) -> Iterator[Callable[..., Function]]:
-    """Starts a function; each is stopped at the end."""
+    """Start a function; each is stopped at the end."""
     made: list[Function] = []
 
     def begin(name: str, **more: str) -> Function:
-        its = cloudformation.template()["Resources"][name]["Properties"]
-        own = {"SLOTQ_SERVES": its["Environment"]["Variables"]["SLOTQ_SERVES"]}
+        properties = cloudformation.template()["Resources"][name]["Properties"]
+        own = {"SLOTQ_SERVES": properties["Environment"]["Variables"]["SLOTQ_SERVES"]}
         log = tmp_path / f"{len(made)}-{name}.log"
         made.append(Function(name, {**variables, **own, **more}, log))
         return made[-1]
@@ -83,8 +83,8 @@ def test_every_sample_is_answered(emulator: Account, functions, variables: Mappi
     )
 
 
-def test_an_invocation_that_fails_is_an_error_to_lambda_which_tries_it_again(functions):
-    """The table is not there: the event must not be taken for handled."""
+def test_a_failed_invocation_is_an_error_that_lambda_retries(functions):
+    """The table is missing: the event must not count as handled."""
     manager = functions("QueueManager", SLOTQ_TABLE="another-table")
     answer = manager.invoke(sample("tick"))
     assert answer["errorType"] == "Failed"
@@ -92,7 +92,7 @@ def test_an_invocation_that_fails_is_an_error_to_lambda_which_tries_it_again(fun
 
 
 def test_one_process_serves_many_invocations(emulator: Account, functions):
-    """Nothing of one invocation is left in the next: the second is answered as the first."""
+    """One invocation leaves nothing to the next: the second is answered like the first."""
     table = "another-queue"
     emulator.endpoint.client("dynamodb").create_table(**table_definition(table))
     manager, door = (functions(name, SLOTQ_TABLE=table) for name in ("QueueManager", "Door"))

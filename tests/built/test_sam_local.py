@@ -31,12 +31,12 @@ pytestmark = pytest.mark.sam_local
 SAM = str(ROOT / ".venv" / "sam" / "bin" / "sam")
 START_SECONDS = 120.0
 SHORT = os.environ.get("SLOTQ_SAM_LOCAL") == "short"
-"""One sample of each trigger: the SAM CLI takes seconds for each."""
+"""One sample of each trigger, because the SAM CLI takes seconds for each."""
 
 
 @pytest.fixture(scope="module")
 def host() -> str:
-    """This machine, as containers reach it: the first address of the engine's own network."""
+    """This machine's address in containers: the first one of the engine's network."""
     form = "{{(index .IPAM.Config 0).Subnet}}"
     asked = ["docker", "network", "inspect", "bridge", "--format", form]
     subnet = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
@@ -45,7 +45,7 @@ def host() -> str:
 
 @pytest.fixture(scope="module")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
-    """Its own queue manager keeps quiet: what happens comes from the functions under test."""
+    """The emulator's own queue manager is off: everything comes from the functions under test."""
     folder = tmp_path_factory.mktemp("emulator")
     refuse = ("--knob", f"refuse_creates={replies.REFUSALS}", "--host", "0.0.0.0")
     try:
@@ -99,7 +99,7 @@ def sam(emulator: Account, host: str, letters: str, tmp_path_factory) -> Iterato
 
 
 def invoke(sam: list[str], name: str) -> Any:
-    """The answer, which is looked at."""
+    """The answer, after checking it."""
     function, event = replies.function_of(sample(name)), EVENTS / f"{name}.json"
     ran = subprocess.run(
         [SAM, "local", "invoke", function, "--event", str(event), *sam],
@@ -160,7 +160,7 @@ def api(sam: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 
 def _interruptible() -> None:
-    """Also where the tests run in the background, which ignores interrupts."""
+    """Also when the tests run in the background, where interrupts are ignored."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -181,7 +181,7 @@ def call(url: str, method: str = "GET", body: str | None = None) -> tuple[int, d
 
 
 def test_the_api_answers_under_sam_local_start_api(api: str):
-    """The jobs are those that `sam local invoke` submitted."""
+    """The jobs are those submitted by `sam local invoke`."""
     status, listed = call(f"{api}/jobs?state=pending&state=cancelled")
     assert (status, [job["name"] for job in listed["jobs"]]) == (200, ["job2", "job1"])
     status, job = call(f"{api}/jobs/job2")
@@ -194,8 +194,8 @@ def test_the_api_answers_under_sam_local_start_api(api: str):
     assert call(f"{api}/jobs/job9")[1]["code"] == "no_such_job"
 
 
-def test_whoever_is_not_signed_changes_nothing_here_either(api: str):
-    """`sam local` checks no signatures, so its callers are nobody; and nobody may submit."""
+def test_an_unsigned_caller_changes_nothing_here_either(api: str):
+    """`sam local` checks no signatures, so its callers have no identity and may not submit."""
     for method, path, body in (
         ("POST", "/add-job", sample("add-job")["body"]),
         ("DELETE", "/jobs/job2", None),

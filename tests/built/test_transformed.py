@@ -1,4 +1,4 @@
-"""The template as CloudFormation gets it. `sam validate` sees none of these mistakes."""
+"""The template as CloudFormation gets it. `sam validate` finds none of these mistakes."""
 
 import json
 import os
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.built
 
 @cache
 def transformed(*, at: int = 0, **parameters: str) -> dict[str, Any]:
-    """What CloudFormation gets of an update at that moment (s), with these parameters."""
+    """What CloudFormation gets in an update at that moment (s), with these parameters."""
     out = subprocess.run(
         [".venv/sam/bin/python", "-c", TRANSFORM, json.dumps(parameters), str(at)],
         cwd=ROOT,
@@ -63,19 +63,19 @@ def resolved(node: Any, **parameters: str) -> Any:
 
 
 def made(resources: dict[str, Any], name: str, **parameters: str) -> Any:
-    """The properties of a resource as deployed with these parameters; None where there is none."""
-    its = resources[name]
-    if "Condition" in its and not resolved({"Condition": its["Condition"]}, **parameters):
+    """A resource's properties as deployed with these parameters; None if it is not deployed."""
+    resource = resources[name]
+    if "Condition" in resource and not resolved({"Condition": resource["Condition"]}, **parameters):
         return None
-    return resolved(its["Properties"], **parameters)
+    return resolved(resource["Properties"], **parameters)
 
 
 def of_type(resources: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [r["Properties"] for r in resources.values() if r["Type"] == kind]
 
 
-def test_by_default_the_api_is_open_to_the_account_s_principals_alone(resources):
-    """Every call is signed, and where it comes from admits nobody."""
+def test_by_default_only_the_accounts_principals_may_call_the_api(resources):
+    """Every call is signed, and its network of origin grants nothing."""
     (api,) = of_type(resources, "AWS::ApiGateway::RestApi")
     assert api["Name"] == "training-job-queue"
     assert resolved(api["EndpointConfiguration"]) == {"Types": ["REGIONAL"]}
@@ -93,7 +93,7 @@ def test_by_default_the_api_is_open_to_the_account_s_principals_alone(resources)
         ({**OWN_ENDPOINT, "VpcEndpointIds": "vpce-2c3d"}, ["vpce-2c3d", "vpce-0e0e"]),
     ],
 )
-def test_a_private_api_names_its_endpoints_whole(parameters, endpoints):
+def test_a_private_api_names_its_endpoints_in_full(parameters, endpoints):
     (api,) = of_type(transformed(**parameters)["Resources"], "AWS::ApiGateway::RestApi")
     assert resolved(api["EndpointConfiguration"], **parameters) == {"Types": ["PRIVATE"]}
     policy = resolved(api["Body"]["x-amazon-apigateway-policy"], **parameters)
@@ -104,31 +104,31 @@ def test_a_private_api_names_its_endpoints_whole(parameters, endpoints):
     assert deny["Condition"] == {"StringNotEquals": {"aws:SourceVpce": endpoints}}
 
 
-def test_the_stack_makes_an_endpoint_where_it_is_asked_to(resources):
+def test_the_stack_makes_an_endpoint_on_request(resources):
     for parameters in ({}, PRIVATE, {**OWN_ENDPOINT, "ApiAccess": "regional"}):
         assert made(resources, "Endpoint", **parameters) is None
         assert made(resources, "EndpointSecurityGroup", **parameters) is None
-    its = made(resources, "Endpoint", **OWN_ENDPOINT)
-    assert its["ServiceName"] == "com.amazonaws.us-east-1.execute-api"
-    assert (its["VpcId"], its["SubnetIds"]) == ("vpc-0a", ["subnet-0a", "subnet-0b"])
-    assert its["SecurityGroupIds"] == ["sg-0e0e"]
-    assert its["PrivateDnsEnabled"] == "true"
+    endpoint = made(resources, "Endpoint", **OWN_ENDPOINT)
+    assert endpoint["ServiceName"] == "com.amazonaws.us-east-1.execute-api"
+    assert (endpoint["VpcId"], endpoint["SubnetIds"]) == ("vpc-0a", ["subnet-0a", "subnet-0b"])
+    assert endpoint["SecurityGroupIds"] == ["sg-0e0e"]
+    assert endpoint["PrivateDnsEnabled"] == "true"
     (group,) = [made(resources, "EndpointSecurityGroup", **OWN_ENDPOINT)]
     (rule,) = group["SecurityGroupIngress"]
     assert (rule["FromPort"], rule["ToPort"], rule["CidrIp"]) == (443, 443, "172.31.0.0/16")
 
 
-def test_an_endpoint_takes_security_groups_of_one_s_own(resources):
+def test_an_endpoint_can_have_given_security_groups(resources):
     parameters = {**OWN_ENDPOINT, "EndpointSecurityGroupIds": "sg-01,sg-02"}
     assert made(resources, "EndpointSecurityGroup", **parameters) is None
     assert made(resources, "Endpoint", **parameters)["SecurityGroupIds"] == ["sg-01", "sg-02"]
 
 
 @pytest.mark.parametrize(("concurrency", "throttle"), [("20", ("50", "100")), ("0", (4, 4))])
-def test_every_method_is_throttled_and_submissions_are_looked_at_by_the_gateway(
+def test_every_method_is_throttled_and_submissions_are_validated_by_the_gateway(
     resources, concurrency, throttle
 ):
-    """Without concurrency of its own the queue leaves some of a new account's 10 to its events."""
+    """Without reserved concurrency the queue leaves some of a new account's 10 to its events."""
     (stage,) = of_type(resources, "AWS::ApiGateway::Stage")
     setting = resolved(stage["MethodSettings"], Concurrency=concurrency)[0]
     assert (setting["ResourcePath"], setting["HttpMethod"]) == ("/*", "*")
@@ -153,7 +153,7 @@ OTHER = {
 
 
 def reaching(template: dict[str, Any], resource: dict[str, Any]) -> set[str]:
-    """The parameters whose values a resource's text depends on, through conditions too."""
+    """The parameters that a resource's text depends on, through conditions too."""
     found, at = set(), [resource]
     while at:
         named = cloudformation.depends_on(at.pop()) - found
@@ -163,19 +163,19 @@ def reaching(template: dict[str, Any], resource: dict[str, Any]) -> set[str]:
 
 
 def deployment(template: dict[str, Any]) -> str:
-    """What the stage serves."""
+    """The deployment that the stage serves."""
     (stage,) = of_type(template["Resources"], "AWS::ApiGateway::Stage")
     name: str = stage["DeploymentId"]["Ref"]
     assert template["Resources"][name]["Type"] == "AWS::ApiGateway::Deployment"
     return name
 
 
-def test_whatever_changes_in_the_api_s_text_is_deployed():
-    """A stage serves what was last deployed: callers would stay denied, or others admitted."""
+def test_every_change_of_the_api_is_deployed():
+    """A stage serves the last deployment; otherwise callers would stay denied or admitted."""
     (api,) = [
-        its
-        for its in transformed()["Resources"].values()
-        if its["Type"] == "AWS::ApiGateway::RestApi"
+        resource
+        for resource in transformed()["Resources"].values()
+        if resource["Type"] == "AWS::ApiGateway::RestApi"
     ]
     reach = reaching(transformed(), api)
     assert reach >= {"ApiAccess", "VpcEndpointIds", "VpcId"}
@@ -184,7 +184,7 @@ def test_whatever_changes_in_the_api_s_text_is_deployed():
         assert deployment(changed) != deployment(transformed()), name
 
 
-def test_access_logs_are_there_where_they_are_asked_for(resources):
+def test_access_logs_exist_on_request(resources):
     (stage,) = of_type(resources, "AWS::ApiGateway::Stage")
     assert "AccessLogSetting" not in resolved({**stage, "RestApiId": "", "DeploymentId": ""})
     assert made(resources, "AccessLog") is None
@@ -225,7 +225,8 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         assert operation["security"] == [{"AWS_IAM": []}]
         integration = operation["x-amazon-apigateway-integration"]
         assert integration["type"] == "aws_proxy"
-        assert "credentials" not in integration  # else callers would need lambda:InvokeFunction
+        # With credentials, callers would need lambda:InvokeFunction.
+        assert "credentials" not in integration
     served = {
         route: str(it["x-amazon-apigateway-integration"]["uri"]) for route, it in routes.items()
     }
@@ -258,7 +259,7 @@ def to_the_function(rule: dict[str, Any]) -> bool:
     ]
 
 
-def test_what_cannot_be_delivered_or_handled_is_kept_encrypted_for_two_weeks(resources):
+def test_dead_letters_are_kept_encrypted_for_two_weeks(resources):
     letters = {"Fn::GetAtt": ["DeadLetters", "Arn"]}
     (queue,) = of_type(resources, "AWS::SQS::Queue")
     assert queue == {"MessageRetentionPeriod": 14 * 86_400, "SqsManagedSseEnabled": True}
@@ -271,7 +272,7 @@ def test_what_cannot_be_delivered_or_handled_is_kept_encrypted_for_two_weeks(res
     assert variables["SLOTQ_DEAD_LETTERS"] == {"Ref": "DeadLetters"}
 
 
-def test_the_rules_may_write_dead_letters_and_nobody_else_without_a_role(resources):
+def test_only_the_rules_may_write_dead_letters_without_a_role(resources):
     (policy,) = of_type(resources, "AWS::SQS::QueuePolicy")
     allow, deny = policy["PolicyDocument"]["Statement"]
     assert allow["Principal"] == {"Service": "events.amazonaws.com"}
@@ -287,8 +288,8 @@ def test_ended_jobs_expire_by_the_table_s_time_to_live(resources):
     assert table["TimeToLiveSpecification"] == {"AttributeName": "expiresAt", "Enabled": True}
 
 
-def test_the_functions_have_the_roles_of_the_template_and_no_right_beside_them(resources):
-    """What tests/iam proves of the template's statements is true of what is deployed."""
+def test_the_functions_have_exactly_the_templates_rights(resources):
+    """What tests/iam proves of the template's statements holds for what is deployed."""
     roles = {name for name, it in resources.items() if it["Type"] == "AWS::IAM::Role"}
     assert roles == {f"{function}Role" for function in FUNCTIONS}
     attached = {"AWS::IAM::Policy", "AWS::IAM::RolePolicy"}
@@ -307,8 +308,8 @@ FUNCTIONS = ("QueueManager", "Door", "Views")
 BOUNDARY = "arn:aws:iam::123456789012:policy/boundary"
 
 
-def test_a_company_s_boundary_path_and_names_are_on_every_role(resources):
-    """And on nothing where nothing is said: roles of earlier versions are not replaced."""
+def test_every_role_has_the_given_boundary_path_and_name(resources):
+    """Without those parameters nothing is set, so roles of earlier versions are not replaced."""
     told = {
         "PermissionsBoundaryArn": BOUNDARY,
         "RolePath": "/ml/queues/",
@@ -316,9 +317,9 @@ def test_a_company_s_boundary_path_and_names_are_on_every_role(resources):
     }
     keys = ("PermissionsBoundary", "Path", "RoleName")
     for name in (f"{function}Role" for function in FUNCTIONS):
-        its = {key: resources[name]["Properties"][key] for key in keys}
-        assert resolved(its) == {}
-        named = resolved(its, **told)
+        properties = {key: resources[name]["Properties"][key] for key in keys}
+        assert resolved(properties) == {}
+        named = resolved(properties, **told)
         assert named.pop("RoleName").startswith("ml-slotq-us-east-1-")
         assert named == {"PermissionsBoundary": BOUNDARY, "Path": "/ml/queues/"}
     policy = made(resources, "ReadTheTable", **told)
@@ -327,38 +328,38 @@ def test_a_company_s_boundary_path_and_names_are_on_every_role(resources):
 
 
 @pytest.mark.parametrize(("concurrency", "kept"), [("20", "20"), ("0", None)])
-def test_each_function_keeps_its_concurrency_where_that_is_asked(resources, concurrency, kept):
-    """So API traffic cannot take what events and ticks need."""
+def test_each_function_has_reserved_concurrency_on_request(resources, concurrency, kept):
+    """So API traffic cannot use what events and ticks need."""
     functions = of_type(resources, "AWS::Lambda::Function")
     assert len(functions) == len(FUNCTIONS)
     for function in functions:
-        its = {"Reserved": function["ReservedConcurrentExecutions"]}
-        assert resolved(its, Concurrency=concurrency).get("Reserved") == kept
+        properties = {"Reserved": function["ReservedConcurrentExecutions"]}
+        assert resolved(properties, Concurrency=concurrency).get("Reserved") == kept
         assert function["TracingConfig"] == {"Mode": "Active"}
 
 
-def test_a_newcomer_s_account_reserves_nothing(resources):
-    """A new account has 10 in all, and Lambda refuses to keep any of them for one function."""
+def test_a_new_account_reserves_no_concurrency(resources):
+    """A new account has 10 in all, and Lambda refuses to reserve any of them."""
     for function in of_type(resources, "AWS::Lambda::Function"):
         assert resolved({"Reserved": function["ReservedConcurrentExecutions"]}) == {}
 
 
-def test_no_api_request_reaches_the_function_of_events_and_ticks(resources):
+def test_no_api_request_reaches_the_queue_manager(resources):
     allowed = of_type(resources, "AWS::Lambda::Permission")
     sources: dict[str, set[str]] = {}
-    for its in allowed:
-        sources.setdefault(its["FunctionName"]["Ref"], set()).add(its["Principal"])
+    for permission in allowed:
+        sources.setdefault(permission["FunctionName"]["Ref"], set()).add(permission["Principal"])
     api = {"apigateway.amazonaws.com"}
     assert sources == {"QueueManager": {"events.amazonaws.com"}, "Door": api, "Views": api}
 
 
-def test_the_queue_manager_may_ask_itself_for_passes_for_as_long_as_it_takes(resources):
-    """Lambda drops the 17th of a chain of invocations otherwise."""
+def test_the_queue_manager_may_invoke_itself_without_end(resources):
+    """Lambda otherwise drops the 17th of a chain of invocations."""
     assert resources["QueueManager"]["Properties"]["RecursiveLoop"] == "Allow"
 
 
 def before(resources: dict[str, Any], name: str) -> set[str]:
-    """What is there before this resource is made."""
+    """What exists before this resource is made."""
     found: set[str] = set()
     at = [name]
     while at:
@@ -368,10 +369,10 @@ def before(resources: dict[str, Any], name: str) -> set[str]:
     return found
 
 
-def test_a_first_deployment_can_fail_only_before_there_is_a_table(resources):
-    """The table outlives a deployment that fails, and stands in the way of the next. What is made
-    only on request is left out: CloudFormation cannot wait for what may not be there."""
-    always = {name for name, its in resources.items() if "Condition" not in its}
+def test_a_first_deployment_can_fail_only_before_the_table_exists(resources):
+    """The table outlives a failed deployment and blocks the next one. Resources made only on
+    request are left out: CloudFormation cannot wait for what may not exist."""
+    always = {name for name, resource in resources.items() if "Condition" not in resource}
     missing = always - before(resources, "Queue") - {"Queue"}
     assert missing == set(), "the table must wait for these: add them to its DependsOn"
     assert resources["Queue"]["DeletionPolicy"] == "RetainExceptOnCreate"
@@ -380,8 +381,8 @@ def test_a_first_deployment_can_fail_only_before_there_is_a_table(resources):
 
 
 def test_another_table_name_is_refused_before_anything_has_changed(resources):
-    """IAM replaces a policy whose description changes; CloudFormation replaces nothing that keeps
-    its name."""
+    """IAM replaces a policy whose description changes; CloudFormation replaces nothing whose name
+    stays."""
     first, other, moved = (
         made(resources, "ReadTheTable", TableName=table, TableMoves=moves)
         for table, moves in (("queue", "0"), ("queue-2", "0"), ("queue-2", "1"))
@@ -390,13 +391,15 @@ def test_another_table_name_is_refused_before_anything_has_changed(resources):
     assert first["ManagedPolicyName"] == other["ManagedPolicyName"]
     assert moved["ManagedPolicyName"] != first["ManagedPolicyName"]
     told = {
-        name for name, its in resources.items() if "TableName" in cloudformation.depends_on(its)
+        name
+        for name, resource in resources.items()
+        if "TableName" in cloudformation.depends_on(resource)
     }
     for name in told - {"ReadTheTable", "Dashboard", "JobsToTopic"}:
         assert "ReadTheTable" in before(resources, name), name
 
 
-def test_replacing_a_policy_is_what_another_description_asks_for():
+def test_a_changed_description_replaces_a_policy():
     """As AWS describes its types. So does another path with a role: none is set by default."""
     code = (
         "import json; from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER as known\n"

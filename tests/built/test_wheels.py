@@ -61,7 +61,7 @@ def clean(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
     return python
 
 
-def test_they_carry_types_and_the_handler(wheels):
+def test_the_wheels_have_types_and_the_handler(wheels):
     names = {name: set(zipfile.ZipFile(path).namelist()) for name, path in wheels.items()}
     assert "slotq_core/py.typed" in names["slotq_core"]
     assert "slotq/py.typed" in names["slotq"]
@@ -73,14 +73,14 @@ def test_they_carry_types_and_the_handler(wheels):
             assert path.relative_to(package).as_posix() in there
 
 
-def test_the_program_runs_by_its_script_and_as_a_module(clean, tmp_path):
+def test_the_program_runs_as_a_script_and_as_a_module(clean, tmp_path):
     script = run(clean.parent / "slotq", "version", folder=tmp_path)
     module = run(clean, "-m", "slotq", "version", folder=tmp_path)
     assert script.stdout == module.stdout
     assert module.stdout.startswith("slotq 0.")
 
 
-def test_it_needs_no_sdk_before_it_is_asked_for(clean, tmp_path):
+def test_the_program_needs_no_sdk_until_one_is_used(clean, tmp_path):
     code = (
         "import sys, slotq, slotq.client, slotq.session.install;"
         "print(sorted(m for m in sys.modules if m.split('.')[0] in {'sagemaker', 'moto'}))"
@@ -101,7 +101,7 @@ def test_the_emulator_runs_a_job_without_a_checkout(clean, tmp_path):
         run(*slotq, "local", "stop", folder=tmp_path, **environment)
 
 
-def test_a_user_s_code_is_type_checked_against_them(clean, tmp_path):
+def test_a_users_code_is_type_checked_with_the_wheels(clean, tmp_path):
     sample = tmp_path / "sample.py"
     sample.write_text(SAMPLE.read_text())
     check = (sys.executable, "-m", "mypy", "--strict", "--python-executable", clean)

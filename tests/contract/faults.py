@@ -1,4 +1,4 @@
-"""Faults on the way to DynamoDB, put in by botocore's own events."""
+"""Faults in calls to DynamoDB, injected through botocore's events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from botocore.exceptions import ReadTimeoutError
 
 @contextmanager
 def on(client: Any, event: str, handler: Callable[..., Any]) -> Iterator[None]:
-    """While it lasts, the handler hears `<event>`, e.g. `before-call.dynamodb.Query`."""
+    """Register the handler for `<event>`, e.g. `before-call.dynamodb.Query`, during the context."""
     client.meta.events.register(event, handler)
     try:
         yield
@@ -22,7 +22,7 @@ def on(client: Any, event: str, handler: Callable[..., Any]) -> Iterator[None]:
 
 @contextmanager
 def before_the_next(client: Any, operation: str, action: Callable[[], Any]) -> Iterator[None]:
-    """Somebody else does something just before the next call of that operation."""
+    """Let somebody else act just before the next call of that operation."""
     actions = iter([action])
 
     def interfere(**_: Any) -> None:
@@ -45,8 +45,8 @@ def refusing(
     only: tuple[str, ...] = (),
     **more: Any,
 ) -> Iterator[list[str]]:
-    """While it lasts, the first calls, after so many, are answered with an error and never reach
-    the database. `only`: the operations that this holds for, where `operation` is a pattern."""
+    """During the context, answer the first calls, after some that pass, with an error. They never
+    reach the database. `only`: the operations affected, where `operation` is a pattern."""
     refused: list[str] = []
     passed = iter(range(after))
 
@@ -66,7 +66,7 @@ def refusing(
 
 
 def cancelled(*codes: str) -> dict[str, Any]:
-    """A cancelled transaction, for `refusing`: each action's reason; "None": it was all right."""
+    """A cancelled transaction, for `refusing`: a reason for each action; "None": no objection."""
     return {
         "code": "TransactionCanceledException",
         "CancellationReasons": [{"Code": code} for code in codes],
@@ -75,7 +75,7 @@ def cancelled(*codes: str) -> dict[str, Any]:
 
 @contextmanager
 def losing_the_answer(client: Any) -> Iterator[None]:
-    """The transaction takes effect, and the caller hears nothing of it."""
+    """Let the transaction take effect, but lose its answer."""
 
     def lose(**_: Any) -> None:
         raise ReadTimeoutError(endpoint_url="dynamodb")
@@ -88,7 +88,7 @@ def losing_the_answer(client: Any) -> Iterator[None]:
 def answering(
     client: Any, partition: str, answers: Iterable[list[dict[str, Any]]]
 ) -> Iterator[None]:
-    """While it lasts, queries of the partition bring these items, until they run out."""
+    """During the context, queries of the partition return these items, until none are left."""
     prepared = iter(answers)
 
     def change(parsed: dict[str, Any], **_: Any) -> None:

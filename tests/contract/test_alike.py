@@ -1,5 +1,5 @@
-"""Whatever is done to them, the store in memory and the real one answer alike, and the table holds
-exactly what its jobs call for: no copy is forgotten, none is left over."""
+"""The store in memory and the one on DynamoDB answer alike, whatever is done to them, and the table
+holds exactly the records that its jobs require."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ STEPS = 60
 
 
 def a_step(chance: random.Random) -> Any:
-    """Something to do: a new configuration, a submission, a commit of one to three changes, a tick,
-    or a look at what others occupy."""
+    """An action: a new configuration, a submission, a commit of one to three changes, a tick, or a
+    count of foreign use."""
     kinds = ["configure", "submit", "commit", "expire", "foreign"]
     kind = chance.choices(kinds, weights=[1, 4, 18, 1, 1])[0]
     if kind == "expire":
@@ -72,7 +72,7 @@ def a_step(chance: random.Random) -> Any:
 
 
 def changes_for(job: Job, pool: str) -> list[Change]:
-    """What may happen to the job next."""
+    """The changes that can happen to the job next."""
     if job.state is S.BACKOFF:
         back = replace(job, state=S.PREEMPTED, not_before=None)
         return [Change(before=job, after=back), cancelling(job)]
@@ -91,7 +91,7 @@ def changes_for(job: Job, pool: str) -> list[Change]:
 
 
 def apply(store: Store, step: Any) -> object:
-    """What came of a step: its result, or the kind of its error."""
+    """The result of a step, or the kind of its error."""
     try:
         if isinstance(step, Job):
             return store.submit(step, REQUEST)
@@ -194,7 +194,7 @@ def everything_of_what_has_ended_expires(client: Any, table: str, store: Store) 
 
 
 def owner(item: dict[str, Any]) -> str:
-    """The job that an item is a record of; empty where it is none."""
+    """The job that an item is a record of; empty if none."""
     kind, _, name = item["pk"]["S"].partition("#")
     if kind == "NAME":
         return str(item["jobName"]["S"])

@@ -1,4 +1,4 @@
-"""Pools: kept in order, changed on the record, never pulled away from under a job."""
+"""Pools keep their order, changes are recorded, and no pool is removed while jobs use it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def configure(store: Store, *pools: Any, now: int = NOW) -> None:
     store.configure(pools, who="ada", now=now)
 
 
-def test_pools_come_back_whole_and_in_order(store: Store) -> None:
+def test_pools_are_read_back_whole_and_in_order(store: Store) -> None:
     pools = (
         a_pool("zeta", 2, reserve_after=0, min_runtime=5000, max_min_runtime=9000),
         a_pool("alpha", capacity=Demand(slots=1, gpus=8), pending_timeout=7, count_foreign=True),
@@ -51,13 +51,13 @@ def test_pools_come_back_whole_and_in_order(store: Store) -> None:
     assert set(store.load(NOW).ledgers) == {pool.name for pool in pools}
 
 
-def test_the_order_may_change(store: Store) -> None:
+def test_the_order_can_change(store: Store) -> None:
     configure(store, a_pool("a"), a_pool("b"), a_pool("c"))
     configure(store, a_pool("c"), a_pool("a"), a_pool("b"))
     assert [pool.name for pool in store.pools()] == ["c", "a", "b"]
 
 
-def test_a_pool_may_grow(store: Store) -> None:
+def test_a_pool_can_grow(store: Store) -> None:
     a_queue(store, a_pool("p5", 1))
     starts(store, "job1")
     job = waits(store, "job2")
@@ -88,7 +88,7 @@ def test_a_decision_made_before_a_resize_is_refused(store: Store) -> None:
         store.commit([starting(job)], seen=seen)
 
 
-def test_a_new_resource_may_be_added_and_taken_away(store: Store) -> None:
+def test_a_resource_can_be_added_and_removed(store: Store) -> None:
     a_queue(store, a_pool("p5", 2))
     demand = Demand(slots=1, gpus=8)
     configure(store, a_pool("p5", capacity=Demand(slots=2, gpus=8)))
@@ -109,7 +109,7 @@ def test_a_property_is_no_resource_and_leaves_the_ledger_alone(store: Store) -> 
     assert store.load(NOW).ledgers["p5"].version == version
 
 
-def test_a_pool_in_which_something_runs_is_not_removed(store: Store) -> None:
+def test_a_pool_with_running_jobs_is_not_removed(store: Store) -> None:
     a_queue(store, a_pool("p5"), a_pool("p4"))
     job = runs(store, "job1")
     with pytest.raises(PoolInUse, match="p5"):
@@ -120,7 +120,7 @@ def test_a_pool_in_which_something_runs_is_not_removed(store: Store) -> None:
     assert [pool.name for pool in store.pools()] == ["p4"]
 
 
-def test_a_pool_that_is_gone_admits_nothing(store: Store) -> None:
+def test_a_removed_pool_admits_nothing(store: Store) -> None:
     a_queue(store, a_pool("p5"), a_pool("p4"))
     job = waits(store, "job1")
     seen = {"p5": store.load(NOW).ledgers["p5"].version}
@@ -130,7 +130,7 @@ def test_a_pool_that_is_gone_admits_nothing(store: Store) -> None:
             store.commit([starting(job)], seen=version)
 
 
-def test_a_pool_that_comes_back_is_empty_and_its_version_has_risen(store: Store) -> None:
+def test_a_pool_added_again_is_empty_with_a_higher_version(store: Store) -> None:
     a_queue(store, a_pool("p5", 2))
     commit(store, completing(starts(store, "job1")))
     version = store.load(NOW).ledgers["p5"].version
@@ -148,7 +148,7 @@ def test_two_pools_of_one_name_are_refused(store: Store) -> None:
     assert store.pools() == ()
 
 
-def test_the_record_has_who_when_before_and_after_the_latest_first(store: Store) -> None:
+def test_the_record_has_who_when_before_and_after_latest_first(store: Store) -> None:
     one, two = a_pool("p5", 1), a_pool("p5", 2, state=PoolState.PAUSED)
     assert (store.configuration().revision, store.changes(limit=9)) == (0, ())
     store.configure([one], who="ada", now=NOW)
@@ -161,7 +161,7 @@ def test_the_record_has_who_when_before_and_after_the_latest_first(store: Store)
     assert (stands.pools, stands.revision) == ((two,), 2)
 
 
-def test_the_record_can_be_read_in_part(store: Store) -> None:
+def test_the_latest_part_of_the_record_can_be_read(store: Store) -> None:
     for slots in range(30):
         store.configure([a_pool("p5", slots)], who=("ada", "grace")[slots % 2], now=NOW + slots)
     assert [change.revision for change in store.changes(limit=3)] == [30, 29, 28]
@@ -180,10 +180,10 @@ def test_a_change_decided_on_an_older_revision_is_refused(store: Store) -> None:
     assert [change.who for change in store.changes(limit=9)] == ["ada", "ada"]
 
 
-def test_whoever_is_first_of_two_who_saw_the_same_wins(
+def test_the_first_of_two_concurrent_changes_wins(
     dynamo: DynamoStore, client: Any, table: str
 ) -> None:
-    """The second had read, and was about to write."""
+    """The second had read and was about to write."""
     configure(dynamo, a_pool("p5", 1))
     seen = dynamo.configuration().revision
     other = DynamoStore(client, table)
@@ -193,9 +193,9 @@ def test_whoever_is_first_of_two_who_saw_the_same_wins(
     assert dynamo.pools() == (a_pool("p5", 2),)
 
 
-def test_operators_at_once_lose_nothing_of_each_other(racing_store: Store) -> None:
-    """Each adds one slot, on what it sees; whoever is outdated looks again. So the slots add up,
-    and the record has each step."""
+def test_concurrent_operators_lose_no_change(racing_store: Store) -> None:
+    """Each adds one slot to what it has read and reads again if outdated. So the slots add up, and
+    the record has every step."""
     configure(racing_store, a_pool("p5", 0), a_pool("p4"))
     operators, steps = 4, 3
 
@@ -219,7 +219,7 @@ def test_operators_at_once_lose_nothing_of_each_other(racing_store: Store) -> No
     assert [change.revision for change in record] == [*range(13, 0, -1)]
 
 
-def test_a_pool_of_no_slots_admits_nothing_and_grows(store: Store) -> None:
+def test_a_pool_without_slots_admits_nothing_and_can_grow(store: Store) -> None:
     a_queue(store, a_pool("p5", 0))
     job = waits(store, "job1")
     with pytest.raises(Conflict):
@@ -228,7 +228,7 @@ def test_a_pool_of_no_slots_admits_nothing_and_grows(store: Store) -> None:
     commit(store, starting(job))
 
 
-def test_a_pool_shrinks_below_its_use_and_admits_again_when_use_has_fallen(store: Store) -> None:
+def test_a_pool_below_its_use_admits_again_once_use_has_fallen(store: Store) -> None:
     a_queue(store, a_pool("p5", 2))
     first, second = runs(store, "job1"), runs(store, "job2")
     configure(store, a_pool("p5", 1))
@@ -253,15 +253,19 @@ def test_each_change_is_recorded(dynamo: DynamoStore, client: Any, table: str) -
     assert [_slots(last[part]) for part in ("before", "after")] == ["1", "2"]
 
 
-def test_the_same_pools_again_write_nothing(dynamo: DynamoStore, client: Any, table: str) -> None:
+def test_configuring_the_same_pools_writes_nothing(
+    dynamo: DynamoStore, client: Any, table: str
+) -> None:
     configure(dynamo, a_pool("p5"), a_pool("p4"))
     before = client.scan(TableName=table)["Items"]
     configure(dynamo, a_pool("p5"), a_pool("p4"), now=NOW + 1)
     assert client.scan(TableName=table)["Items"] == before
 
 
-def test_two_who_configure_at_once_do_not_mix(dynamo: DynamoStore, client: Any, table: str) -> None:
-    """The second read its pools before the first wrote: it reads them again."""
+def test_two_concurrent_configurations_do_not_mix(
+    dynamo: DynamoStore, client: Any, table: str
+) -> None:
+    """The second read its pools before the first wrote, so it reads them again."""
     configure(dynamo, a_pool("p5"))
     other = DynamoStore(client, table)
     interfere = partial(configure, other, a_pool("p4"))

@@ -1,5 +1,5 @@
-"""What callers have used of their limits: counted by one conditional update each, audited, and
-never a reason to lock somebody out for ever."""
+"""Callers' use of their limits: counted by one conditional update each, audited, and never a
+lock-out for ever."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def take(store: Store, caller: str = ADA, limits: CallerLimits = TWO, minute: in
     return store.counters.take(caller, minute=minute, limits=limits)
 
 
-def test_what_is_taken_counts_for_its_caller_alone(store: Store) -> None:
+def test_use_counts_for_its_caller_alone(store: Store) -> None:
     assert [take(store), take(store), take(store), take(store, GRACE)] == [True, True, False, True]
     assert store.counters.use(ADA, minute=MIN) == CallerUse(waiting=2, submissions=2)
     assert store.counters.use(GRACE, minute=MIN) == CallerUse(waiting=1, submissions=1)
     assert store.counters.use("nobody", minute=MIN) == CallerUse()
 
 
-def test_a_new_minute_begins_at_nothing_and_what_waits_stays(store: Store) -> None:
+def test_a_new_minute_starts_at_zero_and_waiting_jobs_still_count(store: Store) -> None:
     one = CallerLimits(submissions=1)
     assert [take(store, limits=one), take(store, limits=one)] == [True, False]
     assert take(store, limits=one, minute=MIN + 1)
@@ -57,11 +57,11 @@ def test_a_new_minute_begins_at_nothing_and_what_waits_stays(store: Store) -> No
     assert store.counters.use(ADA, minute=MIN + 1) == CallerUse(waiting=2, submissions=1)
 
 
-def test_where_there_is_no_limit_everything_is_taken(store: Store) -> None:
+def test_without_a_limit_everything_is_admitted(store: Store) -> None:
     assert all(take(store, limits=CallerLimits()) for _ in range(9))
 
 
-def test_what_is_given_back_counts_no_more_and_nothing_falls_below_zero(store: Store) -> None:
+def test_use_given_back_no_longer_counts_and_never_falls_below_zero(store: Store) -> None:
     take(store)
     for _ in range(3):
         store.counters.give_back(ADA, minute=MIN)
@@ -70,8 +70,8 @@ def test_what_is_given_back_counts_no_more_and_nothing_falls_below_zero(store: S
     assert store.counters.use(GRACE, minute=MIN) == CallerUse()
 
 
-def test_many_at_once_take_no_more_than_there_is(racing_store: Store) -> None:
-    """A limit that concurrency gets round is none."""
+def test_concurrent_callers_stay_within_the_limit(racing_store: Store) -> None:
+    """Concurrency must not get around a limit."""
     limits = CallerLimits(waiting=20, submissions=1000)
     with ThreadPoolExecutor(8) as pool:
         taken = list(pool.map(lambda _: take(racing_store, limits=limits), range(60)))
@@ -79,7 +79,7 @@ def test_many_at_once_take_no_more_than_there_is(racing_store: Store) -> None:
     assert racing_store.counters.use(ADA, minute=MIN).waiting == 20
 
 
-def test_a_census_counts_what_holds_no_slots_and_the_lines(store: Store) -> None:
+def test_a_census_counts_jobs_without_slots_and_lines(store: Store) -> None:
     a_queue(store)
     starts(store, "running")
     commit(store, evicted(commit(store, evicting(runs(store, "evicted"), "x"))))
@@ -90,8 +90,8 @@ def test_a_census_counts_what_holds_no_slots_and_the_lines(store: Store) -> None
     assert census.lines == 2
 
 
-def test_a_correction_keeps_what_was_counted_since(store: Store) -> None:
-    """The audit reads the counter, counts, and corrects: none in between is lost."""
+def test_a_correction_keeps_use_counted_since_the_audit_began(store: Store) -> None:
+    """The audit reads the counter, counts and corrects. Use counted in between is kept."""
     for _ in range(2):
         take(store)
     seen = store.counters.all()[ADA]
@@ -100,7 +100,7 @@ def test_a_correction_keeps_what_was_counted_since(store: Store) -> None:
     assert store.counters.use(ADA, minute=MIN) == CallerUse(waiting=2, submissions=3)
 
 
-def test_of_two_audits_at_once_one_corrects(store: Store) -> None:
+def test_one_of_two_concurrent_audits_corrects(store: Store) -> None:
     for _ in range(2):
         take(store)
     seen = store.counters.all()[ADA]
@@ -109,7 +109,7 @@ def test_of_two_audits_at_once_one_corrects(store: Store) -> None:
     assert store.counters.use(ADA, minute=MIN).waiting == 1
 
 
-def test_a_counter_that_lacks_is_made(store: Store) -> None:
+def test_a_missing_counter_is_created(store: Store) -> None:
     store.counters.correct(ADA, Counter(), waiting=7, minute=MIN)
     assert store.counters.use(ADA, minute=MIN).waiting == 7
     assert take(store) is False
@@ -121,12 +121,12 @@ def test_old_minutes_are_forgotten_and_then_the_counter(store: Store) -> None:
     store.counters.correct(ADA, store.counters.all()[ADA], waiting=1, minute=MIN + 2)
     assert store.counters.all()[ADA].minutes == {MIN + 1}
     store.counters.correct(ADA, store.counters.all()[ADA], waiting=0, minute=MIN + 9)
-    if ADA in store.counters.all():  # One call for the minutes, the next for the counter.
+    if ADA in store.counters.all():  # The first call removes the minutes, the next one the counter.
         store.counters.correct(ADA, store.counters.all()[ADA], waiting=0, minute=MIN + 9)
     assert store.counters.all() == {}
 
 
-def test_what_all_use_is_read_with_the_configuration(store: Store) -> None:
+def test_the_use_of_all_callers_is_read_with_the_configuration(store: Store) -> None:
     a_queue(store)
     assert store.configuration().use == QueueUse()
     store.counters.set_queue_use(QueueUse(waiting=7, lines=3))
@@ -134,7 +134,7 @@ def test_what_all_use_is_read_with_the_configuration(store: Store) -> None:
     assert (stand.use, stand.revision) == (QueueUse(waiting=7, lines=3), 1)
 
 
-def test_limits_are_kept_on_the_record(store: Store) -> None:
+def test_changes_of_limits_are_recorded(store: Store) -> None:
     a_queue(store)
     store.set_limits(LIMITS, who="ada", now=NOW, seen=1)
     assert store.configuration().limits == LIMITS
@@ -147,7 +147,7 @@ def test_limits_are_kept_on_the_record(store: Store) -> None:
     assert [pool.name for pool in store.pools()] == ["p5"]
 
 
-def test_a_job_that_may_open_no_line_joins_one_that_is_there(store: Store) -> None:
+def test_a_job_that_may_open_no_line_can_join_an_existing_one(store: Store) -> None:
     a_queue(store)
     waits(store, "job1")
     store.submit(a_job("job2"), REQUEST, opens_line=False)
@@ -166,7 +166,7 @@ def test_a_job_that_may_open_no_line_joins_one_that_is_there(store: Store) -> No
         {"waiting": {"N": "99"}, "audits": {"S": "x"}},
     ],
 )
-def test_a_counter_that_cannot_be_read_locks_nobody_out(
+def test_an_unreadable_counter_locks_nobody_out(
     dynamo: DynamoStore, client: Any, table: str, item: dict[str, Any]
 ) -> None:
     Table(client, table).put(caller_key(ADA), item)
@@ -178,7 +178,7 @@ def test_a_counter_that_cannot_be_read_locks_nobody_out(
     assert take(dynamo, limits=limits, minute=MIN + 5)
 
 
-def test_limits_that_cannot_be_read_are_none(dynamo: DynamoStore, client: Any, table: str) -> None:
+def test_unreadable_limits_count_as_none(dynamo: DynamoStore, client: Any, table: str) -> None:
     a_queue(dynamo)
     for settings in ({"S": "{"}, {"S": '{"waiting": -1}'}, {"N": "1"}):
         Table(client, table).put(limits_key(), {"settings": settings})

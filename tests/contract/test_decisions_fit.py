@@ -1,4 +1,4 @@
-"""No decision that the manager can take is more than one transaction holds."""
+"""Every decision of the manager fits one transaction."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ LARGEST: dict[str, Decision] = {
 
 @pytest.mark.parametrize("decision", LARGEST.values(), ids=LARGEST)
 def test_every_part_of_a_decision_fits_a_transaction(decision: Decision) -> None:
-    """`seen` as the manager passes it, and the claim's old pool besides."""
+    """With `seen` as the manager passes it, and the claim's old pool."""
     seen = dict.fromkeys((*pools_touched(decision), "p4"), 1)
     parts = list(_transactions(steps(decision, POOLS, NOW + 1)))
     assert sum(len(part) for part in parts) == len(steps(decision, POOLS, NOW + 1))
     assert max(action_count(part, seen) for part in parts) <= MAX_ACTIONS
 
 
-def test_moves_are_one_transaction() -> None:
-    """All of them or none: whoever has moved has its room, and the job that it moved for too."""
+def test_all_moves_for_one_job_are_one_transaction() -> None:
+    """All or none: each moved job has its room, and so has the job that they move for."""
     decision = LARGEST["as many as may move for one"]
     assert len(list(_transactions(steps(decision, POOLS, NOW + 1)))) == 1
 
 
-def test_as_many_of_the_dearest_change_as_a_commit_may_have_fit() -> None:
-    """With room to spare: each of a commit's jobs could cost twice what an eviction's does."""
+def test_a_commit_of_the_costliest_changes_fits() -> None:
+    """With room to spare: each job of a commit could cost twice as much as in an eviction."""
     decision = LARGEST["eviction of a whole pool, by one with a claim elsewhere"]
     (first, *_) = _transactions(steps(decision, POOLS, NOW + 1))
     assert len(first) == JOBS_PER_COMMIT
@@ -97,8 +97,8 @@ def without_claim(job: Job) -> Job:
         (a_job, lambda job: replace(job, priority=7)),
     ],
 )
-def test_as_many_as_users_change_in_one_commit_fit(job, changed) -> None:
-    """Each with another request, and with a claim in another pool than the next."""
+def test_a_commit_of_users_changes_fits(job, changed) -> None:
+    """Each job with a new request and with a claim in a different pool."""
     jobs = [job(f"job{number}") for number in range(bulk.JOBS_PER_COMMIT)]
     jobs = [
         replace(it, claim=it.claim and replace(it.claim, pool=f"q{n}")) for n, it in enumerate(jobs)

@@ -1,8 +1,8 @@
-"""What a load costs: as much with 10,000 waiting jobs as with 10.
+"""The cost of a load is the same with 10,000 waiting jobs as with 10.
 
-Read units are computed from the sizes of the items as DynamoDB counts them (a strongly consistent
-Query: one unit for each 4 KB, or part, of all that it reads), because neither engine here reports
-them as AWS bills them.
+Read units come from the sizes of the items as DynamoDB counts them (a strongly consistent Query:
+one unit for each 4 KB, or part, of all items read), because neither engine here reports units as
+AWS bills them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WAITING = (10, 1_000, 10_000)
 
 @dataclass
 class Meter:
-    """What a client has done."""
+    """The calls and units of a client."""
 
     calls: list[str] = field(default_factory=list)
     read_units: int = 0
@@ -63,7 +63,7 @@ def measured(client: Any) -> Iterator[Meter]:
 
 
 def fill(client: Any, table: str, jobs: list[Job]) -> None:
-    """Jobs that wait: their items and their lines, written many at a time."""
+    """Write waiting jobs with their lines, many at a time."""
     items = [keyed(key, item) for job in jobs for key, item in items_of(job).items()]
     items += [
         {**keyed(line_key(line)), "touched": {"N": str(NOW)}}
@@ -75,7 +75,7 @@ def fill(client: Any, table: str, jobs: list[Job]) -> None:
 
 
 def crowd(first: int, last: int) -> list[Job]:
-    """Waiting jobs in two lines, of names of one length."""
+    """Waiting jobs in two lines, with names of equal length."""
     kinds: list[dict[str, Any]] = [{"priority": 1}, {"priority": 2, "slots": 2}]
     return [
         replace(a_job(f"waiting-{n:06d}", entry_time=NOW + n, **kinds[n % 2]), version=1)
@@ -109,11 +109,11 @@ def test_a_load_costs_the_same_however_many_wait(client: Any, table: str) -> Non
     few, *more = costs.values()
     assert more == [few, few]
     assert set(few.calls) == {"Query"}
-    assert few.read_units == len(few.calls)  # No Query brings more than 4 KB.
+    assert few.read_units == len(few.calls)  # No Query returns more than 4 KB.
 
 
-def test_what_a_quiet_load_and_each_transition_cost(moto_client: Any) -> None:
-    """In calls: the number of pools and lines, and no more."""
+def test_the_calls_of_a_quiet_load_and_of_each_transition(moto_client: Any) -> None:
+    """As many calls as there are pools and lines."""
     moto_client.create_table(**table_definition("t"))
     store = DynamoStore(moto_client, "t")
     a_queue(store, a_pool("p5"), a_pool("p4"))
@@ -129,9 +129,7 @@ def test_what_a_quiet_load_and_each_transition_cost(moto_client: Any) -> None:
     assert meter.calls == ["TransactWriteItems"]
 
 
-def test_every_read_that_a_decision_rests_on_is_strongly_consistent(
-    client: Any, table: str
-) -> None:
+def test_every_read_for_a_decision_is_strongly_consistent(client: Any, table: str) -> None:
     store = DynamoStore(client, table)
     a_busy_queue(store)
     reads: list[dict[str, Any]] = []
@@ -151,13 +149,13 @@ def test_every_read_that_a_decision_rests_on_is_strongly_consistent(
         store.attempts("active-1")
         store.job_of("active-1")
         consistent = len(reads)
-        store.jobs(JobState)  # An index cannot be read so; no decision does.
+        store.jobs(JobState)  # An index cannot be read consistently; no decision reads one.
     assert consistent > 15
     assert all(read["ConsistentRead"] for read in reads[:consistent])
     assert all(read["IndexName"] for read in reads[consistent:])
 
 
-def test_a_waiting_job_is_a_short_item() -> None:
+def test_a_waiting_jobs_item_is_small() -> None:
     job = replace(a_job("a-training-job-of-usual-name-2026-11-20", project="vision"), version=1)
     sizes = {
         key[0].split("#")[0]: item_size(keyed(key, item)) for key, item in items_of(job).items()
@@ -166,8 +164,8 @@ def test_a_waiting_job_is_a_short_item() -> None:
     assert sizes["WAITING"] < 500
 
 
-def test_more_than_a_page_of_waiting_jobs_is_read_whole(client: Any, table: str) -> None:
-    """A Query answers with 1 MB at most; the rest comes in further pages."""
+def test_waiting_jobs_over_several_pages_are_all_read(client: Any, table: str) -> None:
+    """A Query returns at most 1 MB a page."""
     store, count = DynamoStore(client, table), 1_500
     a_queue(store)
     jobs = [
@@ -183,8 +181,8 @@ def test_more_than_a_page_of_waiting_jobs_is_read_whole(client: Any, table: str)
     assert len(store.load(NOW).snapshot.waiting) == 3
 
 
-def test_the_sizes_are_counted_as_dynamodb_says() -> None:
-    """Its documentation's rules, on one item of each kind."""
+def test_item_sizes_follow_dynamodbs_rules() -> None:
+    """The rules of its documentation, on one item of each kind."""
     assert item_size({"pk": {"S": "añb"}}) == 2 + 4
     assert item_size({"n": {"N": "1234"}}) == 1 + 3
     assert item_size({"b": {"BOOL": True}, "x": {"B": b"12345"}}) == 2 + 6

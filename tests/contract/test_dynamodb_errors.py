@@ -1,4 +1,4 @@
-"""What the store makes of DynamoDB's errors, and of answers that are lost."""
+"""How the store handles DynamoDB's errors and lost answers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ TRANSACTION = "TransactWriteItems"
 def test_a_collision_with_another_transaction_is_a_conflict(
     dynamo: DynamoStore, client: Any
 ) -> None:
-    """DynamoDB Local never answers so, and moto neither: AWS does."""
+    """Neither DynamoDB Local nor moto answers so; AWS does."""
     a_queue(dynamo)
     job = waits(dynamo, "job1")
     collision = cancelled("None", "TransactionConflict")
@@ -61,25 +61,21 @@ def test_a_collision_with_another_transaction_is_a_conflict(
     commit(dynamo, starting(job))
 
 
-def test_a_submission_that_collides_is_tried_again(dynamo: DynamoStore, client: Any) -> None:
+def test_a_colliding_submission_is_retried(dynamo: DynamoStore, client: Any) -> None:
     with refusing(client, TRANSACTION, times=2, **cancelled("TransactionConflict")) as refused:
         job = waits(dynamo, "job1")
     assert len(refused) == 2
     assert dynamo.job("job1") == job
 
 
-def test_a_submission_that_keeps_colliding_is_unavailable_not_taken(
-    dynamo: DynamoStore, client: Any
-) -> None:
+def test_a_submission_that_keeps_colliding_is_unavailable(dynamo: DynamoStore, client: Any) -> None:
     collision = cancelled("TransactionConflict")
     with refusing(client, TRANSACTION, **collision), pytest.raises(Unavailable):
         waits(dynamo, "job1")
     assert dynamo.job("job1") is None
 
 
-def test_a_false_condition_says_more_than_a_collision_beside_it(
-    dynamo: DynamoStore, client: Any
-) -> None:
+def test_a_false_condition_counts_before_a_collision(dynamo: DynamoStore, client: Any) -> None:
     both = cancelled("TransactionConflict", "ConditionalCheckFailed", "None")
     with refusing(client, TRANSACTION, **both) as refused, pytest.raises(NameTaken):
         waits(dynamo, "job1")
@@ -117,7 +113,7 @@ def test_throttles_and_faults_are_unavailable(
         ("UpdateItem", lambda store: waits(store, "job1")),
     ],
 )
-def test_reads_and_touches_may_be_throttled_too(
+def test_throttled_reads_and_touches_are_unavailable(
     moto_client: Any, moto_store: DynamoStore, operation: str, attempt: Callable[[Any], object]
 ) -> None:
     with refusing(moto_client, operation, "ThrottlingException"), pytest.raises(Unavailable):
@@ -125,10 +121,8 @@ def test_reads_and_touches_may_be_throttled_too(
 
 
 @pytest.mark.parametrize("code", ["AccessDeniedException", "UnrecognizedClientException"])
-def test_a_right_that_is_missing_is_tried_again(
-    moto_client: Any, moto_store: DynamoStore, code: str
-) -> None:
-    """As what is not available, and no setting: nothing that was asked for is dropped for it."""
+def test_a_missing_right_is_retried(moto_client: Any, moto_store: DynamoStore, code: str) -> None:
+    """It counts as unavailable, not as a wrong setting, so that no request is dropped."""
     job = waits(moto_store, "job1")
     with refusing(moto_client, "GetItem", code), pytest.raises(RightMissing):
         moto_store.job("job1")
@@ -137,12 +131,12 @@ def test_a_right_that_is_missing_is_tried_again(
     assert moto_store.job("job1") == job
 
 
-def test_what_is_a_bug_stays_an_error_of_its_own(moto_client: Any, moto_store: DynamoStore) -> None:
+def test_a_programming_error_is_raised_as_it_is(moto_client: Any, moto_store: DynamoStore) -> None:
     with refusing(moto_client, "Query", "ValidationException"), pytest.raises(ClientError):
         moto_store.load(NOW)
 
 
-def test_a_missing_table_is_a_wrong_setting(client: Any) -> None:
+def test_a_missing_table_is_a_settings_error(client: Any) -> None:
     with pytest.raises(Misconfigured):
         DynamoStore(client, "no-such-table").job("job1")
 
@@ -160,7 +154,9 @@ def test_no_answer_at_all_is_unavailable() -> None:
         DynamoStore(nowhere, "any").load(NOW)
 
 
-def test_a_lost_commit_is_found_by_the_next_try(dynamo: DynamoStore, client: Any) -> None:
+def test_a_commit_with_a_lost_answer_is_found_by_the_retry(
+    dynamo: DynamoStore, client: Any
+) -> None:
     a_queue(dynamo)
     change = starting(waits(dynamo, "job1"))
     with losing_the_answer(client), pytest.raises(Unavailable):
@@ -173,7 +169,9 @@ def test_a_lost_commit_is_found_by_the_next_try(dynamo: DynamoStore, client: Any
     assert dynamo.load(NOW).ledgers["p5"].used == change.before.demand
 
 
-def test_a_lost_submission_is_found_by_the_next_try(dynamo: DynamoStore, client: Any) -> None:
+def test_a_submission_with_a_lost_answer_is_found_by_the_retry(
+    dynamo: DynamoStore, client: Any
+) -> None:
     with losing_the_answer(client), pytest.raises(Unavailable):
         waits(dynamo, "job1")
     with pytest.raises(NameTaken):
@@ -183,14 +181,14 @@ def test_a_lost_submission_is_found_by_the_next_try(dynamo: DynamoStore, client:
     assert kept.digest == a_job("job1").digest
 
 
-def test_more_pools_than_a_key_can_name_are_refused(dynamo: DynamoStore) -> None:
+def test_more_pools_than_a_key_can_hold_are_refused(dynamo: DynamoStore) -> None:
     pools = tuple(f"a-pool-with-a-rather-long-name-{n}" for n in range(40))
     with pytest.raises(InvalidRequest, match="pools"):
         waits(dynamo, "job1", pools=pools)
     assert dynamo.job("job1") is None
 
 
-def test_a_commit_beyond_one_transaction_is_refused_before_it_is_sent(dynamo: DynamoStore) -> None:
+def test_a_commit_beyond_one_transaction_is_not_sent(dynamo: DynamoStore) -> None:
     a_queue(dynamo, a_pool("p5", 100))
     jobs = [waits(dynamo, f"job{n}") for n in range(20)]
     changes = [starting(job) for job in jobs]
@@ -200,7 +198,7 @@ def test_a_commit_beyond_one_transaction_is_refused_before_it_is_sent(dynamo: Dy
     assert dynamo.load(NOW).snapshot.active == ()
 
 
-def test_the_largest_commit_that_fits_is_taken(dynamo: DynamoStore) -> None:
+def test_the_largest_commit_is_accepted(dynamo: DynamoStore) -> None:
     a_queue(dynamo, a_pool("p5", 100))
     changes = [starting(waits(dynamo, f"job{n}")) for n in range(19)]
     assert action_count(changes) <= MAX_ACTIONS < action_count([*changes, *changes[:2]])
@@ -208,8 +206,8 @@ def test_the_largest_commit_that_fits_is_taken(dynamo: DynamoStore) -> None:
     assert len(dynamo.load(NOW).snapshot.active) == 19
 
 
-def test_what_each_change_costs(moto_store: DynamoStore) -> None:
-    """As the docstring of `action_count` says; the manager's limits rest on it."""
+def test_each_change_has_its_number_of_actions(moto_store: DynamoStore) -> None:
+    """As in the docstring of `action_count`, which the manager's limits rely on."""
     a_queue(moto_store)
     job, seen = waits(moto_store, "job1"), {"p5": 1}
     assert action_count([starting(job)], seen) == 5 + 1
@@ -229,7 +227,7 @@ def test_what_each_change_costs(moto_store: DynamoStore) -> None:
     assert action_count([Change(before=waiting, after=waiting)]) == 2
 
 
-def test_nothing_to_commit_is_nothing(dynamo: DynamoStore) -> None:
+def test_an_empty_commit_makes_no_call(dynamo: DynamoStore) -> None:
     assert dynamo.commit([]) == ()
 
 

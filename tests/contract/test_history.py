@@ -1,4 +1,4 @@
-"""What has ended stays readable for a time and then goes; nothing else ever does."""
+"""Records of ended jobs stay readable for a time and then expire; nothing else expires."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MONTH = 30 * 86_400_000
 
 
 def a_life(store: Store, name: str = "job1", attempts: int = 3, **fields: Any) -> Job:
-    """An ended job of so many attempts."""
+    """An ended job with this number of attempts."""
     job = waits(store, name, **fields)
     for _ in range(attempts - 1):
         job = commit(store, evicted(commit(store, running(commit(store, starting(job))))))
@@ -52,7 +52,7 @@ def marked(client: Any, table: str) -> dict[tuple[str, str], int]:
 
 
 def remove_expired(client: Any, table: str, chance: random.Random, share: float = 1.0) -> None:
-    """As DynamoDB does it: in no particular order, and in its own time."""
+    """Remove expired items as DynamoDB does: in any order, at any later time."""
     for pk, sk in marked(client, table):
         if chance.random() < share:
             key = {"pk": {"S": pk}, "sk": {"S": sk}}
@@ -82,14 +82,14 @@ def test_every_record_of_an_ended_job_is_marked(
     assert dynamo.expire(now=NOW) == 0
 
 
-def test_the_time_is_the_store_s_to_set_in_seconds_rounded_up(client: Any, table: str) -> None:
+def test_the_store_sets_the_expiry_in_seconds_rounded_up(client: Any, table: str) -> None:
     store = DynamoStore(client, table, history=1500)
     a_queue(store)
     job = commit(store, cancelling(waits(store, "job1")))
     assert marked(client, table) == {("JOB#job1", "JOB"): (job.changed_at + 1500) // 1000 + 1}
 
 
-def test_what_has_ended_stays_readable(store: Store) -> None:
+def test_an_ended_job_stays_readable(store: Store) -> None:
     a_queue(store)
     job = a_life(store)
     attempts = store.attempts("job1")
@@ -103,7 +103,7 @@ def test_what_has_ended_stays_readable(store: Store) -> None:
         waits(store, "job1")
 
 
-def test_so_many_jobs_at_a_time_and_each_once(store: Store) -> None:
+def test_a_tick_marks_a_bounded_number_of_jobs_each_once(store: Store) -> None:
     a_queue(store)
     for n in range(5):
         commit(store, cancelling(waits(store, f"job{n}")))
@@ -112,7 +112,7 @@ def test_so_many_jobs_at_a_time_and_each_once(store: Store) -> None:
 
 
 @pytest.mark.parametrize("after", range(9))
-def test_a_crash_at_any_call_is_made_good_by_the_next_tick(
+def test_the_next_tick_repairs_a_crash_at_any_call(
     moto_client: Any, dynamo_moto: tuple[DynamoStore, str], after: int
 ) -> None:
     """One job of three attempts: 7 updates and the removal of its note."""
@@ -131,14 +131,14 @@ def test_a_crash_at_any_call_is_made_good_by_the_next_tick(
 
 
 def crashing(client: Any, after: int) -> Any:
-    """The writes after so many are not made any more."""
+    """Drop all writes after this number."""
     return refusing(client, "*", "InternalServerError", status=500, after=after, only=WRITES)
 
 
 WRITES = ("UpdateItem", "DeleteItem")
 
 
-def test_memory_forgets_when_the_time_has_come() -> None:
+def test_the_memory_store_forgets_expired_jobs() -> None:
     store = MemoryStore(history=1000)
     a_queue(store)
     job = a_life(store)
@@ -154,10 +154,10 @@ def test_memory_forgets_when_the_time_has_come() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_name_that_comes_again_is_not_mistaken_for_the_old_one(
+def test_a_new_job_of_an_old_name_is_not_marked(
     dynamo: DynamoStore, client: Any, table: str, seed: int
 ) -> None:
-    """Whatever part of the old job's records is still there."""
+    """Whichever of the old job's records are left."""
     chance = random.Random(seed)
     a_queue(dynamo)
     old = a_life(dynamo, attempts=4)
@@ -179,10 +179,10 @@ def test_a_name_that_comes_again_is_not_mistaken_for_the_old_one(
     assert marked(client, table) == {}
 
 
-def test_a_tick_that_comes_too_late_does_not_mark_the_next_bearer_of_the_name(
+def test_a_late_tick_does_not_mark_a_new_job_of_the_same_name(
     dynamo: DynamoStore, client: Any, table: str
 ) -> None:
-    """No tick came for a month: the note is still there, the job is not."""
+    """No tick came for a month: the note is left, the job is gone."""
     a_queue(dynamo)
     old = a_life(dynamo, attempts=3)
     remove_expired(client, table, random.Random(0))
@@ -196,10 +196,10 @@ def test_a_tick_that_comes_too_late_does_not_mark_the_next_bearer_of_the_name(
     assert dynamo.attempts("job1") == (new.attempt,)
 
 
-def test_records_of_before_they_said_whose_they_are_go_with_their_job(
+def test_records_without_an_entry_time_expire_with_their_job(
     dynamo: DynamoStore, client: Any, table: str
 ) -> None:
-    """There was a version that wrote no entry time on them: then names were not given again."""
+    """An earlier version wrote no entry time on them, when names could not be used again."""
     a_queue(dynamo)
     job = a_life(dynamo)
     items = Table(client, table)
@@ -213,7 +213,7 @@ def test_records_of_before_they_said_whose_they_are_go_with_their_job(
     assert job.terminal
 
 
-def test_nothing_but_records_of_ended_jobs_is_marked(
+def test_only_records_of_ended_jobs_are_marked(
     dynamo: DynamoStore, client: Any, table: str
 ) -> None:
     a_queue(dynamo, a_pool("p5", 9))

@@ -1,4 +1,5 @@
-"""`inspect` finds everything that disagrees, says so, and mends it when asked; and nothing else."""
+"""`inspect` finds every disagreement between items, reports it, and repairs it on request; it
+changes nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +22,6 @@ from slotq_core.ports.stored import Finding
 from tests.contract import by_hand
 from tests.contract.by_hand import Table, active, number, text
 from tests.contract.faults import before_the_next
-from tests.contract.test_poison import items
 from tests.contract.test_races import at_once, insist
 from tests.contract.worlds import (
     NOW,
@@ -40,11 +40,9 @@ from tests.contract.worlds import (
     waits,
 )
 
-__all__ = ["items"]
-
 
 def a_world(store: Store) -> Store:
-    """A job of each kind."""
+    """A store with a job of each kind."""
     a_queue(store, a_pool("p5", 4), a_pool("p4", 2))
     commit(store, completing(runs(store, "ended")))
     store.expire(now=NOW)
@@ -60,7 +58,7 @@ def a_world(store: Store) -> Store:
     return store
 
 
-def test_a_world_as_it_should_be_has_no_findings(store: Store) -> None:
+def test_a_consistent_table_has_no_findings(store: Store) -> None:
     a_world(store)
     assert list(store.inspect()) == []
     assert list(store.inspect(mend=True)) == []
@@ -162,7 +160,7 @@ FAULTS: dict[str, tuple[str, str, Spoil]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_every_disagreement_is_found_and_mended(
+def test_every_disagreement_is_found_and_repaired(
     dynamo: DynamoStore, items: Table, fault: str
 ) -> None:
     kind, subject, spoil = FAULTS[fault]
@@ -183,8 +181,7 @@ def test_every_disagreement_is_found_and_mended(
 
 
 def _essence(table: dict[by_hand.Key, dict[str, Any]]) -> dict[by_hand.Key, dict[str, Any]]:
-    """Without what may differ: versions rise, a mended line forgets when it was touched, an ended
-    job's note comes again."""
+    """The items without what may differ: versions, a repaired line's time, an ended job's note."""
     aside = {"version", "touched"}
     return {
         key: {name: value for name, value in item.items() if name not in aside}
@@ -193,7 +190,7 @@ def _essence(table: dict[by_hand.Key, dict[str, Any]]) -> dict[by_hand.Key, dict
     }
 
 
-def test_several_faults_are_mended_in_one_go(dynamo: DynamoStore, items: Table) -> None:
+def test_several_faults_are_repaired_together(dynamo: DynamoStore, items: Table) -> None:
     a_world(dynamo)
     world = dynamo.load_all(NOW)
     for fault in ("ledger holders", "line missing", "job unreadable"):
@@ -201,7 +198,7 @@ def test_several_faults_are_mended_in_one_go(dynamo: DynamoStore, items: Table) 
     items.put(active("running"), {"job": text("?")})
     list(dynamo.inspect(mend=True))
     left = list(dynamo.inspect())
-    # Neither its own item nor its only copy is whole: its slots are kept, and people are told.
+    # The job's own item and its only copy are broken: its slots stay held, and people are told.
     told = {("held", "running"), ("put_aside", "running")}
     assert {(each.kind, each.subject) for each in left} == told
     pools = {pool.name: pool for pool in dynamo.load(NOW).snapshot.pools}
@@ -209,10 +206,10 @@ def test_several_faults_are_mended_in_one_go(dynamo: DynamoStore, items: Table) 
     assert dynamo.load_all(NOW).snapshot.waiting == world.snapshot.waiting
 
 
-def test_a_record_that_goes_while_it_is_mended_stays_gone(
+def test_a_record_that_expires_during_its_repair_stays_gone(
     dynamo: DynamoStore, client: Any, items: Table
 ) -> None:
-    """DynamoDB removes it, as it was marked: nothing of it is written anew."""
+    """DynamoDB removes the marked record, and nothing writes it again."""
     a_queue(dynamo)
     runs(dynamo, "job1")
     record = ("JOB#job1", "REQUEST")
@@ -222,10 +219,10 @@ def test_a_record_that_goes_while_it_is_mended_stays_gone(
     assert items.get(record) == {}
 
 
-def test_what_is_counted_while_a_ledger_is_mended_stays_counted(
+def test_foreign_use_counted_during_a_ledgers_repair_stays(
     dynamo: DynamoStore, client: Any, table: str, items: Table
 ) -> None:
-    """Nobody has come or gone since it was read, and yet it is another."""
+    """No job has come or gone since the read, but the ledger has changed."""
     a_queue(dynamo, a_pool("p5", 3))
     items.change(by_hand.ledger("p5"), free_slots=number(9))
     other = DynamoStore(client, table)
@@ -236,10 +233,10 @@ def test_what_is_counted_while_a_ledger_is_mended_stays_counted(
     assert list(dynamo.inspect()) == []
 
 
-def test_a_claim_that_comes_while_a_ledger_is_mended_is_still_accounted_for(
+def test_a_claim_made_during_a_ledgers_repair_still_counts(
     dynamo: DynamoStore, client: Any, table: str, items: Table
 ) -> None:
-    """It uses nothing, so the ledger's version stays as it was."""
+    """A claim uses no slots, so the ledger's version does not change."""
     a_queue(dynamo, a_pool("p5", 3))
     job = waits(dynamo, "job1")
     items.change(by_hand.ledger("p5"), free_slots=number(9))
@@ -251,10 +248,10 @@ def test_a_claim_that_comes_while_a_ledger_is_mended_is_still_accounted_for(
     assert list(dynamo.inspect()) == []
 
 
-def test_what_changes_while_it_looks_is_no_finding(
+def test_a_change_during_the_inspection_is_not_a_finding(
     dynamo: DynamoStore, client: Any, table: str, items: Table
 ) -> None:
-    """The Scan saw a job as it was, the closer look as it is."""
+    """The Scan saw the job before a change, the second read after it."""
     a_queue(dynamo)
     job = waits(dynamo, "job1")
     items.remove(next(iter(copies_of(job))))
@@ -264,7 +261,7 @@ def test_what_changes_while_it_looks_is_no_finding(
     assert [each for each in found if each.kind != "copy"] == []
 
 
-def test_a_look_beside_busy_handlers_finds_nothing_and_mends_nothing(racing_store: Store) -> None:
+def test_an_inspection_beside_busy_handlers_finds_and_repairs_nothing(racing_store: Store) -> None:
     store = a_queue(racing_store, a_pool("p5", 4))
     done = threading.Event()
 
@@ -284,7 +281,7 @@ def test_a_look_beside_busy_handlers_finds_nothing_and_mends_nothing(racing_stor
     def look() -> list[Finding]:
         found: list[Finding] = []
         while not done.is_set():
-            with suppress(Unavailable):  # Too busy to be looked at: that is no finding.
+            with suppress(Unavailable):  # A table too busy to inspect is not a finding.
                 found += store.inspect(mend=True)
         return found
 
@@ -294,7 +291,7 @@ def test_a_look_beside_busy_handlers_finds_nothing_and_mends_nothing(racing_stor
     assert list(store.inspect()) == []
 
 
-def test_findings_are_found_in_a_pool_that_is_configured_no_more(
+def test_findings_include_pools_that_are_no_longer_configured(
     dynamo: DynamoStore, items: Table
 ) -> None:
     a_queue(dynamo, a_pool("p5"), a_pool("p4"))
@@ -306,7 +303,7 @@ def test_findings_are_found_in_a_pool_that_is_configured_no_more(
     assert finding == Finding(kind="ledger", subject="p5", text=finding.text, mended=True)
 
 
-def test_mending_keeps_a_line_that_is_there(dynamo: DynamoStore, items: Table) -> None:
+def test_a_repair_keeps_an_existing_line(dynamo: DynamoStore, items: Table) -> None:
     a_queue(dynamo)
     job = waits(dynamo, "job1")
     items.remove(line_key(line_of(job)))
@@ -316,10 +313,10 @@ def test_mending_keeps_a_line_that_is_there(dynamo: DynamoStore, items: Table) -
     assert items.get(line_key(line_of(job)))["touched"] == number(NOW)
 
 
-def test_what_there_is_not_the_time_for_is_said_and_is_no_fault(
+def test_an_inspection_without_time_says_so_and_reports_no_fault(
     dynamo: DynamoStore, items: Table
 ) -> None:
-    """The time is over after so many looks at the clock."""
+    """The time is over after this number of looks at the clock."""
     a_queue(dynamo, a_pool("p5", 3))
     for n in range(6):
         runs(dynamo, f"run{n}") if n < 3 else waits(dynamo, f"wait{n}")
@@ -331,7 +328,7 @@ def test_what_there_is_not_the_time_for_is_said_and_is_no_fault(
     assert list(dynamo.inspect(time_left=lambda: 1)) == []
 
 
-def test_what_is_wrong_in_the_part_that_was_looked_at_is_mended(
+def test_findings_of_an_incomplete_inspection_are_repaired(
     dynamo: DynamoStore, items: Table
 ) -> None:
     a_queue(dynamo, a_pool("p5", 3))

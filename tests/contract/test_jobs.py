@@ -1,4 +1,4 @@
-"""What is kept of a job, its request and its attempts, and how it is found again."""
+"""Storing a job, its request and its attempts, and finding them again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.contract.worlds import (
 )
 
 
-def test_a_submitted_job_is_kept_whole_with_its_first_version(store: Store) -> None:
+def test_a_submitted_job_is_stored_whole_with_its_first_version(store: Store) -> None:
     job = a_job("job1", project="vision", message="hello", retries=2, min_runtime=1000)
     kept = store.submit(job, REQUEST)
     assert kept == replace(job, version=1)
@@ -47,7 +47,7 @@ def test_a_submitted_job_is_kept_whole_with_its_first_version(store: Store) -> N
     assert store.request("job1") == REQUEST
 
 
-def test_what_was_never_submitted_is_not_there(store: Store) -> None:
+def test_a_job_that_was_never_submitted_is_unknown(store: Store) -> None:
     assert store.job("job1") is None
     assert store.attempts("job1") == ()
     assert store.job_of("job1") is None
@@ -55,7 +55,7 @@ def test_what_was_never_submitted_is_not_there(store: Store) -> None:
         store.request("job1")
 
 
-def test_a_name_is_given_once(store: Store) -> None:
+def test_a_name_can_be_used_once(store: Store) -> None:
     first = waits(store, "job1", priority=7)
     with pytest.raises(NameTaken):
         store.submit(a_job("job1", priority=9), {"another": "request"})
@@ -64,13 +64,13 @@ def test_a_name_is_given_once(store: Store) -> None:
     assert [job.priority for job in store.load(NOW).snapshot.waiting] == [7]
 
 
-def test_a_name_stays_taken_when_the_job_has_ended(store: Store) -> None:
+def test_a_name_stays_taken_after_the_jobs_end(store: Store) -> None:
     commit(store, cancelling(waits(store, "job1")))
     with pytest.raises(NameTaken):
         waits(store, "job1")
 
 
-def test_a_change_of_the_request_is_part_of_its_commit(store: Store) -> None:
+def test_a_changed_request_is_part_of_its_commit(store: Store) -> None:
     a_queue(store)
     job, other = waits(store, "job1"), {"TrainingJobName": "any", "Tags": []}
     after = replace(job, priority=9)
@@ -84,7 +84,7 @@ def test_a_change_of_the_request_is_part_of_its_commit(store: Store) -> None:
     assert store.request("job1") == other
 
 
-def test_a_request_too_large_to_keep_changes_nothing(store: Store) -> None:
+def test_a_change_to_a_too_large_request_changes_nothing(store: Store) -> None:
     a_queue(store)
     job = waits(store, "job1")
     large = {"Environment": random.Random(1).randbytes(600_000).hex()}
@@ -93,7 +93,7 @@ def test_a_request_too_large_to_keep_changes_nothing(store: Store) -> None:
     assert (store.job("job1"), store.request("job1")) == (job, REQUEST)
 
 
-def test_a_held_job_is_kept_where_no_pass_looks(store: Store) -> None:
+def test_a_held_job_is_in_no_line(store: Store) -> None:
     a_queue(store)
     job = waits(store, "job1")
     (held,) = store.commit([Change(before=job, after=move(job, S.HELD, at=NOW + 1))])
@@ -105,7 +105,7 @@ def test_a_held_job_is_kept_where_no_pass_looks(store: Store) -> None:
     assert store.load(NOW).snapshot.waiting == (released,)
 
 
-def test_a_changed_priority_is_a_changed_place(store: Store) -> None:
+def test_a_changed_priority_changes_the_place(store: Store) -> None:
     a_queue(store)
     first, last = waits(store, "first", priority=5), waits(store, "last", priority=1)
     assert store.ahead_of(last) == 1
@@ -113,14 +113,14 @@ def test_a_changed_priority_is_a_changed_place(store: Store) -> None:
     assert (store.ahead_of(last), store.ahead_of(first)) == (0, 1)
 
 
-def test_a_request_may_be_larger_than_an_item_if_it_packs_well(store: Store) -> None:
+def test_a_request_that_compresses_well_may_exceed_an_item(store: Store) -> None:
     request = {"HyperParameters": {f"p{n}": "a long value " * 600 for n in range(100)}}
     assert len(json.dumps(request)) > 400 * 1024
     store.submit(a_job("job1"), request)
     assert store.request("job1") == request
 
 
-def test_a_request_that_stays_too_large_is_refused_and_nothing_stored(store: Store) -> None:
+def test_a_request_too_large_when_compressed_is_refused_and_nothing_is_stored(store: Store) -> None:
     noise = random.Random(1).randbytes(600_000).hex()
     with pytest.raises(InvalidRequest, match="even when compressed"):
         store.submit(a_job("job1"), {"Environment": {"noise": noise}})
@@ -128,8 +128,8 @@ def test_a_request_that_stays_too_large_is_refused_and_nothing_stored(store: Sto
     assert store.load(NOW).snapshot.waiting == ()
 
 
-def test_the_largest_request_that_is_taken_fits_the_database(store: Store) -> None:
-    """The limit is just below DynamoDB's, so it is the queue that says so and not an error."""
+def test_the_largest_accepted_request_fits_the_database(store: Store) -> None:
+    """The limit is just below DynamoDB's, so the queue refuses before DynamoDB does."""
     noise = random.Random(1).randbytes(300_000).hex()
     low, high = 0, len(noise)
     while high - low > 16:
@@ -142,7 +142,7 @@ def test_the_largest_request_that_is_taken_fits_the_database(store: Store) -> No
     assert low > 400_000
 
 
-def test_a_change_raises_the_version_whatever_the_caller_says(store: Store) -> None:
+def test_a_change_raises_the_version_by_one(store: Store) -> None:
     job = waits(store, "job1")
     after = replace(job, message="seen", version=99)
     (kept,) = store.commit([Change(before=job, after=after)])
@@ -159,7 +159,7 @@ def test_a_change_from_an_old_version_is_refused(store: Store) -> None:
 
 
 def test_a_repeated_commit_is_refused_and_changes_nothing(store: Store) -> None:
-    """So a commit whose answer was lost does no harm when it is tried again."""
+    """So retrying a commit with a lost answer does no harm."""
     a_queue(store)
     change = starting(waits(store, "job1"))
     commit(store, change)
@@ -169,7 +169,7 @@ def test_a_repeated_commit_is_refused_and_changes_nothing(store: Store) -> None:
     assert store.load(NOW) == world
 
 
-def test_a_change_of_a_job_that_is_not_kept_is_refused(store: Store) -> None:
+def test_a_change_of_an_unknown_job_is_refused(store: Store) -> None:
     job = replace(a_job("ghost"), version=1)
     with pytest.raises(Conflict):
         store.commit([cancelling(job)])
@@ -189,8 +189,8 @@ def test_one_false_condition_undoes_the_whole_commit(store: Store) -> None:
     assert store.job_of("fresh") is None
 
 
-def test_a_job_through_its_whole_life(store: Store) -> None:
-    """In each state the job is where a pass looks for it, and nowhere else."""
+def test_a_job_is_in_the_lists_of_its_state_all_its_life(store: Store) -> None:
+    """In each state a pass finds the job in exactly the lists where it looks for such jobs."""
     a_queue(store)
     job = waits(store, "job1")
     assert _seen(store) == {"waiting": job}
@@ -231,7 +231,7 @@ def _seen(store: Store, now: int = NOW) -> dict[str, Job]:
     return {part: job for part, jobs in parts.items() for job in jobs}
 
 
-def test_the_live_attempt_is_in_the_history_as_it_is_now(store: Store) -> None:
+def test_the_history_has_the_live_attempt_as_it_is_now(store: Store) -> None:
     a_queue(store)
     job = runs(store, "job1")
     assert job.attempt is not None
@@ -239,7 +239,7 @@ def test_the_live_attempt_is_in_the_history_as_it_is_now(store: Store) -> None:
     assert store.attempts("job1") == (job.attempt,)
 
 
-def test_an_attempt_stays_in_the_history_as_it_ended(store: Store) -> None:
+def test_the_history_keeps_an_attempt_as_it_ended(store: Store) -> None:
     a_queue(store)
     job = commit(store, evicting(runs(store, "job1"), "job2"))
     change = evicted(job)
@@ -264,7 +264,7 @@ def test_attempts_are_in_order_beyond_the_tenth(store: Store) -> None:
     assert [attempt.number for attempt in store.attempts("job1")] == list(range(1, 12))
 
 
-def test_jobs_are_listed_by_state_the_latest_entry_first(store: Store) -> None:
+def test_jobs_are_listed_by_state_latest_entry_first(store: Store) -> None:
     a_queue(store)
     old, new = waits(store, "old", entry_time=NOW - 5), waits(store, "new", entry_time=NOW + 5)
     run = runs(store, "run")
@@ -275,7 +275,7 @@ def test_jobs_are_listed_by_state_the_latest_entry_first(store: Store) -> None:
     assert store.jobs([S.FAILED]) == ()
 
 
-def test_a_listing_cut_short_keeps_those_that_live(store: Store) -> None:
+def test_a_cut_listing_keeps_live_jobs(store: Store) -> None:
     commit(store, cancelling(waits(store, "gone")))
     pending = waits(store, "pending")
     assert store.jobs(reversed(JobState), limit=1) == (pending,)
@@ -293,7 +293,7 @@ def test_a_claim_and_several_pools_do_not_list_a_job_twice(store: Store) -> None
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(described=worlds.jobs(S.PENDING))
-def test_any_job_comes_back_as_it_was(store: Store, described: Job) -> None:
+def test_any_job_survives_storing(store: Store, described: Job) -> None:
     if store.job(described.name) is not None:
         return
     job = store.submit(described, REQUEST)
@@ -307,9 +307,7 @@ def test_any_job_comes_back_as_it_was(store: Store, described: Job) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(described=worlds.jobs(), ended=worlds.attempts)
-def test_any_state_of_a_job_comes_back_as_it_was(
-    store: Store, described: Job, ended: Attempt
-) -> None:
+def test_any_state_of_a_job_survives_storing(store: Store, described: Job, ended: Attempt) -> None:
     name, ended = described.name, replace(ended, ended_at=NOW)
     if store.job(name) is not None:
         return
@@ -324,7 +322,7 @@ def test_any_state_of_a_job_comes_back_as_it_was(
     commit(store, Change(before=kept, after=gone))
 
 
-def test_a_demand_of_several_resources_is_held_whole(store: Store) -> None:
+def test_all_resources_of_a_demand_are_held(store: Store) -> None:
     a_queue(store, a_pool("p5", capacity=Demand(slots=2, gpus=16)))
     job = starts(store, "job1", demand=Demand(slots=1, gpus=8))
     assert store.load(NOW).ledgers["p5"].used == job.demand
@@ -338,7 +336,7 @@ def test_what_a_job_requires_of_its_pools_is_kept(store: Store) -> None:
     assert store.load(NOW).snapshot.waiting == (job,)
 
 
-def test_the_entry_of_who_waits_longest_is_known(store: Store) -> None:
+def test_the_longest_waiting_jobs_entry_is_known(store: Store) -> None:
     a_queue(store)
     assert store.waiting_since() is None
     waits(store, "young", entry_time=NOW + 2000)

@@ -1,4 +1,4 @@
-"""Promise 2: never over capacity. The store enforces it, not the caller's care."""
+"""Promise 2: never over capacity. The store enforces it, even for a careless caller."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_slots_are_held_from_the_start_until_the_end(store: Store) -> None:
     assert ledger(store).used == Demand()
 
 
-def test_what_does_not_fit_is_refused_with_everything_beside_it(store: Store) -> None:
+def test_a_start_that_does_not_fit_refuses_the_whole_commit(store: Store) -> None:
     a_queue(store)
     starts(store, "job1")
     small, large = waits(store, "small"), waits(store, "large", slots=2)
@@ -59,8 +59,8 @@ def test_what_does_not_fit_is_refused_with_everything_beside_it(store: Store) ->
     assert ledger(store).used == Demand(slots=2)
 
 
-def test_capacity_holds_even_when_the_version_is_right(store: Store) -> None:
-    """A caller who has seen the latest ledger, and starts too much all the same."""
+def test_capacity_holds_even_with_the_right_version(store: Store) -> None:
+    """The caller has read the latest ledger and still starts too much."""
     a_queue(store)
     starts(store, "job1", slots=2)
     job = waits(store, "job2")
@@ -68,7 +68,7 @@ def test_capacity_holds_even_when_the_version_is_right(store: Store) -> None:
         store.commit([starting(job)], seen={"p5": ledger(store).version})
 
 
-def test_capacity_holds_for_a_caller_who_names_no_version(store: Store) -> None:
+def test_capacity_holds_without_a_version(store: Store) -> None:
     a_queue(store, a_pool("p5", 3))
     jobs = [waits(store, f"job{n}") for n in range(5)]
     with pytest.raises(Conflict):
@@ -80,7 +80,7 @@ def test_capacity_holds_for_a_caller_who_names_no_version(store: Store) -> None:
     assert ledger(store).used == Demand(slots=3)
 
 
-def test_a_job_may_take_the_slots_that_another_gives_back_in_the_same_commit(store: Store) -> None:
+def test_a_job_can_take_slots_that_another_frees_in_the_same_commit(store: Store) -> None:
     a_queue(store, a_pool("p5", 1))
     old, new = runs(store, "old"), waits(store, "new")
     store.commit([completing(old), starting(new)])
@@ -98,7 +98,7 @@ def test_every_resource_of_a_demand_must_fit(store: Store) -> None:
     assert ledger(store).used == Demand(slots=2, gpus=8)
 
 
-def test_a_resource_that_the_pool_does_not_offer_is_never_there(store: Store) -> None:
+def test_a_resource_that_the_pool_does_not_offer_is_refused(store: Store) -> None:
     a_queue(store)
     job = waits(store, "job1", demand=Demand({"slots": 1, "licence-x": 1}))
     with pytest.raises(Conflict):
@@ -106,7 +106,7 @@ def test_a_resource_that_the_pool_does_not_offer_is_never_there(store: Store) ->
     assert ledger(store).used == Demand()
 
 
-def test_a_resource_may_have_any_name(store: Store) -> None:
+def test_a_resource_can_have_any_name(store: Store) -> None:
     a_queue(store, a_pool("p5", capacity=Demand({"slots": 1, "licence-x": 1, "höhe": 2})))
     demand = Demand({"slots": 1, "licence-x": 1, "höhe": 2})
     job = starts(store, "job1", demand=demand)
@@ -122,7 +122,7 @@ def test_a_pool_that_is_not_configured_admits_nothing(store: Store) -> None:
         commit(store, starting(job, "p4"))
 
 
-def test_pools_have_ledgers_of_their_own(store: Store) -> None:
+def test_each_pool_has_its_ledger(store: Store) -> None:
     a_queue(store, a_pool("p5", 1), a_pool("p4", 2))
     both = ("p5", "p4")
     starts(store, "job1", pool="p5", pools=both)
@@ -143,7 +143,7 @@ def test_a_decision_on_an_old_ledger_is_refused(store: Store) -> None:
     store.commit([starting(two)], seen={"p5": ledger(store).version})
 
 
-def test_the_version_rises_by_one_for_what_was_seen_and_for_what_changes_in_use(
+def test_the_version_rises_by_one_for_a_decision_and_for_a_change_of_use(
     store: Store,
 ) -> None:
     a_queue(store, a_pool("p5", 2), a_pool("p4", 2))
@@ -165,7 +165,7 @@ def test_the_version_rises_by_one_for_what_was_seen_and_for_what_changes_in_use(
     assert risen() == {"p5": 2, "p4": 1}
 
 
-def test_a_swap_of_equal_size_is_a_change_of_use(store: Store) -> None:
+def test_an_end_and_a_start_of_equal_size_change_the_use(store: Store) -> None:
     a_queue(store, a_pool("p5", 1))
     old, new = runs(store, "old"), waits(store, "new")
     version = ledger(store).version
@@ -181,7 +181,7 @@ def test_submissions_and_cancelled_submissions_touch_no_ledger(store: Store) -> 
     assert ledger(store) == before
 
 
-def test_a_pass_may_commit_while_jobs_are_submitted(store: Store) -> None:
+def test_a_pass_can_commit_while_jobs_are_submitted(store: Store) -> None:
     a_queue(store)
     job = waits(store, "job1")
     world = store.load(NOW)
@@ -201,12 +201,12 @@ def test_an_eviction_and_its_claim_are_one_transaction(store: Store) -> None:
     assert ledger(store) == Ledger(version=version + 1, used=Demand(slots=2))
 
 
-def test_capacity_below_use_admits_nothing_until_use_has_fallen(store: Store) -> None:
+def test_a_pool_below_its_use_admits_nothing_until_use_has_fallen(store: Store) -> None:
     a_queue(store, a_pool("p5", 3))
     jobs = [runs(store, f"job{n}") for n in range(3)]
     store.configure([a_pool("p5", 1)], who="the test", now=NOW)
     late = waits(store, "late")
-    with pytest.raises(Conflict):  # Not even in the place of one that ends.
+    with pytest.raises(Conflict):  # Not even in place of a job that ends.
         store.commit([completing(jobs[0]), starting(late)])
     commit(store, completing(jobs[0]))
     commit(store, completing(jobs[1]))

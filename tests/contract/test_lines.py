@@ -1,4 +1,4 @@
-"""What a load brings: heads, claimants, what is active, what is due; and what it leaves out."""
+"""A load returns heads, claimants, active and due jobs, and nothing more."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def waiting(store: Store, now: int = NOW) -> list[str]:
     return [job.name for job in sorted(jobs, key=lambda job: (-job.priority, job.entry_time))]
 
 
-def test_an_empty_store_gives_an_empty_world(store: Store) -> None:
+def test_an_empty_store_gives_an_empty_snapshot(store: Store) -> None:
     world = store.load(NOW)
     assert (world.snapshot.pools, world.snapshot.waiting, world.ledgers) == ((), (), {})
 
 
-def test_the_heads_of_a_line_are_its_first_in_order(store: Store) -> None:
+def test_the_heads_of_a_line_are_its_first_jobs(store: Store) -> None:
     a_queue(store, a_pool("p5", 2))
     entries = list(range(20))
     random.Random(5).shuffle(entries)
     for entry in entries:
         waits(store, f"job{entry:02d}", entry_time=NOW + entry)
-    # Two could start; the third stands for the rest.
+    # Two could start; the third stands for the others.
     assert waiting(store) == ["job00", "job01", "job02"]
 
 
@@ -59,14 +59,14 @@ def test_every_line_shows_its_heads(store: Store) -> None:
     assert waiting(store) == ["a0", "a1", "b0", "b1", "c0"]
 
 
-def test_load_all_brings_everything_that_waits(store: Store) -> None:
+def test_load_all_returns_all_waiting_jobs(store: Store) -> None:
     a_queue(store, a_pool("p5", 1))
     names = {waits(store, f"job{n:02d}", entry_time=NOW + n).name for n in range(20)}
     assert {job.name for job in store.load_all(NOW).snapshot.waiting} == names
     assert store.load_all(NOW).ledgers == store.load(NOW).ledgers
 
 
-def test_a_claimant_is_there_though_many_stand_before_it(store: Store) -> None:
+def test_a_claimant_is_loaded_from_behind_many_jobs(store: Store) -> None:
     a_queue(store, a_pool("p5", 1))
     late = commit(store, claiming(waits(store, "late", entry_time=NOW + 999)))
     for n in range(10):
@@ -75,7 +75,7 @@ def test_a_claimant_is_there_though_many_stand_before_it(store: Store) -> None:
     assert waiting(store) == ["job0", "job1", "job2", "late"]
 
 
-def test_a_claim_is_held_until_the_job_starts_or_goes(store: Store) -> None:
+def test_a_claim_is_held_until_the_job_starts_or_leaves(store: Store) -> None:
     a_queue(store)
     one, two = waits(store, "one"), waits(store, "two")
     one, two = store.commit([claiming(one), claiming(two)])
@@ -85,7 +85,7 @@ def test_a_claim_is_held_until_the_job_starts_or_goes(store: Store) -> None:
     assert store.load(NOW).snapshot.waiting == ()
 
 
-def test_a_claim_may_move_to_another_pool_or_be_given_up(store: Store) -> None:
+def test_a_claim_can_move_to_another_pool_or_be_given_up(store: Store) -> None:
     a_queue(store, a_pool("p5"), a_pool("p4"))
     job = commit(store, claiming(waits(store, "job1", pools=("p5", "p4"))))
     job = commit(store, claiming(job, "p4"))
@@ -102,17 +102,17 @@ def test_an_evicted_job_waits_again_at_its_old_place(store: Store) -> None:
     assert waiting(store) == ["old", "younger"]
 
 
-def test_an_evicted_job_waits_again_though_its_line_was_removed_meanwhile(store: Store) -> None:
+def test_an_evicted_job_waits_again_after_its_line_was_removed(store: Store) -> None:
     a_queue(store)
     job = runs(store, "job1")
-    store.load(NOW + 2 * HOUR)  # Finds the line empty, and long untouched.
+    store.load(NOW + 2 * HOUR)  # Finds the line empty and untouched for long.
     at = NOW + 3 * HOUR
     change = evicted(commit(store, evicting(job, "x")))
     again = commit(store, replace(change, after=replace(change.after, changed_at=at)))
     assert store.load(at).snapshot.waiting == (again,)
 
 
-def test_a_line_that_was_removed_comes_back_with_the_next_submission(store: Store) -> None:
+def test_the_next_submission_restores_a_removed_line(store: Store) -> None:
     a_queue(store)
     commit(store, cancelling(waits(store, "job1")))
     store.load(NOW + 2 * HOUR)
@@ -120,14 +120,14 @@ def test_a_line_that_was_removed_comes_back_with_the_next_submission(store: Stor
     assert store.load(NOW + 2 * HOUR).snapshot.waiting == (job,)
 
 
-def test_a_line_in_which_jobs_wait_stays_however_old(store: Store) -> None:
+def test_a_line_with_waiting_jobs_stays_at_any_age(store: Store) -> None:
     a_queue(store)
     job = waits(store, "job1")
     for days in range(1, 4):
         assert store.load(NOW + days * 24 * HOUR).snapshot.waiting == (job,)
 
 
-def test_due_are_those_whose_time_has_come_and_the_next(store: Store) -> None:
+def test_due_jobs_are_loaded_with_the_next_due_time(store: Store) -> None:
     a_queue(store, a_pool("p5", 9))
     jobs = [
         commit(store, backing_off(starts(store, f"job{n}"), until=NOW + n * MINUTE))
@@ -140,7 +140,7 @@ def test_due_are_those_whose_time_has_come_and_the_next(store: Store) -> None:
     assert store.load(NOW).snapshot.waiting == ()
 
 
-def test_many_that_are_due_come_in_parts_the_earliest_first(store: Store) -> None:
+def test_many_due_jobs_come_in_parts_earliest_first(store: Store) -> None:
     a_queue(store, a_pool("p5", MAX_DUE + 5))
     for first in range(0, MAX_DUE + 5, 15):
         jobs = [waits(store, f"job{n:03d}") for n in range(first, first + 15)]
@@ -150,7 +150,7 @@ def test_many_that_are_due_come_in_parts_the_earliest_first(store: Store) -> Non
     assert [job.name for job in due] == [f"job{n:03d}" for n in range(MAX_DUE)]
 
 
-def test_a_back_off_that_is_over_waits_for_slots_again(store: Store) -> None:
+def test_a_job_waits_for_slots_again_after_its_back_off(store: Store) -> None:
     a_queue(store)
     job = commit(store, backing_off(starts(store, "job1"), until=NOW))
     back = replace(job, state=JobState.PENDING, not_before=None)
@@ -159,7 +159,7 @@ def test_a_back_off_that_is_over_waits_for_slots_again(store: Store) -> None:
     assert store.load(NOW).snapshot.waiting == (job,)
 
 
-def test_active_jobs_are_all_there(store: Store) -> None:
+def test_all_active_jobs_are_loaded(store: Store) -> None:
     a_queue(store, a_pool("p5", 5), a_pool("p4", 5))
     jobs: list[Job] = [runs(store, f"job{n}") for n in range(4)]
     jobs.append(starts(store, "job4", pool="p4", pools=("p4",)))
@@ -175,7 +175,7 @@ def test_the_place_counts_every_line_that_shares_a_pool(store: Store) -> None:
         waits(store, f"high{n}", priority=9, pools=("p4", "p5"))
         waits(store, f"low{n}", priority=0, pools=("p5",))
         waits(store, f"elsewhere{n}", priority=9, pools=("p3",))
-    job = waits(store, "job1", entry_time=NOW + 2)  # Before same2: the name decides.
+    job = waits(store, "job1", entry_time=NOW + 2)  # Ahead of same2 by name.
     assert store.ahead_of(job) == 5
     first = store.job("high0")
     assert first is not None

@@ -1,4 +1,5 @@
-"""moto as we patch it: no update is lost, no failed transaction leaves a trace, and it is quick."""
+"""moto with our patches: no update is lost, no failed transaction leaves a trace, and it is
+fast."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def add(name: str, amount: int = 1) -> dict[str, Any]:
 
 
 def refused(name: str) -> dict[str, Any]:
-    """An action whose condition never holds."""
+    """An action whose condition is always false."""
     condition = {"ConditionExpression": "attribute_exists(never)"}
     return {"Delete": {"TableName": TABLE, "Key": key(name), **condition}}
 
@@ -51,7 +52,7 @@ def amount(client: Any, name: str) -> int:
 
 
 def test_threads_lose_no_update(table: Any) -> None:
-    """Transactions that hold, and beside them ones that fail and must undo nothing of theirs."""
+    """Successful transactions beside failing ones, which must undo only their own changes."""
 
     def work(thread: int) -> None:
         for n in range(25):
@@ -79,7 +80,7 @@ def test_a_failed_transaction_leaves_no_trace(table: Any) -> None:
 
 
 def test_the_last_slot_goes_to_exactly_one(table: Any) -> None:
-    """The emulator is a server with threads, so this must hold there too."""
+    """The emulator is a server with threads, so this must hold there as well."""
     store = a_queue(DynamoStore(table, TABLE), a_pool("p5", 1))
     for turn in range(3):
         jobs = [waits(store, f"job{turn}-{n}") for n in range(8)]
@@ -103,10 +104,10 @@ def test_a_transaction_costs_the_same_in_a_large_table(table: Any) -> None:
     begun = time.process_time()
     for _ in range(10):
         table.transact_write_items(TransactItems=[add("one"), add("two")])
-    assert time.process_time() - begun < 1  # As it comes, moto takes over two seconds for this.
+    assert time.process_time() - begun < 1  # Unpatched, moto takes over two seconds for this.
 
 
-def test_installing_it_again_changes_nothing() -> None:
+def test_a_second_installation_changes_nothing() -> None:
     from moto.dynamodb.responses import DynamoHandler
 
     moto_dynamodb.install()

@@ -1,4 +1,4 @@
-"""A job that moves to another pool: it stops here, and is owed its slots there."""
+"""A job that moves to another pool: stopping in one, with a claim in the other."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.contract.worlds import (
 
 
 def moves(store: Store) -> Job:
-    """A job that stops in p5 and has its claim in p4."""
+    """A job that stops in p5 and has a claim in p4."""
     a_queue(store, a_pool("p5"), a_pool("p4", consolidate=True))
     change = evicting(runs(store, "job1", pools=("p5", "p4")), "job2")
     claim = Claim(pool="p4", amount=change.after.demand, since=NOW, moved=True)
     return commit(store, Change(before=change.before, after=replace(change.after, claim=claim)))
 
 
-def test_while_it_stops_it_holds_its_slots_here_and_waits_nowhere(store: Store) -> None:
+def test_a_moving_job_holds_its_slots_and_is_in_no_line_while_it_stops(store: Store) -> None:
     job = moves(store)
     seen = store.load(NOW).snapshot
     assert [each.consolidate for each in seen.pools] == [False, True]
@@ -39,15 +39,16 @@ def test_while_it_stops_it_holds_its_slots_here_and_waits_nowhere(store: Store) 
     assert store.job("job1") == job and job.claim and job.claim.moved
 
 
-def test_when_it_has_stopped_it_waits_with_its_claim(store: Store) -> None:
+def test_a_moved_job_waits_with_its_claim_once_stopped(store: Store) -> None:
     job = commit(store, evicted(moves(store)))
     seen = store.load(NOW).snapshot
     assert (seen.active, seen.waiting) == ((), (job,))
     assert job.claim and job.claim.pool == "p4"
 
 
-def test_who_has_not_seen_its_claim_decides_nothing_there(store: Store) -> None:
-    """Read here too late and there too early, it is nowhere: such a plan is stale."""
+def test_a_plan_that_has_not_seen_the_claim_is_refused(store: Store) -> None:
+    """Read too late in the one pool and too early in the other, the job is missing: such a plan is
+    stale."""
     job = moves(store)
     other = waits(store, "other")
     versions = {name: each.version for name, each in store.load(NOW).ledgers.items()}

@@ -1,11 +1,9 @@
-"""Lines that another version has named: a pass brings whoever waits there into this version's."""
+"""Lines named by another version: a pass moves their jobs into this version's lines."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
-import pytest
 from hypothesis import given
 
 from slotq_core.adapters.dynamodb.layout.table import POISON, line_key, waiting_key
@@ -20,11 +18,6 @@ from tests.contract.worlds import NOW, a_job, a_pool, a_queue, cancelling, commi
 LATER = NOW + 10
 
 
-@pytest.fixture
-def items(client: Any, table: str) -> Table:
-    return Table(client, table)
-
-
 def places(items: Table) -> set[tuple[str, str]]:
     return {key for key in items.all() if key[0].startswith("WAITING#")}
 
@@ -35,9 +28,7 @@ def seen(store: DynamoStore, now: int = LATER) -> list[str]:
     return [job.name for job in world.snapshot.waiting]
 
 
-def test_whoever_waits_there_is_brought_over_before_anything_is_planned(
-    dynamo: DynamoStore, items: Table
-) -> None:
+def test_jobs_are_moved_before_anything_is_planned(dynamo: DynamoStore, items: Table) -> None:
     a_queue(dynamo)
     found = [waits(dynamo, f"job{n}", entry_time=NOW + n, priority=5) for n in range(3)]
     as_another_version(items, *found)
@@ -50,7 +41,7 @@ def test_whoever_waits_there_is_brought_over_before_anything_is_planned(
     assert seen(dynamo) == ["job0", "job2", "urgent"]
 
 
-def test_more_than_one_transaction_takes_come_over_too(dynamo: DynamoStore, items: Table) -> None:
+def test_more_jobs_than_one_transaction_takes_are_moved(dynamo: DynamoStore, items: Table) -> None:
     a_queue(dynamo, a_pool("p5", 100))
     count = 2 * _AT_ONCE + 1
     found = [waits(dynamo, f"job{n}", entry_time=NOW + n) for n in range(count)]
@@ -58,7 +49,7 @@ def test_more_than_one_transaction_takes_come_over_too(dynamo: DynamoStore, item
     assert sorted(seen(dynamo)) == sorted(job.name for job in found)
 
 
-def test_a_reader_sees_them_and_moves_nobody(dynamo: DynamoStore, items: Table) -> None:
+def test_a_reader_sees_the_jobs_and_moves_none(dynamo: DynamoStore, items: Table) -> None:
     a_queue(dynamo)
     as_another_version(items, waits(dynamo, "job1"))
     before = items.all()
@@ -68,8 +59,10 @@ def test_a_reader_sees_them_and_moves_nobody(dynamo: DynamoStore, items: Table) 
     assert items.all() == before
 
 
-def test_what_was_left_behind_is_removed(dynamo: DynamoStore, items: Table) -> None:
-    """A job has been cancelled or has started, and its place in the other line was not known."""
+def test_a_stale_copy_in_another_versions_line_is_removed(
+    dynamo: DynamoStore, items: Table
+) -> None:
+    """The job was cancelled or started by a version that did not know the other line."""
     a_queue(dynamo)
     gone, stays = waits(dynamo, "gone"), waits(dynamo, "stays", entry_time=NOW + 1)
     as_another_version(items, gone, stays)
@@ -78,7 +71,7 @@ def test_what_was_left_behind_is_removed(dynamo: DynamoStore, items: Table) -> N
     assert places(items) == {waiting_key(stays)}
 
 
-def test_one_that_cannot_be_understood_stops_no_other(dynamo: DynamoStore, items: Table) -> None:
+def test_an_unreadable_job_does_not_stop_the_others(dynamo: DynamoStore, items: Table) -> None:
     a_queue(dynamo)
     broken, whole = waits(dynamo, "broken"), waits(dynamo, "whole", entry_time=NOW + 1)
     as_another_version(items, broken, whole)
@@ -91,8 +84,10 @@ def test_one_that_cannot_be_understood_stops_no_other(dynamo: DynamoStore, items
     assert seen(dynamo) == ["broken", "whole"]
 
 
-def test_the_empty_line_goes_when_nobody_can_count_on_it(dynamo: DynamoStore, items: Table) -> None:
-    """The other version's functions run on for a moment: one of them may have just touched it."""
+def test_an_empty_line_of_another_version_is_removed_after_a_while(
+    dynamo: DynamoStore, items: Table
+) -> None:
+    """The other version's functions run on for a moment and may have just touched it."""
     a_queue(dynamo)
     job = waits(dynamo, "job1")
     as_another_version(items, job)
@@ -108,10 +103,10 @@ def test_the_empty_line_goes_when_nobody_can_count_on_it(dynamo: DynamoStore, it
     assert not items.get(line)
 
 
-def test_a_line_that_the_other_version_put_aside_is_put_back(
+def test_a_line_quarantined_by_the_other_version_is_restored(
     dynamo: DynamoStore, items: Table
 ) -> None:
-    """One that could not read this version's lines ran on, or was deployed again for a while."""
+    """A version that cannot read this version's lines ran on, or was deployed again for a while."""
     a_queue(dynamo)
     job = waits(dynamo, "job1")
     as_another_version(items, waits(dynamo, "job2", priority=7))
@@ -125,6 +120,6 @@ def test_a_line_that_the_other_version_put_aside_is_put_back(
 
 
 @given(jobs())
-def test_this_version_s_lines_are_known_by_their_names(job: Job) -> None:
-    """Else what waits in one would be moved to where it stands."""
+def test_this_versions_lines_are_recognised_by_name(job: Job) -> None:
+    """Otherwise their jobs would be moved to where they are."""
     assert Line.parse(line_of(job)).key == line_of(job)

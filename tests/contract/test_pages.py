@@ -1,4 +1,4 @@
-"""DynamoDB ends a page where it likes: whatever is read in pages is read to the end."""
+"""Whatever is read in pages is read to the end, wherever DynamoDB ends a page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ HOUR = 3_600_000
 
 @contextmanager
 def pages_of_one(client: Any) -> Iterator[list[str]]:
-    """While it lasts, each page has one item. Yields the operations that have had another page."""
+    """Make each page have one item during the context. Yields the operations that had further
+    pages."""
     more: list[str] = []
 
     def cut(params: dict[str, Any], **_: Any) -> None:
@@ -53,7 +54,7 @@ def pages_of_one(client: Any) -> Iterator[list[str]]:
 
 
 def a_full_queue(store: DynamoStore) -> None:
-    """Several of everything that there may be several of."""
+    """A store with several records of every kind."""
     a_queue(store, a_pool("p5", 4), a_pool("p4", 4))
     for n in range(2):
         runs(store, f"running{n}", entry_time=NOW - 9 + n)
@@ -99,7 +100,9 @@ def full(dynamo: DynamoStore) -> DynamoStore:
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS.keys())
-def test_what_is_read_is_the_same(full: DynamoStore, client: Any, read: Any) -> None:
+def test_reads_return_the_same_with_any_page_size(
+    full: DynamoStore, client: Any, read: Any
+) -> None:
     whole = read(full)
     assert whole is not None
     with pages_of_one(client) as more:
@@ -107,8 +110,8 @@ def test_what_is_read_is_the_same(full: DynamoStore, client: Any, read: Any) -> 
     assert more
 
 
-def test_what_is_found_on_later_pages_is_mended(full: DynamoStore, client: Any, table: str) -> None:
-    """A look at everything is a scan."""
+def test_findings_on_later_pages_are_repaired(full: DynamoStore, client: Any, table: str) -> None:
+    """The inspection is a scan."""
     keys = [
         {"pk": item["pk"], "sk": item["sk"]}
         for item in client.scan(TableName=table)["Items"]
@@ -123,7 +126,7 @@ def test_what_is_found_on_later_pages_is_mended(full: DynamoStore, client: Any, 
     assert list(full.inspect()) == []
 
 
-def test_all_of_an_ended_jobs_records_expire(dynamo: DynamoStore, client: Any, table: str) -> None:
+def test_all_records_of_an_ended_job_expire(dynamo: DynamoStore, client: Any, table: str) -> None:
     a_queue(dynamo)
     job = commit(dynamo, starting(commit(dynamo, evicted(runs(dynamo, "job1")))))
     commit(dynamo, completing(job))

@@ -1,4 +1,4 @@
-"""What a whole pass costs: the manager over the real store, however many jobs wait."""
+"""The cost of a whole pass, however many jobs wait: the manager with the real store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.contract.worlds import NOW, REQUEST, a_job, a_pool, a_queue, runs
 
 @dataclass
 class Training:
-    """A SageMaker that takes every call, and counts them. Listing is not for a pass."""
+    """A SageMaker that accepts and counts every call. A pass must not list."""
 
     calls: list[str] = field(default_factory=list)
 
@@ -42,7 +42,7 @@ class Training:
 
 
 class Fixed:
-    """A clock that stands still; nobody to wake."""
+    """A clock that stands still, and a notifier that wakes nobody."""
 
     def now(self) -> int:
         return NOW + 100
@@ -52,8 +52,8 @@ class Fixed:
 
 
 def a_pass(client: Any, count: int) -> tuple[Counter[str], int, list[str]]:
-    """DynamoDB calls, read units and SageMaker calls of a pass that starts one job and evicts for
-    another, with so many waiting behind them."""
+    """Run a pass that starts one job and evicts for another, with this many jobs waiting behind
+    them. Returns DynamoDB calls, read units and SageMaker calls."""
     table = f"queue-{count}"
     client.create_table(**table_definition(table))
     store = DynamoStore(client, table)
@@ -90,4 +90,4 @@ def test_the_lease_costs_two_small_writes_and_a_refusal_one(moto_client: Any) ->
     with measured(moto_client) as meter:
         assert manager.run_pass(holder="one").busy
     assert set(meter.calls) <= {"UpdateItem"}
-    assert len(meter.calls) <= 1  # What DynamoDB refuses is no answer that the meter sees.
+    assert len(meter.calls) <= 1  # A refused write has no answer for the meter to count.

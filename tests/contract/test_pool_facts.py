@@ -1,4 +1,4 @@
-"""What is learned of a pool: its health, and what others occupy. Kept apart from its definition."""
+"""Facts learned about a pool: its health and its foreign use, kept apart from its definition."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ ILL = PoolHealth(errors=3, not_before=NOW + 5, learned=1, learned_until=NOW + 9,
 
 
 def seen(store: Store, name: str = "p5") -> Pool:
-    """The pool as a pass sees it; and `pool` says the same."""
+    """The pool as a pass sees it, checked against `pool`."""
     pools = {pool.name: pool for pool in store.load(NOW).snapshot.pools}
     assert store.pool(name) == pools.get(name)
     assert store.load_all(NOW).snapshot.pools == tuple(pools.values())
     return pools[name]
 
 
-def test_a_pool_begins_healthy_and_without_others(store: Store) -> None:
+def test_a_new_pool_is_healthy_without_foreign_use(store: Store) -> None:
     a_queue(store)
     assert seen(store) == a_pool()
     assert store.pool("p4") is None
 
 
-def test_health_is_kept_beside_the_definition(store: Store) -> None:
+def test_health_is_stored_apart_from_the_definition(store: Store) -> None:
     a_queue(store, a_pool("p5"), a_pool("p4"))
     store.set_health("p5", ILL)
     assert seen(store).health == ILL
@@ -58,7 +58,7 @@ def test_health_is_kept_beside_the_definition(store: Store) -> None:
     assert seen(store).health == HEALTHY
 
 
-def test_health_outlives_a_change_of_the_pool_and_is_no_change_itself(store: Store) -> None:
+def test_health_outlives_a_change_of_the_pool_and_is_not_recorded(store: Store) -> None:
     a_queue(store)
     store.set_health("p5", ILL)
     version = store.load(NOW).ledgers["p5"].version
@@ -69,7 +69,7 @@ def test_health_outlives_a_change_of_the_pool_and_is_no_change_itself(store: Sto
     assert store.pools() == (a_pool("p5", 5),)
 
 
-def test_health_does_not_disturb_who_holds_slots(store: Store) -> None:
+def test_health_does_not_change_held_slots(store: Store) -> None:
     a_queue(store)
     job = runs(store, "job1")
     store.set_health("p5", ILL)
@@ -78,7 +78,7 @@ def test_health_does_not_disturb_who_holds_slots(store: Store) -> None:
     assert world.ledgers["p5"].used == Demand(slots=1)
 
 
-def test_what_others_occupy_is_not_given_to_jobs(store: Store) -> None:
+def test_foreign_slots_are_not_given_to_jobs(store: Store) -> None:
     a_queue(store, a_pool("p5", 3))
     store.set_foreign("p5", Demand(slots=2))
     assert seen(store).foreign == Demand(slots=2)
@@ -93,8 +93,8 @@ def test_what_others_occupy_is_not_given_to_jobs(store: Store) -> None:
     assert seen(store).foreign == Demand()
 
 
-def test_others_may_come_to_occupy_what_jobs_hold(store: Store) -> None:
-    """Then nothing starts until both together are below the capacity."""
+def test_foreign_use_may_overlap_held_slots(store: Store) -> None:
+    """Nothing starts until both together are below the capacity."""
     a_queue(store)
     jobs = [runs(store, f"job{n}") for n in range(2)]
     store.set_foreign("p5", Demand(slots=2))
@@ -107,10 +107,10 @@ def test_others_may_come_to_occupy_what_jobs_hold(store: Store) -> None:
     commit(store, starting(late))
 
 
-def test_of_two_counts_of_what_others_occupy_the_later_one_holds(
+def test_the_later_of_two_foreign_counts_holds(
     dynamo: DynamoStore, client: Any, table: str
 ) -> None:
-    """Each moves the ledger by the difference to what it has read: both may not count on that."""
+    """Each changes the ledger by the difference to its read; only one may rely on that."""
     a_queue(dynamo, a_pool("p5", 3))
     other = DynamoStore(client, table)
     with before_the_next(client, "UpdateItem", lambda: other.set_foreign("p5", Demand(slots=2))):
@@ -123,7 +123,7 @@ def test_of_two_counts_of_what_others_occupy_the_later_one_holds(
     assert list(dynamo.inspect()) == []
 
 
-def test_counts_at_once_add_nothing_up(racing_store: Store) -> None:
+def test_concurrent_foreign_counts_do_not_add_up(racing_store: Store) -> None:
     store = a_queue(racing_store, a_pool("p5", 9))
     for _ in range(5):
         amounts = [Demand(slots=n) for n in range(1, 7)]
@@ -133,10 +133,10 @@ def test_counts_at_once_add_nothing_up(racing_store: Store) -> None:
     commit(store, starting(waits(store, "all", slots=9)))
 
 
-def test_what_others_occupy_of_a_pool_that_goes_is_not_counted(
+def test_foreign_use_of_a_removed_pool_is_not_counted(
     dynamo: DynamoStore, client: Any, table: str
 ) -> None:
-    """It is removed between the look at its ledger and the count."""
+    """The pool is removed between the read of its ledger and the count."""
     a_queue(dynamo, a_pool("p5"), a_pool("p4"))
     other = a_queue(DynamoStore(client, table), a_pool("p4"))
     a_queue(dynamo, a_pool("p5"), a_pool("p4"))
@@ -159,7 +159,7 @@ def test_what_others_occupy_opens_no_pool(dynamo: DynamoStore, client: Any, tabl
     assert "foreign_slots" not in left
 
 
-def test_only_a_change_of_what_others_occupy_raises_the_version(store: Store) -> None:
+def test_only_a_change_of_foreign_use_raises_the_version(store: Store) -> None:
     a_queue(store)
     job = waits(store, "job1")
     first = {"p5": store.load(NOW).ledgers["p5"].version}
@@ -172,7 +172,7 @@ def test_only_a_change_of_what_others_occupy_raises_the_version(store: Store) ->
         store.commit([starting(job)], seen=first)
 
 
-def test_a_change_of_the_pool_keeps_what_others_occupy(store: Store) -> None:
+def test_a_change_of_the_pool_keeps_its_foreign_use(store: Store) -> None:
     a_queue(store, a_pool("p5", 1))
     store.set_foreign("p5", Demand(slots=1))
     a_queue(store, a_pool("p5", 2))
@@ -184,7 +184,7 @@ def test_a_change_of_the_pool_keeps_what_others_occupy(store: Store) -> None:
     assert seen(store).foreign == Demand(slots=1)
 
 
-def test_a_pool_that_is_gone_is_occupied_by_nobody(store: Store) -> None:
+def test_a_removed_pool_has_no_foreign_use(store: Store) -> None:
     a_queue(store, a_pool("p5", 2), a_pool("p4"))
     store.set_foreign("p5", Demand(slots=1))
     a_queue(store, a_pool("p4"))
@@ -194,7 +194,7 @@ def test_a_pool_that_is_gone_is_occupied_by_nobody(store: Store) -> None:
     starts(store, "job1", slots=2)
 
 
-def test_every_resource_may_be_occupied(store: Store) -> None:
+def test_foreign_use_counts_every_resource(store: Store) -> None:
     a_queue(store, a_pool("p5", capacity=Demand(slots=2, gpus=16)))
     store.set_foreign("p5", Demand(slots=1, gpus=12))
     with pytest.raises(Conflict):
@@ -203,7 +203,7 @@ def test_every_resource_may_be_occupied(store: Store) -> None:
     assert seen(store).foreign == Demand(slots=1, gpus=12)
 
 
-def test_others_are_counted_right_beside_commits(racing_store: Store) -> None:
+def test_foreign_use_is_right_beside_concurrent_commits(racing_store: Store) -> None:
     store = a_queue(racing_store, a_pool("p5", 8))
     jobs = [waits(store, f"job{n}") for n in range(4)]
 

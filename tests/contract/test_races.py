@@ -1,4 +1,5 @@
-"""Several at once: what the conditions are for. Where threads prove something, and on moto not."""
+"""Concurrent calls, which the conditions are for: with threads on engines where that proves
+something."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ HOUR = 3_600_000
 
 
 def at_once(*attempts: Callable[[], Any]) -> list[Any]:
-    """What came of each, in order: its result, or the error that it raised."""
+    """The outcome of each call, in order: a result or the raised error."""
     ready = threading.Barrier(len(attempts))
 
     def run(attempt: Callable[[], Any]) -> Any:
@@ -71,7 +72,7 @@ def test_the_last_slot_goes_to_exactly_one(racing_store: Store) -> None:
     assert store.load(NOW).ledgers["p5"].used == Demand()
 
 
-def test_of_decisions_on_one_ledger_version_exactly_one_holds(racing_store: Store) -> None:
+def test_exactly_one_decision_on_a_ledger_version_holds(racing_store: Store) -> None:
     store = a_queue(racing_store, a_pool("p5", THREADS))
     jobs = [waits(store, f"job{n}") for n in range(THREADS)]
     seen = {"p5": store.load(NOW).ledgers["p5"].version}
@@ -79,8 +80,8 @@ def test_of_decisions_on_one_ledger_version_exactly_one_holds(racing_store: Stor
     assert len(won(results)) == 1
 
 
-def test_use_adds_up_whatever_comes_at_once(racing_store: Store) -> None:
-    """Starts and ends, each tried again until it holds, without looking at the ledger."""
+def test_use_adds_up_under_concurrent_starts_and_ends(racing_store: Store) -> None:
+    """Starts and ends, each retried until it holds, without reading the ledger."""
     store = a_queue(racing_store, a_pool("p5", 5))
     highest: list[int] = []
 
@@ -99,7 +100,7 @@ def test_use_adds_up_whatever_comes_at_once(racing_store: Store) -> None:
     assert max(highest) <= 5
 
 
-def test_a_name_submitted_many_times_at_once_is_given_once(racing_store: Store) -> None:
+def test_a_name_submitted_concurrently_is_given_once(racing_store: Store) -> None:
     a_queue(racing_store)
     results = at_once(*(_submit(racing_store, a_job("job1", priority=n)) for n in range(THREADS)))
     (kept,) = won(results)
@@ -107,7 +108,7 @@ def test_a_name_submitted_many_times_at_once_is_given_once(racing_store: Store) 
     assert [job.name for job in racing_store.load_all(NOW).snapshot.waiting] == ["job1"]
 
 
-def test_submissions_at_once_cancel_neither_each_other_nor_a_pass(racing_store: Store) -> None:
+def test_concurrent_submissions_cancel_neither_each_other_nor_a_pass(racing_store: Store) -> None:
     store = a_queue(racing_store, a_pool("p5", 1))
     job = waits(store, "first")
     seen = {"p5": store.load(NOW).ledgers["p5"].version}
@@ -122,7 +123,7 @@ def holding(job: Job) -> Change:
 
 
 @pytest.mark.parametrize("verb", [cancelling, holding])
-def test_of_a_start_and_a_users_verb_exactly_one_holds(
+def test_exactly_one_of_a_start_and_a_users_verb_holds(
     racing_store: Store, verb: Callable[[Job], Change]
 ) -> None:
     store = a_queue(racing_store, a_pool("p5", 4))
@@ -137,8 +138,8 @@ def test_of_a_start_and_a_users_verb_exactly_one_holds(
     assert store.load(NOW).ledgers["p5"].used == Demand()
 
 
-def test_loads_beside_commits_see_whole_worlds(racing_store: Store) -> None:
-    """Active jobs and ledger always agree in what a load returns."""
+def test_loads_beside_commits_are_consistent(racing_store: Store) -> None:
+    """Active jobs and ledger agree in every load."""
     store = a_queue(racing_store, a_pool("p5", 2))
     done = threading.Event()
 
@@ -165,7 +166,7 @@ def test_loads_beside_commits_see_whole_worlds(racing_store: Store) -> None:
 def test_a_line_touched_since_it_was_found_empty_is_kept(
     dynamo: DynamoStore, client: Any, table: str
 ) -> None:
-    """A submission touches its line between a load's look and the load's removal."""
+    """A submission touches its line between a load's read and the load's removal."""
     a_queue(dynamo)
     commit(dynamo, cancelling(waits(dynamo, "old")))
     later = NOW + 2 * HOUR
@@ -187,11 +188,12 @@ def test_an_empty_line_is_removed_only_when_long_untouched(
     assert not _item(client, table, line_key(line_of(job)))
 
 
-def test_a_load_between_two_items_of_a_transaction_is_read_again(
+def test_a_load_in_the_middle_of_a_transaction_is_repeated(
     dynamo: DynamoStore, client: Any, table: str
 ) -> None:
-    """A Query is no snapshot: here it shows a claim that its transaction has not yet written, as it
-    were. The ledger is of after the transaction, so the load must not believe the rest."""
+    """A Query is not a snapshot. Here it misses a claim that its transaction has not yet made
+    visible, while the ledger is already the later one. So the load must not trust the other
+    items."""
     a_queue(dynamo, a_pool("p5", 1))
     victim, job = runs(dynamo, "victim"), waits(dynamo, "job1", priority=5)
     torn = _partition(client, table)

@@ -1,4 +1,4 @@
-"""The wake and its lease, the turns of tasks, and what is remembered between them."""
+"""The wake and its lease, the turns of periodic tasks, and their sightings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def take(store: Store, holder: str, now: int = NOW) -> int | None:
     return store.take_lease(holder, now=now, until=now + 40_000)
 
 
-def test_one_holds_the_lease_until_it_gives_it_back(store: Store) -> None:
+def test_one_holder_has_the_lease_until_it_gives_it_back(store: Store) -> None:
     assert take(store, "one") == 0
     assert take(store, "two") is None
     assert take(store, "one") == 0
@@ -25,7 +25,7 @@ def test_one_holds_the_lease_until_it_gives_it_back(store: Store) -> None:
     assert take(store, "two") == 0
 
 
-def test_a_lease_ends_with_its_time(store: Store) -> None:
+def test_a_lease_expires(store: Store) -> None:
     take(store, "dead")
     assert take(store, "next", LATER - 1) is None
     assert take(store, "next", LATER) == 0
@@ -34,7 +34,7 @@ def test_a_lease_ends_with_its_time(store: Store) -> None:
     assert take(store, "third", LATER) is None
 
 
-def test_a_lease_is_prolonged_by_taking_it_again(store: Store) -> None:
+def test_taking_a_lease_again_prolongs_it(store: Store) -> None:
     take(store, "one")
     take(store, "one", LATER - 1)
     assert take(store, "two", LATER) is None
@@ -47,8 +47,8 @@ def test_every_bump_raises_the_generation(store: Store) -> None:
     assert take(store, "one") == 4
 
 
-def test_a_bump_between_take_and_end_is_seen(store: Store) -> None:
-    """Whoever bumped was refused the lease and went away: the holder has to look again."""
+def test_a_bump_during_the_lease_is_seen_at_its_end(store: Store) -> None:
+    """The bumping handler was refused the lease and went away, so the holder must look again."""
     generation = take(store, "one")
     store.bump()
     assert take(store, "two") is None
@@ -57,13 +57,13 @@ def test_a_bump_between_take_and_end_is_seen(store: Store) -> None:
     assert store.end_lease("one", generation=take(store, "one"))
 
 
-def test_the_first_bump_ever_is_seen_too(store: Store) -> None:
+def test_the_very_first_bump_is_seen(store: Store) -> None:
     assert take(store, "one") == 0
     store.bump()
     assert not store.end_lease("one", generation=0)
 
 
-def test_a_lease_may_be_given_back_whatever_has_happened(store: Store) -> None:
+def test_a_lease_can_be_given_back_in_any_case(store: Store) -> None:
     take(store, "one")
     store.bump()
     assert store.end_lease("one", generation=None)
@@ -75,7 +75,7 @@ def news(store: Store, holder: str, now: int = NOW) -> int | None:
     return store.take_lease(holder, now=now, until=now + 40_000, only_news=True)
 
 
-def test_what_was_seen_to_is_no_news(store: Store) -> None:
+def test_a_handled_generation_is_not_news(store: Store) -> None:
     store.bump()
     assert store.end_lease("one", generation=news(store, "one"))
     assert news(store, "late") is None
@@ -86,14 +86,14 @@ def test_what_was_seen_to_is_no_news(store: Store) -> None:
     assert news(store, "next") == 2
 
 
-def test_the_first_pass_ever_is_news(store: Store) -> None:
+def test_the_very_first_pass_has_news(store: Store) -> None:
     assert news(store, "one") == 0
     assert store.end_lease("one", generation=0)
     store.bump()
     assert news(store, "one") == 1
 
 
-def test_a_bump_between_look_and_end_is_news_for_its_holder_and_for_the_next(store: Store) -> None:
+def test_a_bump_during_a_pass_is_news_for_the_holder_and_the_next(store: Store) -> None:
     store.bump()
     assert news(store, "one") == 1
     store.bump()
@@ -102,8 +102,8 @@ def test_a_bump_between_look_and_end_is_news_for_its_holder_and_for_the_next(sto
     assert news(store, "two", LATER) == 2, "its holder has died"
 
 
-def test_what_was_given_up_is_news(store: Store) -> None:
-    """A pass that failed, or whose budget was used up: another is asked for, without a bump."""
+def test_an_unfinished_pass_leaves_news(store: Store) -> None:
+    """A pass that failed or used up its budget needs another, without a bump."""
     store.bump()
     store.end_lease("one", generation=take(store, "one"))
     assert take(store, "tick") == 1
@@ -111,14 +111,14 @@ def test_what_was_given_up_is_news(store: Store) -> None:
     assert news(store, "next") == 1
 
 
-def test_news_wait_for_the_lease_like_all_others(store: Store) -> None:
+def test_news_waits_for_the_lease(store: Store) -> None:
     store.bump()
     take(store, "one")
     assert news(store, "two") is None
     assert news(store, "two", LATER) == 1
 
 
-def test_the_lease_goes_to_exactly_one_of_many(racing_store: Store) -> None:
+def test_exactly_one_of_many_gets_the_lease(racing_store: Store) -> None:
     for turn in range(5):
         now = NOW + turn * 40_000
         takers = [partial(take, racing_store, f"holder{n}", now) for n in range(THREADS)]
@@ -130,7 +130,7 @@ def test_no_bump_is_lost_among_many(racing_store: Store) -> None:
     assert take(racing_store, "one") == THREADS
 
 
-def test_a_lease_taken_by_a_clock_gone_wrong_does_not_stop_the_queue(store: Store) -> None:
+def test_a_lease_from_a_wrong_clock_does_not_stop_the_queue(store: Store) -> None:
     take(store, "jumped", NOW + YEAR)
     assert take(store, "one") == 0
 
@@ -151,20 +151,20 @@ def test_the_next_turn_is_known_once_one_was_taken(store: Store) -> None:
     assert store.next_turn("RECONCILE") == NOW + 100
 
 
-def test_a_turn_may_be_put_off_and_brought_forward(store: Store) -> None:
+def test_a_turn_can_be_postponed_and_brought_forward(store: Store) -> None:
     store.postpone("RECONCILE", next_at=NOW + 100)
     assert not store.take_turn("RECONCILE", now=NOW, next_at=NOW + 100)
     store.postpone("RECONCILE", next_at=NOW)
     assert store.take_turn("RECONCILE", now=NOW, next_at=NOW + 100)
 
 
-def test_a_turn_goes_to_exactly_one_of_many(racing_store: Store) -> None:
+def test_exactly_one_of_many_gets_a_turn(racing_store: Store) -> None:
     store = racing_store
     takers = [lambda: store.take_turn("RECONCILE", now=NOW, next_at=LATER)] * THREADS
     assert sorted(at_once(*takers)) == [False] * (THREADS - 1) + [True]
 
 
-def test_a_turn_set_by_a_clock_gone_wrong_comes_all_the_same(store: Store) -> None:
+def test_a_turn_set_by_a_wrong_clock_still_comes(store: Store) -> None:
     store.take_turn("RECONCILE", now=NOW + YEAR, next_at=NOW + YEAR + 300)
     assert store.take_turn("RECONCILE", now=NOW, next_at=NOW + 300)
 
@@ -180,7 +180,7 @@ def a_sighting(training_job: str, *, ours: bool = False, stopped: bool = False) 
     )
 
 
-def test_sightings_are_remembered_until_they_are_forgotten(store: Store) -> None:
+def test_sightings_are_kept_until_forgotten(store: Store) -> None:
     store.remember(a_sighting("orphan", ours=True))
     store.remember(a_sighting("foreign"))
     store.remember(a_sighting("orphan", ours=True, stopped=True))

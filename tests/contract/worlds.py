@@ -1,4 +1,4 @@
-"""Jobs and pools for the store's tests, and the moves that the manager makes with them."""
+"""Jobs and pools for the store's tests, and the manager's transitions."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def backing_off(job: Job, until: int) -> Change:
 
 
 def trying_later(job: Job, until: int) -> Change:
-    """An attempt to start it was in vain."""
+    """The job after a failed attempt to start it."""
     after = move(job, S.BACKOFF, at=NOW + 4, not_before=until, schedule_attempts=1)
     return Change(before=job, after=after)
 
@@ -106,7 +106,7 @@ def giving_up(job: Job) -> Change:
 
 
 def freeing(job: Job) -> Change:
-    """What it came after has completed."""
+    """The job once its dependencies have completed."""
     return Change(before=job, after=replace(job, after=()))
 
 
@@ -179,7 +179,7 @@ claims = st.builds(
 
 @st.composite
 def jobs(draw: st.DrawFn, state: JobState | None = None) -> Job:
-    """A job in any state, with what belongs to that state."""
+    """A job in any state, with the fields of that state."""
     state = state or draw(st.sampled_from(JobState))
     after = tuple(draw(st.lists(_names, max_size=2, unique=True))) if state is S.PENDING else ()
     probe = Job(

@@ -1,4 +1,4 @@
-"""An emulator for each module, in a process of its own as users start it, with one slot."""
+"""An emulator for each module, in a separate process as users start it, with one slot."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def aws():
 
 @pytest.fixture(autouse=True)
 def _no_session_of_other_tests(monkeypatch):
-    """The client takes boto3's default session where there is one, and with it its credentials."""
+    """The client uses boto3's default session, if there is one, with its credentials."""
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)

@@ -28,7 +28,8 @@ pytestmark = pytest.mark.skipif(not AWS, reason="there is no AWS CLI (`make test
 
 @pytest.fixture(scope="module")
 def environment(aws):
-    """What `slotq exec` gives its command; one relay for all, for the sake of time."""
+    """The environment that `slotq exec` gives its command; one relay for all tests, to save
+    time."""
     session = boto3.Session()
     install(session, priority=1)
     with served(Relay(clients(session, aws.region))) as url:
@@ -60,7 +61,7 @@ def described(cli, name):
 
 
 def log_of(cli, name):
-    """All that the job's one stream gives, page after page."""
+    """The whole of the job's one log stream, page after page."""
     stream = ("--log-group-name", LOG_GROUP, "--log-stream-name", f"{name}/algo-1-slotq")
     lines, token = [], []
     while True:
@@ -84,7 +85,7 @@ def test_a_job_is_evicted_resumes_and_completes(aws, cli, tmp_path):
     until(lambda: queue.job("low").state == "completed", "low has not completed")
     cli(
         "sagemaker", "wait", "training-job-completed-or-stopped", "--training-job-name", "low"
-    )  # It asks every two minutes, so it is not waited with.
+    )  # The CLI's waiter polls every two minutes, so it is not used.
     assert described(cli, "low") == ("Completed", "Completed")
     lines = log_of(cli, "low")
     first, second = (n for n, line in enumerate(lines) if line.startswith("goes on from"))
@@ -95,7 +96,7 @@ def test_a_job_is_evicted_resumes_and_completes(aws, cli, tmp_path):
     assert lines[-1] == "slotq: low: completed after 2 attempts, evicted 1 time"
 
 
-def test_a_job_that_waits_is_listed_and_stopped(aws, cli, tmp_path):
+def test_a_waiting_job_is_listed_and_stopped(aws, cli, tmp_path):
     queue = QueueClient()
     cli(*creation(tmp_path, request(aws, "first", 1000)))
     until(lambda: queue.job("first").state == "running", "first does not run")
@@ -108,7 +109,7 @@ def test_a_job_that_waits_is_listed_and_stopped(aws, cli, tmp_path):
     until(lambda: queue.job("first").state == "cancelled", "first was not cancelled")
 
 
-def test_slotq_exec_hands_on_what_the_command_says(aws, tmp_path):
+def test_slotq_exec_passes_the_commands_output_and_exit_code(aws, tmp_path):
     wanted = request(aws, "refused", 1, Tags=[{"Key": "priority", "Value": "high"}])
     words = ("exec", "--", "env", "-u", "PYTHONPATH", AWS, *creation(tmp_path, wanted))
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""boto3 alone, the queue and real processes: submitted, evicted, resumed, described, finished."""
+"""boto3 alone, with the queue and real processes: submit, evict, resume, describe, finish."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ while [ $step -lt STEPS ]; do
 done
 echo done > /opt/ml/model/result
 """
-"""Its checkpoint is renamed into place: one that is stopped while it writes leaves the last whole
-one, never an empty file."""
+"""The checkpoint is renamed into place. A script stopped while writing leaves the last whole one,
+never an empty file."""
 
 
 def request(aws, name, steps, **changes):
@@ -50,7 +50,7 @@ def session(aws):
 
 
 def log_of(session, name):
-    """As whoever has read the log from the start until now."""
+    """Read the log from its start until now."""
     logs = session.client("logs")
     (stream,) = logs.describe_log_streams(logGroupName=LOG_GROUP, logStreamNamePrefix=f"{name}/")[
         "logStreams"
@@ -111,7 +111,7 @@ def test_a_job_is_evicted_resumes_and_completes(aws, session):
     assert queue.job("low").state == "completed"
 
 
-def test_a_job_that_waits_answers_to_every_call(aws, session):
+def test_a_waiting_job_answers_every_call(aws, session):
     queue = slotq.install(session)
     sagemaker = session.client("sagemaker")
     sagemaker.create_training_job(**request(aws, "first", 1000))
@@ -119,7 +119,7 @@ def test_a_job_that_waits_answers_to_every_call(aws, session):
     sagemaker.create_training_job(**request(aws, "second", 5, Tags=tags))
     until(lambda: queue.job("first").state == "running", "first does not run")
 
-    anew = boto3.Session()  # another process, that has submitted nothing
+    anew = boto3.Session()  # another process, which has submitted nothing
     slotq.install(anew)
     other = anew.client("sagemaker")
     shown = other.describe_training_job(TrainingJobName="second")
@@ -144,7 +144,7 @@ def test_a_job_that_waits_answers_to_every_call(aws, session):
     assert raised.value.response["Error"]["Code"] == "ValidationException"
 
 
-def test_a_refusal_is_an_error_of_the_call(aws, session):
+def test_a_refusal_raises_from_the_call(aws, session):
     slotq.install(session)
     sagemaker = session.client("sagemaker")
     large = {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 9, "VolumeSizeInGB": 1}
@@ -155,7 +155,7 @@ def test_a_refusal_is_an_error_of_the_call(aws, session):
         sagemaker.create_training_job(**request(aws, "twice", 2))
 
 
-def test_a_client_that_was_there_before_is_as_it_was(aws, session):
+def test_an_earlier_client_is_unchanged(aws, session):
     before = session.client("sagemaker")
     queue = slotq.install(session)
     before.create_training_job(**request(aws, "past-the-queue", 1))

@@ -1,4 +1,4 @@
-"""The client and the commands against the code that is deployed: signatures, answers, refusals."""
+"""The client and the commands with the deployed code: signatures, answers, refusals."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def slotq(*arguments, **options):
     return CliRunner().invoke(cli, arguments, **options)
 
 
-def test_a_job_from_its_file_to_its_end(tmp_path):
+def test_a_job_runs_from_its_file_to_its_end(tmp_path):
     (tmp_path / "job.json").write_text(json.dumps(request("hello", "echo", "hello")))
     result = slotq("submit", str(tmp_path / "job.json"), "--priority", "3", "--wait")
     assert result.exit_code == Exit.OK, result.output
@@ -54,13 +54,13 @@ def test_a_job_from_its_file_to_its_end(tmp_path):
     assert job.attempts[0].artifact.endswith("/hello/output/model.tar.gz")
 
 
-def test_a_job_that_fails_is_a_no():
+def test_a_failed_job_has_its_exit_code():
     result = slotq("submit", "-", "--wait", input=json.dumps(request("broken", "false")))
     assert result.exit_code == Exit.NO
     assert "exit code: 1" in result.output
 
 
-def test_the_line_and_its_reasons():
+def test_waiting_jobs_are_listed_with_their_reasons():
     slotq("submit", "-", input=json.dumps(request("long", "sleep", "100")))
     slotq("submit", "-", input=json.dumps(request("next", "true")))
     slotq("submit", "-", input=json.dumps(request("last", "true")))
@@ -82,14 +82,14 @@ def test_the_line_and_its_reasons():
         ({"Tags": [{"Key": "slotq:pool", "Value": "x"}]}, "slotq:pools"),
     ],
 )
-def test_what_is_refused_names_its_field(change, said):
+def test_a_refusal_names_the_field(change, said):
     result = slotq("submit", "-", input=json.dumps(request("bad", "true") | change))
     assert result.exit_code == Exit.NO
     assert said in result.stderr
     assert slotq("show", "bad").exit_code == Exit.NO
 
 
-def test_who_is_not_let_in(monkeypatch):
+def test_a_wrong_or_missing_key_is_refused(monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     with pytest.raises(NotAllowed, match="signature"):
         QueueClient().jobs()
@@ -100,19 +100,19 @@ def test_who_is_not_let_in(monkeypatch):
     assert slotq("ls").exit_code == Exit.NOT_ALLOWED
 
 
-def test_as_through_a_vpc_endpoint():
+def test_commands_work_through_a_vpc_endpoint():
     config = replace(load(), api_id="slotqlocal")
     assert isinstance(QueueClient(config=config).jobs(), list)
     with pytest.raises(NotAllowed, match="SLOTQ_API_ID"):
         QueueClient(config=replace(config, api_id="another")).jobs()
 
 
-def test_an_endpoint_without_its_stage(aws):
+def test_an_endpoint_without_its_stage_is_an_error(aws):
     with pytest.raises((NotAllowed, UnexpectedAnswer), match="stage"):
         QueueClient(config=Config(endpoint=aws.url)).jobs()
 
 
-def test_a_larger_request_than_the_queue_takes_is_not_sent():
+def test_a_too_large_request_is_not_sent():
     large = request("large", "true") | {"Environment": {"A": "x" * 1_000_001}}
     with pytest.raises(InvalidRequest):
         QueueClient().submit(large)
@@ -160,7 +160,7 @@ def objects(aws, prefix):
     return [each["Key"] for each in found.get("Contents", ())]
 
 
-def test_a_command_line_from_the_folder_to_the_model(aws, folder):
+def test_a_command_runs_from_the_folder_to_the_model(aws, folder):
     words = ("python", "train.py", "--epochs", "2")
     result = slotq("submit", "--name", "mine", *WORDS, "--wait", "--", *words)
     assert result.exit_code == Exit.OK, result.output
@@ -173,7 +173,7 @@ def test_a_command_line_from_the_folder_to_the_model(aws, folder):
         assert tar.getnames() == [".slotqignore", "train.py"]
 
 
-def test_a_command_that_fails_tells_its_exit_code(folder):
+def test_a_failing_commands_exit_code_is_reported(folder):
     result = slotq("submit", "--name", "fails", "--wait", "--", "sh", "-c", "echo no; exit 7")
     assert result.exit_code == Exit.NO
     assert "exit code: 7" in result.output
@@ -183,7 +183,7 @@ def test_a_command_that_fails_tells_its_exit_code(folder):
     assert slotq("watch", "fails-r2", "--every", "0.2").exit_code == Exit.NO
 
 
-def test_a_running_attempt_is_given_up_and_goes_on_from_its_checkpoint(folder):
+def test_a_requeued_job_resumes_from_its_checkpoint(folder):
     words = ("python", "train.py", "--epochs", "12")
     submitted = slotq("submit", "--name", "long-one", *WORDS, "--env", "PAUSE=0.5", "--", *words)
     assert submitted.exit_code == Exit.OK, submitted.output
@@ -201,7 +201,7 @@ def test_a_running_attempt_is_given_up_and_goes_on_from_its_checkpoint(folder):
     assert slotq("requeue", "long-one").exit_code == Exit.TOO_LATE
 
 
-def test_hold_priority_move_and_release(folder):
+def test_a_job_is_held_reprioritised_moved_and_released(folder):
     slotq("submit", "--name", "front", "--", "sleep", "100")
     until(lambda: "running" in slotq("why", "front").output, "it runs")
     slotq("submit", "--name", "back", "--priority", "-1", "--", "true")
@@ -220,7 +220,7 @@ def test_hold_priority_move_and_release(folder):
     assert slotq("cancel", "front", "back").exit_code == Exit.OK
 
 
-def test_the_doctor_finds_nothing_and_then_the_wrong_key(monkeypatch):
+def test_the_doctor_finds_a_wrong_key(monkeypatch):
     result = slotq("doctor", "--json")
     checks = json.loads(result.stdout)["checks"]
     assert result.exit_code == Exit.OK, result.output
@@ -233,7 +233,7 @@ def test_the_doctor_finds_nothing_and_then_the_wrong_key(monkeypatch):
     assert "does not match" in result.output
 
 
-def test_the_state_of_the_queue_in_a_notebook(folder, capsys):
+def test_a_notebook_shows_the_queues_state(folder, capsys):
     slotq("submit", "--name", "shown", "--priority", "3", "--", "sleep", "100")
     until(lambda: "running" in slotq("why", "shown").output, "it runs")
     print_queue_state()

@@ -1,4 +1,4 @@
-"""`slotq demo` holds on any machine, whatever is set there."""
+"""`slotq demo` works on any machine, whatever its environment variables."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not i
 
 NOBODY = "http://127.0.0.1:9"
 HOSTILE = {
-    # How numbers are added up.
+    # Number formats.
     "OPENBLAS_CORETYPE": "Haswell", "OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "1",
-    # Who and where.
+    # Language and user.
     "LANG": "C", "LC_ALL": "C", "HOME": "/nowhere", "TZ": "Asia/Kolkata",
     "TERM": "dumb", "COLUMNS": "20", "NO_COLOR": "1",
     # Python.
@@ -27,7 +27,7 @@ HOSTILE = {
     "SAGEMAKER_USER_CONFIG_OVERRIDE": "/nowhere/config.yaml",
     # The network.
     "HTTP_PROXY": NOBODY, "HTTPS_PROXY": NOBODY, "http_proxy": NOBODY, "no_proxy": "example.org",
-    # Ours.
+    # SlotQ.
     "SLOTQ_ENDPOINT": "nonsense", "SLOTQ_PRIORITY": "abc", "SLOTQ_CONFIG": "/nowhere/config.toml",
     "SLOTQ_LOCAL_DIR": "/proc/nowhere", "SLOTQ_POOLS": "x", "SLOTQ_READ_ONLY": "1",
     "SLOTQ_HISTORY_DAYS": "-3", "SLOTQ_TRAINING_PLANS": "x", "SLOTQ_EXECUTION_ROLES": "nobody",
@@ -35,7 +35,7 @@ HOSTILE = {
 }  # fmt: skip
 
 
-def test_whatever_is_set():
+def test_the_demo_works_in_any_environment():
     demo = subprocess.run(
         [sys.executable, "-m", "slotq.cli", "demo"],
         env=os.environ | HOSTILE,

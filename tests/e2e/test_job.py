@@ -1,4 +1,4 @@
-"""A job as an object against the code that is deployed: held, raised, moved, cloned, finished."""
+"""A job as an object, with the deployed code: held, raised, moved, cloned, finished."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.e2e.waiting import until
 pytestmark = pytest.mark.usefixtures("aws")
 
 
-def test_a_job_from_its_submission_to_its_result():
+def test_a_job_object_goes_from_submission_to_result():
     queue = QueueClient()
     queue.submit(request("runs", "sleep", "100"))
     queue.submit(request("waits", "true"))

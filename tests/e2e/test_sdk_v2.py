@@ -61,7 +61,7 @@ def estimator(aws, said):
     return make
 
 
-def test_a_fit_that_waits_is_evicted_resumes_and_completes(aws, estimator, said):
+def test_a_fit_waits_is_evicted_resumes_and_completes(aws, estimator, said):
     queue, evidence = QueueClient(), Evidence("low", aws.bucket)
     low = estimator("low", steps=100, priority=1)
     join = in_background(lambda: low.fit(job_name="low"))
@@ -95,10 +95,11 @@ def test_a_fit_that_waits_is_evicted_resumes_and_completes(aws, estimator, said)
     assert said.count("step 100 loss") <= 1
 
 
-def test_a_framework_estimator_too(aws, estimator, said):
-    """`PyTorch`, whose image the SDK names by its own data; the emulator runs the script."""
+def test_a_framework_estimator_works(aws, estimator, said):
+    """`PyTorch`, whose image name the SDK provides; the emulator runs the script."""
     queue, evidence = QueueClient(), Evidence("torch", aws.bucket)
-    versions = {"framework_version": "2.1", "py_version": "py310"}  # The oldest SDK knows no later.
+    # The oldest SDK knows no later version.
+    versions = {"framework_version": "2.1", "py_version": "py310"}
     torch = estimator("torch", steps=60, priority=1, kind=PyTorch, **versions)
     join = in_background(lambda: torch.fit(job_name="torch"))
     until(lambda: evidence.checkpoint("torch") is not None, "torch has no checkpoint")
@@ -125,7 +126,7 @@ def test_a_failure_raises_with_its_message(estimator, said):
     assert any("invalid int value" in line for line in said)
 
 
-def test_a_waiting_job_is_described_cancelled_and_its_fit_raises(estimator):
+def test_a_waiting_job_can_be_described_and_cancelled_and_its_fit_raises(estimator):
     queue = QueueClient()
     first = estimator("first", steps=2000, priority=1)
     first.fit(job_name="first", wait=False)
@@ -150,7 +151,7 @@ def test_a_waiting_job_is_described_cancelled_and_its_fit_raises(estimator):
         ({"instance_count": 2}, NeverFits, "2"),
     ],
 )
-def test_what_the_queue_refuses_says_what_to_change(estimator, settings, kind, text):
+def test_a_refusal_says_what_to_change(estimator, settings, kind, text):
     with pytest.raises(kind, match=text):
         estimator("refused", steps=1, priority=1, **settings).fit(job_name="refused", wait=False)
     assert "refused" not in [job.name for job in QueueClient().jobs()]

@@ -66,12 +66,12 @@ def trainer(aws, said):
 
 
 def submitted(name):
-    """The name that the SDK gave the job."""
+    """The job's name, as chosen by the SDK."""
     found = [job.name for job in QueueClient().jobs() if job.name.startswith(f"{name}-")]
     return found[0] if found else None
 
 
-def test_a_train_that_waits_is_evicted_resumes_and_completes(aws, trainer, said, caplog):
+def test_a_train_waits_is_evicted_resumes_and_completes(aws, trainer, said, caplog):
     caplog.set_level(logging.INFO)
     queue, evidence = QueueClient(), Evidence("low", aws.bucket)
     low = trainer("low", steps=100, priority=1)
@@ -118,7 +118,7 @@ def test_a_failure_raises_with_its_message(trainer, caplog):
     assert "invalid int value" in caplog.text
 
 
-def test_a_waiting_job_is_got_tagged_listed_and_stopped(trainer):
+def test_a_waiting_job_is_read_tagged_listed_and_stopped(trainer):
     queue = QueueClient()
     first = trainer("first", steps=2000, priority=1)
     first.train(wait=False, logs=False)
@@ -147,7 +147,7 @@ def test_a_waiting_job_is_got_tagged_listed_and_stopped(trainer):
     until(lambda: queue.job(submitted("first")).state == "cancelled", "first was not cancelled")
 
 
-def test_what_the_queue_refuses_says_what_to_change(trainer):
+def test_a_refusal_says_what_to_change(trainer):
     wrong = trainer("refused", steps=1, priority=1, tags=[Tag(key="priority", value="high")])
     with pytest.raises(ClientError, match="takes an integer") as raised:
         wrong.train(wait=False)

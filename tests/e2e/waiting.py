@@ -1,4 +1,4 @@
-"""Waiting for what real processes do."""
+"""Waiting for real processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def until(condition, what):
 
 
 def in_background(work):
-    """Runs it in a thread; `join` gives what it raised, or None."""
+    """Run it in a thread. `join` returns the error that it raised, or None."""
     raised = []
 
     def run():

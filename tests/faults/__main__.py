@@ -52,7 +52,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _perform(work: list[Task], processes: int, until: float) -> tuple[Outcome, int]:
-    """All of it together, and how many tasks there was no time for."""
+    """Run the tasks. Returns their outcomes and the number of tasks that there was no time for."""
     total, left = Outcome(counts=Counter(crash_points=0, interleavings=0, chaos_jobs=0)), 0
     with multiprocessing.Pool(processes) as pool:
         done = pool.imap_unordered(_timed, [(task, until) for task in work])

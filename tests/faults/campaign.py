@@ -1,4 +1,4 @@
-"""The campaign's parts as tasks that any process can run, and what comes of them."""
+"""The campaign's parts as tasks that any process can run, and their outcomes."""
 
 from __future__ import annotations
 
@@ -14,38 +14,40 @@ from tests.faults import chaos, crashes, interleavings, mutants
 from tests.faults.crashes import Crash
 from tests.faults.interleavings import Schedule
 from tests.faults.real_dynamodb import real_engine
-from tests.faults.scenarios import SCENARIOS, Scenario
+from tests.faults.scenarios import Scenario
+from tests.faults.stories import SCENARIOS
 from tests.faults.world import World
 
 Task = tuple[str, ...]
-"""What is to be done, as words: so that it can be sent to a process and written into a report."""
+"""A task as words, so that it can be sent to a process and printed in a report."""
 
 SHOWN = 60
-"""Lines of a history that are shown."""
+"""The number of lines shown of a history."""
 
 
 @dataclass
 class Outcome:
     counts: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
-    """What is broken, the shortest history of it, and how to see it again."""
+    """The broken promises, the shortest history, and how to replay it."""
     killed: list[str] = field(default_factory=list)
-    """Mutants that were caught, and how."""
+    """Caught mutants, and what caught them."""
     real: bool = False
-    """On DynamoDB Local: too slow for finding the shortest history."""
+    """On DynamoDB Local, which is too slow for finding the shortest history."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything."""
+    """The amount of each kind of task."""
 
     slices: int = 8
-    """In how many tasks each scenario's crash points are divided; for spreading the load."""
+    """The number of tasks that each scenario's crash points are divided into, to spread the
+    load."""
     stride: int = 1
-    """Of so many crash points one is tried."""
+    """One of this many crash points is tried."""
     doubles: int = 30
     exhaustively: int = 700
-    """Schedules of one case at most."""
+    """The most schedules of one case."""
     by_chance: int = 200
     chaos_jobs: tuple[int, ...] = (1_000,)
     mutants: int = len(mutants.MUTANTS)
@@ -74,7 +76,7 @@ CASES_ON_THE_REAL_ENGINE = (
 
 
 def tasks(size: Size, seed: int) -> list[Task]:
-    """The longest first, so that no process has to wait for another at the end."""
+    """The longest tasks first, so that no process waits for another at the end."""
     found: list[Task] = [("chaos", str(seed), str(jobs)) for jobs in size.chaos_jobs]
     found += [("real", part, str(seed), str(size.real)) for part in ("crash", "race", "chaos")]
     for case in interleavings.CASES:
@@ -103,7 +105,7 @@ def perform(task: Task) -> Outcome:
 
 
 def _crash(outcome: Outcome, name: str, share: str, sample: str) -> None:
-    """`share`: which part of how many; `sample`: from where on one of how many."""
+    """`share`: which part of how many; `sample`: the first point, and one of how many."""
     part, parts = map(int, share.split("/"))
     offset, stride = map(int, sample.split("/"))
     scenario = _scenario(name)
@@ -251,7 +253,7 @@ _KINDS: dict[str, Callable[..., None]] = {
 
 
 def replay(words: str) -> World:
-    """One run again, from the line that a violation ended with."""
+    """Run one task again, from the line that ends a violation's report."""
     if words.startswith("real|"):
         with real_engine():
             return replay(words.removeprefix("real|"))
@@ -286,7 +288,7 @@ def _told(world: World) -> str:
 
 
 def _brief(schedule: Schedule) -> str:
-    """Who ran, and for how many switching points on end."""
+    """The handlers that ran, with the number of consecutive switching points each."""
     runs = [f"{who}×{len(list(each))}" for who, each in groupby(schedule.taken)]
     return " ".join(runs[:40])
 

@@ -31,20 +31,11 @@ from slotq.local.training.knobs import Knobs
 from slotq.local.training.virtual_runner import Work
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState
+from tests.faults.clients import HOSTILE
 from tests.faults.crashes import AFTER, BEFORE, THROTTLED, finish_quietly, strike
+from tests.faults.gate import Call, Gate, Invocation, Killed
 from tests.faults.scenarios import hostile
-from tests.faults.world import (
-    HOSTILE,
-    START,
-    TABLE,
-    TYPES,
-    Call,
-    Gate,
-    Invocation,
-    Killed,
-    World,
-    pool,
-)
+from tests.faults.world import START, TABLE, TYPES, World, pool
 from tests.queue_world import request
 
 _HANDLER = str(Path(__file__).parents[2] / "functions" / "queue_manager")
@@ -57,13 +48,13 @@ FOR_EVER = 1_000
 HORIZON = 7 * 24 * 3_600_000
 POOLS = (pool("p", slots=8, pending_timeout=300_000), pool("q", slots=6), pool("r", slots=4))
 PATIENCE = 1_800
-"""Each request asks SageMaker itself to end what it has left Pending for so long (s), as one must
-where the pool has no `pending_timeout`: else the job waits for its instances for ever."""
+"""Each request has SageMaker itself end a training job that is Pending for this long (s). A pool
+without `pending_timeout` needs this: otherwise the job waits for instances for ever."""
 
 
 @dataclass(frozen=True)
 class Odds:
-    """Of a hundred."""
+    """Percentages."""
 
     lost: float = 30
     doubled: float = 30
@@ -77,7 +68,7 @@ class Odds:
 
 
 HOSTILE_EVERY = 40
-"""One in so many users sends a request that is as odd as the door lets in."""
+"""One in this many users sends a request as odd as the queue accepts."""
 
 OUTAGES = (
     frozenset({"create_training_job"}),
@@ -87,10 +78,10 @@ OUTAGES = (
     frozenset({"dynamodb"}),
     frozenset({"sagemaker", "dynamodb", "lambda"}),
 )
-"""Operations and services, to which the queue has no right for a while."""
+"""Operations and services that the queue has no right to for a while."""
 
 PERIOD, SHORTEST_OUTAGE, LONGEST_OUTAGE = 600_000, 30_000, 400_000
-"""How far apart outages begin, and how long one lasts (ms)."""
+"""The interval between outages, and their length (ms)."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +92,7 @@ class Outage:
 
 
 def outages(seed: int) -> Iterator[Outage]:
-    """Without end, one after the other."""
+    """Endless outages, one after the other."""
     rng, since = random.Random(f"outages-{seed}"), START
     while True:
         since += PERIOD // 2 + rng.randrange(PERIOD)
@@ -164,7 +155,7 @@ def wishes(seed: int, count: int) -> list[Wish]:
 
 
 class Weather(Gate):
-    """Decides about each call by chance, as long as the storm lasts."""
+    """Decides each call's fate at random, while the storm lasts."""
 
     def __init__(self, rng: random.Random, odds: Odds, lost_rights: Iterator[Outage]) -> None:
         self._rng, self._odds = rng, odds
@@ -178,14 +169,14 @@ class Weather(Gate):
         return self.raging and self._rng.random() * 100 < percent
 
     def refuses(self, call: Call) -> bool:
-        """Whether the queue has no right to that just now."""
+        """Whether the queue lacks the right to that call just now."""
         while self._outage.until <= self.now():
             self._outage = next(self._outages)
         lost = self.raging and self._outage.since <= self.now()
         return lost and bool(self._outage.refused & {call.service, call.operation})
 
     def through(self, call: Call) -> Any:
-        """As boto3 does it: three tries, and the last error is the caller's."""
+        """As boto3 does: three tries; the caller gets the last error."""
         self.count["calls"] += 1
         effected = False
         for attempt in range(CLIENT_TRIES):
@@ -193,7 +184,7 @@ class Weather(Gate):
                 self.count["killed"] += 1
                 return strike(self._rng.choice((BEFORE, AFTER)), call)
             if effected and call.operation == "transact_write_items":
-                return {}  # The token is known: the answer of the first try.
+                return {}  # The token is known: this is the first try's answer.
             last = attempt == CLIENT_TRIES - 1
             if self.refuses(call):
                 self.count["refused_rights"] += 1
@@ -204,7 +195,7 @@ class Weather(Gate):
                     return strike(THROTTLED, call)
             elif self.happens(self._odds.no_answer):
                 self.count["no_answer"] += 1
-                with suppress(Exception):  # Refused or done, nobody hears of it.
+                with suppress(Exception):  # Refused or done, its outcome stays unknown.
                     call.do()
                     effected = True
                 if last:
@@ -229,7 +220,7 @@ def access_denied(call: Call) -> ClientError:
 
 
 class ChaosWorld(World):
-    """Everything goes through the real handler."""
+    """A world in which everything goes through the real handler."""
 
     def __init__(
         self, rng: random.Random, odds: Odds, wanted: Sequence[Wish], lost: Iterator[Outage]
@@ -267,7 +258,7 @@ class ChaosWorld(World):
             self.after(wish.cancel_after, "cancel", lambda: self.cancel(wish.name, tries=FOR_EVER))
 
     def trouble_in_sagemaker(self) -> None:
-        """Before each create: what will become of this one?"""
+        """Before each create, decide the training job's fate."""
         knobs = self.plane.knobs
         knobs.refuse_creates = int(self.weather.happens(self._odds.refused))
         knobs.fail_provisioning += self.weather.happens(self._odds.no_instances)
@@ -299,7 +290,7 @@ class ChaosWorld(World):
 
     def cancel(self, name: str, *, tries: int = 3) -> None:
         event = _api("DELETE", f"/jobs/{name}", name=name)
-        if name not in self.accepted:  # A user cancels what was accepted, not before.
+        if name not in self.accepted:  # A user cancels only an accepted job.
             self.after(30_000, "cancel", lambda: self.cancel(name, tries=tries))
             return
         self._user(f"cancel {name}", lambda *_: self._answered(event), tries)
@@ -316,7 +307,7 @@ class ChaosWorld(World):
         self._asynchronous("event", lambda *_: self._handled(event))
 
     def _answered(self, event: Mapping[str, Any]) -> int:
-        """An API request. Without an answer, or with a 5xx, the user asks again."""
+        """Send an API request. Without an answer, or after a 5xx, the user asks again."""
         status = int(self._handled(event)["statusCode"])
         if status >= 500:
             raise _NoAnswer
@@ -343,8 +334,7 @@ class ChaosWorld(World):
 
 
 class _Current:
-    """A client that lives as long as the sandbox; its calls are those of the invocation that is
-    under way."""
+    """A client that lives as long as the sandbox. Its calls belong to the current invocation."""
 
     def __init__(self, world: ChaosWorld, service: str) -> None:
         self._world, self._service = world, service
@@ -361,7 +351,7 @@ class _Current:
 
 
 class _NoAnswer(Killed):
-    """The invocation has failed: no answer, and Lambda or the user tries again."""
+    """The invocation has failed: there is no answer, and Lambda or the user tries again."""
 
 
 def _forget(app: Any) -> None:
@@ -371,7 +361,7 @@ def _forget(app: Any) -> None:
 
 @contextmanager
 def _quiet(logger: Any) -> Iterator[None]:
-    """Without its log; other tests of the same process read theirs again afterwards."""
+    """Run without the handler's log; other tests of the process get it back afterwards."""
     level = logger.log_level
     logger.setLevel("CRITICAL")
     try:
@@ -422,7 +412,7 @@ def _lambda_of(world: ChaosWorld) -> Iterator[None]:
 
 
 def run(seed: int, count: int, odds: Odds | None = None, *, only: Sequence[str] = ()) -> ChaosWorld:
-    """All of them, from the first wish to the last job's end."""
+    """Run all wishes, from the first to the last job's end."""
     wanted = [wish for wish in wishes(seed, count) if not only or wish.name in only]
     rng, lost = random.Random(f"chaos-{seed}"), outages(seed)
     world = ChaosWorld(rng, odds or Odds(), wanted, lost)
@@ -436,8 +426,8 @@ def run(seed: int, count: int, odds: Odds | None = None, *, only: Sequence[str] 
 
 
 def fewest(seed: int, count: int, *, tries: int = 40) -> ChaosWorld:
-    """The broken run with as few jobs as were found to break it, in so many tries."""
-    tries = min(tries, max(4, 4_000 // count))  # A run of a thousand jobs takes its time.
+    """The broken run with the fewest jobs, found in this many tries."""
+    tries = min(tries, max(4, 4_000 // count))  # A run of a thousand jobs takes long.
     names = [wish.name for wish in wishes(seed, count)]
     world = run(seed, count)
     parts = 2

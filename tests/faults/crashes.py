@@ -25,16 +25,18 @@ from typing import Any
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
+from tests.faults.clients import SOON
+from tests.faults.gate import Call, Gate, Killed
 from tests.faults.promises import CONVERGENT, STABLE
 from tests.faults.scenarios import Scenario, Step
-from tests.faults.world import SOON, TICK, Call, Gate, Killed, World
+from tests.faults.world import TICK, World
 
 BEFORE, AFTER = "killed before", "killed after"
 NO_ANSWER, THROTTLED = "no answer", "throttled"
 TOLD, SILENT, NOISY = "told", "silent", "noisy"
 MODES = (TOLD, SILENT, NOISY)
 LEFTOVER = 5 * TICK
-"""Longer than this no intent may lie about, after one crash."""
+"""After one crash, no intent may stay unfinished for longer than this (ms)."""
 READS = frozenset(
     {"get_item", "query", "scan", "describe_training_job", "list_training_jobs", "list_tags"}
 )
@@ -42,13 +44,13 @@ READS = frozenset(
 
 @dataclass(frozen=True)
 class Crash:
-    """What goes wrong, at which call of the run."""
+    """The kind of fault and the number of its call in the run."""
 
     call: int
     kind: str = BEFORE
     mode: str = TOLD
     again: int | None = None
-    """So many calls later the same happens again."""
+    """The same fault happens again this many calls later."""
 
     def __str__(self) -> str:
         more = f", and again {self.again} calls later" if self.again else ""
@@ -56,7 +58,7 @@ class Crash:
 
 
 class Counter(Gate):
-    """Counts the calls of a run and writes them down."""
+    """Counts the calls of a run and records them."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -67,14 +69,14 @@ class Counter(Gate):
 
 
 class Breaker(Gate):
-    """Lets one call go wrong, or two."""
+    """Makes one call go wrong, or two."""
 
     def __init__(self, crash: Crash) -> None:
         self.crash = crash
         self.count = 0
         self.done = False
         self.struck: set[str] = set()
-        """The labels of the invocations that it happened to."""
+        """The labels of the interrupted invocations."""
         self._next = crash.call
 
     def through(self, call: Call) -> Any:
@@ -88,9 +90,9 @@ class Breaker(Gate):
 
 
 def strike(kind: str, call: Call) -> Any:
-    """The call goes wrong in this way. Always raises."""
+    """Make the call go wrong in this way. Always raises."""
     if kind in {AFTER, NO_ANSWER}:
-        with suppress(Exception):  # Nobody hears the answer.
+        with suppress(Exception):  # The answer is lost.
             call.do()
     if kind in {BEFORE, AFTER}:
         raise Killed
@@ -104,7 +106,7 @@ def strike(kind: str, call: Call) -> Any:
 
 
 def count_calls(scenario: Scenario) -> tuple[list[Call], World]:
-    """The calls of a run without any fault."""
+    """Run without any fault and count the calls."""
     gate = Counter()
     world = scenario.world(gate)
     world.go_until_over()
@@ -138,12 +140,12 @@ def crash_points(calls: Sequence[Call]) -> Iterator[Crash]:
 
 
 def points_covered(calls: Sequence[Call]) -> int:
-    """Before and after each call, in each mode: what `crash_points` stands for."""
+    """Before and after each call, in each mode: the points that `crash_points` stands for."""
     return len(calls) * 2 * len(MODES)
 
 
 def double_crashes(calls: Sequence[Call], count: int, rng: random.Random) -> Iterator[Crash]:
-    """Two of a kind in one run, by chance: the recovery goes wrong too."""
+    """Random pairs of faults of one kind in one run: the recovery goes wrong too."""
     kinds = (BEFORE, AFTER, NO_ANSWER, THROTTLED)
     for _ in range(count):
         number = rng.randrange(len(calls))
@@ -151,7 +153,7 @@ def double_crashes(calls: Sequence[Call], count: int, rng: random.Random) -> Ite
 
 
 def run(scenario: Scenario, crash: Crash) -> World:
-    """One crash, its recovery, and the look at what has become of everything."""
+    """Run one crash and its recovery, and check the result."""
     gate = Breaker(crash)
 
     def arrives(_: Mapping[str, Any]) -> list[int]:
@@ -176,7 +178,7 @@ def run(scenario: Scenario, crash: Crash) -> World:
 
 
 def finish(world: World, scenario: Scenario, *, unanswered: Sequence[Step] = ()) -> None:
-    """The end as it should be; and from there on nothing happens any more."""
+    """Finish the run as it should end; after that nothing may happen."""
     if not world.watch.broken:
         world.watch.look_at_end(scenario.allowed(world, unanswered=unanswered))
     if not world.watch.broken and (wrong := scenario.then(world)):
@@ -185,7 +187,7 @@ def finish(world: World, scenario: Scenario, *, unanswered: Sequence[Step] = ())
 
 
 def finish_quietly(world: World) -> None:
-    """A pass over a settled world decides nothing and calls nothing."""
+    """A pass over a settled world decides nothing and makes no call."""
     if not world.watch.broken:
         decisions, creates = world.watch.decisions, world.plane.calls["CreateTrainingJob"]
         for _ in range(2):

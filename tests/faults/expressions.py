@@ -28,12 +28,12 @@ _CLAUSES = {"SET", "ADD", "REMOVE"}
 
 
 class NotUnderstood(Exception):
-    """The expression is malformed, or beyond what is built here."""
+    """The expression is malformed or not supported here."""
 
 
 @cache
 def condition(text: str) -> Condition:
-    """A condition, filter or key condition."""
+    """Parse a condition, filter or key condition."""
     reader = _Reader(text)
     read = reader.disjunction()
     reader.end()
@@ -48,7 +48,7 @@ def update(text: str) -> Update:
         steps += _CLAUSE_READERS[reader.take_clause()](reader)
 
     def run(item: dict[str, Value], names: Names, values: Values) -> None:
-        before = dict(item)  # Each right side sees the item as it was.
+        before = dict(item)  # Each right side uses the item before the update.
         for step in steps:
             step(item, before, names, values)
 
@@ -272,7 +272,7 @@ _CLAUSE_READERS: Mapping[str, Callable[[_Reader], Iterator[Step]]] = {
 
 
 def compare(sign: str, left: Value | None, right: Value | None) -> bool:
-    """Values of different types are unequal, and neither is the smaller."""
+    """Values of different types are unequal, and neither is smaller."""
     if left is None or right is None or left.keys() != right.keys():
         return sign == "<>" and (left is not None or right is not None)
     one, other = _comparable(left), _comparable(right)

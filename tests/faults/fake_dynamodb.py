@@ -23,7 +23,7 @@ from tests.faults.expressions import Item, NotUnderstood
 
 Key = tuple[str, str]
 Change = tuple[Key, Item | None, Item | None]
-"""Key, before, after."""
+"""Key, item before, item after."""
 Request = Mapping[str, Any]
 
 MAX_ACTIONS = 100
@@ -34,7 +34,7 @@ def _nothing() -> None: ...
 
 
 class Table:
-    """Items by partition, each partition in the order of its sort keys."""
+    """Items by partition, sorted by their sort keys."""
 
     def __init__(self, definition: Request) -> None:
         self.indexes = {
@@ -75,15 +75,15 @@ class FakeDynamo:
     def __init__(self) -> None:
         self.tables: dict[str, Table] = {}
         self.on_write: Callable[[Sequence[Change]], None] = lambda _: None
-        """Told of each committed write: one call a transaction."""
+        """Called with each committed write, once per transaction."""
         self.now: Callable[[], int] = lambda: 0
-        """The time, in milliseconds."""
+        """The time (ms)."""
         self.lag = 0
-        """Reads that do not ask for consistency see the table as it was so long ago (ms)."""
+        """The lag of inconsistent reads (ms): they see the table as it was."""
         self._recent: list[tuple[int, str, Key, Item | None]] = []
-        """What was written within the lag: when, where, and what was there before."""
+        """The writes within the lag: time, key, and the item before."""
         self._in_flight: dict[tuple[str, Key], Item | None] = {}
-        """The items of transactions under way, as they were before."""
+        """The items of transactions in flight, as before them."""
         self._lock = threading.RLock()
 
     # --- tables
@@ -142,8 +142,8 @@ class FakeDynamo:
     def transact_write_items(
         self, *, during: Callable[[], None] = _nothing, **request: Any
     ) -> dict[str, Any]:
-        """`during` is called while the transaction is under way: once before it has taken effect,
-        once in the middle of its becoming visible."""
+        """Call `during` while the transaction is in flight: once before its effect, and once while
+        it becomes visible."""
         actions = [next(iter(each.items())) for each in request["TransactItems"]]
         with self._lock:
             keys = self._begin(actions)
@@ -206,7 +206,7 @@ class FakeDynamo:
         return _returned(request.get("ReturnValues", "NONE"), before, after)
 
     def _begin(self, actions: Sequence[tuple[str, Request]]) -> list[tuple[str, Key]]:
-        """Refuse what DynamoDB refuses at once; else the items are the transaction's."""
+        """Refuse what DynamoDB refuses at once; otherwise the items belong to the transaction."""
         operation = "TransactWriteItems"
         if not 1 <= len(actions) <= MAX_ACTIONS:
             raise _error(operation, "ValidationException", f"{len(actions)} actions")
@@ -245,7 +245,7 @@ class FakeDynamo:
 def _outcome(
     operation: str, kind: str, before: Item | None, request: Request
 ) -> tuple[bool, Item | None]:
-    """Whether the condition refuses it, and the item as it would be."""
+    """Whether the condition refuses, and the item after."""
     with _understood(operation):
         _check_placeholders(request, "ConditionExpression", "UpdateExpression")
         text = request.get("ConditionExpression")
@@ -327,7 +327,7 @@ def _placeholders(request: Request) -> tuple[Mapping[str, str], Mapping[str, Any
 
 
 def _check_placeholders(request: Request, *texts: str) -> None:
-    """Each is used, and each that is used is there."""
+    """Each placeholder is used, and each used one exists."""
     asked = [*texts, "ProjectionExpression"]
     used = {each for name in asked for each in expressions.placeholders(request.get(name) or "")}
     names, values = _placeholders(request)
@@ -336,7 +336,7 @@ def _check_placeholders(request: Request, *texts: str) -> None:
 
 
 class _understood:  # noqa: N801 - reads as a statement
-    """An expression that is not understood is answered as DynamoDB answers it."""
+    """Turns an expression that is not understood into DynamoDB's error."""
 
     def __init__(self, operation: str) -> None:
         self._operation = operation

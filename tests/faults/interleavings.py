@@ -23,23 +23,26 @@ from slotq.local.training.virtual_runner import Work
 from slotq_core.adapters.dynamodb.loading import LINE_KEPT
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import Pool
+from tests.faults.clients import SOON
 from tests.faults.crashes import LEFTOVER
+from tests.faults.gate import Call, Gate
 from tests.faults.promises import CONVERGENT
 from tests.faults.scenarios import hostile
-from tests.faults.world import SOON, Call, Gate, World, delivered, pool
+from tests.faults.world import World, delivered, pool
 
 S = JobState
 Choices = tuple[int, ...]
 
 
 class Schedule:
-    """Who goes on, at each point where there is a choice; then whoever runs goes on."""
+    """The handler that goes on at each choice; after the last one, the running handler."""
 
     def __init__(self, choices: Sequence[int], rng: random.Random | None = None) -> None:
         self._given, self._rng = list(choices), rng
         self.taken: list[int] = []
         self.could: list[tuple[int, ...]] = []
-        """At each point, who could have gone on; the one that ran is the first, if it still can."""
+        """The handlers that could have gone on at each point; the running one comes first if it
+        still could."""
         self.was: list[int | None] = []
 
     def choose(self, able: Sequence[int], current: int | None) -> int:
@@ -62,7 +65,7 @@ class Schedule:
 
 
 class Baton(Gate):
-    """Runs bodies in threads, one at a time; outside of that it lets everything through."""
+    """Runs bodies in threads, one at a time. Outside of that it lets every call through."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
@@ -72,7 +75,7 @@ class Baton(Gate):
         self._me = threading.local()
         self._committing: set[int] = set()
         self._refused: int | None = None
-        """Who has run into another's transaction just now."""
+        """The handlers that have just met another's transaction."""
         self.errors: list[BaseException] = []
         self.switches: list[str] = []
 
@@ -108,8 +111,8 @@ class Baton(Gate):
         if me is None or len(self._alive) < 2:
             return
         if self._refused == me:
-            # A transaction under way ends within milliseconds: whoever ran into it does not go
-            # round and round meanwhile.
+            # A transaction ends within milliseconds, so a handler that has met it does not
+            # loop meanwhile.
             self._refused = None
             able = sorted(self._alive, key=lambda n: (n not in self._committing, n == me))
             chosen = self._schedule.choose(able, None)
@@ -120,7 +123,7 @@ class Baton(Gate):
             self._turns[me].acquire()
 
     def _commit(self) -> None:
-        """While a transaction is under way."""
+        """Called while a transaction is in flight."""
         self._committing.add(self._me.number)
         self.switch()
         self._committing.discard(self._me.number)
@@ -144,7 +147,7 @@ Handler = Callable[[World], None]
 
 @dataclass(frozen=True)
 class Case:
-    """Handlers that run at once, in a world that has come so far."""
+    """Handlers that run at once, in a world prepared by earlier steps."""
 
     name: str
     before: Callable[[World], None]
@@ -154,12 +157,12 @@ class Case:
     work: Mapping[str, Work] = field(default_factory=dict)
     knobs: Mapping[str, Any] = field(default_factory=dict)
     bound: int = 2
-    """Preemptions, tried exhaustively."""
+    """The number of preemptions tried exhaustively."""
     leases: bool = True
-    """False: every lease is over at once, so that passes run beside each other."""
+    """False: every lease is over at once, so passes run beside each other."""
 
     soon: tuple[str, ...] = ()
-    """These have started a few seconds after the handlers' end, before any tick or event."""
+    """Jobs that have started a few seconds after the handlers' end, before any tick or event."""
 
     def without(self, index: int) -> Case:
         left = tuple(h for number, h in enumerate(self.handlers) if number != index)
@@ -198,8 +201,8 @@ def run(case: Case, schedule: Schedule) -> World:
 
 
 def exhaustively(case: Case, most: int | None = None) -> Iterator[tuple[Schedule, World]]:
-    """Every schedule with at most `case.bound` preemptions, each once (at most so many); those with
-    few switches first."""
+    """Every schedule with at most `case.bound` preemptions, each once, up to a maximum; few
+    switches first."""
     waiting: deque[Choices] = deque([()])
     count = 0
     while waiting and (most is None or count < most):
@@ -225,7 +228,7 @@ def by_chance(case: Case, seed: int, count: int) -> Iterator[tuple[Schedule, Wor
 
 
 def shortest(case: Case, schedule: Schedule) -> tuple[Case, Schedule, World]:
-    """The broken case with as few handlers and switches as still break it."""
+    """The broken case with the fewest handlers and switches that still break it."""
     found = case, schedule, run(case, Schedule(schedule.taken))
     for index in reversed(range(len(case.handlers))):
         if len(found[0].handlers) < 2:
@@ -266,7 +269,7 @@ A_TICK: tuple[str, Handler] = ("tick", lambda world: world.tick())
 
 
 def a_submit_and_its_pass(name: str, **fields: Any) -> tuple[str, Handler]:
-    """The pass that the submission asks for comes while others are still at work."""
+    """The pass that the submission requests runs while other handlers still work."""
 
     def act(world: World) -> None:
         world.submit(name, **fields)
@@ -278,7 +281,8 @@ def a_submit_and_its_pass(name: str, **fields: Any) -> tuple[str, Handler]:
 
 
 def later(seconds: float, handler: tuple[str, Handler]) -> tuple[str, Handler]:
-    """The others have been stalled for so long when it begins. (No handler lives for a minute.)"""
+    """The other handlers have been stalled for this long when it begins. (No handler lives for a
+    minute.)"""
     label, act = handler
 
     def run_late(world: World) -> None:
@@ -290,7 +294,7 @@ def later(seconds: float, handler: tuple[str, Handler]) -> tuple[str, Handler]:
 
 
 def an_event(training_job: str, status: str) -> tuple[str, Handler]:
-    """The event that the plane would send of this training job, whether it sends it or not."""
+    """The plane's event about this training job, whether the plane sends it or not."""
 
     def act(world: World) -> None:
         there = world.plane.job(training_job)
@@ -301,7 +305,7 @@ def an_event(training_job: str, status: str) -> tuple[str, Handler]:
 
 
 def begun(*steps: Callable[[World], None], seconds: float = 5) -> Callable[[World], None]:
-    """Five seconds after each step, and so many after the last, what follows has settled."""
+    """Five seconds after each step, and this long after the last one, everything has settled."""
 
     def before(world: World) -> None:
         for step in steps:
@@ -313,7 +317,7 @@ def begun(*steps: Callable[[World], None], seconds: float = 5) -> Callable[[Worl
 
 
 def stored(*names: str, **fields: Any) -> Callable[[World], None]:
-    """Submitted, and not a pass has run."""
+    """Submitted, without any pass."""
 
     def before(world: World) -> None:
         for name in names:
@@ -323,7 +327,7 @@ def stored(*names: str, **fields: Any) -> Callable[[World], None]:
 
 
 def left_empty_long_ago(world: World) -> None:
-    """The line of one who waited there, and no pass has looked since."""
+    """The line of a job that waited there, with no pass since."""
     world.submit("old")
     world.cancel("old")
     world.clock.set(world.clock.now() + LINE_KEPT + 60_000)

@@ -37,7 +37,8 @@ from slotq_core.ports.training import RIGHTS, Observation, Verdict
 from tests.faults import crashes, interleavings
 from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, TOLD, Crash
 from tests.faults.promises import BLAMELESS, CAPACITY, CONVERGENT, LOST, ONE_LIVE, PLACE, Broken
-from tests.faults.scenarios import SCENARIOS, started_first
+from tests.faults.scenarios import started_first
+from tests.faults.stories import SCENARIOS
 from tests.faults.world import World
 
 Hunt = Callable[[], Iterator[World]]
@@ -49,11 +50,11 @@ class Mutant:
     change: Callable[[], AbstractContextManager[Any]]
     hunt: Hunt
     promise: str = ""
-    """The one that it must be seen to break; empty: any."""
+    """The promise that it must break; empty: any."""
 
 
 def caught(mutant: Mutant) -> Broken | None:
-    """What the mutant breaks; None: it lives."""
+    """The promise that the mutant breaks; None: it survives."""
     with mutant.change():
         for world in mutant.hunt():
             for broken in world.watch.broken:
@@ -66,7 +67,7 @@ def caught(mutant: Mutant) -> Broken | None:
 
 
 def crash(name: str, *modes: str, kind: str = BEFORE) -> Hunt:
-    """The crash points of one scenario, after the run without any."""
+    """The crash points of one scenario, after an undisturbed run."""
 
     def hunt() -> Iterator[World]:
         scenario = next(each for each in SCENARIOS if each.name == name)
@@ -89,7 +90,7 @@ def race(name: str, most: int = 500) -> Hunt:
 
 
 def undisturbed(name: str, look: Callable[[World], str]) -> Hunt:
-    """One scenario without any crash, and what must hold in its end as long as nothing crashes."""
+    """One scenario without crashes, checked for what must hold in its end without them."""
 
     def hunt() -> Iterator[World]:
         scenario = next(each for each in SCENARIOS if each.name == name)
@@ -107,7 +108,7 @@ def undisturbed(name: str, look: Callable[[World], str]) -> Hunt:
 def without_condition(
     module: ModuleType, function: str, *wanted: str
 ) -> Callable[[], AbstractContextManager[Any]]:
-    """The expression without (these parts of) its condition."""
+    """The expression without these parts of its condition, or without all of it."""
     right = getattr(module, function)
 
     def wrong(*args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -122,7 +123,7 @@ def without_condition(
 
 
 def _trimmed(expression: dict[str, Any]) -> dict[str, Any]:
-    """Without the placeholders that nothing uses any more."""
+    """Without placeholders that are no longer used."""
     texts = " ".join(text for key, text in expression.items() if key.endswith("Expression"))
     words = set(texts.replace("(", " ").replace(")", " ").replace(",", " ").split())
     for kind in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
@@ -133,7 +134,7 @@ def _trimmed(expression: dict[str, Any]) -> dict[str, Any]:
 
 
 def _at_create(change: Callable[[Any, int], Any]) -> AbstractContextManager[Any]:
-    """The attempt is changed after its intent was committed, in each create differently."""
+    """Change the attempt after its intent was committed, differently in each create."""
     numbers = itertools.count()
     right = Effects._create
 
@@ -160,7 +161,7 @@ def _under(create: Callable[..., Any], attempt: Any) -> Callable[..., Any]:
 
 
 def _freed_at_the_stop() -> AbstractContextManager[Any]:
-    """The slots come free when SageMaker has taken the stop, not when the job has ended."""
+    """Slots come free when SageMaker accepts the stop, not when the job has ended."""
 
     def wrong(self: Effects, job: Job) -> Change:
         return self._end(job, retry.Ending.STOPPED, self._clock.now(), "")
@@ -174,7 +175,7 @@ def _never_confirmed() -> AbstractContextManager[Any]:
 
 @contextmanager
 def _any_attempt() -> Iterator[None]:
-    """News of an older attempt are taken for news of the live one, whatever token they carry."""
+    """Events of an older attempt count for the live one, whatever their token."""
     change, observe = Effects._change, Effects.observe
 
     def of_any(self: Effects, name: str, training_job: str, *args: Any, **kwargs: Any) -> Any:
@@ -190,7 +191,7 @@ def _any_attempt() -> Iterator[None]:
 
 
 def _place_lost() -> AbstractContextManager[Any]:
-    """An evicted job enters anew."""
+    """An evicted job gets a new entry time."""
 
     def wrong(job: Job, state: JobState, *, at: int, **fields: Any) -> Job:
         if state is JobState.PREEMPTED:
@@ -201,7 +202,7 @@ def _place_lost() -> AbstractContextManager[Any]:
 
 
 def _cancel_comes_too_late() -> AbstractContextManager[Any]:
-    """A job that is being evicted is not cancelled any more: it is on its way out anyway."""
+    """A job that is being evicted cannot be cancelled."""
     right = apply.cancelled
 
     def wrong(job: Job, by: str, now: int) -> Job:
@@ -214,7 +215,7 @@ def _cancel_comes_too_late() -> AbstractContextManager[Any]:
 
 @contextmanager
 def _index_reads() -> Iterator[None]:
-    """Decisions rest on reads that lag behind, as an index does."""
+    """Decisions use reads that lag behind, as an index does."""
     right = calls.TableCalls.query
 
     def wrong(self: Any, expression: Any, *, limit: Any = None, **_: Any) -> Any:
@@ -247,7 +248,7 @@ def _deaf() -> AbstractContextManager[Any]:
 
 
 def _all_is_seen_to() -> AbstractContextManager[Any]:
-    """Whoever gives the lease back has seen to all news, also to what came during the pass."""
+    """Giving the lease back marks all news as handled, also those that came during the pass."""
     right = dynamodb_expressions.end_lease
 
     def wrong(holder: str, generation: int | None) -> dict[str, Any]:
@@ -271,7 +272,7 @@ def _one_transaction_less() -> AbstractContextManager[Any]:
 
 
 def _refusals_end_jobs() -> AbstractContextManager[Any]:
-    """What is refused for want of a right is taken for a request that will never be accepted."""
+    """A refusal for a missing right counts as a final refusal of the request."""
     rows = tuple(
         replace(row, verdict=Verdict.FAIL) if row.verdict in RIGHTS else row
         for row in sagemaker_errors.CREATE
@@ -280,7 +281,7 @@ def _refusals_end_jobs() -> AbstractContextManager[Any]:
 
 
 def _refusals_are_believed() -> AbstractContextManager[Any]:
-    """Nobody looks whether a create that was not answered took effect before the refusal."""
+    """A refused create is not checked for an earlier create without an answer."""
     return patch.object(SageMakerTraining, "_unless_there", lambda _, __, refused: refused)
 
 

@@ -38,7 +38,7 @@ BLAMELESS = "no job ends for want of a right"
 
 _OF_A_RIGHT = ("AccessDenied", "is not authorized", "Could not assume role", "a right is missing")
 _QUOTES = "validation errors detected"
-"""SageMaker refuses the request itself, whatever else of it the refusal quotes."""
+"""SageMaker refuses the request itself, whatever the refusal quotes from it."""
 
 
 @dataclass(frozen=True)
@@ -52,18 +52,18 @@ class Broken:
 
 @dataclass
 class Watch:
-    """Looks over the shoulder of one world."""
+    """Watches one world."""
 
     world: World
     broken: list[Broken] = field(default_factory=list)
     jobs: dict[str, Job] = field(default_factory=dict)
     gone: dict[str, Job] = field(default_factory=dict)
-    """Jobs whose history was kept for its time, as they ended."""
+    """Jobs whose history has expired, as they ended."""
     decisions: int = 0
-    """Writes that were no scheduling of the scheduler itself."""
+    """The number of writes that were not the scheduler's own."""
     _copies: dict[str, dict[Key, Item]] = field(default_factory=dict)
     _held: dict[str, dict[str, Demand]] = field(default_factory=dict)
-    """By pool, what each job holds there."""
+    """The amounts that jobs hold, by pool."""
     _ledgers: dict[str, Item] = field(default_factory=dict)
     _capacity: dict[str, Demand] = field(default_factory=dict)
     _cancelled: set[str] = field(default_factory=set)
@@ -75,7 +75,7 @@ class Watch:
     # --- the table
 
     def wrote(self, changes: Sequence[Change]) -> None:
-        """One write that has taken effect, of one item or of a whole transaction."""
+        """Check one committed write, of an item or of a whole transaction."""
         if any(key[0] != "SCHEDULER" for key, _, _ in changes):
             self.decisions += 1
         touched: set[str] = set()
@@ -103,7 +103,7 @@ class Watch:
             self._check_ledger(pool)
 
     def swept(self, key: Key) -> None:
-        """An item has gone because its time was over: only ended jobs' records do that."""
+        """An item has expired: only records of ended jobs may."""
         if not key[0].startswith(("JOB#", "NAME#")):
             self.note(LOST, f"{key} has expired")
         elif key[1] == "JOB":
@@ -126,7 +126,7 @@ class Watch:
                 self.note(LOST, f"{name} begins as {now.state}")
             return name
         if was.terminal and _essence(was) == _essence(now):
-            return name  # Only marked for its removal.
+            return name  # Only its expiry was set.
         if now.version != was.version + 1:
             self.note(LOST, f"{name}: version {was.version} -> {now.version}: a change was lost")
         if now.entry_time != was.entry_time or now.priority != was.priority:
@@ -145,7 +145,7 @@ class Watch:
             self.note(CANCEL, f"{now.name} was cancelled, then {was.state} -> {now.state}")
 
     def _check_end(self, was: Job, now: Job) -> None:
-        """An attempt that ends in the queue has ended in SageMaker."""
+        """An attempt that has ended in the queue has ended in SageMaker."""
         if was.attempt is None or now.attempt is not None:
             return
         name = was.attempt.training_job
@@ -197,7 +197,7 @@ class Watch:
     # --- the training plane
 
     def created(self, training_job: TrainingJob) -> None:
-        """A create of ours has taken effect."""
+        """A create of the queue has taken effect."""
         name, tags = training_job.name, training_job.tags
         job = self.jobs.get(tags.get(JOB_TAG, ""))
         token = tags.get(TOKEN_TAG, "")
@@ -211,7 +211,7 @@ class Watch:
             self.note(ONE_LIVE, f"{name} bears a token that is not its attempt's")
 
     def look_at_plane(self) -> None:
-        """How much runs there at this instant, by the plane's own count."""
+        """Check how much runs at this moment, by the plane's own count."""
         live = [
             job for name, job in self.world.live_training_jobs().items() if name in self.world.ours
         ]
@@ -230,7 +230,7 @@ class Watch:
     # --- at quiet moments
 
     def look_for_leftovers(self, older_than: int) -> None:
-        """Intents that nobody has finished in all that time (ms)."""
+        """Check for intents that nobody has finished in that time (ms)."""
         now = self.world.clock.now()
         for job in self.jobs.values():
             if job.attempt is None:
@@ -244,7 +244,7 @@ class Watch:
                 self.note(CONVERGENT, f"{job.name}: its {what} is left undone for {now - since} ms")
 
     def look_at_end(self, expected: Mapping[str, Iterable[JobState | None]]) -> None:
-        """Everything is over: each job where it should be, and nothing held by anybody."""
+        """At the end each job is where it should be, and nothing is held."""
         for name, allowed in expected.items():
             job = self.jobs.get(name) or self.gone.get(name)
             state = job.state if job else None
@@ -279,7 +279,7 @@ def _keep(items: dict[Key, Item], key: Key, item: Item | None) -> None:
 
 
 def _copy_of(key: Key) -> str:
-    """The job whose copy stands under this key; empty where none does."""
+    """The job whose copy has this key; empty if none."""
     pk, sk = key
     if pk.startswith("WAITING#") or pk == "DUE":
         return sk.rpartition("#")[2]
@@ -296,7 +296,7 @@ def _place(key: Key) -> str:
 
 
 def _places(job: Job) -> list[str]:
-    """Where a job in this state stands: in exactly these lists."""
+    """The lists in which a job of this state must be, and no others."""
     if job.active:
         return [f"ACTIVE {job.attempt.pool}"] if job.attempt else ["an attempt"]
     if job.state is JobState.BACKOFF:

@@ -34,15 +34,15 @@ from tests.faults.fake_dynamodb import (
 
 
 class Engine:
-    """DynamoDB Local under worlds that come one after the other, and what it has done."""
+    """DynamoDB Local for one world after the other, with its counts."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
         self.calls = 0
         self.conflicts = 0
-        """Transactions that were cancelled because another was under way."""
+        """The number of transactions cancelled because of another in flight."""
         self.unlike: list[str] = []
-        """Where a mirror was not as its table: then nothing that was watched counts."""
+        """Differences between a mirror and its table; with any, the run proves nothing."""
         self._last: RealDynamo | None = None
 
     def make(self) -> RealDynamo:
@@ -58,7 +58,7 @@ class Engine:
 
 @contextmanager
 def real_engine() -> Iterator[Engine]:
-    """Every world that is made meanwhile is on DynamoDB Local. Raises `dynamodb_local.NotHere`."""
+    """Put every world made in this context on DynamoDB Local. Raises `dynamodb_local.NotHere`."""
     with dynamodb_local.running() as endpoint:
         engine = Engine(_client(endpoint))
         before, world.make_dynamo = world.make_dynamo, engine.make
@@ -81,7 +81,7 @@ def _client(endpoint: str) -> Any:
 
 
 class Mirror(Table):
-    """The table as its writes have left it. What is swept from here is deleted there."""
+    """The table as its writes have left it. Items swept from here are deleted there."""
 
     def __init__(self, definition: Request, delete: Callable[[Key], None]) -> None:
         super().__init__(definition)
@@ -108,7 +108,7 @@ class RealDynamo(FakeDynamo):
     def create_table(self, **request: Any) -> dict[str, Any]:
         name = request["TableName"]
         with suppress(self._client.exceptions.ResourceNotFoundException):
-            self._client.delete_table(TableName=name)  # Of the last run.
+            self._client.delete_table(TableName=name)  # From the last run.
         self._client.create_table(**request)
         self.tables[name] = Mirror(
             request, lambda key: self._client.delete_item(TableName=name, Key=_keyed(key))
@@ -132,8 +132,8 @@ class RealDynamo(FakeDynamo):
     def transact_write_items(
         self, *, during: Callable[[], None] = _nothing, **request: Any
     ) -> dict[str, Any]:
-        """`during` is called before the engine is asked, and once more before the answer is given:
-        all that time the items are the transaction's."""
+        """Call `during` before the engine is called and again before the answer is returned: all
+        that time the items belong to the transaction."""
         actions = [next(iter(each.items())) for each in request["TransactItems"]]
         keys = self._hold(actions)
         try:
@@ -165,7 +165,7 @@ class RealDynamo(FakeDynamo):
         return answer
 
     def _tell(self, written: Sequence[tuple[str, Key]]) -> None:
-        """Those who watch: what the engine has made of each."""
+        """Tell the watchers what the engine has made of each item."""
         changes: list[Change] = []
         for name, mirror in self.tables.items():
             keys = [key for where, key in written if where == name]

@@ -1,5 +1,5 @@
 """A short form of the campaign (`make faults` is the whole): every scenario, every case, a little
-chaos. What it leaves out is chosen by the stride, so that each kind of fault is still tried."""
+chaos. The stride decides what is left out, so that each kind of fault is still tried."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.faults import campaign, chaos, crashes, interleavings
 from tests.faults.interleavings import CASES
 from tests.faults.mutants import MUTANTS, caught
 from tests.faults.real_dynamodb import real_engine
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.stories import SCENARIOS
 
 STRIDE = 61
-"""Of so many crash points one is tried."""
+"""One of this many crash points is tried."""
 QUICK = (
     "no condition on the ledger",
     "a name may be given twice",
@@ -53,12 +53,12 @@ def test_the_scenarios_of_the_limits_meet_them(name, over):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_handlers_at_once(case):
+def test_concurrent_handlers_keep_the_promises(case):
     for schedule, world in interleavings.exhaustively(case, 8):
         assert not world.watch.broken, f"{schedule.taken}: {world.watch.broken}"
 
 
-def test_chaos():
+def test_chaos_keeps_the_promises():
     world = chaos.run(seed=1, count=15)
     assert world.watch.broken == []
     assert world.weather.count["killed"] > 0
@@ -66,14 +66,14 @@ def test_chaos():
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_the_campaign_catches(name):
-    """Each safeguard, broken on purpose. All of them are hunted by `make faults`."""
+def test_the_campaign_catches_each_mutant(name):
+    """Each safeguard, broken on purpose. `make faults` hunts all of them."""
     assert caught(next(mutant for mutant in MUTANTS if mutant.name == name)) is not None
 
 
-def test_the_campaign_on_the_real_engine(dynamodb_local_endpoint):
-    """A few crashes, and a job in bad weather, on DynamoDB Local; `make faults` runs more of both,
-    and handlers at once."""
+def test_the_campaign_passes_on_the_real_engine(dynamodb_local_endpoint):
+    """A few crashes and a little chaos on DynamoDB Local; `make faults` runs more of both, and
+    concurrent handlers."""
     found = Counter()
     for part in ("crash", "chaos"):
         outcome = campaign.perform(("real", part, "1", "1"))
@@ -108,7 +108,7 @@ def test_overlapping_transactions_collide_on_the_real_engine_too(dynamodb_local_
     assert engine.unlike == []
 
 
-def test_a_broken_safeguard_is_seen_on_the_real_engine_too(dynamodb_local_endpoint):
+def test_a_mutant_is_caught_on_the_real_engine_too(dynamodb_local_endpoint):
     mutant = next(each for each in MUTANTS if each.name == "no transaction")
     with real_engine() as engine:
         assert caught(mutant) is not None

@@ -1,10 +1,8 @@
 """A whole queue on a virtual clock, in which every call to AWS goes through a gate.
 
-The manager, the store and the SageMaker adapter are the real ones; DynamoDB is `fake_dynamodb`,
-SageMaker is the emulator's training plane. Each trigger (request, event, asked-for pass, tick) is
-an invocation of its own, with a manager of its own, as a fresh Lambda would be. The gate decides
-what becomes of each call: it may count it, kill the handler before or after it, let other handlers
-go first, throttle it, or lose its answer.
+The manager, the store and the SageMaker adapter are real; DynamoDB is `fake_dynamodb`, and
+SageMaker is the emulator's training plane. Each trigger (request, event, requested pass, tick) is a
+separate invocation with a new manager, as in a fresh Lambda.
 """
 
 from __future__ import annotations
@@ -17,9 +15,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from slotq.local.services.plane_client import PlaneClient
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.training_job import TrainingJob
@@ -38,7 +33,16 @@ from slotq_core.operations import passes
 from slotq_core.operations.amend import Amendment, Retry, Wish
 from slotq_core.operations.passes import JOBS_PER_COMMIT
 from slotq_core.wire.submission import parse_submission
+from tests.faults.clients import (
+    SOON,
+    GatedClient,
+    LambdaClient,
+    LeaselessStore,
+    WatchedPlane,
+    no_time_passes,
+)
 from tests.faults.fake_dynamodb import FakeDynamo, Table
+from tests.faults.gate import Gate, Invocation, Killed
 from tests.faults.promises import CONVERGENT, LOST, Watch
 from tests.queue_world import request
 
@@ -47,62 +51,24 @@ logging.getLogger("slotq_core.adapters.lambda_wake").disabled = True
 START = 1_790_000_000_000
 TABLE = "queue"
 TYPES = {"p": "ml.m5.large", "q": "ml.c5.xlarge", "r": "ml.r5.large", "h": "ml.m4.xlarge"}
-"""Each pool has an instance type of its own, so that the plane's count tells them apart."""
+"""Each pool has a different instance type, so that the plane's count distinguishes them."""
 TICK = 60_000
-SOON = 50
-"""How long an event or an asked-for pass takes to arrive (ms)."""
 LAG = 1_000
-"""How far behind an index may be (ms)."""
-MOST_CALLS = 5_000
-"""Of one invocation. More than this is a loop without end."""
+"""How far an index may lag behind (ms)."""
 AGAIN = " again"
 RETRIES = (60_000, 120_000)
-"""When Lambda tries an asynchronous invocation again that has failed."""
+"""When Lambda retries a failed asynchronous invocation."""
 
 
 def pool(name: str = "p", slots: int = 1, **fields: Any) -> Pool:
     return Pool(name=name, instance_type=TYPES[name], capacity=Demand(slots=slots), **fields)
 
 
-class Killed(BaseException):
-    """The handler is gone, in the middle of whatever it did. Nothing in the queue catches it."""
-
-
-@dataclass
-class Invocation:
-    """One run of the handler."""
-
-    number: int
-    label: str
-    calls: int = 0
-    dead: bool = False
-
-
-@dataclass(frozen=True)
-class Call:
-    invocation: Invocation
-    service: str
-    operation: str
-    request: Mapping[str, Any]
-    do: Callable[..., Any]
-
-    def __str__(self) -> str:
-        at = self.request.get("TrainingJobName") or _keys(self.request)
-        return f"{self.service}:{self.operation} {at}".rstrip()
-
-
-class Gate:
-    """Lets everything through; others do more."""
-
-    def through(self, call: Call) -> Any:
-        return call.do()
-
-
 make_dynamo: Callable[[], FakeDynamo] = FakeDynamo
-"""Of each new world; `real_dynamodb` puts the real engine here."""
+"""Makes each new world's table; `real_dynamodb` puts the real engine here."""
 
 EventPolicy = Callable[[Mapping[str, Any]], Iterable[int]]
-"""After how many milliseconds an event is delivered: none, one or several times."""
+"""The delays (ms) after which an event is delivered: none, one or several."""
 
 
 def delivered(_: Mapping[str, Any]) -> Iterable[int]:
@@ -144,9 +110,9 @@ class World:
         self.clock = VirtualClock(START)
         self.watch = Watch(self)
         self.ours: set[str] = set()
-        """Training jobs that the queue has created."""
+        """Training jobs created by the queue."""
         self.history: list[str] = []
-        """What happened, a line each: for people, when something breaks."""
+        """The history, a line each, for people to read when something breaks."""
         self.refused: set[str] = set()
         """The labels of what users were refused."""
         self.limited: set[str] = set()
@@ -154,13 +120,13 @@ class World:
         self.accepted: set[str] = set()
         self.users_ask_again = True
         self.calls = 0
-        """Of the handlers to AWS."""
+        """The handlers' calls to AWS."""
         self.plane = self._new_plane(dict(work or {}), Work(runtime=runtime), knobs)
         self.dynamo = self._new_dynamo()
         self._services = {
             "dynamodb": self.dynamo,
-            "sagemaker": _Plane(self),
-            "lambda": _Lambda(self),
+            "sagemaker": WatchedPlane(self),
+            "lambda": LambdaClient(self),
         }
         self._due: list[_Due] = []
         self._numbers = itertools.count()
@@ -180,7 +146,7 @@ class World:
         )
 
     def _new_dynamo(self) -> FakeDynamo:
-        """With the queue's table, and told to the watch."""
+        """With the queue's table, and watched."""
         dynamo = make_dynamo()
         dynamo.create_table(**table_definition(TABLE))
         dynamo.on_write = self.watch.wrote
@@ -190,7 +156,7 @@ class World:
     # --- what the outside does
 
     def submit(self, name: str, *, tries: int = 3, **fields: Any) -> None:
-        """A user's request; a user who got no answer asks again, after five seconds."""
+        """A user's request. A user without an answer asks again after five seconds."""
         kind = fields.pop("instance_type", self.pools[0].instance_type)
         limit = fields.pop("max_runtime", None)
         body = request(name, **fields)
@@ -237,7 +203,7 @@ class World:
         self._user(f"retry {name}", ask, tries)
 
     def requeue(self, name: str, attempt: int, *, tries: int = 3) -> None:
-        """The user gives this attempt up; one who gets no answer asks for the same again."""
+        """A user's requeue of this attempt. A user without an answer asks again."""
         wish = Amendment(give_up=attempt)
         self._user(f"requeue {name}", lambda manager, _: manager.amend(name, wish, by="ann"), tries)
 
@@ -260,7 +226,7 @@ class World:
         return self.dynamo.tables[TABLE]
 
     def _sweep(self) -> None:
-        """DynamoDB removes what has expired."""
+        """DynamoDB removes expired items."""
         now = self.clock.now() // 1000
         for key, item in list(self.table.items.items()):
             if "expiresAt" in item and int(item["expiresAt"]["N"]) <= now:
@@ -268,7 +234,7 @@ class World:
                 self.watch.swept(key)
 
     def bump(self) -> None:
-        """As if there were news: the next pass is not spared."""
+        """Pretend that there is news, so that the next pass runs."""
         DynamoStore(self.dynamo, TABLE).bump()
 
     def run_pass(self) -> None:
@@ -280,7 +246,7 @@ class World:
     def _asynchronous(
         self, label: str, body: Callable[[QueueManager, Invocation], object], tried: int = 0
     ) -> None:
-        """As Lambda does: an asynchronous invocation that fails is tried twice more."""
+        """As Lambda does: a failed asynchronous invocation is retried twice."""
         if not self.invoke(label, body) and tried < len(self.retries):
             self.after(
                 self.retries[tried],
@@ -295,7 +261,7 @@ class World:
         heapq.heappush(self._due, entry)
 
     def take_due(self, label: str) -> list[Callable[[], None]]:
-        """What is due under that label, which then is due no more."""
+        """Remove and return what is due under that label."""
         taken = [due.body for due in self._due if due.label == label]
         self._due = [due for due in self._due if due.label != label]
         heapq.heapify(self._due)
@@ -306,7 +272,7 @@ class World:
         return min([*dues, *filter(None, [self.plane.next_due()])])
 
     def step(self) -> None:
-        """Go to the next moment at which anything happens, and let that one thing happen."""
+        """Go to the next moment with an event, and let that one happen."""
         at = max(self.clock.now(), self.next_due())
         self.clock.set(at)
         self._advance()
@@ -321,7 +287,7 @@ class World:
         self.clock.set(max(self.clock.now(), until))
 
     def go_until_over(self, *, hours: float = 3) -> None:
-        """Until every job has ended and nothing is on its way but ticks, or something is broken."""
+        """Until every job has ended and only ticks remain, or a promise is broken."""
         until = self.clock.now() + round(hours * 3_600_000)
         while not self.watch.broken and self.clock.now() < until and not self.over:
             self.step()
@@ -333,7 +299,7 @@ class World:
         return quiet and all(job.terminal for job in jobs) and not self.ours_live()
 
     def forget_retries(self) -> None:
-        """Nobody tries or asks again, and no event that is under way arrives."""
+        """Drop all retries and every event that is in flight."""
         self.retries = ()
         lost = {"event", "pass"}
         self._due = [
@@ -352,7 +318,7 @@ class World:
     # --- what runs
 
     def invoke(self, label: str, body: Callable[[QueueManager, Invocation], object]) -> bool:
-        """One run of the handler; whether it got to its end."""
+        """Run the handler once. Returns whether it got to its end."""
         invocation = Invocation(next(self._invocations), label)
         self.say(f"[{invocation.number}] {label}")
         try:
@@ -374,7 +340,7 @@ class World:
         return True
 
     def manager(self, invocation: Invocation) -> QueueManager:
-        kind = DynamoStore if self.leases else _Leaseless
+        kind = DynamoStore if self.leases else LeaselessStore
         sagemaker, lambdas = self.wire(invocation, "sagemaker"), self.wire(invocation, "lambda")
         training = SageMakerTraining(queue=TABLE, clock=self.clock, make_client=lambda: sagemaker)
         return QueueManager(
@@ -387,8 +353,9 @@ class World:
         )
 
     def wire(self, invocation: Invocation, service: str) -> Any:
-        """A client of that service, whose calls are this invocation's and go through the gate."""
-        return _Wire(self, invocation, service, self._services[service])
+        """A client of that service whose calls belong to this invocation and go through the
+        gate."""
+        return GatedClient(self, invocation, service, self._services[service])
 
     def say(self, what: str) -> None:
         self.history.append(f"{(self.clock.now() - START) / 1000:9.3f} s  {what}")
@@ -429,112 +396,6 @@ def on_event(
     return take_in
 
 
-HOSTILE = "hostile"
-"""Begins the names of jobs whose requests SageMaker refuses, at length."""
-
-
-def refuse_hostile(body: Mapping[str, Any]) -> None:
-    """SageMaker's own answer to such a request quotes it whole, between words of other refusals."""
-    if not body["TrainingJobName"].startswith(HOSTILE):
-        return
-    quoted = ", ".join(f"{key}={value}" for key, value in body["HyperParameters"].items())
-    text = f"{len(quoted)} validation errors detected: Value '{{{quoted}}}' at 'hyperParameters'"
-    said = {
-        "Error": {"Code": "ValidationException", "Message": text[:20_000]},
-        "ResponseMetadata": {"HTTPStatusCode": 400},
-    }
-    raise ClientError(said, "CreateTrainingJob")
-
-
-class _Plane(PlaneClient):
-    """The training plane, whose creates are watched."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(world.plane)
-        self._world = world
-
-    def create_training_job(self, **request: Any) -> dict[str, Any]:
-        name = request["TrainingJobName"]
-        refuse_hostile(request)
-        before = self._world.plane.job(name)
-        try:
-            return super().create_training_job(**request)
-        finally:
-            there = self._world.plane.job(name)
-            if there is not None and there is not before:
-                self._world.ours.add(name)
-                self._world.watch.created(there)
-                self._world.look()
-
-
-def no_time_passes(_: float) -> None:
-    """What happens meanwhile is the schedule's to say."""
-
-
-class _Leaseless(DynamoStore):
-    """A lease is over at once, and no pass is spared."""
-
-    def take_lease(
-        self, holder: str, *, now: int, until: int, only_news: bool = False
-    ) -> int | None:
-        return super().take_lease(holder, now=now, until=now)
-
-
-class _Lambda:
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def invoke(self, **_: Any) -> dict[str, Any]:
-        self._world.after(SOON, "pass", self._world.run_pass)
-        return {}
-
-
-class _Wire:
-    """A client whose calls go through the world's gate."""
-
-    def __init__(self, world: World, invocation: Invocation, service: str, target: Any) -> None:
-        self._world, self._invocation = world, invocation
-        self._service, self._target = service, target
-
-    def __getattr__(self, method: str) -> Callable[..., Any]:
-        target = getattr(self._target, method)
-
-        def ask(**request: Any) -> Any:
-            invocation = self._invocation
-            if invocation.dead:
-                raise Killed
-            invocation.calls += 1
-            self._world.calls += 1
-            if invocation.calls > MOST_CALLS:
-                self._world.watch.note(CONVERGENT, f"{invocation.label} makes no end of calls")
-                invocation.dead = True
-                raise Killed
-            call = Call(
-                invocation, self._service, method, request, lambda **more: target(**request, **more)
-            )
-            try:
-                return self._world.gate.through(call)
-            except Killed:
-                invocation.dead = True
-                raise
-
-        return ask
-
-
 def _named(event: Mapping[str, Any]) -> str:
     detail = event["detail"]
     return f"event {detail['TrainingJobName']} {detail['SecondaryStatus']}"
-
-
-def _keys(request: Mapping[str, Any]) -> str:
-    if actions := request.get("TransactItems"):
-        return ", ".join(_key(next(iter(each.values()))) for each in actions)
-    if "Key" in request or "Item" in request:
-        return _key(request)
-    pk = request.get("ExpressionAttributeValues", {}).get(":pk", {})
-    return str(pk.get("S", ""))
-
-
-def _key(action: Mapping[str, Any]) -> str:
-    key = action.get("Key") or action["Item"]
-    return f"{key['pk']['S']}/{key['sk']['S']}"

@@ -1,4 +1,4 @@
-"""The real handler over moto's DynamoDB and the emulator's training plane, in one process."""
+"""The real handler with moto's DynamoDB and the emulator's training plane, in one process."""
 
 import copy
 import json
@@ -28,7 +28,7 @@ def sample(name: str) -> dict[str, Any]:
 
 
 def add_job(**changes: Any) -> dict[str, Any]:
-    """events/add-job.json with another body: fields changed, or taken out where None."""
+    """events/add-job.json with these fields changed, or removed if None."""
     event = sample("add-job")
     body = {**json.loads(event["body"]), **changes}
     event["body"] = json.dumps({key: value for key, value in body.items() if value is not None})
@@ -36,14 +36,14 @@ def add_job(**changes: Any) -> dict[str, Any]:
 
 
 def context(milliseconds: int = 60_000) -> SimpleNamespace:
-    """What Lambda tells a handler of its invocation, and how much time it has left."""
+    """The invocation's context: its id and the time left."""
     return SimpleNamespace(
         aws_request_id="request-1", get_remaining_time_in_millis=lambda: milliseconds
     )
 
 
 class FakeLambda:
-    """Takes asynchronous invocations and keeps their events."""
+    """Accepts asynchronous invocations and keeps their events."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
@@ -56,7 +56,7 @@ class FakeLambda:
 
 
 class FakeSqs:
-    """Keeps the dead letters."""
+    """Keeps dead letters."""
 
     def __init__(self) -> None:
         self.read: list[dict[str, Any]] = []
@@ -68,7 +68,7 @@ class FakeSqs:
 
 
 class FakeEvents:
-    """Keeps what the queue announces; `refuses` says how."""
+    """Keeps announced events; `refuses` makes it refuse or fail."""
 
     def __init__(self) -> None:
         self.entries: list[dict[str, Any]] = []
@@ -84,7 +84,8 @@ class FakeEvents:
 
 @cache
 def dynamodb_client() -> Any:
-    """One for all tests: making it costs more than a test, and moto answers it anew in each."""
+    """One client for all tests, because making it takes longer than a test; moto starts anew in
+    each."""
     return boto3.client(
         "dynamodb",
         region_name="us-east-1",
@@ -94,10 +95,10 @@ def dynamodb_client() -> Any:
 
 
 class Account:
-    """An AWS account with a queue in it: what tests do to it and see of it."""
+    """An AWS account with a queue: what tests do to it and see of it."""
 
     def __init__(self, dynamodb: Any = None) -> None:
-        """`dynamodb`: another engine's client than moto's."""
+        """`dynamodb`: a client of another engine than moto."""
         self.clock = VirtualClock(NOW)
         self.emitted: list[dict[str, Any]] = []
         self.plane = Plane(
@@ -121,12 +122,12 @@ class Account:
         return clients[service]
 
     def send(self, event: Any) -> dict[str, Any]:
-        """One invocation of the handler, with an event or the name of a sample."""
+        """Invoke the handler with an event or the name of a sample."""
         event = sample(event) if isinstance(event, str) else copy.deepcopy(event)
         return app.handler(event, context())
 
     def call(self, event: dict[str, Any] | str) -> tuple[int, dict[str, Any]]:
-        """An API request: status and body of the answer."""
+        """Send an API request. Returns status and body."""
         answer = self.send(event)
         assert answer["isBase64Encoded"] is False
         assert answer["multiValueHeaders"]["Content-Type"] == ["application/json"]
@@ -142,7 +143,7 @@ class Account:
         self.settle()
 
     def settle(self) -> None:
-        """Deliver asked-for passes and training events until there are none."""
+        """Deliver requested passes and training events until none are left."""
         self.plane.advance()
         while self.lambda_.events or self.emitted:
             while self.lambda_.events:
@@ -161,6 +162,6 @@ class Account:
 
 
 def forget() -> None:
-    """As a cold start does."""
+    """Forget cached state, as a cold start does."""
     for part in (app.manager, app.routes, app.client, app.announced):
         getattr(part, "cache_clear", lambda: None)()

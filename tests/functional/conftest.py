@@ -1,4 +1,4 @@
-"""A queue in an AWS account that exists in this process only."""
+"""A queue in an AWS account that exists only in this process."""
 
 import io
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ def in_use(made: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
 def output(
     account: Account, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], str]:
-    """All that the function has written so far: its log, its metrics and what others print."""
+    """All output of the function so far: log, metrics and prints."""
     log = io.StringIO()
     monkeypatch.setattr(app.logger.registered_handler, "stream", log)
     written: list[str] = []

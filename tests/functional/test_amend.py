@@ -1,4 +1,4 @@
-"""Holding, releasing and retagging a job through the real handler."""
+"""Holding, releasing and retagging jobs through the real handler."""
 
 import json
 from typing import Any
@@ -13,7 +13,7 @@ def amend(body: Any, name: str = "job1") -> dict[str, Any]:
     return {**event, "path": f"/jobs/{name}", "body": json.dumps(body)}
 
 
-def test_a_job_is_held_and_retagged_in_one_go_and_released(account: Account):
+def test_a_job_is_held_and_retagged_at_once_and_released(account: Account):
     account.call("add-job")
     status, job = account.call("amend-job")
     assert (status, job["state"], job["priority"]) == (200, "held", 5)
@@ -32,7 +32,7 @@ def test_a_job_is_held_and_retagged_in_one_go_and_released(account: Account):
     assert account.state("job1") == "running"
 
 
-def test_too_late_and_never_there(account: Account):
+def test_a_change_of_an_ended_or_unknown_job_is_refused(account: Account):
     account.call("add-job")
     account.settle()
     status, error = account.call(amend({"held": True}))
@@ -62,7 +62,7 @@ def test_too_late_and_never_there(account: Account):
         ({"give_up": 1}, "give_up", "begun 0 attempts"),
     ],
 )
-def test_what_cannot_be_read_changes_nothing(account: Account, body, field, said):
+def test_a_malformed_change_changes_nothing(account: Account, body, field, said):
     account.call("add-job")
     before = account.items()
     status, error = account.call(amend(body))
@@ -72,7 +72,7 @@ def test_what_cannot_be_read_changes_nothing(account: Account, body, field, said
     assert account.items() == before
 
 
-def test_who_is_not_signed_changes_nothing(account: Account):
+def test_an_unsigned_caller_changes_nothing(account: Account):
     account.call("add-job")
     event = amend({"held": True})
     event["requestContext"]["identity"]["userArn"] = None
@@ -80,7 +80,7 @@ def test_who_is_not_signed_changes_nothing(account: Account):
     assert account.state("job1") == "pending"
 
 
-def test_a_running_attempt_is_given_up(account: Account):
+def test_a_running_attempt_is_requeued(account: Account):
     account.call("add-job")
     account.settle()
     status, job = account.call(amend({"give_up": 1}))

@@ -1,4 +1,4 @@
-"""The queue's own state changes as events: after the commit, in its order, in nobody's way."""
+"""State changes announced as events: after the commit, in order, and without delaying anything."""
 
 import json
 from itertools import pairwise
@@ -24,10 +24,10 @@ def account(account: Account, monkeypatch: pytest.MonkeyPatch) -> Account:
 
 def heard(account: Account, job: str = "job1") -> list[dict[str, Any]]:
     details = [json.loads(entry["Detail"]) for entry in account.announced.entries]
-    return [its for its in details if its["job"] == job]
+    return [detail for detail in details if detail["job"] == job]
 
 
-def test_every_change_of_a_job_s_state_is_announced_once_and_in_order(account: Account):
+def test_every_state_change_is_announced_once_in_order(account: Account):
     account.call("add-job")
     account.settle()
     account.call("add-job-urgent")
@@ -37,7 +37,7 @@ def test_every_change_of_a_job_s_state_is_announced_once_and_in_order(account: A
     account.clock.set(account.clock.now() + HOUR)
     account.settle()
     told = heard(account)
-    states = [its["to"] for its in told]
+    states = [event["to"] for event in told]
     assert states == [
         *("pending", "starting", "running", "stopping", "preempted"),
         *("starting", "running", "completed"),
@@ -48,12 +48,12 @@ def test_every_change_of_a_job_s_state_is_announced_once_and_in_order(account: A
         assert JobState(after["to"]) in TRANSITIONS[JobState(before["to"])]
         assert after["job_version"] > before["job_version"]
     assert told[-1]["training_job"].startswith("job1-qstamp-2-")
-    assert {its["queue"] for its in told} == {TABLE}
+    assert {event["queue"] for event in told} == {TABLE}
     kinds = {(entry["Source"], entry["DetailType"]) for entry in account.announced.entries}
     assert kinds == {(SOURCE, DETAIL_TYPE)}
 
 
-def test_nothing_of_the_request_is_announced(account: Account):
+def test_an_announcement_has_nothing_of_the_request(account: Account):
     account.call("add-job")
     account.settle()
     sent = json.dumps(account.announced.entries)
@@ -62,7 +62,7 @@ def test_nothing_of_the_request_is_announced(account: Account):
 
 
 @pytest.mark.parametrize("refuses", [EndpointConnectionError(endpoint_url="x"), KeyError("bug")])
-def test_a_bus_that_does_not_answer_stops_nothing(account: Account, output, refuses):
+def test_an_unreachable_bus_stops_nothing(account: Account, output, refuses):
     account.announced.refuses = refuses
     assert account.call("add-job")[0] == 202
     account.settle()
@@ -71,7 +71,9 @@ def test_a_bus_that_does_not_answer_stops_nothing(account: Account, output, refu
     account.announced.refuses = None
     account.clock.set(account.clock.now() + HOUR)
     account.settle()
-    assert [its["to"] for its in heard(account)] == ["completed"], "what is lost is not sent late"
+    assert [event["to"] for event in heard(account)] == ["completed"], (
+        "what is lost is not sent late"
+    )
 
 
 def test_a_refused_submission_and_a_repeated_event_announce_nothing(account: Account):
@@ -80,10 +82,10 @@ def test_a_refused_submission_and_a_repeated_event_announce_nothing(account: Acc
     account.send("pass")
     account.send("training-in-progress")
     account.send("training-in-progress")
-    assert [its["to"] for its in heard(account)] == ["pending", "starting", "running"]
+    assert [event["to"] for event in heard(account)] == ["pending", "starting", "running"]
 
 
-def test_where_nobody_asked_for_it_nothing_is_announced(account: Account, monkeypatch):
+def test_nothing_is_announced_when_announcements_are_off(account: Account, monkeypatch):
     monkeypatch.delenv("SLOTQ_ANNOUNCE")
     forget()
     account.call("add-job")
@@ -91,7 +93,7 @@ def test_where_nobody_asked_for_it_nothing_is_announced(account: Account, monkey
     assert account.announced.entries == []
 
 
-def test_the_page_on_events_describes_an_event():
+def test_the_events_page_describes_an_event():
     page = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
     job = Job(
         name="j",

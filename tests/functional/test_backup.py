@@ -1,5 +1,5 @@
-"""The table as a file and back, with jobs that run and jobs that wait: nothing is lost, nothing
-started twice, and the queue goes on. On moto and on the real engine."""
+"""The table exported to a file and restored, with running and waiting jobs: nothing is lost or
+started twice, and the queue continues. On moto and on DynamoDB Local."""
 
 from __future__ import annotations
 
@@ -39,35 +39,35 @@ def real(dynamodb_local_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Itera
 @pytest.fixture(params=["account", "real"])
 def queue(request: pytest.FixtureRequest) -> Account:
     """One job has ended, one was evicted for another, two run, two wait."""
-    its: Account = request.getfixturevalue(request.param)
+    account: Account = request.getfixturevalue(request.param)
     for name, priority in (("ended", 1), ("evicted", 1), ("runs", 2), ("urgent", 3)):
-        submit(its, name, priority)
+        submit(account, name, priority)
         if name == "evicted":
-            its.completes("ended")
-    submit(its, "waits", 1)
-    return its
+            account.completes("ended")
+    submit(account, "waits", 1)
+    return account
 
 
-def submit(its: Account, name: str, priority: int = 1) -> None:
+def submit(account: Account, name: str, priority: int = 1) -> None:
     tags = [{"Key": "priority", "Value": str(priority)}]
     secret = {"API_TOKEN": "hunter2"}
-    assert its.call(add_job(TrainingJobName=name, Tags=tags, Environment=secret))[0] == 202
-    its.settle()
+    assert account.call(add_job(TrainingJobName=name, Tags=tags, Environment=secret))[0] == 202
+    account.settle()
 
 
-def states(its: Account) -> dict[str, str]:
-    return {job["name"]: job["state"] for job in its.call("list-jobs")[1]["jobs"]}
+def states(account: Account) -> dict[str, str]:
+    return {job["name"]: job["state"] for job in account.call("list-jobs")[1]["jobs"]}
 
 
-def items(its: Account) -> list[Any]:
-    return sorted(its.items(), key=lambda item: (item["pk"]["S"], item["sk"]["S"]))
+def items(account: Account) -> list[Any]:
+    return sorted(account.items(), key=lambda item: (item["pk"]["S"], item["sk"]["S"]))
 
 
-def wiped(its: Account) -> Account:
-    """The table is gone, and another of the name is there."""
-    its.dynamodb.delete_table(TableName=TABLE)
-    its.dynamodb.create_table(**table_definition(TABLE))
-    return its
+def wiped(account: Account) -> Account:
+    """Replace the table by an empty one of the same name."""
+    account.dynamodb.delete_table(TableName=TABLE)
+    account.dynamodb.create_table(**table_definition(TABLE))
+    return account
 
 
 BEFORE = {
@@ -79,7 +79,7 @@ BEFORE = {
 }
 
 
-def test_exported_wiped_restored_it_goes_on(queue: Account, tmp_path: Path):
+def test_a_restored_queue_continues(queue: Account, tmp_path: Path):
     assert states(queue) == BEFORE
     kept, request = items(queue), queue.call(get("runs", "/request"))
     count = save_table(queue.dynamodb, TABLE, tmp_path / "queue.jsonl")
@@ -107,9 +107,9 @@ def get(name: str, tail: str = "") -> dict[str, Any]:
     return {**event, "path": f"/jobs/{name}{tail}"}
 
 
-def test_an_older_copy_meets_what_has_happened_since(queue: Account, tmp_path: Path):
-    """A job that ran has ended unseen; one that waited runs already, and is taken over, not started
-    twice; one that the copy does not know is an orphan, and is stopped."""
+def test_an_older_backup_is_reconciled_with_sagemaker(queue: Account, tmp_path: Path):
+    """A job that ran has ended unseen. One that waited runs already: it is adopted, not started
+    twice. One that the backup does not know is an orphan and is stopped."""
     save_table(queue.dynamodb, TABLE, tmp_path / "queue.jsonl")
     queue.completes("urgent")
     assert states(queue)["evicted"] == "running"
@@ -139,7 +139,7 @@ def small(account: Account) -> Account:
     return account
 
 
-def test_a_queue_that_works_meanwhile_is_noticed(small: Account, tmp_path: Path, monkeypatch):
+def test_a_change_during_the_export_is_noticed(small: Account, tmp_path: Path, monkeypatch):
     scan = small.dynamodb.scan
 
     def late(**asked: Any) -> Any:
@@ -155,7 +155,9 @@ def test_a_queue_that_works_meanwhile_is_noticed(small: Account, tmp_path: Path,
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_is_never_written_over_and_is_its_owner_s_alone(small: Account, tmp_path: Path):
+def test_a_file_is_never_overwritten_and_is_readable_by_its_owner_alone(
+    small: Account, tmp_path: Path
+):
     path = tmp_path / "queue.jsonl"
     save_table(small.dynamodb, TABLE, path)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -190,7 +192,7 @@ def test_a_damaged_file_changes_nothing(small: Account, tmp_path: Path, damage):
     assert items(small) == kept
 
 
-def test_a_table_that_holds_something_is_replaced_only_when_told(small: Account, tmp_path: Path):
+def test_a_table_with_items_is_replaced_only_on_request(small: Account, tmp_path: Path):
     path = tmp_path / "queue.jsonl"
     save_table(small.dynamodb, TABLE, path)
     kept = items(small)
@@ -203,13 +205,13 @@ def test_a_table_that_holds_something_is_replaced_only_when_told(small: Account,
     assert items(small) == kept
 
 
-def test_what_dynamodb_does_not_take_at_once_is_sent_again(small: Account, tmp_path: Path):
+def test_unprocessed_items_are_sent_again(small: Account, tmp_path: Path):
     path, paused = tmp_path / "queue.jsonl", []
     save_table(small.dynamodb, TABLE, path)
     kept = items(small)
 
     class Reluctant:
-        """Takes the half of each batch."""
+        """Accepts half of each batch."""
 
         scan = staticmethod(small.dynamodb.scan)
 
@@ -224,7 +226,7 @@ def test_what_dynamodb_does_not_take_at_once_is_sent_again(small: Account, tmp_p
     assert paused
 
 
-def test_every_type_of_attribute_comes_back(account: Account, tmp_path: Path):
+def test_every_type_of_attribute_is_restored(account: Account, tmp_path: Path):
     odd = {
         "pk": {"S": "ODD"}, "sk": {"S": "1"},
         "all": {"M": {"B": {"B": b"\0\xff"}, "S": {"S": "B"}, "L": {"L": [{"B": b"x"}]},
@@ -242,7 +244,7 @@ def slotq(*words: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_the_command(small: Account, tmp_path: Path, monkeypatch):
+def test_the_command_exports_and_restores(small: Account, tmp_path: Path, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     path = str(tmp_path / "queue.jsonl")

@@ -1,6 +1,6 @@
-"""Bad days: news that come too late, say too little or say what nobody knew; items of a newer
-release; a clock that jumps. Each is logged once with the job's name and counted as a metric, and
-nothing is lost. (What cannot be understood at all is in test_poison.)"""
+"""Bad days: late, incomplete or unknown news; items of a newer release; a clock that jumps. Each is
+logged once with the job's name and counted as a metric, and nothing is lost. (test_poison has what
+cannot be understood at all.)"""
 
 import json
 from typing import Any
@@ -16,7 +16,7 @@ DAY = 24 * HOUR
 
 
 def lines(written: str, *words: str) -> list[dict[str, Any]]:
-    """The log's lines that bear all of these words; the metrics are apart."""
+    """The log lines with all of these words, without metrics."""
     said = [json.loads(line) for line in written.splitlines() if line.startswith("{")]
     return [each for each in said if "_aws" not in each and all(w in str(each) for w in words)]
 
@@ -41,7 +41,7 @@ def started(account: Account) -> None:
     account.settle()
 
 
-def test_an_event_for_an_unknown_job(account: Account, output):
+def test_an_event_for_an_unknown_job_is_counted(account: Account, output):
     started(account)
     before = jobs_kept(account)
     account.clock.set(account.clock.now() + HOUR)
@@ -53,7 +53,7 @@ def test_an_event_for_an_unknown_job(account: Account, output):
     assert account.letters.read == []
 
 
-def test_an_event_for_an_older_attempt(account: Account, output):
+def test_an_event_for_an_older_attempt_changes_nothing(account: Account, output):
     started(account)
     account.call("add-job-urgent")
     account.settle()
@@ -83,7 +83,7 @@ ODD = {
 
 
 @pytest.mark.parametrize(("detail", "words"), ODD.values(), ids=ODD.keys())
-def test_an_event_that_is_odd_in_part_counts_all_the_same(account, output, detail, words):
+def test_a_partly_malformed_event_still_counts(account, output, detail, words):
     started(account)
     account.clock.set(account.clock.now() + HOUR)
     account.plane.advance()
@@ -97,7 +97,7 @@ def test_an_event_that_is_odd_in_part_counts_all_the_same(account, output, detai
     assert "2026-11-20T10:30" <= attempt["ended_at"] <= "2026-11-20T11:31"
 
 
-def test_times_as_strings_of_a_number_are_times(account: Account, output):
+def test_times_can_be_numbers_in_strings(account: Account, output):
     started(account)
     account.clock.set(account.clock.now() + HOUR)
     times = {key: str(sample("training-completed")["detail"][key]) for key in NO_TIMES}
@@ -106,7 +106,7 @@ def test_times_as_strings_of_a_number_are_times(account: Account, output):
     assert account.state("job1") == "completed"
 
 
-def test_a_running_job_in_a_secondary_status_nobody_knew_goes_on(account: Account, output):
+def test_a_running_job_continues_with_an_unknown_secondary_status(account: Account, output):
     account.call("add-job")
     account.send("pass")
     account.send(event("training-in-progress", SecondaryStatus="Pondering"))
@@ -123,7 +123,7 @@ def rewrite(account: Account, key: tuple[str, str], **attributes: Any) -> None:
         account.dynamodb.put_item(TableName=TABLE, Item=item)
 
 
-def test_items_of_a_newer_release_that_this_one_can_read(account: Account):
+def test_readable_items_of_a_newer_release_are_used(account: Account):
     started(account)
     for key in (job_key("job1"), active_key("main", "job1"), name_key("job1")):
         rewrite(account, key, moonPhase={"S": "full"})
@@ -133,8 +133,8 @@ def test_items_of_a_newer_release_that_this_one_can_read(account: Account):
     assert account.letters.read == []
 
 
-def test_a_job_in_a_state_of_a_newer_release(account: Account, output):
-    """It can be neither moved nor counted out: its slot stays held, and people are told, once."""
+def test_a_job_in_an_unknown_state_keeps_its_slot(account: Account, output):
+    """It can neither be moved nor be left out: its slot stays held, and people are told once."""
     started(account)
     for key in (job_key("job1"), active_key("main", "job1")):
         rewrite(account, key, jobState={"S": "pondering"})
@@ -156,7 +156,7 @@ def test_a_job_in_a_state_of_a_newer_release(account: Account, output):
 
 
 class Skewed:
-    """The queue's clock, which may be anywhere; SageMaker's is right."""
+    """The queue's clock, which can be anywhere; SageMaker's is right."""
 
     def __init__(self, account: Account) -> None:
         self._right, self.skew = account.clock, 0
@@ -180,8 +180,8 @@ def later(account: Account, milliseconds: int) -> None:
 
 
 @pytest.mark.parametrize("jumps", [(YEAR, 0), (-YEAR, 0), (YEAR, -YEAR, 0), (DAY, -DAY, DAY, 0)])
-def test_a_clock_that_jumps_both_ways(account: Account, skewed: Skewed, jumps):
-    """Two slots. At each jump two jobs more are submitted; all come to their end, each once."""
+def test_jobs_end_despite_a_jumping_clock(account: Account, skewed: Skewed, jumps):
+    """Two slots. At each jump two more jobs are submitted; each ends once."""
     names = ["before-0", "before-1"]
     for name in names:
         account.call(add_job(TrainingJobName=name))
@@ -202,8 +202,8 @@ def test_a_clock_that_jumps_both_ways(account: Account, skewed: Skewed, jumps):
 
 
 @pytest.mark.parametrize("knob", ["fail_internally", "refuse_creates"])
-def test_a_back_off_begun_by_a_clock_gone_wrong_ends(account: Account, skewed: Skewed, knob: str):
-    """Of the job (after a fault) and of the pool (after a capacity error)."""
+def test_a_back_off_set_by_a_wrong_clock_ends(account: Account, skewed: Skewed, knob: str):
+    """Back-offs of the job (after a fault) and of the pool (after a capacity error)."""
     skewed.skew = YEAR
     setattr(account.plane.knobs, knob, 1)
     started(account)
@@ -217,7 +217,7 @@ def test_a_back_off_begun_by_a_clock_gone_wrong_ends(account: Account, skewed: S
     ("knobs", "role"),
     [({"denied": "sagemaker:CreateTrainingJob"}, ""), ({"lost_roles": "*"}, "execution role")],
 )
-def test_a_missing_right_is_counted_and_ends_nothing(account: Account, output, knobs, role):
+def test_a_missing_right_is_counted_and_ends_no_job(account: Account, output, knobs, role):
     account.plane.knobs.turn(knobs)
     started(account)
     assert account.state("job1") == "backoff"
@@ -233,7 +233,7 @@ def test_a_missing_right_is_counted_and_ends_nothing(account: Account, output, k
     assert counted(output(), "RightsMissing") == told, "nothing more is missing"
 
 
-def test_a_look_that_is_denied_is_counted(account: Account, output):
+def test_a_denied_read_is_counted(account: Account, output):
     started(account)
     account.plane.knobs.denied = "sagemaker:ListTrainingJobs"
     account.clock.set(account.clock.now() + 301_000)
@@ -241,7 +241,7 @@ def test_a_look_that_is_denied_is_counted(account: Account, output):
     assert counted(output(), "RightsMissing") == 1
 
 
-def test_an_intent_of_a_clock_gone_wrong_is_finished(account: Account, skewed: Skewed):
+def test_an_intent_set_by_a_wrong_clock_is_finished(account: Account, skewed: Skewed):
     skewed.skew = YEAR
     account.plane.knobs.throttle = 100
     started(account)
@@ -252,7 +252,7 @@ def test_an_intent_of_a_clock_gone_wrong_is_finished(account: Account, skewed: S
     assert account.state("job1") == "running"
 
 
-def test_an_event_from_a_clock_that_is_ahead_of_the_queues_is_told(account, skewed, output):
+def test_an_event_from_the_future_is_reported(account, skewed, output):
     started(account)
     skewed.skew = -DAY
     account.clock.set(account.clock.now() + HOUR)

@@ -1,4 +1,4 @@
-"""Malformed requests: each is a 4xx that names the field; nothing is stored, nothing is started."""
+"""Each malformed request gets a 4xx that names the field; nothing is stored or started."""
 
 import base64
 import json
@@ -29,7 +29,7 @@ def raw(body: str | None) -> dict[str, Any]:
 
 NAME = "TrainingJobName"
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
-    # what is wrong: (the event, the field that the answer names, words of its message)
+    # the fault: (the event, the field that the answer names, words of its message)
     "no body": (raw(None), "", "not JSON"),
     "empty body": (raw(""), "", "not JSON"),
     "not JSON": (raw("TrainingJobName: job1"), "", "not JSON"),
@@ -184,7 +184,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize(("event", "field", "words"), REFUSED.values(), ids=REFUSED.keys())
-def test_refused(account: Account, event: dict[str, Any], field: str, words: str):
+def test_a_malformed_request_is_refused(
+    account: Account, event: dict[str, Any], field: str, words: str
+):
     account.send("tick")
     before = account.items()
     status, error = account.call(event)
@@ -199,7 +201,7 @@ def test_refused(account: Account, event: dict[str, Any], field: str, words: str
     assert account.plane.calls.keys() <= {"ListTrainingJobs"}, "the tick's"
 
 
-def test_all_faults_are_told_at_once(account: Account):
+def test_all_faults_are_reported_at_once(account: Account):
     status, error = account.call(
         add_job(
             TrainingJobName="-",
@@ -214,11 +216,11 @@ def test_all_faults_are_told_at_once(account: Account):
         assert f"\n  {path}: " in error["message"]
 
 
-def test_a_field_younger_than_the_queue_is_taken(account: Account):
+def test_a_field_newer_than_the_queue_is_accepted(account: Account):
     assert account.call(add_job(FieldOfTomorrow={"a": 1}))[0] == 202
 
 
-def test_the_same_body_again_is_the_first_answer_again(account: Account):
+def test_a_repeated_submission_gets_the_first_answer(account: Account):
     first = account.call("add-job")
     account.clock.set(account.clock.now() + 5_000)
     reordered = sample("add-job")
@@ -229,7 +231,7 @@ def test_the_same_body_again_is_the_first_answer_again(account: Account):
     assert account.plane.calls["CreateTrainingJob"] == 1
 
 
-def test_another_body_under_the_same_name_is_refused_and_says_which(account: Account):
+def test_another_body_under_the_same_name_is_refused_by_field(account: Account):
     account.call("add-job")
     before = account.items()
     status, error = account.call(add_job(Tags=tags(priority="9")))
@@ -238,7 +240,7 @@ def test_another_body_under_the_same_name_is_refused_and_says_which(account: Acc
     assert account.items() == before
 
 
-def test_a_name_that_has_ended_is_refused_and_says_so(account: Account):
+def test_the_name_of_an_ended_job_is_refused(account: Account):
     account.call("add-job")
     account.call("cancel-job")
     status, error = account.call("add-job")
@@ -246,7 +248,7 @@ def test_a_name_that_has_ended_is_refused_and_says_so(account: Account):
     assert "ended" in error["message"]
 
 
-def test_a_training_job_of_that_name_outside_the_queue_is_refused(account: Account):
+def test_the_name_of_a_foreign_training_job_is_refused(account: Account):
     account.plane.handle("CreateTrainingJob", json.loads(sample("add-job")["body"]))
     status, error = account.call("add-job")
     assert (status, error["code"], error["field"]) == (409, "name_taken", NAME)
@@ -254,13 +256,13 @@ def test_a_training_job_of_that_name_outside_the_queue_is_refused(account: Accou
 
 
 @pytest.mark.parametrize("event", ["get-job", "cancel-job"])
-def test_a_job_that_is_not_there(account: Account, event: str):
+def test_an_unknown_job_is_not_found(account: Account, event: str):
     status, error = account.call(event)
     assert (status, error["code"], error["field"]) == (404, "no_such_job", "name")
     assert "job1" in error["message"]
 
 
-def test_a_job_that_has_ended_is_not_cancelled(account: Account):
+def test_an_ended_job_cannot_be_cancelled(account: Account):
     account.call("add-job")
     account.send("pass")
     account.send("training-completed")
@@ -286,7 +288,7 @@ def test_a_job_that_has_ended_is_not_cancelled(account: Account):
         ({"since": ["9" * 5000]}, "since", "2026-11-20T10:30:00Z"),
     ],
 )
-def test_a_question_that_is_not_understood(account: Account, query, field, words):
+def test_a_malformed_query_is_refused(account: Account, query, field, words):
     event = {**sample("list-jobs"), "multiValueQueryStringParameters": query}
     status, error = account.call(event)
     assert (status, error["code"], error["field"]) == (400, "invalid_request", field)
@@ -295,7 +297,7 @@ def test_a_question_that_is_not_understood(account: Account, query, field, words
 
 @pytest.mark.parametrize("identity", [{}, {"userArn": None}, {"userArn": ""}, None])
 @pytest.mark.parametrize("name", ["add-job", "cancel-job"])
-def test_whoever_has_not_signed_changes_nothing(account: Account, name: str, identity):
+def test_an_unsigned_caller_changes_nothing(account: Account, name: str, identity):
     event = sample(name)
     event["requestContext"]["identity"] = identity
     event["headers"]["userArn"] = "arn:aws:iam::123456789012:user/mallory"
@@ -304,7 +306,7 @@ def test_whoever_has_not_signed_changes_nothing(account: Account, name: str, ide
     assert account.lambda_.calls == []
 
 
-def test_the_submitter_is_never_a_field_of_the_request(account: Account):
+def test_the_submitter_is_never_read_from_the_request(account: Account):
     _, job = account.call(add_job(submitter="mallory", userArn="mallory"))
     assert job["submitter"].endswith("DataScientist/ada")
 
@@ -323,7 +325,7 @@ def test_the_submitter_is_never_a_field_of_the_request(account: Account):
         ("PUT", "/jobs/job1/request", 405, "GET"),
     ],
 )
-def test_routes_that_are_not_there(account: Account, method, path, status, allow):
+def test_an_unknown_route_is_refused(account: Account, method, path, status, allow):
     event = {**sample("get-job"), "httpMethod": method, "path": path, "resource": "/{proxy+}"}
     answer = account.send(event)
     assert answer["statusCode"] == status

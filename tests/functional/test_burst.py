@@ -1,6 +1,7 @@
-"""Hundreds of submissions at once, to the real handler: all are accepted, none waits for a pass.
+"""Hundreds of concurrent submissions to the real handler: all are accepted, and none waits for a
+pass.
 
-Every invocation is a thread of its own, those that a submission asks for too, as Lambda has it.
+Each invocation is a thread, also those that a submission requests, as in Lambda.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from tests.functional.account import TABLE, Account, add_job
 from tests.functional.conftest import in_use
 
 SUBMISSIONS = {"dynamodb-local": 500, "moto": 100}
-"""At once. (moto answers one call after the other; the promise is shown on the real engine.)"""
+"""At once. (moto answers one call after the other; the real engine shows the promise.)"""
 MOST_PASSES = 25
 MINUTE = 60_000
 SAFE = 240.0
-"""What should have happened by now never will (s)."""
+"""After this time (s) what should have happened never will."""
 
 
 class Watched:
-    """The DynamoDB client, telling what passes cost: a pass begins when the lease is granted, and
-    looks at the world each time before it decides."""
+    """A DynamoDB client that counts passes and loads. A pass begins when the lease is granted, and
+    each load precedes a decision."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -60,7 +61,7 @@ class Watched:
 
 
 class ConcurrentLambda:
-    """Each asynchronous invocation begins at once, in a thread of its own."""
+    """Each asynchronous invocation begins at once in a new thread."""
 
     def __init__(self) -> None:
         self.threads: list[threading.Thread] = []
@@ -81,7 +82,7 @@ class ConcurrentLambda:
             self.failures.append(error)
 
     def join(self) -> None:
-        for thread in self.threads:  # It may grow meanwhile: a pass may ask for the next.
+        for thread in self.threads:  # The list may grow meanwhile: a pass may request the next.
             thread.join(SAFE)
             assert not thread.is_alive()
         assert self.failures == []
@@ -98,14 +99,14 @@ def invocations(account: Account) -> ConcurrentLambda:
 
 @pytest.fixture
 def names(request: pytest.FixtureRequest) -> list[str]:
-    """Of the jobs that are submitted at once."""
+    """Names of the jobs submitted at once."""
     engine = request.node.callspec.params["burst"]
     return [f"job-{number:03d}" for number in range(SUBMISSIONS[engine])]
 
 
 @pytest.fixture(params=["moto", "dynamodb-local"])
 def burst(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
-    """An account in which invocations are concurrent and passes are counted."""
+    """An account with concurrent invocations, which counts passes."""
     if request.param == "moto":
         found: Iterator[Account] = iter([request.getfixturevalue("account")])
     else:
@@ -115,8 +116,8 @@ def burst(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     account.dynamodb = Watched(account.dynamodb)
     account.lambda_ = ConcurrentLambda()  # type: ignore[assignment]
     metrics_one_at_a_time(monkeypatch)
-    account.send("tick")  # The pools are taken in,
-    assert account.call(add_job(TrainingJobName=None))[0] == 400  # and the route is built.
+    account.send("tick")  # The first request stores the pools
+    assert account.call(add_job(TrainingJobName=None))[0] == 400  # and builds the routes.
     account.dynamodb.passes = account.dynamodb.looks = 0
     yield account
     account.dynamodb.delete_table(TableName=TABLE)
@@ -135,7 +136,7 @@ def client_of(endpoint: str) -> Any:
 
 
 def metrics_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So with the counters of metrics."""
+    """The same for counters of metrics."""
     lock = threading.RLock()
 
     def locked(method: Any) -> Any:
@@ -151,7 +152,7 @@ def metrics_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def submit_all(names: list[str]) -> Counter[int]:
-    """All at once; how often each status was answered."""
+    """Submit all jobs at once. Returns how often each status was answered."""
     ready, statuses = threading.Barrier(len(names)), []
 
     def submit(name: str) -> None:
@@ -171,14 +172,14 @@ def submit_all(names: list[str]) -> Counter[int]:
 
 
 def kept(account: Account) -> dict[str, str]:
-    """By name, every job's state. (Not from the API's list, whose index may lag behind.)"""
+    """Every job's state by name. (The API's list may lag behind, because it reads an index.)"""
     pages = account.dynamodb.get_paginator("scan").paginate(TableName=TABLE, ConsistentRead=True)
     jobs = (item for page in pages for item in page["Items"] if item["sk"] == {"S": JOB})
     return {item["jobName"]["S"]: item["jobState"]["S"] for item in jobs}
 
 
 def accepted(account: Account, names: list[str]) -> None:
-    """Each job is there, and as many hold slots as there are."""
+    """Each job is stored, and as many hold slots as there are slots."""
     states = kept(account)
     assert sorted(states) == sorted(names)
     assert Counter(states.values()) == {"starting": 2, "pending": len(states) - 2}
@@ -186,7 +187,7 @@ def accepted(account: Account, names: list[str]) -> None:
 
 @pytest.mark.parametrize("burst", ["dynamodb-local"], indirect=True)
 def test_a_burst_of_submissions_costs_a_few_passes(burst: Account, names: list[str]):
-    """(moto is slow; what it can show of this, the test below shows too.)"""
+    """(moto is slow; the next test shows the same as far as moto can.)"""
     assert submit_all(names) == {202: len(names)}
     invocations(burst).join()
     accepted(burst, names)
@@ -199,7 +200,7 @@ def few_passes(account: Account) -> None:
 
 
 def test_none_of_a_burst_waits_for_a_pass_that_takes_a_minute(burst: Account, names, monkeypatch):
-    """SageMaker does not answer the first pass until everybody else has been answered."""
+    """SageMaker answers the first pass only after everybody else has been answered."""
     held, released = threading.Event(), threading.Event()
     handle = burst.plane.handle
 

@@ -19,7 +19,7 @@ def submit(account: Account, *names: str) -> None:
 
 
 def outcomes(account: Account, *changes: Any) -> dict[str, str]:
-    """By job its state, or the code of the error."""
+    """The state, or the error's code, of each job."""
     status, told = account.call(change(*changes))
     assert status == 200, told
     assert [it["name"] for it in told["outcomes"]] == [it["name"] for it in changes]
@@ -29,7 +29,7 @@ def outcomes(account: Account, *changes: Any) -> dict[str, str]:
     }
 
 
-def test_each_is_told_what_became_of_it(account: Account):
+def test_each_job_gets_its_outcome(account: Account):
     account.call("add-job")
     account.call("add-job-urgent")
     status, told = account.call("change-jobs")
@@ -40,7 +40,7 @@ def test_each_is_told_what_became_of_it(account: Account):
     assert account.state("job1") == "held"
 
 
-def test_all_that_one_job_can_be_asked_for(account: Account):
+def test_every_kind_of_change_can_be_requested(account: Account):
     submit(account, "a", "b", "c", "d", "e")
     account.settle()
     found = outcomes(
@@ -56,7 +56,7 @@ def test_all_that_one_job_can_be_asked_for(account: Account):
     }  # fmt: skip
 
 
-def test_a_hundred_ask_for_one_pass(account: Account):
+def test_a_hundred_changes_request_one_pass(account: Account):
     names = [f"job-{n}" for n in range(MOST_AT_ONCE)]
     submit(account, *names)
     account.lambda_.events.clear()
@@ -82,7 +82,7 @@ def test_a_hundred_ask_for_one_pass(account: Account):
         ([{"name": "n" * 64, "cancel": True}], "changes.0.name", "at most 63"),
     ],
 )
-def test_what_cannot_be_read_changes_nothing_at_all(account: Account, changes, field, said):
+def test_a_malformed_request_changes_nothing(account: Account, changes, field, said):
     account.call("add-job")
     before = account.items()
     status, error = account.call(change(*changes))
@@ -91,7 +91,7 @@ def test_what_cannot_be_read_changes_nothing_at_all(account: Account, changes, f
     assert account.items() == before
 
 
-def test_who_is_not_signed_changes_nothing(account: Account):
+def test_an_unsigned_caller_changes_nothing(account: Account):
     account.call("add-job")
     event = change({"name": "job1", "cancel": True})
     event["requestContext"]["identity"]["userArn"] = None

@@ -1,4 +1,4 @@
-"""What a cold start imports: the event path pays for nothing that only the API needs."""
+"""The event path imports nothing at a cold start that only the API needs."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The counts that `slotq cost` goes by are those of the code as it is."""
+"""The counts that `slotq cost` uses are those of the present code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from slotq.local.services import moto_dynamodb
 
 
 @pytest.mark.parametrize("name", MEASURED)
-def test_the_kept_counts_are_the_code_s(name: str):
+def test_the_stored_counts_are_up_to_date(name: str):
     moto_dynamodb.install()
     with_it, without, times = MEASURED[name]
     now = (cost_of(with_it) - cost_of(without)) / times
@@ -20,7 +20,7 @@ def test_the_kept_counts_are_the_code_s(name: str):
     )
 
 
-def test_nothing_else_is_kept():
+def test_the_file_has_no_other_counts():
     assert set(measured()) == set(MEASURED)
 
 
@@ -29,7 +29,7 @@ def item(size: int, **more: str) -> dict[str, dict[str, str]]:
     return {**made, "x": {"S": "y" * (size - item_size(made) - 1)}}
 
 
-def test_units_are_counted_as_aws_says():
+def test_units_follow_awss_rules():
     assert [read_units(size, consistent=True) for size in (0, 1, 4096, 4097)] == [1, 1, 1, 2]
     assert read_units(4097, consistent=False) == 1.0
     assert item_size(item(1024)) == 1024
@@ -39,7 +39,7 @@ def test_units_are_counted_as_aws_says():
     assert write_units(None, None) == 1, "a refused write costs too"
 
 
-def test_an_index_costs_its_own_writes():
+def test_an_index_costs_additional_writes():
     was = item(500, jobState="pending", entryTime="1")
     moved = item(500, jobState="running", entryTime="1")
     touched = item(600, jobState="pending", entryTime="1")

@@ -11,7 +11,7 @@ MINUTE = 60_000
 
 
 def drifted(account: Account) -> None:
-    """job1 has ended and nobody was told; a training job of ours runs that nobody expects."""
+    """job1 has ended unnoticed, and an orphan of ours runs."""
     account.call("add-job")
     account.settle()
     account.plane.knobs.lose_events = 1000
@@ -33,14 +33,14 @@ def findings(answer: tuple[int, dict[str, Any]]) -> list[tuple[str, str, bool]]:
     return [(it["kind"], it["subject"], it["mended"]) for it in body["findings"]]
 
 
-def test_a_queue_that_is_well(account: Account):
+def test_a_healthy_queue_has_no_findings(account: Account):
     account.call("add-job")
     account.settle()
     assert findings(account.call("examine")) == []
     assert findings(account.call("mend")) == []
 
 
-def test_the_doctor_shows_and_mends(account: Account):
+def test_the_doctor_shows_and_repairs_findings(account: Account):
     drifted(account)
     shown = [("ended_unseen", "job1", False), ("orphan", "stray", False)]
     assert findings(account.call("examine")) == shown
@@ -54,8 +54,8 @@ def test_the_doctor_shows_and_mends(account: Account):
     assert findings(account.call("examine")) == []
 
 
-def test_a_start_that_was_never_confirmed_is_left_to_the_pass(account: Account):
-    """The door's role, under which the doctor works, starts no training job."""
+def test_the_doctor_leaves_an_unconfirmed_start_to_the_pass(account: Account):
+    """The door's role, with which the doctor works, may not start training jobs."""
     account.call("add-job")
     account.plane.knobs.lose_answers = 1
     account.send("pass")
@@ -71,12 +71,12 @@ def test_a_start_that_was_never_confirmed_is_left_to_the_pass(account: Account):
     assert account.state("job1") == "running"
 
 
-def test_a_sagemaker_that_does_not_answer_is_a_finding(account: Account):
+def test_an_unreachable_sagemaker_is_a_finding(account: Account):
     account.plane.knobs.throttle = 1
     assert findings(account.call("examine")) == [("unavailable", "SageMaker", False)]
 
 
-def test_mending_must_be_signed(account: Account):
+def test_a_repair_needs_a_signature(account: Account):
     event = sample("mend")
     event["requestContext"]["identity"]["userArn"] = None
     status, error = account.call(event)
@@ -84,12 +84,12 @@ def test_mending_must_be_signed(account: Account):
 
 
 @pytest.mark.parametrize("method", ["DELETE", "PUT"])
-def test_other_methods_are_told_the_right_ones(account: Account, method: str):
+def test_a_wrong_method_gets_the_allowed_ones(account: Account, method: str):
     status, error = account.call({**sample("examine"), "httpMethod": method})
     assert (status, error["message"]) == (405, "use GET or POST here")
 
 
-def test_the_tick_reconciles_every_five_minutes_and_says_so(account: Account, output):
+def test_the_tick_reconciles_every_five_minutes(account: Account, output):
     drifted(account)
     account.send("tick")
     assert account.state("job1") == "completed"
@@ -103,7 +103,7 @@ def test_the_tick_reconciles_every_five_minutes_and_says_so(account: Account, ou
     assert account.plane.calls["ListTags"] == 1
 
 
-def test_the_pools_and_what_was_learned_of_them(account: Account, monkeypatch):
+def test_pools_are_shown_with_their_health(account: Account, monkeypatch):
     monkeypatch.setenv(
         "SLOTQ_POOLS", "main=4@ml.p4d.24xlarge;count_foreign=true,small=1@ml.g5.xlarge"
     )
@@ -132,8 +132,8 @@ def test_the_pools_and_what_was_learned_of_them(account: Account, monkeypatch):
     }
 
 
-def test_the_queue_examines_itself_once_a_minute_and_says_when_again(account: Account):
-    """It reads the whole table: whoever asks again and again must not make it do so each time."""
+def test_an_examination_is_allowed_once_a_minute(account: Account):
+    """It reads the whole table, so repeated requests must not repeat it."""
     scans: list[str] = []
     account.dynamodb.meta.events.register(
         "before-call.dynamodb.Scan", lambda **_: scans.append("Scan"), unique_id="scans"
@@ -144,8 +144,8 @@ def test_the_queue_examines_itself_once_a_minute_and_says_when_again(account: Ac
         assert answer["statusCode"] == 429
         assert answer["multiValueHeaders"]["Retry-After"] == ["60"]
         assert json.loads(answer["body"])["code"] == "examined_lately"
-    assert account.call("mend")[0] == 200  # Whoever has looked may mend at once,
-    assert account.call("mend")[0] == 429  # and once.
+    assert account.call("mend")[0] == 200  # Whoever has looked may repair at once,
+    assert account.call("mend")[0] == 429  # and only once.
     later(account, MINUTE - 19_500)
     answer = account.send("examine")
     assert answer["multiValueHeaders"]["Retry-After"] == ["20"]

@@ -1,4 +1,4 @@
-"""Errors that are nobody's request's fault: what the caller is told, and what is not."""
+"""Errors that no request is to blame for: what the caller learns and what not."""
 
 import json
 
@@ -9,9 +9,7 @@ from slotq_core.errors import Conflict, Unavailable
 from tests.functional.account import Account
 
 
-def test_an_unexpected_error_tells_the_request_s_id_and_no_more(
-    account: Account, monkeypatch, output
-):
+def test_an_unexpected_error_reveals_only_the_request_id(account: Account, monkeypatch, output):
     def broken(*_, **__):
         raise KeyError("secret-of-the-house")
 
@@ -26,9 +24,7 @@ def test_an_unexpected_error_tells_the_request_s_id_and_no_more(
 
 
 @pytest.mark.parametrize("error", [Unavailable("DynamoDB: throttled"), Conflict("again")])
-def test_a_service_that_does_not_answer_is_no_fault_of_the_request(
-    account: Account, monkeypatch, error: Exception
-):
+def test_an_unavailable_service_is_a_503(account: Account, monkeypatch, error: Exception):
     def unavailable(*_, **__):
         raise error
 
@@ -38,9 +34,7 @@ def test_a_service_that_does_not_answer_is_no_fault_of_the_request(
     assert "again" in said["message"]
 
 
-def test_a_pass_that_cannot_be_asked_for_does_not_spoil_the_submission(
-    account: Account, monkeypatch
-):
+def test_a_submission_succeeds_when_no_pass_can_be_requested(account: Account, monkeypatch):
     def refuse(**_):
         from botocore.exceptions import ClientError
 
@@ -52,7 +46,7 @@ def test_a_pass_that_cannot_be_asked_for_does_not_spoil_the_submission(
     assert account.state("job1") == "starting"
 
 
-def test_a_pass_that_fails_on_the_spot_does_not_spoil_the_submission(account: Account, monkeypatch):
+def test_a_submission_succeeds_when_its_pass_fails(account: Account, monkeypatch):
     monkeypatch.setenv("SLOTQ_INLINE_PASS", "1")
 
     def unavailable():
@@ -62,7 +56,7 @@ def test_a_pass_that_fails_on_the_spot_does_not_spoil_the_submission(account: Ac
     assert account.call("add-job")[0] == 202
 
 
-def test_without_pools_nothing_is_taken(account: Account, monkeypatch):
+def test_a_queue_without_pools_accepts_nothing(account: Account, monkeypatch):
     monkeypatch.setenv("SLOTQ_POOLS", "")
     assert account.call("add-job")[0] == 500
     with pytest.raises(app.Failed, match="Misconfigured"):

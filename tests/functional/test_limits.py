@@ -1,4 +1,4 @@
-"""The callers' limits through the real handler: who is refused what, when again, and what heals."""
+"""Callers' limits through the real handler: refusals, times to retry, and repairs of counters."""
 
 import json
 from typing import Any
@@ -15,7 +15,7 @@ PRIORITY = [{"Key": "priority", "Value": "11"}]
 
 @pytest.fixture
 def limits(account: Account, monkeypatch):
-    """Cold-starts the function with these limits."""
+    """Cold-start the function with these limits."""
 
     def set_(text: str) -> None:
         monkeypatch.setenv("SLOTQ_LIMITS", text)
@@ -64,7 +64,7 @@ def refusal(account: Account, event: dict[str, Any]) -> tuple[int, str, str]:
 
 
 def test_one_caller_cannot_fill_the_queue(account: Account, limits):
-    """The attack: as many jobs as one likes."""
+    """The attack: as many jobs as possible."""
     limits("waiting=3")
     assert submit(account, 5) == [202, 202, 202, 429, 429]
     status, error = account.call(job("more"))
@@ -74,7 +74,7 @@ def test_one_caller_cannot_fill_the_queue(account: Account, limits):
     assert account.call(job("theirs", by=OPERATOR))[0] == 202
 
 
-def test_submissions_a_minute_are_limited_and_the_answer_says_when_again(account: Account, limits):
+def test_submissions_a_minute_are_limited_with_a_time_to_retry(account: Account, limits):
     limits("submissions=2")
     later(account, 40)
     assert submit(account, 2) == [202, 202]
@@ -84,18 +84,14 @@ def test_submissions_a_minute_are_limited_and_the_answer_says_when_again(account
     assert account.call(job("job2"))[0] == 202
 
 
-def test_the_same_submission_again_costs_nothing_and_is_answered_at_the_limit(
-    account: Account, limits
-):
+def test_a_repeated_submission_costs_nothing_and_is_answered_at_the_limit(account: Account, limits):
     limits("waiting=1,submissions=1")
     assert [account.call(job("job0"))[0] for _ in range(3)] == [202] * 3
     assert account.call(own_limits())[1]["own"]["submissions_used"] == 1
     assert account.call(job("job1"))[0] == 429
 
 
-def test_a_priority_above_the_largest_is_refused_in_a_submission_and_in_a_change(
-    account: Account, limits
-):
+def test_a_too_large_priority_is_refused_in_a_submission_and_in_a_change(account: Account, limits):
     limits("priority=10")
     assert refusal(account, job("job0", Tags=PRIORITY)) == (403, "priority_too_high", "")
     assert account.call(job("job0", Tags=[]))[0] == 202
@@ -104,7 +100,7 @@ def test_a_priority_above_the_largest_is_refused_in_a_submission_and_in_a_change
     assert account.call(amend("job0", {"tags": {"priority": "10"}}))[1]["priority"] == 10
 
 
-def test_a_job_keeps_the_priority_that_it_had_before_there_was_a_limit(account: Account, limits):
+def test_a_job_keeps_a_priority_from_before_the_limit(account: Account, limits):
     high = [{"Key": "priority", "Value": "50"}]
     account.call(job("job0", Tags=high))
     limits("priority=10")
@@ -113,13 +109,13 @@ def test_a_job_keeps_the_priority_that_it_had_before_there_was_a_limit(account: 
     assert account.call(amend("job0", {"tags": {"priority": "21"}}))[0] == 403
 
 
-def test_all_callers_together_are_limited(account: Account, limits):
+def test_all_callers_share_a_limit(account: Account, limits):
     limits("waiting_in_all=4")
     for number in range(4):
         assert account.call(job(f"job{number}", by=f"{ADA}{number}"))[0] == 202
     account.settle()
     account.send("tick")
-    assert account.call("get-limits")[1]["use"] == {"waiting": 2, "lines": 1}  # Two run.
+    assert account.call("get-limits")[1]["use"] == {"waiting": 2, "lines": 1}  # Two jobs run.
     for number in range(4, 6):
         account.call(job(f"job{number}", by=f"{ADA}{number}"))
     account.send("tick")
@@ -130,7 +126,7 @@ def test_all_callers_together_are_limited(account: Account, limits):
     )
 
 
-def test_a_line_more_than_there_may_be_is_refused_and_not_counted(account: Account, limits):
+def test_a_line_too_many_is_refused_and_not_counted(account: Account, limits):
     limits("lines=1,waiting=9")
     account.call(job("job0"))
     account.call(job("job1"))
@@ -141,8 +137,8 @@ def test_a_line_more_than_there_may_be_is_refused_and_not_counted(account: Accou
     assert account.call(job("job2"))[0] == 202
 
 
-def test_who_is_refused_is_counted_anew_first(account: Account, limits):
-    """Nobody is refused for jobs that have started or are gone."""
+def test_a_caller_is_counted_again_before_a_refusal(account: Account, limits):
+    """Jobs that have started or left cause no refusal."""
     limits("waiting=3")
     submit(account, 3)
     account.settle()
@@ -156,7 +152,7 @@ def test_who_is_refused_is_counted_anew_first(account: Account, limits):
     assert account.call(job("job5"))[0] == 202
 
 
-def test_a_counter_left_too_high_by_a_crash_is_put_right_by_the_tick(account: Account, limits):
+def test_the_tick_corrects_a_counter_left_too_high_by_a_crash(account: Account, limits):
     limits("waiting=2,submissions=60")
     account.call(job("job0"))
     key = {"pk": {"S": "CALLERS"}, "sk": {"S": ADA}}
@@ -165,7 +161,7 @@ def test_a_counter_left_too_high_by_a_crash_is_put_right_by_the_tick(account: Ac
     assert account.call(job("job1"))[0] == 202
 
 
-def test_counters_of_who_has_left_go(account: Account, limits):
+def test_counters_of_former_callers_are_removed(account: Account, limits):
     limits("waiting=2,submissions=60")
     submit(account, 2)
     for number in range(2):
@@ -177,7 +173,7 @@ def test_counters_of_who_has_left_go(account: Account, limits):
     assert [item for item in account.items() if item["pk"]["S"] == "CALLERS"] == []
 
 
-def test_a_held_job_counts_and_so_does_one_that_was_evicted(account: Account, limits):
+def test_held_and_evicted_jobs_count(account: Account, limits):
     limits("waiting=2")
     submit(account, 2)
     account.call(amend("job0", {"held": True}))
@@ -186,7 +182,7 @@ def test_a_held_job_counts_and_so_does_one_that_was_evicted(account: Account, li
     assert account.call(job("job2"))[0] == 429
 
 
-def test_a_rule_gives_some_callers_limits_of_their_own(account: Account, limits):
+def test_a_rule_sets_separate_limits_for_some_callers(account: Account, limits):
     limits("waiting=1,priority=5")
     rules = [
         {"callers": "arn:aws:iam::123456789012:user/admin", "waiting": 0, "priority": 0},
@@ -198,12 +194,10 @@ def test_a_rule_gives_some_callers_limits_of_their_own(account: Account, limits)
     assert submit(account, 4, by=admin, Tags=PRIORITY) == [202] * 4
     sessions = [f"arn:aws:sts::123456789012:assumed-role/ci/{n}" for n in range(3)]
     answers = [account.call(job(f"ci-{n}", by=it))[0] for n, it in enumerate(sessions)]
-    assert answers == [202, 202, 429]  # However many names a session has.
+    assert answers == [202, 202, 429]  # However many session names the role has.
 
 
-def test_limits_are_changed_on_the_record_and_a_stack_update_does_not_undo_it(
-    account: Account, limits, output
-):
+def test_changed_limits_are_recorded_and_outlive_a_stack_update(account: Account, limits, output):
     limits("waiting=1")
     status, told = account.call("set-limits")
     assert (status, told["limits"]["waiting"], told["limits"]["submissions"]) == (200, 500, 30)
@@ -219,7 +213,7 @@ def test_limits_are_changed_on_the_record_and_a_stack_update_does_not_undo_it(
     assert account.call("get-limits")[1]["limits"]["waiting"] == 500
 
 
-def test_a_change_of_the_limits_leaves_the_pools_to_the_setting(
+def test_pools_still_follow_the_setting_after_a_change_of_limits(
     account: Account, limits, monkeypatch
 ):
     limits("waiting=1")
@@ -242,7 +236,7 @@ def test_a_change_of_the_limits_leaves_the_pools_to_the_setting(
         ({"callers": [{"callers": "*"}, {"callers": "*"}]}, "callers"),
     ],
 )
-def test_what_cannot_be_read_changes_nothing(account: Account, body, field):
+def test_malformed_limits_change_nothing(account: Account, body, field):
     event = {**sample("set-limits"), "body": json.dumps(body)}
     status, error = account.call(event)
     assert (status, error["code"], error["field"]) == (400, "invalid_request", field)
@@ -260,8 +254,8 @@ def test_the_views_show_the_limits_and_change_nothing(account: Account, limits, 
         account.send("set-limits")
 
 
-def test_a_submission_costs_one_write_more_and_no_read(account: Account, limits):
-    """And a crowd that waits changes nothing about it."""
+def test_limits_cost_a_submission_one_more_write_and_no_read(account: Account, limits):
+    """However many jobs wait."""
 
     def calls(names: list[str]) -> list[str]:
         made: list[str] = []

@@ -1,4 +1,4 @@
-"""Looking through the real handler: the list's filters, and who answers."""
+"""Reading through the real handler: the list's filters, and who answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.functional.account import Account, add_job, sample
 
 @pytest.fixture
 def listed(account: Account):
-    """Names in the list under a query; job1 runs, job2 waits for the other pool."""
+    """The names in the filtered list; job1 runs, job2 waits for the other pool."""
     account.call("add-job")
     account.settle()
     tags = [{"Key": "slotq:pools", "Value": "main"}]
@@ -50,7 +50,7 @@ def listed(account: Account):
         ({"pool": "main", "limit": "1"}, ["job1"]),
     ],
 )
-def test_the_list_keeps_what_is_wanted(listed, query: dict[str, str], names: list[str]):
+def test_the_list_is_filtered(listed, query: dict[str, str], names: list[str]):
     assert listed(**query) == names
 
 
@@ -60,12 +60,8 @@ def about(**identity: Any) -> dict[str, Any]:
     return event
 
 
-def test_which_release_answers_and_for_whom_it_takes_the_caller(account: Account, monkeypatch):
-    answer = {
-        "version": 1,
-        "slotq": __version__,
-        "caller": "arn:aws:iam::1:user/ada",
-    }
+def test_version_names_the_release_and_the_caller(account: Account, monkeypatch):
+    answer = {"version": 1, "slotq": __version__, "caller": "arn:aws:iam::1:user/ada"}
     event = about(userArn="arn:aws:iam::1:user/ada")
     assert account.call(event) == (200, answer)
     monkeypatch.setenv("SLOTQ_SERVES", "views")

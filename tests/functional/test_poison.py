@@ -1,4 +1,4 @@
-"""What cannot be understood goes to the dead letters, once, with its reason, and stops nothing."""
+"""What cannot be understood goes to the dead letters once, with its reason, and stops nothing."""
 
 import json
 
@@ -19,12 +19,12 @@ POISON = {
 SECRETS = ("sagemaker_program", "pytorch-training", "amzn-s3-demo-bucket", "RoleArn")
 
 
-def test_every_poisonous_sample_is_here():
+def test_every_malformed_sample_is_tried_here():
     assert {path.stem for path in EVENTS.glob("poison-*.json")} == set(POISON)
 
 
 @pytest.mark.parametrize(("name", "reason"), POISON.items())
-def test_an_event_that_cannot_be_understood_is_put_away(
+def test_a_malformed_event_goes_to_the_dead_letters(
     account: Account, output, name: str, reason: str
 ):
     account.call("add-job")
@@ -49,15 +49,13 @@ def test_an_event_that_cannot_be_understood_is_put_away(
 
 
 @pytest.mark.parametrize("event", [[], None, 7, {}, {"source": None, "detail": []}])
-def test_an_event_of_any_other_form_too(account: Account, event: object):
+def test_an_event_of_unknown_form_goes_to_the_dead_letters(account: Account, event: object):
     assert "dead_letter" in account.send(event)
     (letter,) = account.letters.read
     assert letter["subject"] == "an event without an id"
 
 
-def test_a_letter_that_cannot_be_sent_is_logged_and_that_is_all(
-    account: Account, monkeypatch, output
-):
+def test_a_letter_that_cannot_be_sent_is_only_logged(account: Account, monkeypatch, output):
     def refuse(**_: object):
         raise ValueError("no such queue")
 
@@ -66,16 +64,14 @@ def test_a_letter_that_cannot_be_sent_is_logged_and_that_is_all(
     assert "ValueError" in output()
 
 
-def test_without_a_queue_for_them_letters_are_only_logged(account: Account, monkeypatch, output):
+def test_without_a_dead_letter_queue_letters_are_only_logged(account: Account, monkeypatch, output):
     monkeypatch.setenv("SLOTQ_DEAD_LETTERS", "")
     assert "dead_letter" in account.send("poison-no-detail")
     assert account.letters.read == []
     assert "the event has no detail" in output()
 
 
-def test_what_fails_for_another_reason_is_raised_for_lambda_to_try_again(
-    account: Account, monkeypatch
-):
+def test_other_failures_are_raised_so_that_lambda_retries(account: Account, monkeypatch):
     def broken(*_):
         raise ValueError
 
@@ -86,7 +82,7 @@ def test_what_fails_for_another_reason_is_raised_for_lambda_to_try_again(
 
 
 def spoil(account: Account, pk: str, sk: str) -> None:
-    """An item of the table gets a priority that no release of this program would write."""
+    """Set a priority that no release would write."""
     key = {"pk": {"S": pk}, "sk": {"S": sk}}
     (item,) = [it for it in account.items() if {"pk": it["pk"], "sk": it["sk"]} == key]
     bearer = item["job"]["M"] if "job" in item else item
@@ -96,13 +92,13 @@ def spoil(account: Account, pk: str, sk: str) -> None:
 
 
 def two_jobs_one_runs(account: Account) -> None:
-    """Two slots: job1 runs in one, whole in the other has not been decided on."""
+    """Two slots: job1 runs in one; the job `whole` is submitted and not decided yet."""
     account.call("add-job")
     account.settle()
     account.call(add_job(TrainingJobName="whole"))
 
 
-def test_a_broken_copy_is_rebuilt_from_its_job_and_stops_nothing(account: Account, output):
+def test_a_broken_copy_is_restored_from_its_job_and_stops_nothing(account: Account, output):
     two_jobs_one_runs(account)
     spoil(account, *active_key("main", "job1"))
     account.settle()
@@ -117,7 +113,7 @@ def test_a_broken_copy_is_rebuilt_from_its_job_and_stops_nothing(account: Accoun
     assert account.call("examine")[1]["findings"] == []
 
 
-def test_a_job_that_cannot_be_read_is_put_out_of_the_way_and_its_slot_stays_held(account: Account):
+def test_an_unreadable_job_is_quarantined_and_its_slot_stays_held(account: Account):
     two_jobs_one_runs(account)
     spoil(account, *job_key("job1"))
     spoil(account, *active_key("main", "job1"))

@@ -1,4 +1,4 @@
-"""Changing pools through the real handler: who may, what is refused, and what is recorded."""
+"""Changing pools through the real handler: rights, refusals and the record."""
 
 import json
 from typing import Any
@@ -33,7 +33,7 @@ def changes(**query: str) -> dict[str, Any]:
     return {**event, "queryStringParameters": query, "multiValueQueryStringParameters": multiple}
 
 
-def test_a_pool_is_resized_and_the_jobs_that_waited_for_it_start(account: Account):
+def test_jobs_start_in_a_pool_that_grows(account: Account):
     for number in range(3):
         account.call(add_job(TrainingJobName=f"job{number}"))
     account.settle()
@@ -70,7 +70,7 @@ def test_jobs_ask_for_what_a_pool_is_like_and_use_none_of_it_up(account: Account
     assert "at least 32, and the most that its pools have is 16 (pool big)" in error["message"]
 
 
-def test_each_change_is_listed_with_who_signed_it(account: Account):
+def test_each_change_is_listed_with_its_signer(account: Account):
     account.call("set-pool")
     account.call(set_pool({"slots": 1, "instance_type": "ml.g5.xlarge"}, "small"))
     assert account.call(remove_pool("main"))[0] == 200
@@ -87,7 +87,7 @@ def test_each_change_is_listed_with_who_signed_it(account: Account):
     assert [change["revision"] for change in latest] == [4]
 
 
-def test_who_is_not_signed_changes_nothing(account: Account):
+def test_an_unsigned_caller_changes_nothing(account: Account):
     account.call("list-pools")
     for event in (sample("set-pool"), sample("remove-pool")):
         event["requestContext"]["identity"]["userArn"] = None
@@ -119,7 +119,7 @@ def test_who_is_not_signed_changes_nothing(account: Account):
         ({"consolidate": "yes"}, "consolidate", "boolean"),
     ],
 )
-def test_what_cannot_be_read_changes_nothing(account: Account, body, field, said):
+def test_a_malformed_change_changes_nothing(account: Account, body, field, said):
     account.call("list-pools")
     before = account.items()
     status, error = account.call(set_pool(body))
@@ -152,7 +152,7 @@ def test_refusals_have_their_codes(account: Account):
     assert len(account.call("list-pools")[1]["pools"]) == 3
 
 
-def test_a_pool_drains_and_is_removed_when_it_is_empty(account: Account):
+def test_a_drained_pool_can_be_removed_once_empty(account: Account):
     account.call("add-job")
     account.settle()
     account.call(set_pool({"slots": 1, "instance_type": "ml.g5.xlarge"}, "small"))
@@ -170,9 +170,7 @@ def test_a_pool_drains_and_is_removed_when_it_is_empty(account: Account):
     assert account.call(remove_pool("main"))[0] == 200
 
 
-def test_an_update_of_the_stack_does_not_undo_what_an_operator_did(
-    account: Account, monkeypatch, output
-):
+def test_an_operators_change_outlives_a_stack_update(account: Account, monkeypatch, output):
     account.call("set-pool")
     forget()
     assert account.call("list-pools")[1]["pools"][0]["capacity"] == {"slots": 4}

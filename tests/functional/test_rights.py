@@ -1,4 +1,4 @@
-"""Nobody gains rights through the queue that they lack: what docs/security.md says, tried out."""
+"""Nobody gains rights through the queue, as docs/security.md promises."""
 
 import json
 
@@ -15,7 +15,7 @@ CALLER = "arn:aws:sts::123456789012:assumed-role/DataScientist/ada"
 
 @pytest.fixture
 def guarded(account: Account, monkeypatch: pytest.MonkeyPatch) -> Account:
-    """As the template sets it up: with the roles that the parameters name."""
+    """The queue as the template sets it up, with the roles that the parameters name."""
     monkeypatch.setenv("SLOTQ_EXECUTION_ROLES", f"{ALLOWED},{RESEARCH}")
     callers = "arn:aws:sts::123456789012:assumed-role/Researcher/*"
     monkeypatch.setenv("SLOTQ_ROLE_USERS", f"{RESEARCH}={callers}")
@@ -31,7 +31,7 @@ def signed_by(event: dict, caller: str) -> dict:
 @pytest.mark.parametrize(
     "role", [ADMIN, ADMIN.replace("Admin", "*"), ALLOWED.upper(), f"{ALLOWED} "]
 )
-def test_a_role_that_the_queue_does_not_pass_is_refused_with_the_list(guarded: Account, role):
+def test_a_role_that_the_queue_may_not_pass_is_refused_with_the_list(guarded: Account, role):
     status, told = guarded.call(add_job(RoleArn=role))
     assert (status, told["code"], told["field"]) == (400, "role_not_allowed", "RoleArn")
     assert ALLOWED in told["message"]
@@ -42,13 +42,13 @@ def test_a_role_that_the_queue_does_not_pass_is_refused_with_the_list(guarded: A
 
 
 @pytest.mark.parametrize("role", ["", None])
-def test_no_role_is_no_request_at_all(guarded: Account, role):
+def test_a_request_without_a_role_is_malformed(guarded: Account, role):
     status, told = guarded.call(add_job(RoleArn=role))
     assert (status, told["code"], told["field"]) == (400, "invalid_request", "RoleArn")
     assert guarded.call("list-jobs")[1]["jobs"] == []
 
 
-def test_a_role_that_is_named_runs(guarded: Account):
+def test_a_job_runs_with_an_allowed_role(guarded: Account):
     assert guarded.call("add-job")[0] == 202
     guarded.settle()
     assert guarded.state("job1") == "running"
@@ -63,11 +63,11 @@ def test_a_role_that_is_named_runs(guarded: Account):
         (CALLER.replace("ada", "assumed-role/Researcher/ada"), 400),
     ],
 )
-def test_a_role_of_some_callers_is_refused_to_others(guarded: Account, caller, status):
+def test_a_role_for_some_callers_is_refused_to_others(guarded: Account, caller, status):
     assert guarded.call(signed_by(add_job(RoleArn=RESEARCH), caller))[0] == status
 
 
-def test_what_the_request_says_of_its_caller_counts_for_nothing(guarded: Account):
+def test_claims_in_the_request_about_its_caller_are_ignored(guarded: Account):
     event = add_job(
         RoleArn=RESEARCH, submitter="arn:aws:sts::123456789012:assumed-role/Researcher/x"
     )
@@ -75,7 +75,7 @@ def test_what_the_request_says_of_its_caller_counts_for_nothing(guarded: Account
     assert guarded.call(event)[0] == 400
 
 
-def test_nobody_changes_the_role_or_the_code_of_a_job_that_waits(guarded: Account):
+def test_a_waiting_jobs_role_and_code_cannot_change(guarded: Account):
     guarded.call("add-job")
     before = guarded.call("get-request")[1]["request"]
     for change in ({"RoleArn": ADMIN}, {"tags": {"a": "b"}, "RoleArn": ADMIN}, {"request": {}}):
@@ -116,14 +116,14 @@ def test_a_training_plan_that_the_queue_may_not_use_is_refused_with_the_list(
         assert (allowed or "none at all") in told["message"]
 
 
-def test_nobody_gets_other_instances_or_plans_by_way_of_preferences(guarded: Account):
+def test_preferences_give_no_other_instances_or_plans(guarded: Account):
     preferred = [{"InstanceType": "ml.p5.48xlarge", "TrainingPlanArns": [PLAN]}]
     status, told = guarded.call(add_job(ResourceConfig=resources(InstancePreferences=preferred)))
     assert (status, told["field"]) == (400, "ResourceConfig")
     assert "slotq:pools" in told["message"]
 
 
-def test_keys_for_volumes_and_outputs_reach_sagemaker_as_they_were_asked_for(guarded: Account):
+def test_keys_for_volumes_and_outputs_reach_sagemaker_unchanged(guarded: Account):
     output = {"S3OutputPath": "s3://bucket/out", "KmsKeyId": VOLUMES}
     encrypted = resources(VolumeKmsKeyId=VOLUMES)
     guarded.call(add_job(ResourceConfig=encrypted, OutputDataConfig=output))
@@ -157,9 +157,7 @@ SECRETS = {
         ("arn:aws:iam::123456789012:user/DataScientist", False),
     ],
 )
-def test_what_may_hold_secrets_is_shown_to_the_submitter_s_identity_alone(
-    guarded: Account, caller, whole
-):
+def test_fields_with_secrets_are_shown_only_to_the_submitter(guarded: Account, caller, whole):
     guarded.call(add_job(**SECRETS))
     status, answer = guarded.call(signed_by(sample("get-request"), caller))
     assert status == 200
@@ -182,14 +180,14 @@ def test_an_unsigned_request_is_shown_nothing(guarded: Account):
     assert (status, answer["code"]) == (403, "not_signed")
 
 
-def test_nobody_marks_a_training_job_as_another_queue_s(guarded: Account):
-    """The queue's tags are what its right to stop training jobs hangs on."""
+def test_a_request_cannot_set_the_queues_tags(guarded: Account):
+    """The queue's right to stop training jobs depends on these tags."""
     status, told = guarded.call(add_job(Tags=[{"Key": QUEUE_TAG, "Value": "another"}]))
     assert (status, told["field"]) == (400, "Tags")
 
 
-def test_the_training_job_runs_on_the_pool_s_instances_whatever_is_asked(guarded: Account):
-    """A pool is chosen by name; the type in the request is not what runs."""
+def test_a_training_job_runs_on_its_pools_instances(guarded: Account):
+    """A pool is chosen by name, and its instance type replaces the request's."""
     resources = {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1}
     pools = [{"Key": "slotq:pools", "Value": "main"}]
     assert guarded.call(add_job(ResourceConfig=resources, Tags=pools))[0] == 202
@@ -198,7 +196,7 @@ def test_the_training_job_runs_on_the_pool_s_instances_whatever_is_asked(guarded
     assert found["ResourceConfig"]["InstanceType"] == "ml.p4d.24xlarge"
 
 
-def test_a_bad_setting_of_roles_lets_nobody_in(account: Account, monkeypatch):
+def test_a_malformed_roles_setting_admits_nobody(account: Account, monkeypatch):
     monkeypatch.setenv("SLOTQ_EXECUTION_ROLES", "arn:aws:iam::123456789012:role/*")
     forget()
     assert account.call("add-job")[0] == 500

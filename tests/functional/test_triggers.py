@@ -1,4 +1,4 @@
-"""Every trigger of the queue manager, from the very files in events/."""
+"""Every trigger of the queue manager, with the files in events/."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from tests.functional.account import EVENTS, HOUR, NOW, TABLE, Account, add_job,
 SUBMITTER = "arn:aws:sts::123456789012:assumed-role/DataScientist/ada"
 
 
-def test_every_sample_is_of_a_known_trigger():
+def test_every_sample_is_a_known_trigger():
     triggers = {path.stem: app.route(sample(path.stem))[0] for path in EVENTS.glob("*.json")}
     assert {name for name, trigger in triggers.items() if trigger == "Unknown"} == {
         "poison-unknown-source"
@@ -24,18 +24,18 @@ def test_every_sample_is_of_a_known_trigger():
     assert all(t == "TrainingEvent" for name, t in triggers.items() if name.startswith("training"))
 
 
-def test_the_training_samples_bear_the_tags_of_the_first_attempt_of_job1():
+def test_the_training_samples_have_the_tags_of_job1s_first_attempt():
     for path in EVENTS.glob("training-*.json"):
         tags = sample(path.stem)["detail"]["Tags"]
         assert tags["slotq:token"] == names.token("job1", NOW, 1)
         assert tags["slotq:queue"] == TABLE
 
 
-def test_the_pass_sample_is_what_the_queue_manager_sends_itself():
+def test_the_pass_sample_is_the_queue_managers_message_to_itself():
     assert sample("pass") == PASS_EVENT
 
 
-def test_a_submission_is_kept_answered_and_followed_by_a_pass_elsewhere(account: Account):
+def test_a_submission_is_stored_answered_and_followed_by_an_asynchronous_pass(account: Account):
     status, job = account.call("add-job")
     assert status == 202
     assert (job["name"], job["state"], job["priority"]) == ("job1", "pending", 1)
@@ -50,7 +50,7 @@ def test_a_submission_is_kept_answered_and_followed_by_a_pass_elsewhere(account:
     assert account.lambda_.events == [PASS_EVENT]
 
 
-def test_the_pass_starts_the_training_job_with_the_user_s_own_request(account: Account):
+def test_the_pass_starts_the_training_job_with_the_users_request(account: Account):
     account.call("add-job")
     account.send("pass")
     account.plane.advance()
@@ -62,14 +62,14 @@ def test_the_pass_starts_the_training_job_with_the_user_s_own_request(account: A
     assert {tag["Key"] for tag in tags} >= {"priority", "team", "slotq:job", "slotq:token"}
 
 
-def test_a_tick_does_what_a_lost_pass_did_not(account: Account):
+def test_a_tick_makes_up_for_a_lost_pass(account: Account):
     account.call("add-job")
     account.lambda_.events.clear()
     assert account.send("tick") == {"decisions": 1, "busy": False}
     assert account.state("job1") == "starting"
 
 
-def test_without_an_event_bus_the_pass_runs_on_the_spot(account: Account, monkeypatch):
+def test_without_asynchronous_invocation_the_pass_runs_at_once(account: Account, monkeypatch):
     monkeypatch.setenv("SLOTQ_INLINE_PASS", "1")
     assert account.call("add-job")[0] == 202
     assert account.state("job1") == "starting"
@@ -109,7 +109,7 @@ def test_an_event_that_changes_nothing_is_logged_with_its_job_and_counted(accoun
     assert account.state("job1") == "stopped"
 
 
-def test_events_of_training_jobs_that_are_not_ours_change_nothing(account: Account):
+def test_events_of_foreign_training_jobs_change_nothing(account: Account):
     before = account.items()
     assert account.send("training-completed") == {"decisions": 0, "busy": False}
     configured = [item for item in account.items() if item not in before]
@@ -130,7 +130,7 @@ def test_a_job_is_shown_with_its_attempts(account: Account):
     assert attempt["logs"] == "/aws/sagemaker/TrainingJobs:job1/"
 
 
-def test_a_more_important_job_takes_the_slots_and_gives_them_back(account: Account):
+def test_a_higher_priority_evicts_and_the_victim_resumes(account: Account):
     account.call("add-job")
     account.settle()
     account.call("add-job-urgent")
@@ -145,7 +145,7 @@ def test_a_more_important_job_takes_the_slots_and_gives_them_back(account: Accou
     assert job["attempts"][1]["training_job"].startswith("job1-qstamp-2-")
 
 
-def test_the_list_is_in_the_order_of_the_queue(account: Account):
+def test_the_list_is_in_queue_order(account: Account):
     for name, priority in (("low", "1"), ("high", "5"), ("middle", "3")):
         tags = [{"Key": "priority", "Value": priority}]
         assert account.call(add_job(TrainingJobName=name, Tags=tags))[0] == 202
@@ -175,7 +175,7 @@ def test_a_waiting_job_is_cancelled_at_once(account: Account):
     assert account.plane.calls["CreateTrainingJob"] == 0
 
 
-def test_a_running_job_is_stopped_then_cancelled(account: Account):
+def test_a_running_job_is_stopped_and_then_cancelled(account: Account):
     account.call("add-job")
     account.settle()
     assert account.call("cancel-job")[1]["state"] == "stopping"
@@ -183,7 +183,7 @@ def test_a_running_job_is_stopped_then_cancelled(account: Account):
     assert account.state("job1") == "cancelled"
 
 
-def test_a_failure_is_raised_for_lambda_to_retry_and_logged_without_contents(
+def test_a_failure_is_raised_so_that_lambda_retries_and_logged_without_contents(
     account: Account, monkeypatch, output
 ):
     account.call("add-job")
@@ -219,7 +219,7 @@ def test_the_pools_follow_the_settings_at_a_cold_start(account: Account, monkeyp
     assert account.call(add_job(Tags=tags))[0] == 202
 
 
-def test_a_pool_that_is_in_use_is_not_removed_and_the_queue_goes_on(
+def test_a_pool_in_use_is_not_removed_and_the_queue_continues(
     account: Account, monkeypatch, output
 ):
     account.call("add-job")
@@ -231,7 +231,7 @@ def test_a_pool_that_is_in_use_is_not_removed_and_the_queue_goes_on(
     assert "a setting was not taken in" in output()
 
 
-def test_a_tick_says_how_long_the_oldest_job_has_waited(account: Account, output):
+def test_a_tick_measures_the_longest_wait(account: Account, output):
     for number in range(3):
         account.clock.set(account.clock.now() + 1000)
         account.call(add_job(TrainingJobName=f"job{number}"))
@@ -242,7 +242,7 @@ def test_a_tick_says_how_long_the_oldest_job_has_waited(account: Account, output
     assert [float(each) for each in waited] == [0.0, 3600.0]
 
 
-def test_the_door_takes_requests_and_asks_the_queue_manager_for_passes(
+def test_the_door_accepts_requests_and_requests_passes_of_the_queue_manager(
     account: Account, monkeypatch
 ):
     monkeypatch.setenv("SLOTQ_SERVES", "door")
@@ -259,8 +259,8 @@ def test_the_door_takes_requests_and_asks_the_queue_manager_for_passes(
     assert account.letters.read == []
 
 
-def test_the_queue_manager_takes_no_requests(account: Account, monkeypatch):
-    """API traffic must not take the concurrency of events and ticks."""
+def test_the_queue_manager_accepts_no_api_requests(account: Account, monkeypatch):
+    """API traffic must not use the concurrency of events and ticks."""
     monkeypatch.setenv("SLOTQ_SERVES", "queue")
     forget()
     for event in ("add-job", "list-jobs", "mend"):
@@ -269,7 +269,7 @@ def test_the_queue_manager_takes_no_requests(account: Account, monkeypatch):
     assert account.send("tick") == {"decisions": 0, "busy": False}
 
 
-def test_the_views_function_answers_what_is_asked_and_does_nothing(account: Account, monkeypatch):
+def test_the_views_function_answers_reads_and_changes_nothing(account: Account, monkeypatch):
     account.call("add-job")
     monkeypatch.setenv("SLOTQ_SERVES", "views")
     monkeypatch.delenv("SLOTQ_POOLS")

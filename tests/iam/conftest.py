@@ -1,4 +1,4 @@
-"""The calls that the queue's functions make: in a queue's life, by those who look, and in the fault
+"""The calls of the queue's functions: in a queue's life, by its readers, and in the fault
 campaign."""
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ from slotq_core.adapters.dynamodb.layout.items import job_of
 from tests.built.replies import function_of
 from tests.contract.by_hand import Table, as_another_version
 from tests.faults import crashes
-from tests.faults.scenarios import STORIES
-from tests.faults.world import Invocation, World
+from tests.faults.gate import Invocation
+from tests.faults.stories import STORIES
+from tests.faults.world import World
 from tests.functional.account import HOUR, TABLE, Account, add_job, context, forget, sample
 from tests.functional.conftest import account  # noqa: F401 - pytest finds fixtures by their name
 from tests.iam.recorder import FUNCTION, PLAN, VOLUMES, Client, Recorder
 
 CRASHES = 2
-"""Of each scenario of the campaign."""
+"""The samples of each scenario of the campaign."""
 SERVES = {"QueueManager": "queue", "Door": "door", "Views": "views"}
 REQUESTS = {"submit", "cancel", "requeue"}
-"""What the campaign calls the requests of its users."""
+"""The campaign's name for requests of its users."""
 
 
 class Recorders(dict[str, Recorder]):
-    """A recorder for each function, and which function is at work."""
+    """A recorder for each function, and the function at work."""
 
     def __init__(self) -> None:
         super().__init__({name: Recorder() for name in SERVES})
         self.at_work = "QueueManager"
 
     def client(self, service: str, client: Any, plane: Plane) -> Any:
-        """The client, whose calls are noted as those of the function that makes them."""
+        """A client whose calls are recorded for the function that makes them."""
         return Client(
             client, lambda name, body: self[self.at_work].note(service, name, body, plane)
         )
@@ -48,7 +49,7 @@ class Recorders(dict[str, Recorder]):
 
 @pytest.fixture
 def recorders(account: Account, monkeypatch: pytest.MonkeyPatch) -> Recorders:  # noqa: F811
-    """Each event is served as by its function in the template, and what is asked for is noted."""
+    """Serve each event by its function in the template, and record the calls."""
     monkeypatch.setenv("SLOTQ_ANNOUNCE", "1")
     monkeypatch.setenv("SLOTQ_MANAGER", FUNCTION)
     made, plane, send = Recorders(), account.plane, account.send
@@ -119,7 +120,7 @@ def life(
 
 @pytest.fixture
 def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
-    """What people look at."""
+    """What people read."""
     account.call("add-job")
     account.settle()
     account.call("add-job-urgent")
@@ -136,7 +137,7 @@ def views(account: Account, recorders: Recorders) -> Recorders:  # noqa: F811
 
 @pytest.fixture(scope="session")
 def campaign() -> Recorders:
-    """Each scenario of the campaign without a fault, and broken off at some of its calls."""
+    """Each scenario of the campaign without a fault, and cut at some of its calls."""
     made = Recorders()
     wire = World.wire
 
@@ -155,5 +156,5 @@ def campaign() -> Recorders:
 
 
 def _foreign() -> dict[str, Any]:
-    """Somebody else's training job, which the queue looks at and leaves alone."""
+    """A foreign training job, which the queue describes and leaves alone."""
     return {**json.loads(sample("add-job")["body"]), "TrainingJobName": "foreign", "Tags": []}

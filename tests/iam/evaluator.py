@@ -21,14 +21,14 @@ Context = Mapping[str, Sequence[str]]
 class Verdict(StrEnum):
     ALLOWED = "allowed"
     DENIED = "denied"
-    """No statement allows it."""
+    """No statement allows the call."""
     FORBIDDEN = "forbidden"
-    """A statement denies it."""
+    """A statement denies the call."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One action on one resource, in one context: what IAM is asked."""
+    """One action on one resource in one context, as IAM judges it."""
 
     action: str
     resource: str
@@ -76,13 +76,13 @@ def applies(statement: Statement, asked: Call) -> bool:
 
 
 def many(value: Any) -> list[str]:
-    """IAM takes one for a list of one; JSON's own true for "true"."""
+    """IAM treats one value like a list of one, and JSON's true like "true"."""
     values = value if isinstance(value, list | tuple) else [value]
     return [str(each).lower() if isinstance(each, bool) else str(each) for each in values]
 
 
 def fits(pattern: str, text: str) -> bool:
-    """`*` stands for any text, `?` for one character; nothing else is special."""
+    """`*` matches any text and `?` one character; nothing else is special."""
     if "${" in pattern:
         raise ValueError(f"the variable in {pattern} is not known here")
     wild = {"*": ".*", "?": "."}
@@ -91,7 +91,8 @@ def fits(pattern: str, text: str) -> bool:
 
 
 def arn_fits(pattern: str, text: str) -> bool:
-    """Each of the six parts for itself: no wildcard reaches over a colon, but in the last."""
+    """Each of the six parts matches separately: no wildcard crosses a colon, except in the last
+    part."""
     wanted, there = pattern.split(":", 5), text.split(":", 5)
     return len(wanted) == len(there) == 6 and all(map(fits, wanted, there))
 
@@ -145,7 +146,7 @@ def _holds(operator: str, key: str, wanted: Sequence[str], context: Context) -> 
         return any(compare(each, value) for each in wanted) is not negated
 
     if quantifier == "ForAllValues":
-        return all(map(one, there))  # also where the key is not there
+        return all(map(one, there))  # also if the key is missing
     if quantifier == "ForAnyValue":
         return any(map(one, there))
     if not there:

@@ -18,10 +18,10 @@ from tests.iam.evaluator import Call, call
 OWN = f"{REGION}:{ACCOUNT}"
 FUNCTION = "slotq-queue-manager"
 KEY = f"arn:aws:kms:{OWN}:key/0a1b2c3d-0000-4000-8000-000000000000"
-"""The table's, of the customer."""
+"""The customer's key of the table."""
 PLAN = f"arn:aws:sagemaker:{OWN}:training-plan/p5-in-winter"
 VOLUMES = f"arn:aws:kms:{OWN}:key/0a1b2c3d-0000-4000-8000-000000000001"
-"""A user's, for what training jobs keep."""
+"""A user's key for the output of training jobs."""
 THROUGH_DYNAMODB = {"kms:ViaService": f"dynamodb.{REGION}.amazonaws.com"}
 
 
@@ -34,12 +34,12 @@ def platform(function: str) -> set[Call]:
 
 
 class Recorder:
-    """Collects what would be asked."""
+    """Collects the calls that IAM would judge."""
 
     def __init__(self) -> None:
         self.calls: set[Call] = set()
         self.operations: set[tuple[str, str]] = set()
-        """What was called, as AWS names it: services and operations."""
+        """The called services and operations, as AWS names them."""
 
     def note(self, service: str, operation: str, request: Mapping[str, Any], plane: Plane) -> None:
         self.operations.add((service, _camel(operation)))
@@ -47,7 +47,7 @@ class Recorder:
 
 
 class Client:
-    """A client whose calls are noted."""
+    """A client whose calls are recorded."""
 
     def __init__(self, client: Any, note: Callable[[str, Mapping[str, Any]], None]) -> None:
         self._client, self._note = client, note

@@ -1,4 +1,4 @@
-"""The evaluator says what the IAM User Guide says of its own examples."""
+"""The evaluator agrees with the examples of the IAM User Guide."""
 
 import pytest
 
@@ -56,11 +56,11 @@ def deny(action, resource="*", **condition):
         ([allow("s3:*", f"{BUCKET}/A")], call("s3:GetObject", f"{BUCKET}/a"), DENIED),
     ],
 )
-def test_effects_actions_and_resources(statements, asked, verdict):
+def test_effects_actions_and_resources_are_judged(statements, asked, verdict):
     assert judge(statements, asked) is verdict
 
 
-# The operator, its key and values, what the call says of that key, whether it holds.
+# The operator, its key and values, the call's value of that key, whether it holds.
 CONDITIONS = [
     # "String condition operators": aws:PrincipalTag/job-category
     ("StringEquals", "aws:PrincipalTag/job-category", "iamuser-admin", ["iamuser-admin"], True),
@@ -89,7 +89,7 @@ CONDITIONS = [
     ("Bool", "aws:SecureTransport", False, ["true"], False),
     ("Bool", "aws:SecureTransport", "false", [], False),
     ("BoolIfExists", "aws:MultiFactorAuthPresent", "false", [], True),
-    # "Null": true means that the key is not there
+    # "Null": true means that the key is missing
     ("Null", "aws:TokenIssueTime", "true", [], True),
     ("Null", "aws:TokenIssueTime", "true", ["2026-11-20"], False),
     ("Null", "aws:TokenIssueTime", "false", ["2026-11-20"], True),
@@ -118,7 +118,7 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize(("operator", "key", "values", "there", "holds"), CONDITIONS)
-def test_conditions(operator, key, values, there, holds):
+def test_conditions_are_judged(operator, key, values, there, holds):
     context = {key.lower(): there} if there else {}
     asked = call("s3:GetObject", "*", context)
     statement = allow("s3:GetObject", **{operator: {key: values}})
@@ -154,7 +154,7 @@ def test_wildcards_are_the_only_special_characters():
         {**allow("s3:*"), "Principal": "*"},
     ],
 )
-def test_what_it_does_not_know_it_does_not_judge(statement):
+def test_an_unknown_element_is_an_error(statement):
     with pytest.raises(ValueError, match="not known"):
         judge([statement], call("s3:GetObject", "*", {"aws:x": "1"}))
 
@@ -194,7 +194,7 @@ ANY_OF_TWO = {
         (ANY_OF_TWO, CHANGED, DENIED),
     ],
 )
-def test_the_tables_of_eventbridge_s_user_guide(condition, pattern, verdict):
+def test_the_tables_of_eventbridges_user_guide_hold(condition, pattern, verdict):
     """ "Using IAM policy conditions for fine-grained access control"."""
     statement = allow("events:PutRule", **condition)
     assert judge([statement], call("events:PutRule", "*", pattern)) is verdict

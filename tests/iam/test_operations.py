@@ -1,9 +1,9 @@
-"""The layer describes to its clients exactly the operations that the queue calls."""
+"""The layer's service descriptions have exactly the operations that the queue calls."""
 
 from tests.built.layer import build_layer
 
 
-def test_the_layer_s_clients_know_what_is_called_and_nothing_else(life, views, campaign):
+def test_the_layers_clients_know_exactly_the_called_operations(life, views, campaign):
     called = life.operations | views.operations | campaign.operations
-    known = {(service, each) for service, its in build_layer.OPERATIONS.items() for each in its}
+    known = {(service, each) for service, names in build_layer.OPERATIONS.items() for each in names}
     assert called == known

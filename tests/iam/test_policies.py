@@ -15,7 +15,7 @@ import pytest
 from slotq_core.adapters.settings import plans_from_environment, roles_from_environment
 from slotq_core.api import METHODS
 from tests.cloudformation import Resolver, statements, template
-from tests.faults.scenarios import SCENARIOS, WRONG_ROLE
+from tests.faults.stories import SCENARIOS, WRONG_ROLE
 from tests.faults.world import TABLE as CAMPAIGN_TABLE
 from tests.functional.account import TABLE, sample
 from tests.iam.conftest import Recorders
@@ -49,7 +49,7 @@ WIDE = {
     "LookAtTrainingJobs": "whether a name is taken, and by whom, is asked of any training job",
     "WriteItsLog": "Lambda names the streams of the group",
 }
-"""The statements whose resource has a wildcard, and why it must."""
+"""The statements whose resource has a wildcard, and why it needs one."""
 
 
 _RECORDED: dict[str, set[Call]] = {}
@@ -57,8 +57,8 @@ _RECORDED: dict[str, set[Call]] = {}
 
 @pytest.fixture
 def calls(request: pytest.FixtureRequest, campaign: Recorders) -> dict[str, set[Call]]:
-    """By the role that makes them; those of the campaign as if its table were the queue's. Recorded
-    once: they cost seconds."""
+    """The calls by the role that makes them; those of the campaign as if its table were the
+    queue's. Recorded once, because recording takes seconds."""
     if not _RECORDED:
         life, views = (request.getfixturevalue(name) for name in ("life", "views"))
         for function, called in (("QueueManager", FUNCTION), ("Door", "slotq-door")):
@@ -91,15 +91,15 @@ def roles() -> dict[str, list[dict]]:
 
 
 def test_every_call_is_allowed(calls):
-    """Except to pass the role of a campaign's world that the queue may not pass."""
-    for role, its in roles().items():
-        refused = {asked for asked in calls[role] if judge(its, asked) is not Verdict.ALLOWED}
+    """Except passing a role of the campaign's world that the queue may not pass."""
+    for role, granted in roles().items():
+        refused = {asked for asked in calls[role] if judge(granted, asked) is not Verdict.ALLOWED}
         wrong = {asked for asked in refused if asked.resource == WRONG_ROLE}
         assert {asked.action for asked in wrong} <= {"iam:PassRole"}
         assert [str(asked) for asked in refused - wrong] == [], role
 
 
-def test_what_was_recorded_is_not_little(calls, campaign):
+def test_enough_calls_were_recorded(calls, campaign):
     assert len(SCENARIOS) > 10
     assert len(campaign["QueueManager"].calls) > 100
     actions = {asked.action for asked in calls[MANAGER]}
@@ -113,17 +113,17 @@ def test_what_was_recorded_is_not_little(calls, campaign):
     }
 
 
-def test_without_any_one_statement_some_call_is_denied(calls):
-    for role, its in roles().items():
-        for left_out in its:
-            rest = [statement for statement in its if statement is not left_out]
+def test_every_statement_is_needed(calls):
+    for role, granted in roles().items():
+        for left_out in granted:
+            rest = [statement for statement in granted if statement is not left_out]
             denied = [asked for asked in calls[role] if judge(rest, asked) is Verdict.DENIED]
             assert denied, f"{role} does not need {left_out['Sid']}"
 
 
-def test_no_statement_allows_an_action_or_a_resource_that_is_not_used(calls):
-    for role, its in roles().items():
-        for statement in its:
+def test_no_statement_allows_an_unused_action_or_resource(calls):
+    for role, granted in roles().items():
+        for statement in granted:
             for action in many(statement["Action"]):
                 assert "*" not in action
                 for resource in many(statement["Resource"]):
@@ -133,9 +133,9 @@ def test_no_statement_allows_an_action_or_a_resource_that_is_not_used(calls):
                     )
 
 
-def test_a_wildcard_is_there_only_where_one_name_would_not_do(calls):
-    for role, its in roles().items():
-        for statement in its:
+def test_a_wildcard_is_used_only_where_one_name_is_not_enough(calls):
+    for role, granted in roles().items():
+        for statement in granted:
             wild = [each for each in many(statement["Resource"]) if "*" in each]
             assert bool(wild) == (statement["Sid"] in WIDE), f"{role} {statement['Sid']}"
             for resource in wild:
@@ -144,10 +144,10 @@ def test_a_wildcard_is_there_only_where_one_name_would_not_do(calls):
                 assert resource != "*" or served == {"*"}, "the call names a resource"
 
 
-def test_no_condition_is_idle(calls):
-    """Each call that a condition lets through is denied without the key, and with another value."""
-    for role, its in roles().items():
-        for statement in its:
+def test_every_condition_is_needed(calls):
+    """Each call that a condition admits is denied without the key and with another value."""
+    for role, granted in roles().items():
+        for statement in granted:
             keys = [key for part in statement.get("Condition", {}).values() for key in part]
             passed = [asked for asked in calls[role] if applies(statement, asked)]
             for key in keys:
@@ -156,7 +156,9 @@ def test_no_condition_is_idle(calls):
                     for other in ({}, {key: ("another",)}):
                         without = {name: it for name, it in context.items() if name != key}
                         odd = call(asked.action, asked.resource, without | other)
-                        assert judge(its, odd) is Verdict.DENIED, f"{role} {statement['Sid']} {key}"
+                        assert judge(granted, odd) is Verdict.DENIED, (
+                            f"{role} {statement['Sid']} {key}"
+                        )
 
 
 TRAINING_JOB = f"arn:aws:sagemaker:{OWN}:training-job/job1"
@@ -200,29 +202,31 @@ NEAR_MISSES = [
 
 @pytest.mark.parametrize("asked", NEAR_MISSES, ids=str)
 @pytest.mark.parametrize("role", ROLES)
-def test_what_lies_next_to_what_is_allowed_is_denied(role, asked):
+def test_calls_similar_to_allowed_ones_are_denied(role, asked):
     assert judge(statements(role, PARAMETERS), asked) is Verdict.DENIED
 
 
-def test_the_door_admits_the_roles_that_may_be_passed_and_no_others():
+def test_the_door_admits_exactly_the_roles_that_may_be_passed():
     resolve = Resolver(template(), PARAMETERS)
-    its = template()["Resources"]["Door"]["Properties"]["Environment"]["Variables"]
-    admitted = roles_from_environment(resolve(its)).allowed
+    variables = template()["Resources"]["Door"]["Properties"]["Environment"]["Variables"]
+    admitted = roles_from_environment(resolve(variables)).allowed
     (passes,) = [each for each in roles()[MANAGER] if each["Action"] == "iam:PassRole"]
     assert list(admitted or ()) == passes["Resource"] == [ROLE, CAMPAIGN_ROLE, WRONG_ROLE]
 
 
-def test_the_door_admits_the_training_plans_that_may_be_used_and_no_others():
+def test_the_door_admits_exactly_the_training_plans_that_may_be_used():
     resolve = Resolver(template(), PARAMETERS)
-    its = template()["Resources"]["Door"]["Properties"]["Environment"]["Variables"]
+    variables = template()["Resources"]["Door"]["Properties"]["Environment"]["Variables"]
     (uses,) = [it for it in roles()[MANAGER] if it["Sid"] == "StartThemOnTrainingPlans"]
-    assert list(plans_from_environment(resolve(its)).allowed or ()) == uses["Resource"] == [PLAN]
-    none = Resolver(template(), {**PARAMETERS, "TrainingPlanArns": ""})(its)
+    assert (
+        list(plans_from_environment(resolve(variables)).allowed or ()) == uses["Resource"] == [PLAN]
+    )
+    none = Resolver(template(), {**PARAMETERS, "TrainingPlanArns": ""})(variables)
     assert plans_from_environment(none).allowed == ()
 
 
 def test_the_door_may_start_nothing(calls):
-    """Whoever breaks into the function that reads what users send gets no role and no instance."""
+    """An attacker in the function that reads users' input gets no role and no instance."""
     starts = {"sagemaker:CreateTrainingJob", "sagemaker:AddTags", "iam:PassRole"}
     started = {asked for asked in calls[MANAGER] if asked.action in starts}
     assert {asked.action for asked in started} == starts
@@ -230,7 +234,7 @@ def test_the_door_may_start_nothing(calls):
     assert [str(asked) for asked in started if judge(door, asked) is not Verdict.DENIED] == []
 
 
-def test_the_views_may_do_nothing_but_read(calls):
+def test_the_views_may_only_read(calls):
     writes = {
         asked
         for asked in calls[MANAGER]
@@ -248,7 +252,7 @@ def test_the_views_may_do_nothing_but_read(calls):
         ("TrainingPlanArns", "StartThemOnTrainingPlans", {MANAGER}),
     ],
 )
-def test_where_a_parameter_is_left_empty_there_is_no_right(parameter, sid, of):
+def test_an_empty_parameter_gives_no_right(parameter, sid, of):
     for role in ROLES:
         whole = {statement["Sid"] for statement in statements(role, PARAMETERS)}
         without = {it["Sid"] for it in statements(role, {**PARAMETERS, parameter: ""})}
@@ -267,12 +271,12 @@ FOR_OPERATORS = {
 
 
 def routes() -> set[str]:
-    """`METHOD/path` of each event of the template that the API brings."""
+    """`METHOD/path` of each API event in the template."""
     events = [
         event["Properties"]
-        for its in template()["Resources"].values()
-        if its["Type"] == "AWS::Serverless::Function"
-        for event in its["Properties"]["Events"].values()
+        for resource in template()["Resources"].values()
+        if resource["Type"] == "AWS::Serverless::Function"
+        for event in resource["Properties"]["Events"].values()
         if event["Type"] == "Api"
     ]
     return {f"{event['Method']}{event['Path']}" for event in events}
@@ -288,13 +292,13 @@ def test_the_sample_policy_leaves_the_pools_to_operators():
         assert (judge(users, asked), judge(operators, asked)) == (mine, Verdict.ALLOWED), route
 
 
-def test_the_template_has_the_routes_of_the_api_and_no_others():
+def test_the_template_has_exactly_the_routes_of_the_api():
     described = {f"{method}{path}" for path, methods in METHODS.items() for method in methods}
     assert routes() == {route.replace("<name>", "{name}") for route in described}
 
 
 def on_the_page(sid: str) -> dict:
-    """The policy of docs/security.md that has this statement."""
+    """The policy of docs/security.md with this statement."""
     found = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (text,) = [text for text in found if f'"{sid}"' in text]
     return json.loads(text)
@@ -302,7 +306,7 @@ def on_the_page(sid: str) -> dict:
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 FULL_ACCESS = {"Effect": "Allow", "Action": "*", "Resource": "*"}
-"""FullAWSAccess, which every organisation begins with."""
+"""FullAWSAccess, with which every organisation begins."""
 QUEUE_ROLE = "arn:aws:iam::123456789012:role/slotq-QueueManagerRole-EXAMPLE"
 
 
@@ -325,7 +329,7 @@ def test_the_sample_scp_leaves_the_pools_to_the_queue(action, principal, types, 
 
 @pytest.mark.parametrize("action", ["CreateAutoMLJob", "CreateAutoMLJobV2"])
 def test_the_sample_scp_lets_no_automl_job_take_the_pools(action):
-    """It names no instance type when it is created."""
+    """An AutoML job names no instance type when it is created."""
     sample_policy = on_the_page("TrainingOnThePoolsGoesThroughTheQueue")
     job = f"arn:aws:sagemaker:{OWN}:automl-job/a"
     asked = call(f"sagemaker:{action}", job, {"aws:PrincipalArn": ROLE})
@@ -334,11 +338,11 @@ def test_the_sample_scp_lets_no_automl_job_take_the_pools(action):
 
 def test_the_table_of_statements_is_printed(calls):
     """`pytest -s` shows it: what each statement allows and how many different calls it served."""
-    for role, its in roles().items():
+    for role, granted in roles().items():
         print(f"\n{role}: {len(calls[role])} different calls")
-        for statement in its:
+        for statement in granted:
             served = [asked for asked in calls[role] if applies(statement, asked)]
-            rest = [each for each in its if each is not statement]
+            rest = [each for each in granted if each is not statement]
             alone = [asked for asked in served if judge(rest, asked) is Verdict.DENIED]
             keys = [key for part in statement.get("Condition", {}).values() for key in part]
             actions = ", ".join(many(statement["Action"]))

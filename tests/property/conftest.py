@@ -1,8 +1,9 @@
-"""How many worlds each property is tried on: 80 in `make test`, 2,000 in `make properties`;
-250 with HYPOTHESIS_PROFILE=more.
+"""The number of worlds that each property is tried on: 80 in `make test`, 2,000 in `make
+properties`, 250 with HYPOTHESIS_PROFILE=more.
 
-The 80 are the same in each run, so that what a change breaks is that change's; the others are new
-each time, and what they find becomes a scenario."""
+The 80 are the same in each run, so a failure comes from the change. The others are new each time,
+and a failure among them becomes a scenario.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Nobody is started by one plan to be evicted by the next one of the same moment.
+"""A plan starts no job that the next plan of the same moment evicts.
 
-The plan is the net effect, whoever comes above its share in it. That a world comes to the same end
-in the simulation and in the queue does not tell: both would do it.
+The plan is the net effect, even where a job exceeds its share within it. Comparing the simulation
+with the queue does not show this, because both would do it.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from slotq_core.policy.plan import Evict, Move, Plan, Start, StartGang
 
 
 def stopped(decision: Evict | Move) -> tuple[Job, ...]:
-    """Those that are stopped by it."""
+    """The jobs that the plan stops."""
     if isinstance(decision, Move):
         return tuple(job for job, _ in decision.moved)
     return tuple(decision.victims)
 
 
 def nobody_starts_in_vain() -> Watcher:
-    """For one simulation; asserts.
+    """Watch one simulation; asserts.
 
-    Between the two plans there is no news: where a start has failed in that moment, or somebody
-    was stopped and has stopped at once, the next plan is for another world. What starts by its
-    claim may be moved all the same: claims are not. And one that others were stopped for, and whose
-    claim was taken over then, may evict who came since.
+    Between the two plans nothing may have changed: after a failed start, or a stop that ended in
+    the same moment, the next plan is for another world. A job that starts by its claim may still be
+    moved, because claims may. A job for which others were stopped, and whose claim was then taken
+    over, may evict a job that came since.
     """
     started: dict[str, int] = {}
     new: dict[str, int] = {}

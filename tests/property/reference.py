@@ -1,6 +1,6 @@
-"""DESIGN section 5 as it is written, slowly: after every decision the walk begins anew.
+"""DESIGN section 5 as written, slowly: after each decision the walk begins anew.
 
-Written from the text and not from the policy's code, to be compared with it.
+Written from the text and not from the policy's code, for comparison with that code.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
 
 Decided = tuple[set[tuple[str, str]], dict[str, tuple[str, set[str]]]]
-"""(job, pool) of every start; of every eviction the beneficiary, its pool and its victims."""
+"""(job, pool) of each start; beneficiary, pool and victims of each eviction."""
 
 
 def decide(snapshot: Snapshot, now: int) -> Decided:
@@ -30,14 +30,14 @@ def decide(snapshot: Snapshot, now: int) -> Decided:
 
 
 class _GivenUp(Exception):
-    """A claim; whatever was decided before rests on it."""
+    """A claim was given up, on which earlier decisions rest."""
 
     def __init__(self, job: str) -> None:
         self.job = job
 
 
 def _without(snapshot: Snapshot, name: str) -> Snapshot:
-    """The claim of that job."""
+    """The world without that job's claim."""
     waiting = (replace(j, claim=None) if j.name == name else j for j in snapshot.waiting)
     return replace(snapshot, waiting=tuple(waiting))
 
@@ -51,7 +51,7 @@ def entitled(evictor: Job, holder: Job) -> bool:
 
 
 class _World:
-    """Who is where. Changes with each decision."""
+    """The jobs' places and claims. Each decision changes them."""
 
     def __init__(self, snapshot: Snapshot, now: int) -> None:
         self.now, self.snapshot = now, snapshot
@@ -70,8 +70,8 @@ class _World:
         return pool.size(self.now).slots - used
 
     def unavailable(self, pool: Pool) -> bool:
-        """Backs off, or one job has been trying it for less than ten minutes: "one probe at a
-        time"."""
+        """Whether the pool backs off or one job has been probing it for less than ten minutes: "one
+        probe at a time"."""
         if not pool.health.errors:
             return False
         probes = [
@@ -99,7 +99,7 @@ class _World:
         return span > 0 and (begun is None or self.now < begun + span)
 
     def options(self, job: Job, pool: Pool) -> list[Job]:
-        """Who may be stopped for the job in that pool, in the order in which they are taken."""
+        """The candidates for eviction for the job in that pool, in eviction order."""
         options = [
             other
             for other in self.running.values()
@@ -112,7 +112,7 @@ class _World:
         )
 
     def victims(self, options: list[Job], missing: int, base: int) -> list[Job] | None:
-        """One by one; then the best set there is, if it is better."""
+        """Candidates one by one, then the best set if better."""
         chosen = []
         for victim in options:
             if sum(map(size, chosen)) < missing:
@@ -140,14 +140,15 @@ class _World:
         self.claims.pop(job.name, None)
 
     def gives_up_elsewhere(self, job: Job, pool: Pool) -> bool:
-        """Whether it had a claim in another pool than where it goes on: that it gives up first."""
+        """Whether the job has a claim in another pool than the one it now uses; it gives that claim
+        up first."""
         elsewhere = self.claims.get(job.name, pool.name) != pool.name
         if elsewhere:
             self.give_up(job)
         return elsewhere
 
     def give_up(self, job: Job) -> None:
-        """Its claim. One that it had before undoes what was decided since."""
+        """Give the job's claim up. A claim from before this plan undoes all decisions since."""
         if job.claim and job.name not in self.evictions:
             raise _GivenUp(job.name)
         del self.claims[job.name]
@@ -164,21 +165,22 @@ class _World:
             self.stopping[victim.name] = self.running.pop(victim.name)
 
     def take_back(self, job: Job) -> None:
-        """ "What was given in this plan and is taken back in it was never given." """
+        """As the design says: "What was given in this plan and is taken back in it was never
+        given"."""
         if job.claim:
             raise _GivenUp(job.name)
         self.starts.remove((job.name, self.where.pop(job.name)))
         self.waiting[job.name] = self.running.pop(job.name)
 
     def harm(self, victims: list[Job], base: int) -> tuple[object, ...]:
-        """`base`: the lowest rank that could be stopped at all; "higher" is what is above it."""
+        """`base`: the lowest rank that could be evicted at all; "higher" ranks are above it."""
         above = (victim.priority for victim in victims if victim.priority > base)
         ranks = sorted(above, reverse=True)
         return ranks, sum(size(v) * self.lost(v) for v in victims), len(victims)
 
 
 class _Walk:
-    """One way down the order, up to the first decision."""
+    """One walk through the order, up to the first decision."""
 
     def __init__(self, world: _World) -> None:
         self.world = world

@@ -1,4 +1,4 @@
-"""The promises where running jobs may move to another pool for one that starts by it."""
+"""The promises when running jobs may move to another pool so that a waiting job can start."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def moving(snapshot: Snapshot) -> Snapshot:
 
 
 @given(worlds)
-def test_every_run_ends_and_every_job_with_it(scenario: Scenario) -> None:
+def test_every_run_ends_and_so_does_every_job(scenario: Scenario) -> None:
     """Promises 1 and 9: no two jobs move each other in turn."""
     record = simulate(scenario)
     assert len(record.events) < 1_000
@@ -93,8 +93,8 @@ def test_every_run_ends_and_every_job_with_it(scenario: Scenario) -> None:
 
 
 @given(worlds)
-def test_no_pool_is_over_its_capacity_with_those_that_move_there(scenario: Scenario) -> None:
-    """Promise 2; and whoever moves has its room from that moment on."""
+def test_no_pool_is_over_its_capacity_counting_moving_jobs(scenario: Scenario) -> None:
+    """Promise 2. A moving job holds its room in the new pool from the decision on."""
 
     def watch(snapshot: Snapshot, _planned: Plan, now: int) -> None:
         for pool in snapshot.pools:
@@ -111,12 +111,11 @@ def test_no_pool_is_over_its_capacity_with_those_that_move_there(scenario: Scena
 
 
 @given(worlds)
-def test_whoever_moves_starts_where_it_moves_to(scenario: Scenario) -> None:
-    """Its place is not lost: it starts there at the moment at which it has stopped; or in another
-    pool of its, where it would have to move again in that moment, for a job that then starts there
-    or for which others move out of there, too. But whoever outranks it may take its place there at
-    that moment, as at each later one: to start at once, or once others have stopped there for it.
-    """
+def test_a_moving_job_starts_in_its_new_pool(scenario: Scenario) -> None:
+    """It starts there at the moment it has stopped. Or it starts in another of its pools, if it
+    would have to move again in that moment for a job that then starts there or for which others
+    move out of there too. A job that outranks it may take its room in that moment, as in any later
+    one: to start at once, or once others have stopped there for it."""
     record = simulate(scenario)
     pools = {spec.name: spec.pools for spec in scenario.jobs}
     ranks = {spec.name: int(spec.priority or 0) for spec in scenario.jobs}
@@ -145,8 +144,9 @@ def test_whoever_moves_starts_where_it_moves_to(scenario: Scenario) -> None:
 
 
 @given(worlds)
-def test_a_move_is_for_a_job_that_then_fits_and_harms_nobody(scenario: Scenario) -> None:
-    """In a plan: those that move are preemptible and run; their rooms are free all at once."""
+def test_a_move_lets_another_job_fit_and_harms_nobody(scenario: Scenario) -> None:
+    """In one plan, moving jobs are preemptible and running, and all their new rooms are free at
+    once."""
 
     def watch(snapshot: Snapshot, planned: Plan, _now: int) -> None:
         for decision in planned.decisions:
@@ -167,9 +167,9 @@ def test_a_move_is_for_a_job_that_then_fits_and_harms_nobody(scenario: Scenario)
 
 
 @given(crowded(cancels=False, at_once=False))
-def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
-    """Nobody is evicted at the very moment of its start: there the queue sees a training job that
-    is created and does not run yet, and the simulator one that runs."""
+def test_the_queue_itself_follows_the_policy(scenario: Scenario) -> None:
+    """No job is evicted at the moment of its start. In that moment the queue sees a created
+    training job that does not run yet, and the simulator a running one."""
     assert unequal(simulate(scenario, nobody_starts_in_vain()), live_record(scenario)) == []
 
 
@@ -183,11 +183,11 @@ def test_the_plan_is_the_same_in_any_order_and_from_the_heads(snapshot: Snapshot
 
 
 @given(snapshots().map(moving))
-def test_a_plan_comes_to_rest_at_once(snapshot: Snapshot) -> None:
-    """Promise 9: nothing is left to decide after as many plans as jobs wait."""
+def test_planning_comes_to_rest_at_once(snapshot: Snapshot) -> None:
+    """Promise 9: after as many plans as jobs wait, nothing is left to decide."""
     settle(snapshot)
 
 
 @given(worlds)
-def test_twenty_passes_more_decide_nothing(scenario: Scenario) -> None:
+def test_twenty_further_passes_decide_nothing(scenario: Scenario) -> None:
     decides_nothing_before_its_time(scenario)

@@ -1,6 +1,7 @@
-"""All of the policy at once, on random scenarios: projects, users, gangs, sweeps, slices, moves.
+"""All parts of the policy at once, on random scenarios: projects, users, gangs, sweeps, slices,
+moves.
 
-Each rule has its own properties beside this; here they meet.
+Other files have the properties of each rule; here the rules meet.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ AFTER = {"name": "last", "submit_at": 0, "after": ["j0"], "runtime": 10, "priori
 
 @st.composite
 def worlds(draw: st.DrawFn, *, live: bool = False) -> Scenario:
-    """Two pools, two or three projects in a department or not, users with and without limits, a
-    gang and a sweep, and single jobs. `live`: without what the queue itself does not carry yet."""
+    """Two pools; two or three projects, with or without a department; users with and without
+    limits; a gang, a sweep and single jobs. `live`: without what the queue itself does not support
+    yet."""
     pools = [_pool(draw, name) for name in POOLS]
     projects = draw(st.sampled_from(PROJECTS))
     owners = [str(each["name"]) for each in projects]
@@ -82,7 +84,7 @@ def _pool(draw: st.DrawFn, name: str) -> dict:
 
 
 def _jobs(draw: st.DrawFn, owners: list[str], *, live: bool) -> list[dict]:
-    """The members of the gang, of one project; those of the sweep; single ones."""
+    """The members of the gang, all of one project; those of the sweep; single jobs."""
     common = draw(st.sampled_from(owners)) if owners else None
     members = [
         draw(_job(f"g{i}", [common] if common else [], group="gang"))
@@ -112,7 +114,7 @@ def _job(draw: st.DrawFn, name: str, projects: list[str], group: str | None = No
 
 
 @given(worlds())
-def test_the_bounds_hold_and_nothing_goes_round(scenario: Scenario) -> None:
+def test_bounds_hold_and_no_cycle_occurs(scenario: Scenario) -> None:
     seen: dict[object, int] = {}
     limits = {project.name: project.limit for project in scenario.projects}
 
@@ -150,7 +152,7 @@ def test_the_bounds_hold_and_nothing_goes_round(scenario: Scenario) -> None:
 
 
 @given(worlds())
-def test_what_one_plan_starts_the_next_of_the_same_moment_does_not_evict(
+def test_the_next_plan_of_a_moment_evicts_no_job_just_started(
     scenario: Scenario,
 ) -> None:
     simulate(scenario, nobody_starts_in_vain())
@@ -158,7 +160,7 @@ def test_what_one_plan_starts_the_next_of_the_same_moment_does_not_evict(
 
 @given(worlds())
 def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scenario) -> None:
-    """A simulation plans from the heads, and shows everything beside that plan."""
+    """A simulation plans from the heads and compares each plan with one from everything."""
 
     def watch(everything: Snapshot, planned: Plan, now: int) -> None:
         assert plan(everything, now).decisions == planned.decisions
@@ -167,8 +169,8 @@ def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scena
 
 
 @given(worlds())
-def test_what_is_not_preemptible_is_never_evicted(scenario: Scenario) -> None:
-    """For nobody. Its own gang may roll back, when it cannot be whole (docs/policy.md)."""
+def test_a_non_preemptible_job_is_never_evicted(scenario: Scenario) -> None:
+    """Not for any job. Its own gang may roll back if it cannot be whole (docs/policy.md)."""
 
     def watch(_snapshot: Snapshot, planned: Plan, _now: int) -> None:
         for decision in planned.decisions:
@@ -179,11 +181,11 @@ def test_what_is_not_preemptible_is_never_evicted(scenario: Scenario) -> None:
 
 
 @given(worlds())
-def test_every_waiting_job_is_explained_when_asked_and_asking_changes_nothing(
+def test_every_waiting_job_can_be_explained_without_changing_the_plan(
     scenario: Scenario,
 ) -> None:
-    """Promise 10. At rest it is told of everything that holds slots in its pools, or that it needs
-    nobody's; and no time is known before the one that the plan names."""
+    """Promise 10. At rest the outlook lists every holder of slots in the job's pools, or says that
+    it needs none of their slots. No known time is before the one that the plan names."""
 
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
         if planned.decisions or any(job.state is JobState.STARTING for job in snapshot.active):
@@ -252,8 +254,7 @@ def test_the_same_world_in_any_order_gives_the_same_plan(
 
 @given(worlds())
 def test_no_claim_is_left_at_rest(scenario: Scenario) -> None:
-    """With nothing stopping, whoever others were stopped for has started, or has given its claim
-    up."""
+    """When nothing is stopping, each beneficiary has started or given up its claim."""
 
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
         stopping = any(job.state is JobState.STOPPING for job in snapshot.active)
@@ -266,5 +267,5 @@ def test_no_claim_is_left_at_rest(scenario: Scenario) -> None:
 
 
 @given(worlds(live=True))
-def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
+def test_the_queue_itself_follows_the_policy(scenario: Scenario) -> None:
     assert unequal(simulate(scenario, nobody_starts_in_vain()), live_record(scenario)) == []

@@ -1,4 +1,4 @@
-"""Counted attempts, sweeps, jobs after jobs and attempts that fail, on random scenarios."""
+"""Counted attempts, sweeps, dependencies and failing attempts, on random scenarios."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def worlds(
     scheduler: st.SearchStrategy[SchedulerSpec] = st.just(SchedulerSpec()) | settings,  # noqa: B008
     dependencies: bool = True,
 ) -> Scenario:
-    """One or two pools; a sweep, a gang and jobs on their own; some come after some before them."""
+    """One or two pools; a sweep, a gang and single jobs, some with dependencies on earlier jobs."""
     names = ("p", "q")[: draw(st.integers(1, 2))]
     pools = [
         PoolSpec(
@@ -86,7 +86,7 @@ _failures = st.sampled_from([None, None, None, 4, 30, "fault", "no_capacity"])
 
 @st.composite
 def _in_order(draw: st.DrawFn, jobs: list[JobSpec]) -> list[JobSpec]:
-    """Some come after others, from left to right, so never in a circle; the gang after nobody."""
+    """Dependencies point from right to left, so never in a circle; the gang has none."""
     found = []
     for place, job in enumerate(jobs):
         before = [each.name for each in jobs[:place] if each.group != "gang"]
@@ -98,8 +98,8 @@ def _in_order(draw: st.DrawFn, jobs: list[JobSpec]) -> list[JobSpec]:
 
 @given(worlds())
 def test_every_job_ends(scenario: Scenario) -> None:
-    """All of them are finite. Whatever fits runs to its end, fails, or is given up; what comes
-    after that is cancelled; nothing waits for ever."""
+    """All jobs are finite. A job that fits runs to its end, fails or is given up; its dependents
+    are then cancelled; nothing waits for ever."""
     record = simulate(scenario)
     for job in scenario.jobs:
         assert record.states[job.name][-1][1] in TERMINAL, job.name
@@ -108,8 +108,8 @@ def test_every_job_ends(scenario: Scenario) -> None:
 
 @given(worlds(scheduler=settings))
 def test_attempts_come_at_exactly_their_times(scenario: Scenario) -> None:
-    """After attempt k has failed the next begins min(max, min·2^(k-1)) later: neither freed
-    capacity nor anything else makes it sooner, and it is never later. The last ends the job."""
+    """After failed attempt k the next begins min(max, min·2^(k-1)) later. Freed capacity does not
+    make it earlier, and it is never later. The last failed attempt ends the job."""
     wanted = scenario.configuration().scheduler
     assert wanted is not None
     next_try: dict[str, int] = {}
@@ -140,9 +140,9 @@ def test_attempts_come_at_exactly_their_times(scenario: Scenario) -> None:
 
 
 @given(worlds())
-def test_no_more_hold_slots_at_once_than_may(scenario: Scenario) -> None:
-    """A gang counts as one of `max_jobs`; a sweep's jobs for themselves, and up to its own limit.
-    Nobody is evicted for one who could not start then."""
+def test_concurrency_limits_always_hold(scenario: Scenario) -> None:
+    """A gang counts as one in `max_jobs`. A sweep's jobs count one by one, and up to the sweep's
+    own limit. Nothing is evicted for a job that could not start then."""
     limit = next(group.max_parallel or 0 for group in scenario.groups if group.name == "sweep")
     most = scenario.scheduler.max_jobs
 
@@ -161,7 +161,7 @@ def test_no_more_hold_slots_at_once_than_may(scenario: Scenario) -> None:
 
 
 @given(worlds())
-def test_nothing_starts_before_what_it_comes_after_has_completed(scenario: Scenario) -> None:
+def test_no_job_starts_before_its_dependencies_have_completed(scenario: Scenario) -> None:
     record = simulate(scenario)
     for job in scenario.jobs:
         for start in record.started(job.name):
@@ -181,5 +181,5 @@ def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scena
 
 
 @given(worlds(dependencies=False))
-def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
+def test_the_queue_itself_follows_the_policy(scenario: Scenario) -> None:
     assert unequal(simulate(scenario, nobody_starts_in_vain()), live_record(scenario)) == []

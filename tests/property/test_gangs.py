@@ -1,4 +1,4 @@
-"""Gangs on random scenarios: whole or not at all, and everything that can end does."""
+"""Gangs on random scenarios run whole or not at all, and everything that can end does."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POOLS = ("p", "q", "r")
 
 @st.composite
 def worlds(draw: st.DrawFn) -> Scenario:
-    """One to three pools; gangs of two or three, among jobs on their own."""
+    """One to three pools; gangs of two or three among single jobs."""
     names = POOLS[: draw(st.integers(1, 3))]
     groups, jobs = [], []
     for g in range(draw(st.integers(1, 3))):
@@ -78,7 +78,7 @@ def _live(gang: Gang) -> set[str]:
 
 
 @given(worlds())
-def test_a_gang_starts_whole_and_never_runs_on_as_less(scenario: Scenario) -> None:
+def test_a_gang_starts_whole_and_never_runs_in_part(scenario: Scenario) -> None:
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
         here = gangs(snapshot)
         for decision in planned.decisions:
@@ -101,7 +101,7 @@ def test_a_gang_starts_whole_and_never_runs_on_as_less(scenario: Scenario) -> No
 
 
 @given(worlds())
-def test_every_job_comes_to_an_end(scenario: Scenario) -> None:
+def test_every_job_ends(scenario: Scenario) -> None:
     record = simulate(scenario)
     last = {name: states[-1][1] for name, states in record.states.items()}
     ends = {name: S.CANCELLED if end == "refused" else S(end) for name, end in last.items()}
@@ -110,16 +110,16 @@ def test_every_job_comes_to_an_end(scenario: Scenario) -> None:
 
 
 def _too_large(scenario: Scenario, ends: Mapping[str, JobState], name: str) -> bool:
-    """Whether just those of its gang that are left after a cancel are too many for the pools. They
-    wait for larger ones, as a job does whose pool has shrunk."""
+    """Whether the gang's members left after a cancel are too many for the pools. They wait for
+    larger pools, as a job does whose pool has shrunk."""
     of = {job.name: job.group for job in scenario.jobs}
     groups = {group.name: group for group in scenario.configuration().groups}
     group = groups.get(of[name] or "")
     if group is None:
         return False
-    its = {member: end for member, end in ends.items() if of[member] == group.name}
-    ended = {member: end for member, end in its.items() if end in TERMINAL_STATES}
-    left = [job for job in scenario.jobs if job.name in its.keys() - ended.keys()]
+    gang_ends = {member: end for member, end in ends.items() if of[member] == group.name}
+    ended = {member: end for member, end in gang_ends.items() if end in TERMINAL_STATES}
+    left = [job for job in scenario.jobs if job.name in gang_ends.keys() - ended.keys()]
     try:
         members = {"": [scenario.submission(job) for job in left]}
         check_gang(replace(group, ended=ended), members, scenario.configuration().pools)
@@ -129,7 +129,7 @@ def _too_large(scenario: Scenario, ends: Mapping[str, JobState], name: str) -> b
 
 
 @given(worlds())
-def test_whoever_was_evicted_for_a_gang_its_members_start(scenario: Scenario) -> None:
+def test_a_gang_that_evicts_starts(scenario: Scenario) -> None:
     owed: dict[str, int] = {}
 
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
@@ -174,5 +174,5 @@ def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scena
 
 
 @given(worlds())
-def test_the_queue_itself_does_the_same(scenario: Scenario) -> None:
+def test_the_queue_itself_follows_the_policy(scenario: Scenario) -> None:
     assert unequal(simulate(scenario, nobody_starts_in_vain()), live_record(scenario)) == []

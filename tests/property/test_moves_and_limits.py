@@ -1,5 +1,5 @@
-"""The promises where what is owed meets limits: jobs of several projects that move, and others that
-come while they stop. Such worlds are rare among those of the other files."""
+"""The promises when claims meet limits: jobs of several projects move, and others arrive while they
+stop. Such worlds are rare in the other files."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.plan import Plan
 
 MOST_PLANS = 150
-"""In one moment: of eight jobs each is started and stopped a few times at most."""
+"""In one moment: each of eight jobs is started and stopped a few times at most."""
 
 
 @st.composite
 def worlds(draw: st.DrawFn) -> Scenario:
-    """Two or three pools, most of them to be left by moves; jobs within each bound alone."""
+    """Two or three pools, most of which allow moves; each job alone is within every bound."""
     pools = [_pool(draw, name) for name in ("p", "q", "r")[: draw(st.integers(2, 3))]]
     projects = [_project(draw, name) for name in ("a", "b", "c")[: draw(st.integers(0, 3))]]
     department = {"name": "d", "limit": draw(st.sampled_from([None, 2, 4]))}
@@ -74,7 +74,7 @@ def _project(draw: st.DrawFn, name: str) -> dict:
 
 
 @given(worlds())
-def test_each_moment_comes_to_an_end_and_so_does_every_job(scenario: Scenario) -> None:
+def test_every_moment_ends_and_so_does_every_job(scenario: Scenario) -> None:
     plans: Counter[int] = Counter()
 
     def watch(_snapshot: Snapshot, _planned: Plan, now: int) -> None:
@@ -88,8 +88,8 @@ def test_each_moment_comes_to_an_end_and_so_does_every_job(scenario: Scenario) -
 
 @given(worlds())
 def test_no_claim_is_left_at_rest(scenario: Scenario) -> None:
-    """With nothing stopping, whoever others were stopped for has started, or has given its claim
-    up, and so has whoever moves."""
+    """When nothing is stopping, each beneficiary and each moving job has started or given up its
+    claim."""
 
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
         stopping = any(job.state is JobState.STOPPING for job in snapshot.active)

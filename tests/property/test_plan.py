@@ -22,12 +22,12 @@ from tests.property.worlds import NOW, snapshots
 
 
 def settle(snapshot: Snapshot) -> tuple[Decided, Snapshot]:
-    """Plan and apply until nothing is left to decide, which must come soon (promise 9, stable)."""
+    """Plan and apply until nothing is left to decide, which must be soon (promise 9, stable)."""
     starts: set[tuple[str, str]] = set()
     evictions: dict[str, tuple[str, set[str]]] = {}
     pools = {pool.name: pool for pool in snapshot.pools}
     claims = sum(job.claim is not None for job in snapshot.waiting)
-    for _ in range(claims + len(snapshot.waiting) + 2):  # A claim is given up in a plan of its own.
+    for _ in range(claims + len(snapshot.waiting) + 2):  # A claim is given up in a separate plan.
         planned = plan(snapshot, NOW)
         if not planned.decisions:
             return (starts, evictions), snapshot
@@ -56,8 +56,9 @@ def decided(planned: Plan) -> Decided:
 
 
 @given(snapshots())
-def test_the_plan_is_what_the_design_says_word_for_word(snapshot: Snapshot) -> None:
-    """Promise 4, ordered: the clever walk agrees with the one that begins anew each time."""
+def test_the_plan_agrees_with_the_reference(snapshot: Snapshot) -> None:
+    """Promise 4, ordered: the fast walk agrees with the one that begins anew after each
+    decision."""
     assert settle(snapshot)[0] == reference.decide(snapshot, NOW)
 
 
@@ -76,7 +77,7 @@ def test_a_plan_never_goes_over_capacity(snapshot: Snapshot) -> None:
 
 
 @given(snapshots())
-def test_each_job_is_decided_about_once(snapshot: Snapshot) -> None:
+def test_each_job_has_at_most_one_decision(snapshot: Snapshot) -> None:
     """Promise 3: no job is started twice, evicted twice, or both in one plan."""
     touched: list[str] = []
     for decision in plan(snapshot, NOW).decisions:
@@ -88,14 +89,14 @@ def test_each_job_is_decided_about_once(snapshot: Snapshot) -> None:
 
 
 @given(snapshots())
-def test_a_plan_in_which_a_claim_is_given_up_decides_that_alone(snapshot: Snapshot) -> None:
+def test_a_plan_that_gives_up_a_claim_decides_nothing_else(snapshot: Snapshot) -> None:
     kinds = {type(decision) for decision in plan(snapshot, NOW).decisions}
     assert DropClaim not in kinds or kinds == {DropClaim}
 
 
 @given(snapshots())
 def test_nothing_is_evicted_unless_its_beneficiary_then_fits(snapshot: Snapshot) -> None:
-    """Promise 4, second half: victims rank strictly lower, and with them gone there is room."""
+    """Promise 4, second half: victims rank strictly lower, and without them there is room."""
     room = {pool.name: pool.capacity - pool.foreign for pool in snapshot.pools}
     for job in snapshot.active:
         if job.state != "stopping":
@@ -130,13 +131,13 @@ def test_the_heads_of_the_lines_give_the_same_plan_as_everything(snapshot: Snaps
 
 
 @given(snapshots())
-def test_order_keys_sort_as_the_order_does(snapshot: Snapshot) -> None:
+def test_order_keys_sort_in_policy_order(snapshot: Snapshot) -> None:
     assert sorted(snapshot.waiting, key=order_key) == sorted(snapshot.waiting, key=position)
 
 
 @given(snapshots())
-def test_whoever_was_looked_at_and_waits_has_a_reason(snapshot: Snapshot) -> None:
-    """Promise 10: of each line that waits, at least the first job is explained."""
+def test_every_examined_waiting_job_has_a_reason(snapshot: Snapshot) -> None:
+    """Promise 10: in each waiting line at least the first job is explained."""
     _, settled = settle(snapshot)
     reasons = plan(settled, NOW).reasons
     explained_lines = {line_of(job) for job in settled.waiting if job.name in reasons}

@@ -27,8 +27,8 @@ from tests.property.test_runs import decides_nothing_before_its_time
 
 @st.composite
 def worlds(draw: st.DrawFn) -> Scenario:
-    """A pool or two, up to three projects, jobs that wait at the start or come a little later, for
-    one of the pools or for all of them."""
+    """One or two pools, up to three projects; jobs that wait at the start or arrive a little later,
+    for one pool or for all."""
     pools = [
         PoolSpec(
             name=name, capacity=draw(st.integers(1, 5)), stop_seconds=draw(st.sampled_from([0, 3]))
@@ -80,8 +80,8 @@ def _job(
 
 @given(worlds())
 def test_the_queue_comes_to_rest(scenario: Scenario) -> None:
-    """Promise 9: no two jobs evict each other in turn without anything else having changed, as when
-    another job has come and gone."""
+    """Promise 9: no two jobs evict each other in turn without another change, such as another job's
+    start and end."""
     seen: dict[object, int] = {}
     known: set[str] = set()
 
@@ -119,7 +119,7 @@ def test_limits_and_capacity_always_hold(scenario: Scenario) -> None:
 
 @given(worlds())
 def test_a_reclaim_is_gated(scenario: Scenario) -> None:
-    """Whoever takes from another project stays within its fair share, and takes from one above."""
+    """A reclaimer stays within its fair share and takes from a project above its own."""
 
     def watch(snapshot: Snapshot, planned: Plan, _now: int) -> None:
         books = Accounts(snapshot, in_lines(snapshot.waiting))
@@ -134,7 +134,7 @@ def test_a_reclaim_is_gated(scenario: Scenario) -> None:
 
 
 def _take_claim(books: Accounts, job: Job) -> None:
-    """It was counted from the start."""
+    """The claim counts from the start of the run."""
     if job.claim:
         books.take_claim(job, job.claim.pool)
 
@@ -157,9 +157,9 @@ def _check_the_gate(books: Accounts, decision: Evict) -> None:
 
 
 @given(worlds())
-def test_nobody_within_quota_is_a_victim_of_another_project(scenario: Scenario) -> None:
-    """ "In-quota work is safe (asked before each victim)": what is taken from another project, with
-    what has been taken before, leaves from above its quota."""
+def test_in_quota_work_is_safe_from_other_projects(scenario: Scenario) -> None:
+    """In-quota work is safe, "asked before each victim": each victim of another project is taken
+    while that project is above its quota, earlier victims of the plan counted as gone."""
 
     def watch(snapshot: Snapshot, planned: Plan, _now: int) -> None:
         books = Accounts(snapshot, in_lines(snapshot.waiting))
@@ -178,15 +178,15 @@ def test_nobody_within_quota_is_a_victim_of_another_project(scenario: Scenario) 
 
 
 @given(worlds())
-def test_twenty_passes_more_decide_nothing(scenario: Scenario) -> None:
-    """Promise 9, in the worlds where it is hardest: priorities, weights, stop times, large jobs."""
+def test_twenty_further_passes_decide_nothing(scenario: Scenario) -> None:
+    """Promise 9, in the hardest worlds: priorities, weights, stop times, large jobs."""
     decides_nothing_before_its_time(scenario)
 
 
 @given(worlds())
 def test_no_two_jobs_evict_each_other_in_turn(scenario: Scenario) -> None:
-    """Promise 9: between one of them evicting the other and the reverse, something else happens: a
-    submission, or an end."""
+    """Promise 9: between one job evicting another and the reverse, something else happens: a
+    submission or an end."""
     evicted_by: dict[str, str] = {}
     for event in simulate(scenario).events:
         if event.event in {"submit", "complete", "fail", "cancel"}:
@@ -198,8 +198,8 @@ def test_no_two_jobs_evict_each_other_in_turn(scenario: Scenario) -> None:
 
 
 @given(worlds())
-def test_whoever_was_evicted_for_a_job_that_job_starts(scenario: Scenario) -> None:
-    """Promise 9. Or somebody entitled to take its claim over does, in its place."""
+def test_every_beneficiary_starts(scenario: Scenario) -> None:
+    """Promise 9. Or a job that may take the beneficiary's claim over starts in its place."""
     record = simulate(scenario)
     last = max((event.t for event in record.events), default=0)
     for event in record.events:
@@ -216,8 +216,8 @@ def test_whoever_was_evicted_for_a_job_that_job_starts(scenario: Scenario) -> No
 
 @given(worlds())
 def test_idle_slots_are_never_left_empty_because_of_shares(scenario: Scenario) -> None:
-    """Work-conserving: at rest a waiting job that fits is kept back only by a limit, or by a quota
-    for what cannot be evicted."""
+    """Work-conserving: at rest, a waiting job that fits is held back only by a limit, or by a quota
+    if it cannot be evicted."""
 
     def watch(snapshot: Snapshot, planned: Plan, _now: int) -> None:
         stopping = any(job.state is JobState.STOPPING for job in snapshot.active)
@@ -253,8 +253,8 @@ def rows_of(weights: list) -> st.SearchStrategy[list]:
     rows_of([None, 0, 1, 3]),
 )
 def test_a_division_is_fair(total: int, rows: list) -> None:
-    """Everyone gets at least min(quota, limit, request), nobody more than asked for; a surplus is
-    left only when nobody with a weight wants more; and it is divided to the last slot."""
+    """Everyone gets at least min(quota, limit, request) and at most the request. A surplus is left
+    only if nobody with a weight wants more, and it is divided to the last slot."""
     sharers = [
         Sharer(name=f"s{i}", age=i, quota=q, limit=lim, request=r, weight=w, priority=p)
         for i, (q, lim, r, w, p) in enumerate(rows)
@@ -282,9 +282,9 @@ def test_a_division_is_fair(total: int, rows: list) -> None:
         max_size=5,
     ),
 )
-def test_shares_sum_to_what_there_is_or_to_all_that_is_asked_for(total: int, rows: list) -> None:
-    """To min(capacity, requests), where everyone has a weight; and to what quotas promise, where
-    that is more than there is."""
+def test_shares_sum_to_the_capacity_or_to_all_requests(total: int, rows: list) -> None:
+    """They sum to min(capacity, requests) if everyone has a weight, or to the quotas if those
+    exceed the capacity."""
     sharers = [
         Sharer(name=f"s{i}", age=i, quota=q, limit=lim, request=r, weight=w, priority=0)
         for i, (q, lim, r, w) in enumerate(rows)
@@ -304,7 +304,7 @@ def test_a_share_never_falls_when_its_weight_rises(total: int, rows: list, more:
         Sharer(name=f"s{i}", age=i, quota=q, limit=lim, request=r, weight=w, priority=p)
         for i, (q, lim, r, w, p) in enumerate(rows)
     ]
-    assume(any(weight for *_, weight, _ in rows))  # All zero counts as all equal.
+    assume(any(weight for *_, weight, _ in rows))  # All weights zero count as all equal.
     first = sharers[0]
     heavier = replace(first, weight=rows[0][3] + more)
     before, after = divide(total, sharers), divide(total, [heavier, *sharers[1:]])
@@ -320,5 +320,5 @@ def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scena
 
 
 @given(worlds())
-def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
+def test_the_queue_itself_follows_the_policy(scenario: Scenario) -> None:
     assert unequal(simulate(scenario, nobody_starts_in_vain()), live_record(scenario)) == []

@@ -1,4 +1,4 @@
-"""Where a turn is told that it can bring nothing, the steps that are spared would bring nothing."""
+"""When a turn is known to bring nothing, the skipped steps would indeed bring nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_plan_is_the_same_without_the_bound(snapshot: Snapshot) -> None:
         test_time_sharing.worlds(),
     )
 )
-def test_so_it_is_whatever_the_world_is_made_of(scenario: Scenario) -> None:
+def test_a_plan_is_the_same_without_the_bound_in_every_kind_of_world(scenario: Scenario) -> None:
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
         assert planned == without_the_bound(snapshot, now)
 

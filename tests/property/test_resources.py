@@ -1,4 +1,4 @@
-"""The promises where pools have more than slots, and change while jobs run and wait."""
+"""The promises when pools have more resources than slots and change while jobs run and wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.property.in_vain import nobody_starts_in_vain
 
 @st.composite
 def worlds(draw: st.DrawFn) -> Scenario:
-    """Two pools that may change, of which one has gpus too; with projects or without."""
+    """Two pools that may change, one with gpus too; with or without projects."""
     pools = [
         {
             "name": "p",
@@ -76,7 +76,7 @@ _moments = st.sampled_from([-5, 0, 0, 10, 20])
 
 @st.composite
 def _shape(draw: st.DrawFn, projects: list[str], pools: int) -> dict:
-    """What several jobs have in common, so that lines grow long."""
+    """What several jobs have in common, so that lines become long."""
     demand = {"slots": draw(st.integers(1, 3)), "gpus": draw(st.sampled_from([0, 0, 1, 2, 4]))}
     accepted = draw(st.sampled_from([["p"], ["p", "q"], ["q"], ["q", "p"]]))
     return {
@@ -90,8 +90,8 @@ def _shape(draw: st.DrawFn, projects: list[str], pools: int) -> dict:
 
 
 @given(worlds())
-def test_nothing_starts_where_it_does_not_fit_or_nothing_may(scenario: Scenario) -> None:
-    """Promise 2; and what shrinks below its use is used on, until that has fallen."""
+def test_nothing_starts_without_room_or_in_a_closed_pool(scenario: Scenario) -> None:
+    """Promise 2. A pool below its use stays in use until the use has fallen."""
 
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
         for pool in snapshot.pools:
@@ -111,7 +111,7 @@ def test_nothing_starts_where_it_does_not_fit_or_nothing_may(scenario: Scenario)
 
 @given(worlds())
 def test_nothing_is_evicted_without_a_start(scenario: Scenario) -> None:
-    """Promise 4: a beneficiary fits whole with what is free, coming and freed, less what the plan
+    """Promise 4: a beneficiary fits whole in free, coming and freed slots, without those the plan
     has given to others before."""
 
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
@@ -150,7 +150,7 @@ def test_the_heads_of_the_lines_give_the_same_plan_as_everything(scenario: Scena
 
 
 @given(worlds())
-def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
+def test_the_queue_itself_follows_the_policy(scenario: Scenario) -> None:
     assert unequal(simulate(scenario, nobody_starts_in_vain()), live_record(scenario)) == []
 
 

@@ -18,8 +18,9 @@ from tests.property.worlds import scenarios
 
 
 @given(scenarios())
-def test_every_run_ends_and_every_job_with_it(scenario: Scenario) -> None:
-    """Promises 1 and 9: nothing is lost, nothing goes on for ever, whatever could run has run."""
+def test_every_run_ends_and_so_does_every_job(scenario: Scenario) -> None:
+    """Promises 1 and 9: nothing is lost, nothing continues for ever, and every job that could run
+    has run."""
     record = simulate(scenario)
     for spec in scenario.jobs:
         assert record.states[spec.name][-1][1] in {"completed", "cancelled", "refused"}
@@ -50,10 +51,10 @@ def test_an_evicted_job_keeps_its_entry_time(scenario: Scenario) -> None:
 
 
 @given(scenarios(settled=True))
-def test_whoever_was_evicted_for_a_job_that_job_starts_before_the_victim_does(
+def test_a_beneficiary_starts_before_its_victim(
     scenario: Scenario,
 ) -> None:
-    """Promise 9: in a world where nobody comes or goes, an eviction is never in vain."""
+    """Promise 9: in a world where no job comes or goes, no eviction is useless."""
     record = simulate(scenario)
     waits_for: dict[str, str] = {}
     for event in record.events:
@@ -71,8 +72,9 @@ def test_whoever_was_evicted_for_a_job_that_job_starts_before_the_victim_does(
 
 @given(scenarios())
 def test_no_job_is_admitted_while_one_ahead_of_it_could_have_been(scenario: Scenario) -> None:
-    """Promise 4, from outside the walk: whoever is ahead of a starting job, waits on, and accepts
-    that pool, does not fit into what was free there, unless another claims or is given it."""
+    """Promise 4, from outside the walk: a job ahead of a starting job that still waits and accepts
+    that pool does not fit into the room that was free there, except for room claimed by or given to
+    others."""
 
     def watch(snapshot: Snapshot, planned: Plan, _now: int) -> None:
         starts = [d for d in planned.decisions if isinstance(d, Start)]
@@ -104,7 +106,7 @@ def test_no_job_is_admitted_while_one_ahead_of_it_could_have_been(scenario: Scen
 
 @given(scenarios())
 def test_planning_again_at_once_decides_nothing(scenario: Scenario) -> None:
-    """Promise 9: a settled world gives no further action, and evicting jobs never do so in turn."""
+    """Promise 9: a settled world gives no further action, and no jobs evict each other in turn."""
     last: list[Plan] = []
 
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
@@ -117,8 +119,8 @@ def test_planning_again_at_once_decides_nothing(scenario: Scenario) -> None:
 
 
 def decides_nothing_before_its_time(scenario: Scenario) -> None:
-    """Where nothing is left to decide, twenty passes more decide nothing, until the moment at which
-    the plan says that time may change something."""
+    """When nothing is left to decide, twenty further passes decide nothing before the moment at
+    which, by the plan, time may change something."""
 
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
         starting = any(job.state is JobState.STARTING for job in snapshot.active)
@@ -132,14 +134,14 @@ def decides_nothing_before_its_time(scenario: Scenario) -> None:
 
 
 @given(scenarios())
-def test_twenty_passes_more_decide_nothing(scenario: Scenario) -> None:
+def test_twenty_further_passes_decide_nothing(scenario: Scenario) -> None:
     """Promise 9: a settled world gives no further action."""
     decides_nothing_before_its_time(scenario)
 
 
 @given(scenarios())
 def test_no_two_jobs_evict_each_other(scenario: Scenario) -> None:
-    """Promise 9: eviction goes strictly down the ranks, so it cannot go round."""
+    """Promise 9: evictions go strictly down the ranks, so there are no cycles."""
 
     def watch(_snapshot: Snapshot, planned: Plan, _now: int) -> None:
         for decision in planned.decisions:
@@ -150,8 +152,8 @@ def test_no_two_jobs_evict_each_other(scenario: Scenario) -> None:
 
 
 @given(scenarios())
-def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
-    """Manager, store and training plane on the virtual clock: event by event the same."""
+def test_the_queue_itself_follows_the_policy(scenario: Scenario) -> None:
+    """Manager, store and training plane on the virtual clock give the same events."""
     assert unequal(simulate(scenario, nobody_starts_in_vain()), live_record(scenario)) == []
 
 

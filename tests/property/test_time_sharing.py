@@ -109,58 +109,63 @@ def _job(draw: st.DrawFn, name: str, pools: tuple[str, ...], projects: list[str]
 
 
 @given(worlds())
-def test_no_user_ever_holds_more_than_its_limits(scenario: Scenario) -> None:
-    """In every committed state, what is stopping counted. Written from the text: personal beats
-    group, of several groups the largest, missing is 0 where there is any limit for the pool."""
+def test_no_user_holds_more_than_the_limits(scenario: Scenario) -> None:
+    """In every committed state, stopping jobs included. Written from the text: personal limits come
+    before groups', the largest of several groups counts, and a missing class is 0 if the pool has
+    any limit."""
     groups = {group.name: group.limits for group in scenario.user_groups}
 
-    def limit(name: str, pool: str, its: str) -> int | None:
+    def limit(name: str, pool: str, class_name: str) -> int | None:
         (user,) = (user for user in scenario.users if user.name == name)
         layers = [user.limits, *(groups[group] for group in user.groups)]
         if not any(pool in layer for layer in layers):
             return None
         personal = user.limits.get(pool, {})
-        if its in personal:
-            return personal[its]
-        return max((groups[group].get(pool, {}).get(its, 0) for group in user.groups), default=0)
+        if class_name in personal:
+            return personal[class_name]
+        return max(
+            (groups[group].get(pool, {}).get(class_name, 0) for group in user.groups), default=0
+        )
 
     def watch(snapshot: Snapshot, _planned: Plan, now: int) -> None:
         held: Counter[tuple[str, str, str]] = Counter()
         for job in snapshot.active:
             assert job.attempt is not None
-            its = job.admitted_class or job.priority_class
-            assert its != "AUTO"
-            held[job.submitter, job.attempt.pool, its] += job.demand.slots
-        for (user, pool, its), slots in held.items():
-            most = limit(user, pool, its) if user in {u.name for u in scenario.users} else None
-            assert most is None or slots <= most, (user, pool, its, now)
+            class_name = job.admitted_class or job.priority_class
+            assert class_name != "AUTO"
+            held[job.submitter, job.attempt.pool, class_name] += job.demand.slots
+        for (user, pool, class_name), slots in held.items():
+            most = (
+                limit(user, pool, class_name) if user in {u.name for u in scenario.users} else None
+            )
+            assert most is None or slots <= most, (user, pool, class_name, now)
 
     simulate(scenario, watch)
 
 
 @given(worlds(slices=False, timers=False))
 def test_a_settled_world_gives_no_further_action(scenario: Scenario) -> None:
-    """Promise 9: for twenty more passes, where time alone changes nothing."""
+    """Promise 9: for twenty further passes, when time alone changes nothing."""
     seen: list[tuple[Snapshot, Plan, int]] = []
     simulate(scenario, lambda *each: seen.append(each))
     snapshot, planned, now = seen[-1]
     assert not planned.decisions
     if any(job.state is JobState.STOPPING for job in snapshot.active):
-        return  # Cut off by `until`.
+        return  # Ended by `until`.
     for i in range(20):
         assert not plan(snapshot, now + 60_000 * i).decisions
 
 
 @given(worlds())
 def test_the_queue_comes_to_rest_at_every_moment(scenario: Scenario) -> None:
-    """No endless to and fro within a moment, and turns no faster than the slices allow."""
+    """No endless cycle within a moment, and no faster turns than the slices allow."""
     record = simulate(scenario)
     moments = Counter(event.t for event in record.events)
     assert all(count <= 8 * len(scenario.jobs) for count in moments.values())
     began: dict[str, int] = {}
     for event in record.events:
         if event.event == "start":
-            began[event.job] = event.t  # In another pool perhaps at the moment of its yield.
+            began[event.job] = event.t  # Perhaps in another pool at the moment of the yield.
         elif event.event == "yield":
             (pool,) = (pool for pool in scenario.pools if pool.name == event.pool)
             assert pool.time_slice is not None
@@ -169,7 +174,8 @@ def test_the_queue_comes_to_rest_at_every_moment(scenario: Scenario) -> None:
 
 @given(worlds())
 def test_no_two_jobs_evict_each_other_in_turn_without_a_slice(scenario: Scenario) -> None:
-    """Whoever was evicted evicts the other only when its slice is over or it has been demoted."""
+    """A victim evicts the job that evicted it only when that job's slice is over or it has been
+    demoted."""
     record = simulate(scenario)
     slices = {pool.name: pool.time_slice for pool in scenario.pools}
     for i, first in enumerate(record.events):
@@ -199,8 +205,8 @@ def test_no_two_jobs_evict_each_other_in_turn_without_a_slice(scenario: Scenario
 def test_equal_users_get_equal_time_within_one_slice(
     capacity: int, jobs: int, times: tuple[int, int], entries: list[int], priorities: str | int
 ) -> None:
-    """Three users with as many endless jobs each: within one slice of every slot that one of them
-    may hold at once."""
+    """Three users, each with as many endless jobs: their times differ by at most one slice for each
+    slot that one of them may hold at once."""
     slice_s, stop = times
     scenario = Scenario.model_validate(
         {
@@ -231,7 +237,7 @@ def test_equal_users_get_equal_time_within_one_slice(
 
 
 def _time_of_users(record: Record, until: int) -> dict[str, int]:
-    """How long their jobs have run in all, what is stopping not counted."""
+    """The total running time of their jobs, without stopping time."""
     times = dict.fromkeys(USERS, 0)
     for name, states in record.states.items():
         ends = [t for t, _ in states[1:]] + [until]
@@ -271,7 +277,9 @@ def test_the_same_world_in_any_order_gives_the_same_plan(
 
 
 @given(worlds())
-def test_a_job_of_the_same_user_and_rank_is_never_interrupted(scenario: Scenario) -> None:
+def test_a_users_job_is_never_interrupted_for_the_users_job_of_equal_rank(
+    scenario: Scenario,
+) -> None:
     def watch(_snapshot: Snapshot, planned: Plan, _now: int) -> None:
         for decision in planned.decisions:
             job = getattr(decision, "beneficiary", None)
@@ -283,5 +291,5 @@ def test_a_job_of_the_same_user_and_rank_is_never_interrupted(scenario: Scenario
 
 
 @given(worlds())
-def test_the_queue_itself_does_what_the_policy_says(scenario: Scenario) -> None:
+def test_the_queue_itself_follows_the_policy(scenario: Scenario) -> None:
     assert unequal(simulate(scenario, nobody_starts_in_vain()), live_record(scenario)) == []

@@ -1,4 +1,4 @@
-"""The victims of one eviction against every set there is."""
+"""The victims of one eviction, compared with every possible set."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def running(name: str, *, priority: int, demand: Demand, since: int) -> Job:
 
 @st.composite
 def candidates(draw: st.DrawFn, *, most: int) -> list[Candidate]:
-    """Single jobs and gangs of two, some of which need gpus besides their slots."""
+    """Single jobs and gangs of two, some of which need gpus besides slots."""
     found = []
     for number in range(draw(st.integers(1, most))):
         jobs = [
@@ -98,7 +98,7 @@ def test_no_other_set_does_less_harm(candidates: list[Candidate], missing: Deman
 
 
 @given(candidates(most=60), st.builds(Demand, slots=st.integers(1, 99), gpus=st.integers(0, 20)))
-def test_whatever_the_bound_it_is_never_worse_than_one_by_one(
+def test_with_any_bound_the_set_is_never_worse_than_the_greedy_one(
     candidates: list[Candidate], missing: Demand
 ) -> None:
     shortfalls, base = lacks_of(missing), candidates[0].rank
@@ -110,9 +110,7 @@ def test_whatever_the_bound_it_is_never_worse_than_one_by_one(
 
 
 @given(candidates(most=9), demands)
-def test_nobody_among_the_victims_can_be_spared(
-    candidates: list[Candidate], missing: Demand
-) -> None:
+def test_no_victim_can_be_spared(candidates: list[Candidate], missing: Demand) -> None:
     shortfalls = lacks_of(missing)
     chosen = one_by_one(candidates, shortfalls) or ()
     for victims in (chosen, better(chosen, candidates, shortfalls, candidates[0].rank)):

@@ -1,4 +1,4 @@
-"""Random worlds, small enough that everything in them meets everything else."""
+"""Random worlds, small enough that everything in them interacts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def pools(draw: st.DrawFn) -> tuple[Pool, ...]:
 
 @st.composite
 def snapshots(draw: st.DrawFn) -> Snapshot:
-    """Any world that the queue's rules allow: what is active fits, claimants wait."""
+    """Any world that the queue's rules allow: active jobs fit, claimants wait."""
     world = draw(pools())
     names = [pool.name for pool in world]
     jobs = [draw(_job(f"j{i:02d}", names)) for i in range(draw(st.integers(0, 14)))]
@@ -109,7 +109,8 @@ def _claimant(draw: st.DrawFn, job: Job) -> Job:
 
 @st.composite
 def scenarios(draw: st.DrawFn, *, settled: bool = False) -> Scenario:
-    """Random scenarios. `settled`: everything is submitted before the start and nobody cancels."""
+    """Random scenarios. `settled`: everything is submitted before the start and nothing is
+    cancelled."""
     specs = [
         PoolSpec(
             name=name,
@@ -126,7 +127,7 @@ def scenarios(draw: st.DrawFn, *, settled: bool = False) -> Scenario:
 
 
 def _fitting(specs: list[PoolSpec], jobs: list[JobSpec]) -> list[JobSpec]:
-    """Those that run at the start must fit; the others may not."""
+    """Jobs running at the start must fit; others need not."""
     room = {spec.name: spec.capacity.slots for spec in specs}
     kept = []
     for job in jobs:

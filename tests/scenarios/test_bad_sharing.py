@@ -1,4 +1,4 @@
-"""Classes, limits and slices in a scenario that cannot be meant: refused with key and remedy."""
+"""Impossible classes, limits and slices in a scenario are refused with key and remedy."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ JOB = "jobs: [{name: j, submit_at: 0, runtime: 1}]"
         ),
     ],
 )
-def test_refused(tmp_path: Path, lines: list[str], line: int, message: str) -> None:
+def test_an_impossible_setting_is_refused(
+    tmp_path: Path, lines: list[str], line: int, message: str
+) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text("\n".join([*lines, "" if "jobs" in lines[-1] else JOB]))
     with pytest.raises(ScenarioError, match=message) as refused:
@@ -52,7 +54,7 @@ def test_refused(tmp_path: Path, lines: list[str], line: int, message: str) -> N
     assert f"bad.yaml:{line}:" in str(refused.value)
 
 
-def test_all_of_hfais_classes_may_be_configured_auto_among_them(tmp_path: Path) -> None:
+def test_all_of_hfais_classes_can_be_configured_with_auto(tmp_path: Path) -> None:
     path = tmp_path / "good.yaml"
     classes = "classes: [{name: HIGH, value: 30}, {name: LOW, value: 0}, {name: AUTO, value: -1}]"
     path.write_text(f"{POOL}\n{classes}\n{JOB}")

@@ -1,4 +1,4 @@
-"""Every scenario holds on the policy alone, and the queue itself does just the same."""
+"""Every scenario holds in the policy alone, and the queue itself does the same."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ NOT_LIVE_YET = {
     "parts_that_never_fit": _PARTS,
     "sweep_of_two_projects": _PARTS,
 }
-"""What the manager and the store do not carry yet, by scenario. Everything else runs both ways."""
+"""What the manager and the store do not support yet, by scenario. All other scenarios run both
+ways."""
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_it_holds(path: Path) -> None:
+def test_the_scenario_holds(path: Path) -> None:
     scenario = load(path)
     assert scenario.expect
     assert differences(scenario, simulate(scenario, nobody_starts_in_vain())) == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_the_queue_itself_does_the_same(path: Path) -> None:
+def test_the_queue_itself_follows_the_scenario(path: Path) -> None:
     scenario = load(path)
     if missing := NOT_LIVE_YET.get(path.stem):
         with pytest.raises(ScenarioError, match=missing):
@@ -51,11 +52,11 @@ def test_the_queue_itself_does_the_same(path: Path) -> None:
     assert differences(scenario, live) == []
 
 
-def test_one_that_is_started_to_be_evicted_at_once_would_be_seen(
+def test_a_start_evicted_by_the_next_plan_would_be_seen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A plan starts nobody whom the next one of that moment evicts. Were one to do so all the same,
-    here because nobody is asked again, the first test above would tell."""
+    """No plan starts a job that the next plan of the moment evicts. If one did, here because
+    nothing is tried again, the first test above would fail."""
     scenario = load(
         Path(__file__).parent
         / "one_plan"
@@ -67,8 +68,8 @@ def test_one_that_is_started_to_be_evicted_at_once_would_be_seen(
         simulate(scenario, nobody_starts_in_vain())
 
 
-def test_an_expectation_that_does_not_hold_is_told() -> None:
-    """So that the tests above can fail."""
+def test_a_wrong_expectation_is_reported() -> None:
+    """So the tests above can fail."""
     scenario = load(FILES[0])
     wrong = scenario.model_copy(
         update={

@@ -1,4 +1,5 @@
-"""A user changes a job that is kept: hold, release, priority, pools, tags; and comes too late."""
+"""A user changes a queued job: hold, release, priority, pools, tags. Also changes that come too
+late."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ from tests.unit.policy.test_reasons import waits
 
 
 def retag(world, name, **tags):
-    """As PATCH with tags does."""
+    """Change tags as PATCH does."""
     given = {key.replace("_", "-"): value for key, value in tags.items()}
     settings = {key if key == "priority" else f"slotq:{key}": v for key, v in given.items()}
     return world.manager.amend(name, Amendment(revise=revising(settings)), by="ann")
 
 
 def revising(tags):
-    """As the API's: the request's own tags are read too."""
+    """Change a job as the API does, which also reads the request's own tags."""
 
     def revise(request):
         before, _ = parse_submission(request)
@@ -41,7 +42,7 @@ def hold(world, name, *, held=True):
     return world.manager.amend(name, Amendment(held=held), by="ann")
 
 
-def test_a_held_job_is_passed_until_it_is_released_and_keeps_its_place():
+def test_a_held_job_is_skipped_until_released_and_keeps_its_place():
     world = QueueWorld()
     world.submit("job1")
     assert hold(world, "job1").job.state is JobState.HELD
@@ -59,7 +60,7 @@ def test_a_held_job_is_passed_until_it_is_released_and_keeps_its_place():
     assert world.states()["job1"] == "running"
 
 
-def test_an_evicted_job_that_was_held_is_released_as_evicted():
+def test_a_held_evicted_job_is_preempted_again_once_released():
     world = evicting()
     world.deliver()
     assert world.job("job1").state is JobState.PREEMPTED
@@ -71,7 +72,7 @@ def test_an_evicted_job_that_was_held_is_released_as_evicted():
     assert world.states()["job1"] == "running"
 
 
-def test_a_held_claimant_owes_its_claim_back():
+def test_a_hold_gives_up_the_jobs_claim():
     world = evicting()
     assert world.job("job2").claim is not None
     hold(world, "job2")
@@ -80,7 +81,7 @@ def test_a_held_claimant_owes_its_claim_back():
     assert world.states() == {"job1": "running", "job2": "held"}
 
 
-def test_holding_twice_and_releasing_what_is_not_held_change_nothing():
+def test_holding_twice_and_releasing_a_job_that_is_not_held_change_nothing():
     world = QueueWorld()
     world.submit("job1")
     before = world.job("job1")
@@ -99,7 +100,7 @@ def test_a_held_job_can_be_cancelled():
     assert world.manager.cancel("job1", by="ann").job.state is JobState.CANCELLED
 
 
-def test_a_hold_comes_too_late_for_a_job_that_holds_slots():
+def test_a_hold_is_too_late_for_a_job_that_holds_slots():
     world = QueueWorld()
     world.submit("job1")
     world.deliver()
@@ -114,8 +115,8 @@ def test_a_hold_comes_too_late_for_a_job_that_holds_slots():
         hold(world, "job9")
 
 
-def test_a_hold_that_meets_a_start_is_told_so():
-    """The start is committed between the look at the job and the hold's own commit."""
+def test_a_hold_that_races_with_a_start_is_too_late():
+    """The start is committed between the hold's read and its commit."""
     world = QueueWorld()
     world.submit("job1")
     commit = world.store.commit
@@ -131,7 +132,7 @@ def test_a_hold_that_meets_a_start_is_told_so():
     assert world.states() == {"job1": "running"}
 
 
-def test_a_job_that_keeps_changing_is_given_up():
+def test_a_change_is_given_up_when_the_job_keeps_changing():
     world = QueueWorld()
     world.submit("job1")
     commit, other = world.store.commit, iter(range(1, 100))
@@ -147,7 +148,7 @@ def test_a_job_that_keeps_changing_is_given_up():
         hold(world, "job1")
 
 
-def test_a_higher_priority_evicts_and_is_in_the_request():
+def test_a_raised_priority_evicts_and_reaches_the_request():
     world = QueueWorld()
     world.submit("job1", priority=2)
     world.deliver()
@@ -194,7 +195,7 @@ def test_a_job_moves_only_to_pools_that_have_what_it_requires():
     assert (world.job("job1").pools, world.job("job1").requires) == (("q",), like)
 
 
-def test_a_claim_in_a_pool_that_is_left_is_given_up():
+def test_a_move_to_another_pool_gives_up_the_claim():
     world = QueueWorld(pool("p"), pool("q"))
     for name, priority in (("old1", 1), ("old2", 1)):
         world.submit(name, priority=priority, pools="p" if name == "old1" else "q")
@@ -226,7 +227,7 @@ def test_tags_reach_the_next_training_job():
         ({"pools": "small"}, NeverFits, "more than any"),
     ],
 )
-def test_what_a_submission_may_not_say_changes_nothing(tags, kind, said):
+def test_a_tag_that_a_submission_may_not_have_changes_nothing(tags, kind, said):
     world = QueueWorld(pool("p", 2), pool("small", 1))
     world.submit("job1", slots=2, pools="p")
     before, request = world.job("job1"), world.store.request("job1")
@@ -235,7 +236,7 @@ def test_what_a_submission_may_not_say_changes_nothing(tags, kind, said):
     assert (world.job("job1"), world.store.request("job1")) == (before, request)
 
 
-def test_a_tag_that_is_no_setting_gives_back_nothing_that_was_used():
+def test_a_plain_tag_resets_no_used_up_retries():
     world = QueueWorld()
     world.submit("job1", priority=1, retries="2")
     job = world.job("job1")
@@ -246,7 +247,7 @@ def test_a_tag_that_is_no_setting_gives_back_nothing_that_was_used():
     assert (world.job("job1").retries, world.job("job1").priority) == (5, 0)
 
 
-def test_the_same_submission_is_still_the_same_after_a_change():
+def test_a_repeated_submission_is_recognised_after_a_change():
     world = QueueWorld()
     world.submit("job1", priority=1)
     retag(world, "job1", priority="7")
@@ -258,10 +259,10 @@ UPPER = PriorityClass(name="ABOVE_NORMAL", value=20, demote_to="NORMAL", demote_
 
 
 @pytest.mark.parametrize(
-    ("ran", "its"), [(600_000, "ABOVE_NORMAL"), (1_800_000, "NORMAL"), (9_000_000, "NORMAL")]
+    ("ran", "expected"), [(600_000, "ABOVE_NORMAL"), (1_800_000, "NORMAL"), (9_000_000, "NORMAL")]
 )
-def test_nobody_wins_time_in_a_class_back_by_an_amendment(ran, its):
-    """The class that a user gives a job anew counts the time that it has run, in whatever class."""
+def test_a_new_class_does_not_reset_the_time_before_demotion(ran, expected):
+    """A class that a user sets anew counts all running time, in whatever class it was."""
     asked = Submission(name="job1", instance_type="t", demand=Demand(slots=1))
     job = waits(
         "job1",
@@ -274,8 +275,8 @@ def test_nobody_wins_time_in_a_class_back_by_an_amendment(ran, its):
     anew = waits("job1", priority=20, priority_class="ABOVE_NORMAL")
     revision = Revision(request={}, before=asked, after=replace(asked, priority=20))
     after = settled(job, revision, anew, classes_of([UPPER, LOWER]))
-    assert (after.priority_class, after.ran) == (its, ran)
-    assert after.priority == {"NORMAL": 10, "ABOVE_NORMAL": 20}[its]
+    assert (after.priority_class, after.ran) == (expected, ran)
+    assert after.priority == {"NORMAL": 10, "ABOVE_NORMAL": 20}[expected]
     left = UPPER.demote_after - (after.ran - after.ran_before_class)
-    assert its == "NORMAL" or left == UPPER.demote_after - ran
+    assert expected == "NORMAL" or left == UPPER.demote_after - ran
     assert (after.admitted_class or after.priority_class) == "ABOVE_NORMAL"

@@ -1,4 +1,4 @@
-"""What is to be announced: in parts that EventBridge takes, and nothing twice."""
+"""Announcements of state changes: in batches that EventBridge accepts, each only once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from slotq_core.model.jobs import Job, JobState
 
 
 class Bus:
-    """EventBridge's client: takes all but `refused` of each call; one gets no answer."""
+    """EventBridge's client. It refuses the first `refused` entries of each call; one call gets no
+    answer."""
 
     def __init__(self, *, refused: int = 0, silent: int | None = None) -> None:
         self.calls: list[list[str]] = []
@@ -46,7 +47,7 @@ def job(name: str, state: JobState = JobState.PENDING) -> Job:
 
 
 @pytest.mark.parametrize(("jobs", "sizes"), [(0, []), (1, [1]), (10, [10]), (25, [10, 10, 5])])
-def test_they_are_sent_in_order_ten_at_a_time_and_once(jobs, sizes):
+def test_announcements_are_sent_once_in_order_ten_at_a_time(jobs, sizes):
     bus = Bus()
     news = noted(bus, jobs, [])
     assert news.send() == 0
@@ -58,11 +59,11 @@ def test_they_are_sent_in_order_ten_at_a_time_and_once(jobs, sizes):
     assert len(bus.calls) == len(sizes)
 
 
-def test_those_that_are_not_taken_are_counted():
+def test_refused_announcements_are_counted():
     assert noted(Bus(refused=2), 25, []).send() == 6
 
 
-def test_after_a_call_without_an_answer_the_rest_is_given_up():
+def test_the_rest_is_given_up_after_a_call_without_an_answer():
     errors: list[Exception] = []
     bus = Bus(silent=1)
     assert noted(bus, 35, errors).send() == 25
@@ -70,7 +71,7 @@ def test_after_a_call_without_an_answer_the_rest_is_given_up():
     assert [type(error) for error in errors] == [ReadTimeoutError]
 
 
-def test_a_change_that_leaves_the_state_as_it_was_is_not_announced():
+def test_a_change_within_a_state_is_not_announced():
     bus = Bus()
     news = Announcements(lambda: bus, queue="q", report=pytest.fail)
     news.note(job("a", JobState.STARTING), job("a", JobState.STARTING))

@@ -1,4 +1,4 @@
-"""Many jobs changed in one request: an outcome for each, one wake, within an answer's time."""
+"""Many jobs changed in one request: an outcome for each, one wake, within the time of an answer."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ RELEASE = Amendment(held=False)
 
 
 class SlowStore(MemoryStore):
-    """Each commit takes so long (ms). What is kept of `odd` cannot be understood; when `last` is
-    read, the table has gone."""
+    """Each commit takes this long (ms). The jobs in `odd` cannot be read; after `last` is read, the
+    table is gone."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class SlowStore(MemoryStore):
 
 @pytest.fixture
 def world():
-    """job0 runs, job1 to job9 wait."""
+    """job0 runs; job1 to job9 wait."""
     store = SlowStore()
     store.world = world = QueueWorld(pool(slots=1), store=store)
     for number in range(10):
@@ -91,7 +91,7 @@ def all_of(world, amendment, numbers=range(10)):
     return run(world, *((f"job{number}", amendment) for number in numbers))
 
 
-def test_each_is_as_if_it_had_been_asked_for_alone(world):
+def test_each_outcome_is_as_in_a_request_for_one_job(world):
     outcomes = all_of(world, CANCEL)
     assert [it.name for it in outcomes] == [f"job{n}" for n in range(10)]
     assert [it.status.job.state for it in outcomes] == ["stopping", *["cancelled"] * 9]
@@ -100,29 +100,29 @@ def test_each_is_as_if_it_had_been_asked_for_alone(world):
     assert set(world.states().values()) == {"cancelled"}
 
 
-def test_many_cost_one_commit_one_bump_one_wake_and_no_plan(world):
+def test_many_jobs_cost_one_commit_one_bump_one_wake_and_no_plan(world):
     all_of(world, CANCEL)
     assert world.woken == 1
     stop_is_sent = "commit"
     assert world.store.calls == ["commit", stop_is_sent, "bump"]
 
 
-def test_a_job_that_changes_meanwhile_takes_a_commit_of_its_own(world):
-    """As do the others of its batch; none is lost."""
+def test_a_job_that_changes_meanwhile_gets_a_separate_commit(world):
+    """So do the other jobs of its batch; none is lost."""
     world.store.meanwhile = lambda: world.manager.amend("job5", HOLD, by="ann")
     outcomes = all_of(world, Amendment(held=True), range(1, 10))
     assert [it.error for it in outcomes] == [None] * 9
     assert {world.job(f"job{n}").state for n in range(1, 10)} == {JobState.HELD}
 
 
-def test_one_that_is_too_late_by_then_is_refused_alone(world):
+def test_only_the_job_that_is_too_late_is_refused(world):
     world.store.meanwhile = lambda: world.manager.cancel("job5", by="ann")
     outcomes = all_of(world, Amendment(held=True), range(1, 10))
     assert [it.name for it in outcomes if it.error] == ["job5"]
     assert isinstance(outcomes[4].error, TooLate)
 
 
-def test_large_requests_take_transactions_of_their_own(world):
+def test_large_requests_get_separate_transactions(world):
     def revise(request):
         revised = {**request, "Environment": {"a": "x" * (LARGEST_COMMIT // 3)}}
         submission, _ = parse_submission(request)
@@ -134,14 +134,14 @@ def test_large_requests_take_transactions_of_their_own(world):
     assert world.store.calls.count("commit") == 1 + 4
 
 
-def test_the_line_is_read_once_for_those_that_wait(world):
+def test_the_line_is_read_once_for_all_waiting_jobs(world):
     outcomes = all_of(world, Amendment(held=False), range(1, 10))
     assert [it.status.place for it in outcomes] == list(range(1, 10))
     assert outcomes[3].status.reason is not None
     assert (world.store.calls, world.woken) == (["load_all"], 0), "nothing was changed"
 
 
-def test_one_that_is_refused_stops_none_of_the_others(world):
+def test_a_refused_job_does_not_stop_the_others(world):
     outcomes = run(
         world, ("job0", HOLD), ("nobody", HOLD), ("", CANCEL), ("job1", Amendment(give_up=7)),
         ("job2", HOLD),
@@ -151,14 +151,14 @@ def test_one_that_is_refused_stops_none_of_the_others(world):
     assert world.job("job2").state is JobState.HELD
 
 
-def test_what_cannot_be_read_stops_none_of_the_others(world):
+def test_an_unreadable_job_does_not_stop_the_others(world):
     world.store.odd = "job1"
     outcomes = all_of(world, CANCEL)
     assert isinstance(outcomes[1].error, NotUnderstood)
     assert [it.error for it in outcomes[2:]] == [None] * 8
 
 
-def test_what_there_is_no_time_for_is_said_and_can_be_sent_again(world, monkeypatch):
+def test_jobs_without_time_left_are_reported_and_can_be_sent_again(world, monkeypatch):
     monkeypatch.setattr(bulk, "JOBS_PER_COMMIT", 1)
     world.store.takes = BUDGET // 3
     outcomes = all_of(world, HOLD, range(1, 10))
@@ -194,14 +194,14 @@ def test_a_retry_stops_no_attempt(world):
     assert world.training_jobs() == {"job0": "InProgress"}
 
 
-def test_each_request_comes_further_however_slow_the_table(world, monkeypatch):
+def test_each_request_makes_progress_with_a_slow_table(world, monkeypatch):
     monkeypatch.setattr(bulk, "JOBS_PER_COMMIT", 1)
     world.store.takes = 2 * BUDGET
     outcomes = all_of(world, HOLD, (5, 6))
     assert [it.error is None for it in outcomes] == [True, False]
 
 
-def test_a_table_that_stops_answering_ends_it_and_what_was_done_is_heard_of(world, monkeypatch):
+def test_outcomes_are_reported_when_the_table_stops_answering(world, monkeypatch):
     monkeypatch.setattr(bulk, "JOBS_PER_COMMIT", 2)
     world.store.last = "job3"
     outcomes = all_of(world, HOLD, range(1, 6))
@@ -209,14 +209,14 @@ def test_a_table_that_stops_answering_ends_it_and_what_was_done_is_heard_of(worl
     assert world.woken == 1
 
 
-def test_where_nothing_at_all_can_be_done_the_request_fails_as_a_single_one_does(world):
+def test_a_request_without_any_outcome_fails_like_a_single_one(world):
     world.store.gone = True
     with pytest.raises(Unavailable):
         all_of(world, HOLD, (1, 2))
     assert world.woken == 0
 
 
-def test_the_same_again_changes_nothing(world):
+def test_a_repeated_request_changes_nothing(world):
     all_of(world, CANCEL)
     world.store.calls.clear()
     world.woken = 0
@@ -224,8 +224,8 @@ def test_the_same_again_changes_nothing(world):
     assert (world.store.calls, world.woken) == ([], 0)
 
 
-def test_what_has_moved_on_since_it_was_chosen_is_left_alone(world):
-    """job0 was seen to wait, and runs by now."""
+def test_a_job_in_another_state_than_selected_is_left_alone(world):
+    """job0 was waiting when selected and runs by now."""
     wishes = [
         Wish(name=f"job{n}", amendment=CANCEL, states=frozenset({JobState.PENDING}))
         for n in range(3)
@@ -237,6 +237,6 @@ def test_what_has_moved_on_since_it_was_chosen_is_left_alone(world):
     assert world.job("job0").state is JobState.RUNNING
 
 
-def test_two_wishes_for_one_job_are_taken_in_their_order(world):
+def test_two_changes_of_one_job_are_applied_in_order(world):
     first, second = run(world, ("job4", HOLD), ("job4", RELEASE))
     assert (first.status.job.state, second.status.job.state) == ("held", "pending")

@@ -1,4 +1,4 @@
-"""A user's cancel wins: over a start, a resume and an eviction in flight, and what comes late."""
+"""A user's cancel wins over a start, a resume and an eviction in flight, and over late events."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.queue_world import QueueWorld, evicting, request
 LIFETIME = HANDLER_LIFETIME / 1000
 
 
-def test_cancelled_while_it_waits():
+def test_a_waiting_job_can_be_cancelled():
     world = evicting()
     world.manager.cancel("job2", by="ann")
     world.deliver()
     assert world.states() == {"job2": "cancelled", "job1": "running"}
 
 
-def test_cancelled_while_it_runs():
+def test_a_running_job_can_be_cancelled():
     world = QueueWorld()
     world.submit("job1")
     world.deliver()
@@ -83,7 +83,7 @@ def test_a_cancel_wins_over_an_eviction_in_flight():
     assert attempt.outcome is AttemptOutcome.CANCELLED
 
 
-def test_the_beneficiary_is_cancelled_while_its_eviction_is_in_flight():
+def test_a_beneficiary_can_be_cancelled_while_its_eviction_is_in_flight():
     world = QueueWorld()
     world.submit("job1", priority=1)
     world.deliver()
@@ -95,7 +95,7 @@ def test_the_beneficiary_is_cancelled_while_its_eviction_is_in_flight():
     assert world.job("job1").evictions == 1
 
 
-def test_a_cancel_of_a_start_whose_handler_died_before_the_call_ends_it():
+def test_a_cancel_ends_a_start_whose_handler_died_before_the_call():
     world = QueueWorld()
     world.submit("job1")
     world.plane.knobs.throttle = 1
@@ -108,7 +108,7 @@ def test_a_cancel_of_a_start_whose_handler_died_before_the_call_ends_it():
     assert world.training_jobs() == {}
 
 
-def test_a_cancelled_start_never_stops_a_training_job_of_somebody_else():
+def test_a_cancelled_start_never_stops_a_foreign_training_job():
     world = QueueWorld()
     world.submit("job1")
     world.plane.knobs.throttle = 1
@@ -121,7 +121,7 @@ def test_a_cancelled_start_never_stops_a_training_job_of_somebody_else():
     assert world.plane.calls["StopTrainingJob"] == 0
 
 
-def test_a_cancelled_start_that_took_effect_unanswered_is_stopped():
+def test_a_cancelled_start_with_a_lost_answer_is_stopped():
     world = QueueWorld()
     world.submit("job1")
     world.plane.knobs.lose_answers = 1
@@ -134,7 +134,7 @@ def test_a_cancelled_start_that_took_effect_unanswered_is_stopped():
     assert world.training_jobs() == {"job1": "Stopped"}
 
 
-def test_cancelling_again_changes_nothing_and_too_late_is_said():
+def test_a_second_cancel_changes_nothing_and_after_the_end_it_is_too_late():
     world = QueueWorld()
     world.submit("job1")
     world.manager.cancel("job1", by="ann")
@@ -149,7 +149,7 @@ def test_cancelling_again_changes_nothing_and_too_late_is_said():
 
 
 def cancel_during(world: QueueWorld, operation: str, name: str) -> None:
-    """The user cancels at the very moment the call is on its way."""
+    """Cancel the job while the call is in flight."""
     call = getattr(world.client, operation)
 
     def raced(**asked):

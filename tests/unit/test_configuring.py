@@ -1,4 +1,4 @@
-"""What operators may do to pools, and what is said where they may not."""
+"""Operators' changes of pools, and the refusals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def operator(world):
     return world.manager.configuration
 
 
-def test_what_is_not_named_stays(world, operator):
+def test_settings_that_are_not_named_stay(world, operator):
     operator.set_pool("p5", {"reserve_after": 60, "pending_timeout": 5}, by=BY)
     operator.set_pool("p5", {"slots": 3}, by=BY)
     (p5, p4) = world.store.pools()
@@ -38,8 +38,8 @@ def test_what_is_not_named_stays(world, operator):
     assert world.store.pools()[0].reserve_after is None
 
 
-def test_a_time_slice_is_for_simulations(world, operator):
-    """Nobody keeps who has yielded: of three users two would take turns for ever."""
+def test_a_time_slice_is_refused_outside_simulations(world, operator):
+    """The queue does not keep who has yielded: of three users two would take turns for ever."""
     with pytest.raises(InvalidRequest, match="slotq simulate") as refused:
         operator.set_pool("p5", {"time_slice": 60}, by=BY)
     assert refused.value.field == "time_slice"
@@ -47,7 +47,7 @@ def test_a_time_slice_is_for_simulations(world, operator):
     assert operator.revision() == 1, "no change"
 
 
-def test_a_time_slice_of_an_earlier_version_is_kept_told_and_ignored(world, operator):
+def test_a_time_slice_of_an_earlier_version_is_kept_reported_and_ignored(world, operator):
     sliced = replace(pool("p5", 2), time_slice=60_000)
     world.store.configure([sliced, pool("p4", 1)], who=BY, now=START)
     operator.set_pool("p5", {"slots": 3}, by=BY)
@@ -60,14 +60,14 @@ def test_a_time_slice_of_an_earlier_version_is_kept_told_and_ignored(world, oper
     assert world.manager.doctor() == []
 
 
-def test_a_new_pool_is_the_last_and_needs_slots_and_a_type(world, operator):
+def test_a_new_pool_comes_last_and_needs_slots_and_a_type(world, operator):
     with pytest.raises(NoSuchPool, match="there is no pool 'p6'; there are p5, p4; a new one"):
         operator.set_pool("p6", {"slots": 1}, by=BY)
     operator.set_pool("p6", {"slots": 1, "instance_type": "ml.p6.48xlarge"}, by=BY)
     assert [pool.name for pool in world.store.pools()] == ["p5", "p4", "p6"]
 
 
-def test_resources_are_all_that_a_pool_has_besides_slots(world, operator):
+def test_setting_resources_replaces_all_except_slots(world, operator):
     operator.set_pool("p5", {"resources": {"gpus": 16, "licences": 1}}, by=BY)
     operator.set_pool("p5", {"slots": 4}, by=BY)
     assert world.store.pools()[0].capacity == Demand(slots=4, gpus=16, licences=1)
@@ -132,7 +132,7 @@ def test_a_job_that_waits_keeps_its_pools_when_a_property_changes(world, operato
         ("-p5", {"slots": 1, "instance_type": "ml.p5.48xlarge"}, "name"),
     ],
 )
-def test_what_cannot_be_is_refused_by_its_field_and_changes_nothing(
+def test_an_impossible_setting_is_refused_by_its_field_and_changes_nothing(
     world, operator, name, settings, field
 ):
     with pytest.raises(InvalidRequest) as raised:
@@ -141,7 +141,7 @@ def test_what_cannot_be_is_refused_by_its_field_and_changes_nothing(
     assert operator.revision() == 1
 
 
-def test_each_change_is_on_the_record_with_who_made_it(world, operator):
+def test_each_change_is_recorded_with_its_author(world, operator):
     operator.set_pool("p5", {"slots": 0}, by=BY)
     operator.remove_pool("p4", by=BY)
     removed, resized, _ = operator.changes(limit=9)
@@ -152,17 +152,18 @@ def test_each_change_is_on_the_record_with_who_made_it(world, operator):
     assert (len(removed.before), len(removed.after)) == (2, 1)
 
 
-def test_the_same_settings_again_change_nothing_and_are_no_error_to_who_made_them(world, operator):
+def test_a_repeated_change_by_its_author_changes_nothing(world, operator):
     seen = operator.revision()
     operator.set_pool("p5", {"slots": 3}, by=BY, seen=seen)
     operator.set_pool("p5", {"slots": 3}, by=BY, seen=seen)
     operator.set_pool("p5", {"slots": 3}, by="ada")
     assert operator.revision() == seen + 1
-    with pytest.raises(Outdated):  # Two who each add one slot to two must not both have done so.
+    # Two operators who each add one slot to two slots must not both succeed.
+    with pytest.raises(Outdated):
         operator.set_pool("p5", {"slots": 3}, by="ada", seen=seen)
 
 
-def test_of_two_operators_the_second_is_told_of_the_first(world, operator):
+def test_the_second_of_two_operators_gets_a_conflict(world, operator):
     seen = operator.revision()
     operator.set_pool("p5", {"slots": 3}, by=BY, seen=seen)
     with pytest.raises(Outdated, match=r"revision 2 by now .*grace has changed it .* not at 1"):
@@ -172,8 +173,8 @@ def test_of_two_operators_the_second_is_told_of_the_first(world, operator):
     assert [pool.capacity.slots for pool in world.store.pools()] == [3, 1]
 
 
-def test_without_a_revision_two_changes_of_different_settings_both_count(world, operator):
-    """The other's change comes between this one's look and its write."""
+def test_two_changes_of_different_settings_without_a_revision_both_count(world, operator):
+    """The other change comes between the read and the write of this one."""
     configure, others = world.store.configure, [("p5", {"slots": 7}), ("p5", {"min_runtime": 9})]
 
     def hurried(pools, **rest):
@@ -188,7 +189,7 @@ def test_without_a_revision_two_changes_of_different_settings_both_count(world, 
     assert (p5.reserve_after, p5.min_runtime, p5.capacity.slots) == (0, 9_000, 7)
 
 
-def test_a_pool_that_jobs_need_is_not_removed(world, operator):
+def test_a_pool_that_jobs_need_cannot_be_removed(world, operator):
     world.submit("runs", pools="p5")
     world.deliver()
     with pytest.raises(PoolInUse, match=r"slots of it|jobs run in it"):
@@ -207,7 +208,7 @@ def test_a_held_job_needs_its_pool_too(world, operator):
         operator.remove_pool("p4", by=BY)
 
 
-def test_the_last_pool_stays(world, operator):
+def test_the_last_pool_cannot_be_removed(world, operator):
     operator.remove_pool("p4", by=BY)
     with pytest.raises(InvalidRequest, match="last pool"):
         operator.remove_pool("p5", by=BY)

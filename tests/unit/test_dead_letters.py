@@ -1,4 +1,4 @@
-"""Letters to SQS: what they say, and that writing one never fails."""
+"""Dead letters in SQS: their contents, and that sending never fails."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def letters(client: Any, url: str = "url") -> tuple[SqsDeadLetters, list[Excepti
     return written, reported
 
 
-def test_a_letter_says_what_why_and_when() -> None:
+def test_a_letter_has_its_subject_reason_and_time() -> None:
     sqs = Sqs()
     letters(lambda: sqs)[0].put("item", "JOB#job1 JOB", "it has no state" + "!" * 5000)
     (request,) = sqs.sent
@@ -38,14 +38,14 @@ def test_a_letter_says_what_why_and_when() -> None:
     assert len(request["MessageBody"]) < 3000
 
 
-def test_what_goes_wrong_is_reported_and_never_raised() -> None:
+def test_an_error_while_sending_is_logged_and_not_raised() -> None:
     error = RuntimeError("no such queue")
     written, reported = letters(lambda: Sqs(error))
     written.put("event", "job1", "odd")
     assert reported == [error]
 
 
-def test_the_client_is_made_when_it_is_needed() -> None:
+def test_the_client_is_made_on_first_use() -> None:
     def never() -> Any:
         raise AssertionError
 

@@ -1,4 +1,4 @@
-"""Amounts: an absent name counts as 0, and one with 0 as absent."""
+"""Demands: a missing resource counts as 0, and a resource of 0 as missing."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from slotq_core.model.demand import Demand
         (Demand.total([Demand(slots=1), Demand(gpus=-2), Demand(gpus=2)]), Demand(slots=1)),
     ],
 )
-def test_a_sum(found: Demand, expected: Demand):
+def test_demands_are_added_and_subtracted(found: Demand, expected: Demand):
     assert found == expected
     assert hash(found) == hash(expected)
     assert dict(found) == dict(expected)
 
 
-def test_sums_are_made_for_each_key():
+def test_totals_are_made_for_each_key():
     amounts = [("a", Demand(slots=1)), ("b", Demand(gpus=1)), ("a", Demand(slots=2))]
     assert Demand.totals(amounts) == {"a": Demand(slots=3), "b": Demand(gpus=1)}
 
 
-def test_what_is_summed_stays_as_it_was():
+def test_summing_leaves_the_demands_unchanged():
     one = Demand(slots=1)
     Demand.totals([("a", one), ("a", one)])
     assert one == Demand(slots=1)

@@ -1,4 +1,4 @@
-"""What the documentation shows works: its commands, its settings, its Python."""
+"""The documentation's commands, settings and Python work."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def blocks(language):
 
 
 def commands():
-    """Every `slotq …` line of a shell block, and every one within a sentence."""
+    """Every `slotq …` line of a shell block and every one within a sentence."""
     for page in PAGES:
         text = page.read_text()
         lines = [
@@ -52,8 +52,8 @@ def commands():
 
 
 @pytest.mark.parametrize("line", list(commands()))
-def test_every_command_line_is_one_that_slotq_takes(line):
-    """Parses as far as a line goes: a mention may leave the arguments out, but invent none."""
+def test_every_command_line_in_the_docs_is_valid(line):
+    """A line in a sentence may leave arguments out, but not add unknown ones."""
     words = [w for w in shlex.split(line, comments=True) if not re.match(r"\w+=", w)]
     ends = [place for place, word in enumerate(words) if word in {"|", "<", ">"}]
     words = words[: ends[0]] if ends else words
@@ -74,7 +74,7 @@ def test_every_command_line_is_one_that_slotq_takes(line):
 
 
 def skip_options(command, words):
-    """The words from the first that is no option of the group itself."""
+    """The words from the first that is not an option of the group."""
     known = {flag: option for option in command.params for flag in option.opts}
     while words and words[0].startswith("-"):
         option = words.pop(0)
@@ -88,9 +88,8 @@ def skip_options(command, words):
 
 def check_arguments(command, words):
     flags = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
-    own = (
-        words[: words.index("--")] if "--" in words else words
-    )  # what follows is another program's
+    # The rest belongs to another program.
+    own = words[: words.index("--")] if "--" in words else words
     for word in own:
         if word.startswith("--"):
             flag = word.partition("=")[0]
@@ -102,7 +101,7 @@ def check_arguments(command, words):
             pytest.fail(str(error))
 
 
-def test_every_command_is_in_the_readme_or_in_the_commands_page():
+def test_every_command_is_in_the_readme_or_the_commands_page():
     text = (ROOT / "README.md").read_text() + (ROOT / "docs" / "cli.md").read_text()
     for name in COMMANDS:
         assert f"slotq {name}" in text
@@ -148,7 +147,7 @@ def test_traces_in_the_docs_load(text, tmp_path):
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_every_key_of_a_scenario_is_in_the_docs_and_no_other(section):
+def test_the_docs_list_every_key_of_a_scenario_and_no_other(section):
     text = (ROOT / "docs" / "simulate.md").read_text()
     body = re.split(r"\n##", text.partition(f"\n### {section}\n")[2])[0]
     deeper = {"pools": ("Each of the `changes`", ChangeSpec), "expect": ("Of `why` only", WhySpec)}
@@ -201,7 +200,7 @@ def test_the_diagram_of_the_states_is_the_lifecycle():
     assert drawn == legal | {("[*]", "pending")}
 
 
-def test_what_the_protocol_page_names_is_there():
+def test_names_on_the_protocol_page_exist():
     files = {path.name for path in ROOT.rglob("*.py") if ".venv" not in path.parts}
     assert set(re.findall(r"`(\w+\.py)`", PROTOCOL)) <= files
     rows = PROTOCOL.partition("## Why each promise holds")[2].partition("## Bad days")[0]
@@ -211,7 +210,7 @@ def test_what_the_protocol_page_names_is_there():
     assert {name for name in named if not name.endswith(".py")} <= {each.name for each in MUTANTS}
 
 
-def test_the_metrics_of_bad_days_are_counted_somewhere():
+def test_metrics_of_the_bad_days_page_exist():
     handler = (ROOT / "functions" / "queue_manager" / "app.py").read_text()
     days = PROTOCOL.partition("## Bad days")[2]
     named = {
@@ -223,7 +222,7 @@ def test_the_metrics_of_bad_days_are_counted_somewhere():
 
 
 def test_the_index_of_scenarios_is_up_to_date():
-    """If this fails: make scenarios."""
+    """If this fails, run make scenarios."""
     assert (ROOT / "docs" / "scenarios.md").read_text() == scenario_pages.page()
 
 
@@ -233,7 +232,7 @@ def test_every_scenario_is_in_a_folder_of_the_index():
     assert there == {path for path in there if path.parent.name in folders}
 
 
-def test_the_decisions_name_scenarios_and_tests_that_there_are():
+def test_scenarios_and_tests_named_in_the_decisions_exist():
     text = (ROOT / "docs" / "policy-decisions.md").read_text()
     there = {path.stem for path in (ROOT / "tests" / "scenarios").rglob("*.yaml")}
     bracketed = re.findall(r"\(((?:`\w+`(?:,\s+)?)+)\)", text)

@@ -1,4 +1,4 @@
-"""What contributors run by habit is what CI runs."""
+"""Contributors' checks are those of CI."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def test_pre_commit_runs_what_make_check_runs():
     assert [hook["entry"] for hook in local["hooks"]] == checks
 
 
-def test_the_hosted_ci_calls_the_ci_of_the_repository():
+def test_the_hosted_ci_calls_the_repositorys_ci():
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     (job,) = workflow["jobs"].values()
     assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
 
 
-def test_the_devcontainer_can_be_read():
+def test_the_devcontainer_is_valid():
     folder = ROOT / ".devcontainer"
     settings = json.loads((folder / "devcontainer.json").read_text())
     assert (folder / settings["build"]["dockerfile"]).exists()

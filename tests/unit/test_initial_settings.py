@@ -1,4 +1,4 @@
-"""Which pools a queue has: the template's until somebody has changed them in the queue."""
+"""A queue's pools come from the template until somebody changes them in the queue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def slots(store: MemoryStore) -> dict[str, int]:
     return {pool.name: pool.capacity.slots for pool in store.pools()}
 
 
-def test_the_setting_is_the_initial_value_and_is_followed_while_nobody_changes_anything(store):
+def test_pools_follow_the_setting_while_no_operator_changes_them(store):
     assert take_in(store, pools("a=1"), now=NOW) == ""
     assert take_in(store, pools("a=2,b=1"), now=NOW) == ""
     assert take_in(store, pools("a=2,b=1"), now=NOW) == ""
@@ -35,7 +35,7 @@ def test_the_setting_is_the_initial_value_and_is_followed_while_nobody_changes_a
     assert [change.who for change in store.changes(limit=9)] == [WHO, WHO]
 
 
-def test_what_an_operator_has_changed_outlives_every_cold_start(store):
+def test_an_operators_change_outlives_every_cold_start(store):
     take_in(store, pools("a=1"), now=NOW)
     store.configure(pools("a=5"), who="grace", now=NOW)
     assert take_in(store, pools("a=1"), now=NOW) == ""
@@ -43,7 +43,7 @@ def test_what_an_operator_has_changed_outlives_every_cold_start(store):
     assert len(store.changes(limit=9)) == 2
 
 
-def test_a_setting_that_changes_after_an_operator_is_refused_and_says_who_it_was(store):
+def test_a_setting_changed_after_an_operator_is_refused_and_names_the_operator(store):
     take_in(store, pools("a=1"), now=NOW)
     store.configure(pools("a=5"), who="grace", now=NOW)
     told = take_in(store, pools("a=2"), now=NOW)
@@ -52,19 +52,19 @@ def test_a_setting_that_changes_after_an_operator_is_refused_and_says_who_it_was
         assert part in told
 
 
-def test_a_setting_that_says_what_the_operator_did_is_no_news(store):
+def test_a_setting_equal_to_the_operators_change_is_accepted(store):
     take_in(store, pools("a=1"), now=NOW)
     store.configure(pools("a=5"), who="grace", now=NOW)
     assert take_in(store, pools("a=5"), now=NOW) == ""
 
 
-def test_where_nobody_ever_took_the_setting_in_it_does_not_begin_to_count(store):
+def test_a_setting_never_applied_does_not_start_to_count(store):
     store.configure(pools("a=5"), who="grace", now=NOW)
     assert "grace" in take_in(store, pools("a=1"), now=NOW)
     assert slots(store) == {"a": 5}
 
 
-def test_a_setting_that_contradicts_itself_stops_no_queue_that_has_pools(store):
+def test_a_malformed_setting_does_not_stop_a_queue_with_pools(store):
     with pytest.raises(Misconfigured):
         take_in(store, [*pools("a=1"), *pools("a=2")], now=NOW)
     take_in(store, pools("a=1"), now=NOW)
@@ -73,7 +73,7 @@ def test_a_setting_that_contradicts_itself_stops_no_queue_that_has_pools(store):
 
 
 class Hurried(MemoryStore):
-    """An operator changes the pools between the look and the write."""
+    """A store in which an operator changes the pools between the read and the write."""
 
     hurry = True
 
@@ -84,7 +84,7 @@ class Hurried(MemoryStore):
         super().configure(wanted, who=who, now=now, seen=seen)
 
 
-def test_an_operator_who_is_quicker_by_a_moment_is_not_overwritten():
+def test_an_operators_concurrent_change_is_not_overwritten():
     store = Hurried()
     take_in(store, pools("a=1"), now=NOW)
     assert take_in(store, pools("a=2"), now=NOW) == ""

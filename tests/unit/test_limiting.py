@@ -1,4 +1,4 @@
-"""The limits as pure decisions: whose they are, what they refuse, and how they are written."""
+"""Limits as pure decisions: the caller they count for, refusals, and their text form."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ SETTINGS = {
 LIMITS = limits_from(SETTINGS)
 
 
-def test_the_first_rule_that_fits_counts_and_leaves_the_rest_as_everybodys():
+def test_the_first_matching_rule_counts_and_other_limits_stay_the_default():
     assert of_caller(LIMITS, ADA) == CallerLimits(waiting=5, submissions=6, priority=7)
     assert of_caller(LIMITS, CI) == CallerLimits(waiting=50, submissions=6, priority=7)
     assert of_caller(LIMITS, "x/admin").priority == 0
 
 
-def test_a_session_is_a_caller_of_its_own_unless_a_rule_counts_them_together():
+def test_each_session_is_a_caller_unless_a_rule_counts_them_together():
     assert counted_as(NO_LIMITS, CI) == CI
     assert counted_as(LIMITS, CI) == counted_as(LIMITS, CI + "8") == LIMITS.rules[0].callers
     assert counted_as(LIMITS, "x/admin") == "x/admin"
@@ -64,7 +64,7 @@ def test_a_session_is_a_caller_of_its_own_unless_a_rule_counts_them_together():
         (9, 8, True),
     ],
 )
-def test_a_priority_may_be_kept_or_lowered_and_no_more(priority, before, refused):
+def test_a_priority_above_the_limit_may_only_be_kept_or_lowered(priority, before, refused):
     if not refused:
         check_priority(LIMITS, priority, caller=ADA, before=before)
         return
@@ -82,7 +82,7 @@ def test_zero_is_no_limit():
     assert limits_from({"callers": [{"callers": "*", "waiting": 3}]}).count_anything
 
 
-def test_all_callers_share_what_there_is():
+def test_all_callers_share_the_common_limit():
     check_queue(LIMITS, QueueUse(waiting=7))
     with pytest.raises(QueueFull, match="8 jobs of all callers wait, and 8 is the most") as full:
         check_queue(LIMITS, QueueUse(waiting=8))
@@ -91,7 +91,7 @@ def test_all_callers_share_what_there_is():
     assert not opens_lines(LIMITS, QueueUse(lines=9))
 
 
-def test_a_refusal_says_which_limit_and_when_again():
+def test_a_refusal_names_the_limit_and_the_time_to_retry():
     own = of_caller(LIMITS, ADA)
     full = caller_refusal(own, CallerUse(waiting=5, submissions=6), caller=ADA, now=0)
     assert isinstance(full, TooManyWaiting)
@@ -103,7 +103,7 @@ def test_a_refusal_says_which_limit_and_when_again():
     assert last.retry_after == 1
 
 
-def test_settings_are_read_back_as_they_were():
+def test_settings_survive_writing_and_reading():
     assert limits_from(limit_settings(LIMITS)) == LIMITS
     assert limits_from({"waiting": 3}, LIMITS).rules == LIMITS.rules
 
@@ -121,13 +121,13 @@ def test_settings_are_read_back_as_they_were():
         ('{"callers": {}}', "a list of at most 50 rules"),
     ],
 )
-def test_what_cannot_be_read_is_told(text, said):
+def test_a_malformed_setting_is_reported(text, said):
     with pytest.raises(Misconfigured, match="SLOTQ_LIMITS") as wrong:
         parse_limits(text)
     assert said in str(wrong.value)
 
 
-def test_the_environment_says_nothing_none_or_some():
+def test_the_environment_can_leave_limits_unset_empty_or_set():
     assert limits_from_environment({}) is None
     assert limits_from_environment({"SLOTQ_LIMITS": ""}) == NO_LIMITS
     assert limits_from_environment({"SLOTQ_LIMITS": " waiting = 5 ,lines=2,"}) == limits_from(
@@ -135,7 +135,7 @@ def test_the_environment_says_nothing_none_or_some():
     )
 
 
-def test_a_setting_that_is_no_number_is_refused():
+def test_a_setting_that_is_not_a_number_is_refused():
     for value in (True, None, 1.5, "x", [], 10**7):
         with pytest.raises(InvalidRequest):
             limits_from({"waiting": value})

@@ -1,4 +1,4 @@
-"""The manager over the real adapter and our own training plane: verbs, crashes, refusals, races."""
+"""The manager with the real adapter and our training plane: verbs, crashes, refusals, races."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.queue_world import INSTANCE_TYPE, QueueWorld, evicting, pool, request
 LIFETIME = HANDLER_LIFETIME / 1000
 
 
-def test_a_job_goes_in_and_comes_out():
+def test_a_submitted_job_runs_and_completes():
     world = QueueWorld()
     status = world.submit("job1")
     assert (status.job.state, status.place) == (JobState.PENDING, 1)
@@ -34,7 +34,7 @@ def test_a_job_goes_in_and_comes_out():
     assert attempt.artifact.startswith("s3://bucket/out/job1/")
 
 
-def test_an_evicted_job_goes_on_under_a_stamped_name():
+def test_an_evicted_job_resumes_under_a_new_training_job_name():
     world = evicting()
     world.later(0)
     assert world.states() == {"job1": "preempted", "job2": "running"}
@@ -66,7 +66,7 @@ def test_a_name_belongs_to_one_submission():
         world.submit("job1")
 
 
-def test_a_training_job_of_somebody_else_has_the_name():
+def test_a_name_taken_by_a_foreign_training_job_is_refused():
     world = QueueWorld()
     world.client.create_training_job(**request("job1"))
     with pytest.raises(NameTaken, match="not this queue's"):
@@ -74,7 +74,7 @@ def test_a_training_job_of_somebody_else_has_the_name():
     assert world.states() == {}
 
 
-def test_a_training_job_of_somebody_else_that_comes_in_between_fails_the_job():
+def test_a_foreign_training_job_that_takes_the_name_later_fails_the_job():
     world = QueueWorld()
     world.submit("job1")
     world.client.create_training_job(**request("job1"))
@@ -84,7 +84,7 @@ def test_a_training_job_of_somebody_else_that_comes_in_between_fails_the_job():
     assert "is taken in SageMaker" in job.message
 
 
-def test_a_create_that_took_effect_without_an_answer_is_finished_by_the_next_handler():
+def test_the_next_handler_finishes_a_create_with_a_lost_answer():
     world = QueueWorld()
     world.submit("job1")
     world.plane.knobs.lose_answers = 3
@@ -99,7 +99,7 @@ def test_a_create_that_took_effect_without_an_answer_is_finished_by_the_next_han
     assert list(world.training_jobs()) == ["job1"]
 
 
-def test_a_stop_that_was_never_sent_is_sent_by_the_next_handler():
+def test_the_next_handler_sends_a_stop_that_was_never_sent():
     world = QueueWorld()
     world.submit("job1", priority=1)
     world.deliver()
@@ -113,7 +113,7 @@ def test_a_stop_that_was_never_sent_is_sent_by_the_next_handler():
     assert world.states() == {"job1": "preempted", "job2": "running"}
 
 
-def test_an_end_that_nobody_told_is_seen_when_the_stop_is_repeated():
+def test_a_missed_end_is_seen_when_the_stop_is_repeated():
     world = evicting()
     world.plane.knobs.lose_events = 100
     world.plane.advance()
@@ -126,7 +126,7 @@ def test_an_end_that_nobody_told_is_seen_when_the_stop_is_repeated():
     assert world.job("job1").state is JobState.PREEMPTED
 
 
-def test_without_capacity_the_pool_backs_off_and_the_job_keeps_its_place():
+def test_a_capacity_error_backs_the_pool_off_and_the_job_keeps_its_place():
     world = QueueWorld()
     world.submit("job1")
     world.plane.knobs.refuse_creates = 1
@@ -145,7 +145,7 @@ def test_without_capacity_the_pool_backs_off_and_the_job_keeps_its_place():
     assert names == ["job1", training_job_name("job1", 2)]
 
 
-def test_a_capacity_error_that_comes_late_does_the_same():
+def test_a_late_capacity_error_does_the_same():
     world = QueueWorld()
     world.submit("job1")
     world.plane.knobs.fail_provisioning = 1
@@ -155,7 +155,7 @@ def test_a_capacity_error_that_comes_late_does_the_same():
     assert world.states() == {"job1": "running"}
 
 
-def test_while_one_pool_backs_off_the_next_acceptable_one_is_tried():
+def test_the_next_acceptable_pool_is_tried_during_a_back_off():
     world = QueueWorld(pool("p"), pool("q"))
     world.submit("job1")
     world.plane.knobs.refuse_creates = 1
@@ -163,7 +163,7 @@ def test_while_one_pool_backs_off_the_next_acceptable_one_is_tried():
     assert world.job("job1").attempt.pool == "q"
 
 
-def test_after_a_back_off_one_job_at_a_time_probes_the_pool_the_highest_first():
+def test_after_a_back_off_one_job_at_a_time_probes_the_pool():
     world = QueueWorld(pool(slots=3))
     world.plane.knobs.refuse_creates = 1
     world.submit("low")
@@ -178,7 +178,7 @@ def test_after_a_back_off_one_job_at_a_time_probes_the_pool_the_highest_first():
     assert world.states() == {"high": "running", "low": "starting", "middle": "starting"}
 
 
-def test_a_probe_that_is_left_pending_keeps_its_pool_closed_for_ten_minutes_only():
+def test_a_pending_probe_closes_its_pool_for_ten_minutes_only():
     world = QueueWorld(pool(slots=3))
     world.plane.knobs.refuse_creates = 1
     world.submit("first", priority=1)
@@ -192,7 +192,7 @@ def test_a_probe_that_is_left_pending_keeps_its_pool_closed_for_ten_minutes_only
     assert world.states() == {"first": "starting", "second": "running"}
 
 
-def test_a_fault_of_sagemakers_backs_the_job_off():
+def test_a_fault_of_sagemaker_backs_the_job_off():
     world = QueueWorld()
     world.submit("job1", retries="0")
     world.plane.knobs.fail_internally = 1
@@ -205,7 +205,7 @@ def test_a_fault_of_sagemakers_backs_the_job_off():
     assert world.job("job1").faults == 0
 
 
-def test_an_account_limit_below_the_pools_size_is_learned_and_tried_again_later():
+def test_an_account_limit_below_the_pool_is_learned_and_retried_later():
     world = QueueWorld(pool(slots=4), runtime=10_000_000)
     world.plane.knobs.limits = {INSTANCE_TYPE: 2}
     for n in range(4):
@@ -225,7 +225,7 @@ def test_an_account_limit_below_the_pools_size_is_learned_and_tried_again_later(
     assert Counter(world.states().values()) == {"running": 4}
 
 
-def test_pending_for_too_long_is_given_up_and_goes_on_to_the_next_pool():
+def test_a_start_pending_too_long_goes_to_the_next_pool():
     world = QueueWorld(pool("p", pending_timeout=600_000), pool("q"))
     world.plane.knobs.stick_pending = 1
     world.submit("job1")
@@ -240,7 +240,7 @@ def test_pending_for_too_long_is_given_up_and_goes_on_to_the_next_pool():
     assert world.store.pool("p").health.errors == 1
 
 
-def test_the_maximum_runtime_is_the_jobs_own_end():
+def test_the_maximum_runtime_ends_the_job():
     world = QueueWorld(runtime=200_000_000)
     world.submit("job1", retries="3")
     world.deliver()
@@ -249,7 +249,7 @@ def test_the_maximum_runtime_is_the_jobs_own_end():
     assert (job.state, job.cause) == (JobState.FAILED, "max_runtime")
 
 
-def test_a_training_job_of_the_same_name_that_bears_another_token_is_not_ours():
+def test_a_training_job_with_another_token_is_not_ours():
     world = QueueWorld()
     world.submit("job1")
     world.deliver()
@@ -258,7 +258,7 @@ def test_a_training_job_of_the_same_name_that_bears_another_token_is_not_ours():
     assert world.states() == {"job1": "running"}
 
 
-def test_a_request_that_sagemaker_rejects_fails_the_job_with_its_message():
+def test_a_rejected_request_fails_the_job_with_sagemakers_message():
     world = QueueWorld()
     world.submit("job1")
     world.plane.knobs.refuse_region = 1
@@ -277,7 +277,7 @@ def test_repeated_late_and_foreign_events_change_nothing():
     assert (world.job("job1"), world.job("job2")) == before
 
 
-def test_stopped_outside_the_queue_is_its_end():
+def test_a_stop_outside_the_queue_ends_the_job():
     world = QueueWorld()
     world.submit("job1")
     world.deliver()
@@ -286,7 +286,7 @@ def test_stopped_outside_the_queue_is_its_end():
     assert world.states() == {"job1": "stopped"}
 
 
-def test_a_conflict_means_load_and_plan_again():
+def test_a_conflict_makes_the_pass_load_and_plan_again():
     world = QueueWorld(pool(slots=2))
     world.submit("job1")
     world.submit("job2")
@@ -303,7 +303,7 @@ def test_a_conflict_means_load_and_plan_again():
     assert world.states() == {"job1": "running", "job2": "running"}
 
 
-def test_a_pass_that_uses_up_its_budget_asks_for_another():
+def test_a_pass_that_uses_up_its_budget_requests_another():
     world = QueueWorld(pool(slots=5))
     for n in range(5):
         world.submit(f"job{n}")
@@ -327,7 +327,7 @@ def test_a_large_eviction_takes_several_transactions():
     assert {s for name, s in world.states().items() if name != "big"} == {"preempted"}
 
 
-def test_the_list_is_in_the_order_of_the_queue():
+def test_the_list_is_in_queue_order():
     world = evicting()
     world.submit("job3", priority=9, slots=1)
     world.submit("job4", priority=1)
@@ -344,7 +344,7 @@ def test_the_list_is_in_the_order_of_the_queue():
     assert world.manager.status("job5").reason.sentence() == "3 jobs are ahead of it"
 
 
-def test_a_burst_of_submissions_is_one_handlers_work():
+def test_one_handler_serves_a_burst_of_submissions():
     world = QueueWorld(pool(slots=100))
     for n in range(50):
         world.submit(f"job{n:02d}")
@@ -355,7 +355,7 @@ def test_a_burst_of_submissions_is_one_handlers_work():
     assert (busy.busy, busy.decisions) == (True, ())
 
 
-def test_of_the_passes_that_a_burst_asks_for_those_that_come_late_find_nothing_to_do(monkeypatch):
+def test_later_passes_of_a_burst_find_nothing_to_do(monkeypatch):
     world = QueueWorld(pool(slots=100))
     for n in range(50):
         world.submit(f"job{n:02d}")
@@ -373,7 +373,7 @@ def test_of_the_passes_that_a_burst_asks_for_those_that_come_late_find_nothing_t
     assert world.manager.run_pass(holder="next", only_news=True).decisions
 
 
-def test_a_pass_that_failed_or_was_cut_short_is_asked_for_again_without_news():
+def test_a_failed_or_cut_pass_is_repeated_without_news():
     world = QueueWorld()
     world.submit("job1")
     assert world.manager.run_pass(holder="short", budget=0, only_news=True).unfinished
@@ -388,7 +388,7 @@ def refuse(_now):
     raise Unavailable("throttled")
 
 
-def test_what_comes_while_a_pass_runs_is_done_by_its_holder():
+def test_the_lease_holder_handles_news_during_its_pass():
     world = QueueWorld(pool(slots=2))
     world.submit("job1")
     submit_during(world, "create_training_job", "job2")
@@ -396,7 +396,7 @@ def test_what_comes_while_a_pass_runs_is_done_by_its_holder():
     assert world.states() == {"job1": "starting", "job2": "starting"}
 
 
-def test_a_holder_that_died_is_succeeded_when_its_lease_ends():
+def test_a_dead_holders_lease_ends():
     world = QueueWorld()
     world.submit("job1")
     now = world.clock.now()
@@ -407,7 +407,7 @@ def test_a_holder_that_died_is_succeeded_when_its_lease_ends():
     assert world.states() == {"job1": "starting"}
 
 
-def test_trouble_with_one_job_stops_none_of_the_others():
+def test_trouble_with_one_job_does_not_stop_the_others():
     world = QueueWorld(pool(slots=2))
     world.submit("job1")
     world.submit("job2")
@@ -431,7 +431,7 @@ def _change(before, after):
 
 
 def submit_during(world: QueueWorld, operation: str, name: str) -> None:
-    """Another job is submitted while the call is on its way, once."""
+    """Submit another job, once, while the call is in flight."""
     call = getattr(world.client, operation)
 
     def raced(**asked):
@@ -454,7 +454,7 @@ def slow_calls(clock: VirtualClock, world: QueueWorld) -> None:
     world.client.create_training_job = slow
 
 
-def test_who_asks_for_one_job_is_told_more_than_its_reason():
+def test_one_jobs_status_has_an_outlook_besides_the_reason():
     world = QueueWorld(pool("p", 1))
     world.submit("job1", priority=1)
     world.deliver()

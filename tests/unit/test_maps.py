@@ -1,4 +1,4 @@
-"""Each folder's `__init__` is its map: every module and folder in it, one line each."""
+"""Each folder's `__init__` lists its modules and folders, one line each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PACKAGES = (
 )
 FOLDERS = [init.parent for package in PACKAGES for init in sorted(package.rglob("__init__.py"))]
 MOST = 13
-"""Modules in one folder: about a dozen."""
+"""The most modules in one folder."""
 
 
 def inside(folder: Path) -> set[str]:

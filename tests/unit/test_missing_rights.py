@@ -1,5 +1,4 @@
-"""A right that is missing is the queue's trouble: what needs it waits, the rest goes on, and no job
-ends for it."""
+"""A missing right closes pools or holds back jobs of one role, and ends no job."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ def missing(world: QueueWorld, name: str = "p") -> tuple[MissingRight, ...]:
     return found.health.missing_rights
 
 
-def test_a_minute_without_rights_ends_nobodys_job():
+def test_a_minute_without_rights_ends_no_job():
     world = QueueWorld(pool(slots=50))
     world.plane.knobs.denied = CREATE
     for number in range(50):
@@ -41,7 +40,7 @@ def test_a_minute_without_rights_ends_nobodys_job():
     assert missing(world) == ()
 
 
-def test_the_reason_names_the_right():
+def test_the_reason_names_the_missing_right():
     world = QueueWorld()
     world.plane.knobs.denied = CREATE
     world.submit("first")
@@ -58,7 +57,7 @@ def test_the_reason_names_the_right():
 
 
 @pytest.mark.parametrize("knobs", [{"lost_roles": TYPO}, {"lost_roles": "*tpyo"}])
-def test_a_role_that_is_wrong_keeps_only_its_own_jobs(knobs):
+def test_a_wrong_role_holds_back_only_its_own_jobs(knobs):
     world = QueueWorld(pool(slots=2))
     world.plane.knobs.turn(knobs)
     for name in ("bad1", "bad2", "bad3"):
@@ -75,7 +74,7 @@ def test_a_role_that_is_wrong_keeps_only_its_own_jobs(knobs):
     assert TYPO in why.sentence()
 
 
-def test_one_job_at_a_time_tries_the_role_and_another_than_the_refused_one():
+def test_one_job_at_a_time_tries_the_role_and_not_the_refused_one():
     world = QueueWorld(pool(slots=5))
     world.plane.knobs.denied = "iam:PassRole"
     for name in ("a", "b", "c"):
@@ -93,7 +92,7 @@ def test_one_job_at_a_time_tries_the_role_and_another_than_the_refused_one():
 
 
 def test_nothing_is_evicted_while_a_right_is_missing():
-    """What is stopped could not start again either."""
+    """A stopped job could not start again either."""
     world = QueueWorld(runtime=10_000_000)
     world.submit("low")
     world.deliver()
@@ -122,8 +121,8 @@ def test_a_cancel_wins_over_a_missing_right():
     assert world.states() == {"job1": "cancelled"}
 
 
-def test_a_create_that_took_effect_and_was_refused_then_is_no_refusal():
-    """The answer was lost; the next try is refused. The training job runs all the same."""
+def test_a_refusal_after_a_create_with_a_lost_answer_does_not_count():
+    """The answer is lost and the retry refused, but the training job runs."""
     world = QueueWorld()
     world.plane.knobs.lose_answers = 1
     world.submit("job1")
@@ -136,7 +135,7 @@ def test_a_create_that_took_effect_and_was_refused_then_is_no_refusal():
     assert world.states() == {"job1": "completed"}
 
 
-def test_where_nothing_can_be_seen_the_intent_stays_and_the_pool_closes():
+def test_the_intent_stays_and_the_pool_closes_when_sagemaker_cannot_be_read():
     world = QueueWorld(pool(slots=5))
     world.plane.knobs.denied = f"{CREATE},sagemaker:DescribeTrainingJob"
     for name in ("a", "b", "c"):
@@ -150,7 +149,7 @@ def test_where_nothing_can_be_seen_the_intent_stays_and_the_pool_closes():
     assert world.job("a").attempts == 1
 
 
-def test_a_stop_that_is_refused_is_told_and_stays_an_intent():
+def test_a_refused_stop_is_reported_and_stays_an_intent():
     world = QueueWorld(runtime=10_000_000)
     world.submit("job1")
     world.deliver()
@@ -165,8 +164,8 @@ def test_a_stop_that_is_refused_is_told_and_stays_an_intent():
     assert world.states() == {"job1": "cancelled"}
 
 
-def test_a_role_that_is_lost_after_the_create_was_accepted():
-    """SageMaker finds out only when it provisions."""
+def test_a_role_may_be_lost_after_the_create_was_accepted():
+    """SageMaker notices only when it provisions."""
     world = QueueWorld()
     world.submit("job1")
     world.manager.run_pass()
@@ -184,7 +183,7 @@ def test_a_role_that_is_lost_after_the_create_was_accepted():
     assert [each.action for each in missing(world)] == ["sts:AssumeRole"]
 
 
-def test_the_doctor_says_what_to_add_and_tries_again():
+def test_the_doctor_names_the_right_to_add_and_tries_again():
     world = QueueWorld(pool(slots=1), pool("q", slots=1))
     world.plane.knobs.denied = "iam:PassRole"
     world.submit("job1", pools="p")
@@ -197,7 +196,7 @@ def test_the_doctor_says_what_to_add_and_tries_again():
     assert missing(world) == ()
 
 
-def test_a_pass_tells_of_missing_rights():
+def test_a_pass_reports_missing_rights():
     world = QueueWorld()
     world.plane.knobs.denied = CREATE
     world.submit("job1")
@@ -206,7 +205,7 @@ def test_a_pass_tells_of_missing_rights():
     assert told.startswith(f"pool p: a right is missing, {CREATE}")
 
 
-def test_health_with_missing_rights_is_kept_as_it_is():
+def test_missing_rights_survive_storing():
     health = PoolHealth(
         missing_rights=(
             MissingRight(action=CREATE, since=1, not_before=2),
@@ -218,7 +217,7 @@ def test_health_with_missing_rights_is_kept_as_it_is():
     assert [each.role for each in shown.health.missing_rights] == ["", TYPO]
 
 
-def test_a_pool_remembers_so_many_missing_rights_and_first_what_every_job_needs():
+def test_a_pool_keeps_a_bounded_number_of_missing_rights():
     health = after_refusal(PoolHealth(), role="", action=CREATE, message="", now=0)
     for number in range(3 * MOST_REMEMBERED):
         health = after_refusal(health, role=f"r{number}", action="a", message="", now=number)
@@ -226,7 +225,7 @@ def test_a_pool_remembers_so_many_missing_rights_and_first_what_every_job_needs(
     assert health.missing_rights[0].role == ""
 
 
-def test_many_wrong_roles_do_not_starve_the_right_one():
+def test_many_wrong_roles_do_not_starve_a_right_one():
     world = QueueWorld(pool(slots=1))
     world.plane.knobs.lost_roles = "*tpyo*"
     for number in range(2 * MOST_REMEMBERED):
@@ -236,7 +235,7 @@ def test_many_wrong_roles_do_not_starve_the_right_one():
     assert world.job("good").state == "running"
 
 
-def test_a_line_is_of_one_role_and_reads_what_was_written_before_roles_were_known():
+def test_a_line_has_one_role_and_older_lines_without_one_are_read():
     world = QueueWorld()
     job = world.submit("job1").job
     assert Line.parse(line_of(job)) == Line.of(job)

@@ -1,4 +1,4 @@
-"""The OpenAPI document is true: to itself, to the routes and to the file in docs/."""
+"""The OpenAPI document agrees with itself, the routes and the file in docs/."""
 
 import json
 from pathlib import Path
@@ -17,11 +17,11 @@ def test_the_file_is_up_to_date():
     assert written == json.loads(json.dumps(document())), "run `make openapi`"
 
 
-def test_it_is_valid():
+def test_the_document_is_valid():
     validate(document())
 
 
-def test_it_describes_the_routes_and_no_others():
+def test_the_document_describes_exactly_the_routes():
     described = {
         path: tuple(sorted(verb.upper() for verb in operations if verb in VERBS))
         for path, operations in document()["paths"].items()

@@ -1,4 +1,4 @@
-"""What is installed is what is pinned."""
+"""The installed versions are the pinned ones."""
 
 import re
 import sys
@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 OURS = {"slotq", "slotq-core"}
-NOT_PINNED = {"pip"}  # comes with Python
+NOT_PINNED = {"pip"}  # part of Python
 
 
 def normal(name: str) -> str:
@@ -37,7 +37,7 @@ def test_every_installed_version_is_pinned():
         "layers/core/python/requirements.txt",
     ],
 )
-def test_pins_name_no_address(path):
+def test_pins_have_no_addresses(path):
     text = (ROOT / path).read_text()
     assert "://" not in text
     assert "--" not in text

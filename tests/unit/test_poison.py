@@ -1,4 +1,4 @@
-"""Items that cannot be read: told once, put out of the way, and nothing else stops."""
+"""Unreadable items are reported once, quarantined, and stop nothing else."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BROKEN = Poison(key="JOB#odd JOB", reason="it has no jobState")
 
 
 class Poisoned:
-    """A store that finds something it cannot read until that is quarantined."""
+    """A store with an unreadable item until that is quarantined."""
 
     def __init__(self, world: QueueWorld) -> None:
         self.found: tuple[Poison, ...] = (BROKEN,)
@@ -34,7 +34,7 @@ class Poisoned:
         self.found = ()
 
 
-def test_an_item_that_cannot_be_read_is_told_once_and_stops_nothing():
+def test_an_unreadable_item_is_reported_once_and_stops_nothing():
     world = QueueWorld()
     poisoned = Poisoned(world)
     world.submit("job1")
@@ -45,7 +45,7 @@ def test_an_item_that_cannot_be_read_is_told_once_and_stops_nothing():
     assert world.states() == {"job1": "starting"}
 
 
-def test_one_that_cannot_be_put_out_of_the_way_is_still_told_once():
+def test_an_item_that_cannot_be_quarantined_is_still_reported_once():
     world = QueueWorld()
     poisoned = Poisoned(world)
     poisoned.refuse = Unavailable("no answer")
@@ -59,7 +59,7 @@ def test_one_that_cannot_be_put_out_of_the_way_is_still_told_once():
     assert len(world.letters) == 1
 
 
-def test_news_of_a_job_that_cannot_be_read_goes_to_the_dead_letters():
+def test_an_event_of_an_unreadable_job_goes_to_the_dead_letters():
     world = QueueWorld()
     world.submit("job1")
     world.deliver()

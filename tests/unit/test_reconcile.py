@@ -1,5 +1,5 @@
-"""Reconciliation over the real adapter and our own training plane: what it finds, what it mends,
-what it never touches, and what it costs."""
+"""Reconciliation with the real adapter and our training plane: findings, repairs, what it never
+touches, and its calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL_DAY = 86_400_000
 
 
 def running(*names: str, **fields: Any) -> QueueWorld:
-    """These jobs run, and no event comes any more."""
+    """These jobs run, and no event arrives any more."""
     world = QueueWorld(pool(slots=8), runtime=fields.pop("runtime", ALL_DAY))
     for name in names:
         world.submit(name, **fields)
@@ -32,7 +32,7 @@ def running(*names: str, **fields: Any) -> QueueWorld:
 
 
 def wait(world: QueueWorld, seconds: float) -> None:
-    """Time goes by in SageMaker; the queue does nothing."""
+    """Time passes in SageMaker while the queue does nothing."""
     world.clock.set(world.clock.now() + round(seconds * 1000))
     world.plane.advance()
 
@@ -46,14 +46,14 @@ def kinds(found: list[Finding]) -> list[tuple[str, str, bool]]:
 
 
 def start_outside(world: QueueWorld, name: str, *, instances: int = 1, **tags: str) -> None:
-    """Somebody starts a training job past the queue. Tags by their name behind `slotq:`."""
+    """Start a foreign training job. Tags by their name behind `slotq:`."""
     asked = request(name, slots=instances)
     asked["Tags"] = [{"Key": f"slotq:{key}", "Value": value} for key, value in tags.items()]
     world.client.create_training_job(**asked)
     world.plane.advance()
 
 
-def test_a_settled_world_has_no_drift_and_costs_two_calls():
+def test_a_settled_queue_has_no_drift_and_costs_two_calls():
     world = running("job1", "job2")
     wait(world, 5 * MINUTE)
     before = world.plane.calls.total()
@@ -61,7 +61,7 @@ def test_a_settled_world_has_no_drift_and_costs_two_calls():
     assert world.plane.calls.total() - before == world.plane.calls["ListTrainingJobs"] == 1
 
 
-def test_an_end_that_nobody_told_is_taken_in():
+def test_a_missed_end_is_recorded():
     world = running("job1", runtime=90_000)
     wait(world, 90)
     (found,) = reconcile(world)
@@ -72,7 +72,7 @@ def test_an_end_that_nobody_told_is_taken_in():
     assert attempt.ended_at == world.clock.now()
 
 
-def test_a_start_that_nobody_told_is_taken_in():
+def test_a_missed_start_is_recorded():
     world = QueueWorld(runtime=ALL_DAY)
     world.submit("job1")
     world.manager.run_pass()
@@ -84,7 +84,7 @@ def test_a_start_that_nobody_told_is_taken_in():
     assert world.states() == {"job1": "running"}
 
 
-def test_a_start_that_pends_unseen_is_given_up_in_time():
+def test_a_missed_pending_start_is_given_up_in_time():
     world = QueueWorld(pool("p", pending_timeout=600_000), pool("q"), runtime=ALL_DAY)
     world.plane.knobs.stick_pending = 1
     world.submit("job1")
@@ -98,7 +98,7 @@ def test_a_start_that_pends_unseen_is_given_up_in_time():
     assert world.job("job1").attempt.pool == "q"
 
 
-def test_stopped_outside_the_queue_unseen_is_its_end():
+def test_a_missed_stop_outside_the_queue_ends_the_job():
     world = running("job1")
     wait(world, MINUTE)
     world.client.stop_training_job(TrainingJobName="job1")
@@ -107,7 +107,7 @@ def test_stopped_outside_the_queue_unseen_is_its_end():
     assert world.states() == {"job1": "stopped"}
 
 
-def test_deleted_outside_the_queue_is_its_end():
+def test_a_deletion_outside_the_queue_ends_the_job():
     world = running("job1", runtime=90_000)
     wait(world, 90)
     world.client.delete_training_job(TrainingJobName="job1")
@@ -131,7 +131,7 @@ def test_an_evicted_job_whose_training_job_was_deleted_waits_again():
     assert world.states() == {"job1": "preempted", "job2": "pending"}
 
 
-def test_the_slots_of_an_end_that_nobody_told_are_free_again_with_the_tick():
+def test_the_tick_frees_the_slots_of_a_missed_end():
     world = QueueWorld(runtime=90_000)
     world.submit("job1")
     world.deliver()
@@ -170,7 +170,7 @@ def test_an_intent_of_a_dead_handler_is_carried_out():
     assert world.job("job1").attempt.created
 
 
-def test_one_that_starts_while_we_list_is_expected(monkeypatch: pytest.MonkeyPatch):
+def test_a_start_during_the_listing_is_no_orphan(monkeypatch: pytest.MonkeyPatch):
     world = QueueWorld(runtime=ALL_DAY)
     listing = world.client.list_training_jobs
 
@@ -187,7 +187,7 @@ def test_one_that_starts_while_we_list_is_expected(monkeypatch: pytest.MonkeyPat
     assert world.store.sightings() == ()
 
 
-def test_an_orphan_is_stopped_once_at_the_second_sighting():
+def test_an_orphan_is_stopped_once_at_its_second_sighting():
     world = QueueWorld(runtime=ALL_DAY)
     start_outside(world, "stray", queue="test", token="unknown")
     (first,) = reconcile(world)
@@ -207,7 +207,7 @@ def test_an_orphan_is_stopped_once_at_the_second_sighting():
     assert world.store.sightings() == ()
 
 
-def test_a_stop_of_an_orphan_that_gets_no_answer_is_tried_again():
+def test_a_stop_of_an_orphan_without_an_answer_is_retried():
     world = QueueWorld(runtime=ALL_DAY)
     start_outside(world, "stray", queue="test")
     reconcile(world)
@@ -219,7 +219,7 @@ def test_a_stop_of_an_orphan_that_gets_no_answer_is_tried_again():
     assert kinds(reconcile(world)) == [("orphan", "stray", True)]
 
 
-def test_an_attempt_that_the_queue_has_given_up_but_that_runs_is_an_orphan():
+def test_a_running_attempt_that_the_queue_has_given_up_is_an_orphan():
     world = running("job1")
     gone = Observation(training_job="job1", phase=Phase.STOPPED, at=world.clock.now())
     world.manager.observe(gone)
@@ -231,7 +231,7 @@ def test_an_attempt_that_the_queue_has_given_up_but_that_runs_is_an_orphan():
     assert world.states() == {"job1": "stopped"}
 
 
-def test_the_training_job_of_a_job_that_cannot_be_read_is_left_to_people():
+def test_the_training_job_of_an_unreadable_job_is_left_alone():
     world = running("job1")
     job_of, world.store.job = world.store.job, lambda name: None
     active = world.store.load
@@ -288,7 +288,7 @@ def test_foreign_training_jobs_count_in_the_first_pool_of_their_type_that_counts
     assert [sighting.training_job for sighting in world.store.sightings()] == ["b", "c"]
 
 
-def test_what_others_occupy_the_queue_does_not_use():
+def test_the_queue_does_not_use_foreign_slots():
     world = QueueWorld(pool(slots=2, count_foreign=True), runtime=ALL_DAY)
     start_outside(world, "theirs")
     world.manager.tick()
@@ -302,7 +302,7 @@ def test_what_others_occupy_the_queue_does_not_use():
     assert world.states() == {"job1": "running", "job2": "starting"}
 
 
-def test_a_pool_that_counts_them_no_longer_has_all_its_slots_again():
+def test_a_pool_that_stops_counting_foreign_use_has_all_its_slots_again():
     world = QueueWorld(pool(slots=2, count_foreign=True), runtime=ALL_DAY)
     start_outside(world, "theirs")
     reconcile(world)
@@ -311,7 +311,7 @@ def test_a_pool_that_counts_them_no_longer_has_all_its_slots_again():
     assert foreign(world) == {"p": 0}
 
 
-def test_a_name_that_was_a_strangers_and_is_ours_now():
+def test_a_name_once_foreign_can_become_ours():
     world = QueueWorld(pool(slots=2, count_foreign=True), runtime=ALL_DAY)
     start_outside(world, "job1")
     reconcile(world)
@@ -327,7 +327,7 @@ def test_a_name_that_was_a_strangers_and_is_ours_now():
     assert world.states() == {"job1": "running"}
 
 
-def test_without_mending_all_is_said_and_nothing_is_done():
+def test_without_repair_everything_is_reported_and_nothing_changes():
     world = running("job1", runtime=90_000)
     world.store.configure([pool(slots=8, count_foreign=True)], who="test", now=0)
     world.runtime = ALL_DAY
@@ -348,7 +348,7 @@ def test_without_mending_all_is_said_and_nothing_is_done():
     assert world.plane.calls["StopTrainingJob"] == 0
 
 
-def test_what_goes_wrong_with_one_stops_none_of_the_others():
+def test_an_error_with_one_training_job_does_not_stop_the_others():
     world = running("job1", "job2", runtime=90_000)
     wait(world, 90)
     refuse(world, "describe_training_job", "job1")
@@ -358,7 +358,7 @@ def test_what_goes_wrong_with_one_stops_none_of_the_others():
     assert kinds(reconcile(world)) == [("ended_unseen", "job1", True)]
 
 
-def test_an_unknown_one_that_could_not_be_looked_into_is_looked_into_the_next_time():
+def test_an_unknown_training_job_that_could_not_be_read_is_read_next_time():
     world = QueueWorld(pool(slots=2, count_foreign=True), runtime=ALL_DAY)
     start_outside(world, "a")
     start_outside(world, "b")
@@ -369,7 +369,7 @@ def test_an_unknown_one_that_could_not_be_looked_into_is_looked_into_the_next_ti
     assert foreign(world) == {"p": 2}
 
 
-def test_it_ends_in_time_and_goes_on_the_next_time():
+def test_reconciliation_ends_in_time_and_continues_next_time():
     world = running("job1", "job2", "job3", runtime=90_000)
     wait(world, 90)
     describe = world.client.describe_training_job
@@ -383,7 +383,7 @@ def test_it_ends_in_time_and_goes_on_the_next_time():
     assert len(reconcile(world)) == 1
 
 
-def test_a_throttled_listing_changes_nothing_and_comes_again_ever_later():
+def test_a_throttled_listing_changes_nothing_and_backs_off():
     world = QueueWorld(runtime=ALL_DAY)
     reconciler = world.another_reconciler()
     intervals = []
@@ -398,7 +398,7 @@ def test_a_throttled_listing_changes_nothing_and_comes_again_ever_later():
     assert time_to_next(world, reconciler) == RECONCILE_EVERY
 
 
-def test_a_throttled_table_does_not_make_the_listing_rarer(monkeypatch: pytest.MonkeyPatch):
+def test_a_throttled_table_does_not_delay_the_listing(monkeypatch: pytest.MonkeyPatch):
     world = QueueWorld(runtime=ALL_DAY)
     reconciler = world.another_reconciler()
 
@@ -414,7 +414,7 @@ def test_a_throttled_table_does_not_make_the_listing_rarer(monkeypatch: pytest.M
         world.clock.set(world.clock.now() + RECONCILE_EVERY)
 
 
-def test_of_many_ticks_one_reconciles():
+def test_one_of_many_ticks_reconciles():
     world = QueueWorld(runtime=ALL_DAY)
     managers = [world.another_manager() for _ in range(3)]
     for _ in range(10):
@@ -431,7 +431,7 @@ def test_a_pass_lists_nothing():
     assert world.plane.calls["ListTrainingJobs"] == 0
 
 
-def test_a_tick_runs_its_pass_whatever_else_goes_wrong(monkeypatch: pytest.MonkeyPatch):
+def test_a_tick_runs_its_pass_despite_other_errors(monkeypatch: pytest.MonkeyPatch):
     world = QueueWorld(runtime=ALL_DAY)
     world.submit("job1")
 
@@ -454,7 +454,7 @@ def foreign(world: QueueWorld) -> dict[str, int]:
 
 
 def refuse(world: QueueWorld, operation: str, name: str | None) -> None:
-    """The next call of that operation (on that training job) is throttled."""
+    """Throttle the next call of that operation (about that training job)."""
     call = getattr(world.client, operation)
 
     def throttled(**asked):
@@ -468,7 +468,7 @@ def refuse(world: QueueWorld, operation: str, name: str | None) -> None:
 
 
 def time_to_next(world: QueueWorld, reconciler) -> int:
-    """Until it would list again; the clock then stands there, the turn not taken."""
+    """The time until the next listing; the clock then stands there, and the turn is not taken."""
     step, began = 60_000, world.clock.now()
     calls = world.plane.calls["ListTrainingJobs"]
     while True:

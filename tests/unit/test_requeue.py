@@ -1,4 +1,4 @@
-"""A user gives a running attempt up: the job goes back into the line, at its place."""
+"""A user stops a running attempt, and the job waits again at its place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def world():
     return world
 
 
-def test_the_attempt_is_stopped_and_the_job_starts_again_at_its_place(world):
+def test_a_requeued_job_stops_and_starts_again_at_its_place(world):
     entered = world.job("job1").entry_time
     world.submit("job2", priority=1)
     after = give_up(world, "job1").job
@@ -40,7 +40,7 @@ def test_the_attempt_is_stopped_and_the_job_starts_again_at_its_place(world):
     assert attempt_view(first).stop_cause == "requeued"
 
 
-def test_who_is_ahead_by_then_goes_first(world):
+def test_a_job_that_is_ahead_meanwhile_goes_first(world):
     world.submit("job2", priority=1)
     world.later(10)
     job = world.job("job1")
@@ -50,7 +50,7 @@ def test_who_is_ahead_by_then_goes_first(world):
     assert world.states() == {"job1": "preempted", "job2": "pending", "job3": "running"}
 
 
-def test_a_job_that_is_still_starting_gives_its_start_up():
+def test_a_starting_job_gives_up_its_start():
     world = QueueWorld()
     world.submit("job1")
     world.manager.run_pass()
@@ -61,7 +61,7 @@ def test_a_job_that_is_still_starting_gives_its_start_up():
     assert (world.states(), world.job("job1").attempts) == ({"job1": "running"}, 2)
 
 
-def test_the_same_wish_again_gives_up_no_other_attempt(world):
+def test_a_repeated_requeue_stops_no_later_attempt(world):
     give_up(world, "job1")
     before = world.job("job1")
     assert give_up(world, "job1").job == before
@@ -72,7 +72,7 @@ def test_the_same_wish_again_gives_up_no_other_attempt(world):
     assert give_up(world, "job1", attempt=2).job.state is JobState.STOPPING
 
 
-def test_a_job_that_waits_has_nothing_to_give_up(world):
+def test_a_requeue_of_a_waiting_job_changes_nothing(world):
     world.submit("job2", priority=1)
     before = world.job("job2")
     assert give_up(world, "job2", attempt=0).job == before
@@ -80,14 +80,14 @@ def test_a_job_that_waits_has_nothing_to_give_up(world):
     assert give_up(world, "job2", attempt=0).job.state is JobState.HELD
 
 
-def test_one_that_is_being_evicted_goes_back_into_the_line_anyway():
+def test_a_requeue_of_a_job_being_evicted_changes_nothing():
     world = evicting()
     before = world.job("job1")
     assert give_up(world, "job1").job == before
     assert before.attempt.stop.by == "job2"
 
 
-def test_it_comes_too_late_for_what_is_cancelled_or_has_ended(world):
+def test_a_requeue_is_too_late_for_a_cancelled_or_ended_job(world):
     world.manager.cancel("job1", by="eve")
     with pytest.raises(TooLate, match="is being cancelled, by eve"):
         give_up(world, "job1")
@@ -98,15 +98,15 @@ def test_it_comes_too_late_for_what_is_cancelled_or_has_ended(world):
         give_up(world, "job9")
 
 
-def test_an_attempt_that_there_never_was(world):
+def test_a_requeue_of_an_unknown_attempt_is_refused(world):
     before = world.job("job1")
     with pytest.raises(InvalidRequest, match="begun 1 attempts, and none of number 2"):
         give_up(world, "job1", attempt=2)
     assert world.job("job1") == before
 
 
-def test_what_completes_before_the_stop_has_completed(world):
-    """Work goes on while a job is stopping, and may complete: then it is completed."""
+def test_a_job_that_completes_before_the_stop_is_completed(world):
+    """Work continues while a job is stopping and may complete; the job is then completed."""
     commit = world.store.commit
 
     def completed_first(*args, **kwargs):
@@ -120,7 +120,7 @@ def test_what_completes_before_the_stop_has_completed(world):
     assert world.states() == {"job1": "completed"}
 
 
-def test_it_meets_an_eviction_and_one_of_them_is_enough(world):
+def test_a_requeue_that_races_with_an_eviction_has_one_effect(world):
     commit = world.store.commit
 
     def evicted_first(*args, **kwargs):
@@ -136,14 +136,14 @@ def test_it_meets_an_eviction_and_one_of_them_is_enough(world):
     assert world.job("job1").evictions == 1
 
 
-def test_a_job_that_is_not_preemptible_may_give_its_own_attempt_up():
+def test_a_non_preemptible_job_can_be_requeued():
     world = QueueWorld()
     world.submit("job1", preemptible="false")
     world.deliver()
     assert give_up(world, "job1").job.state is JobState.STOPPING
 
 
-def test_a_job_cannot_be_held_in_the_same_breath(world):
+def test_a_request_cannot_requeue_and_hold(world):
     before = world.job("job1")
     with pytest.raises(TooLate, match="stopping; only a job that waits can be held"):
         give_up(world, "job1", held=True)

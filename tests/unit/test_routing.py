@@ -1,4 +1,4 @@
-"""API Gateway's events: which route answers, with what, and what becomes of an error."""
+"""Routing of API Gateway's events: the route, its arguments, and errors."""
 
 import base64
 from types import SimpleNamespace
@@ -53,7 +53,7 @@ def test_a_route_is_found_by_method_and_whole_path(path, method, status, body):
     assert answer["multiValueHeaders"] == {"Content-Type": ["application/json"]}
 
 
-def test_a_body_is_taken_as_it_is_or_decoded():
+def test_a_body_is_read_plain_or_from_base64():
     plain = router().resolve(event("/body", "POST", body="{}"), None)
     coded = base64.b64encode(b"{}").decode()
     packed = router().resolve(event("/body", "POST", body=coded, isBase64Encoded=True), None)
@@ -62,14 +62,14 @@ def test_a_body_is_taken_as_it_is_or_decoded():
 
 
 @pytest.mark.parametrize("body", ["/w==", "no base64"])
-def test_a_body_that_is_no_text_is_an_error_of_the_caller_s(body):
+def test_a_body_that_is_not_text_is_the_callers_error(body):
     made = router()
     made.on_error(ValueError, lambda _: Response(status=400, body="no text"))
     answer = made.resolve(event("/body", "POST", body=body, isBase64Encoded=True), None)
     assert answer["statusCode"] == 400
 
 
-def test_a_query_s_values_are_those_of_both_forms():
+def test_query_values_come_from_both_forms_of_the_event():
     given = {
         "queryStringParameters": {"a": "1,2", "b": "3"},
         "multiValueQueryStringParameters": {"b": ["3", "4"]},
@@ -79,7 +79,7 @@ def test_a_query_s_values_are_those_of_both_forms():
     assert router().resolve(event("/query", queryStringParameters=None), None)["body"] == "{}"
 
 
-def test_the_handler_of_the_nearest_kind_answers_an_error():
+def test_the_handler_of_the_nearest_error_class_answers():
     made = router()
 
     def fail(name: str) -> Response:
@@ -95,7 +95,7 @@ def test_the_handler_of_the_nearest_kind_answers_an_error():
         made.resolve(event("/fail/value"), None)
 
 
-def test_the_context_of_the_invocation_is_there():
+def test_routes_get_the_invocations_context():
     made = router()
     made.add("/id", ["GET"], lambda: Response(status=200, body=made.request.context.id))
     assert made.resolve(event("/id"), SimpleNamespace(id="r-1"))["body"] == "r-1"

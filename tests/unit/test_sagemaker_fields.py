@@ -1,4 +1,4 @@
-"""What SageMaker has learned since this botocore was made is sent to it all the same."""
+"""Fields of SageMaker newer than this botocore are sent unchanged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def client(sent):
     return made
 
 
-def test_at_the_top_and_deeper(client, sent):
+def test_unknown_fields_are_sent_at_every_depth(client, sent):
     request = least_request("job1", FieldOfTomorrow={"a": [1, "ü"]})
     request["ResourceConfig"]["NodeTopology"] = "ring"
     request["InputDataConfig"] = [
@@ -52,12 +52,12 @@ def test_at_the_top_and_deeper(client, sent):
     assert sent == [request]
 
 
-def test_what_is_known_goes_as_ever(client, sent):
+def test_known_fields_are_sent_as_usual(client, sent):
     client.create_training_job(**least_request("job1"))
     assert sent == [least_request("job1")]
 
 
-def test_a_wrong_type_is_refused_as_ever(client, sent):
+def test_a_wrong_type_is_still_refused(client, sent):
     request = least_request("job1", FieldOfTomorrow=1, HyperParameters=["lr"])
     with pytest.raises(ParamValidationError, match="HyperParameters"):
         client.create_training_job(**request)

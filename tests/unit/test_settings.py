@@ -1,4 +1,4 @@
-"""Pools from text: both forms, and what is said of a malformed one."""
+"""Pools as text: both notations, and messages about malformed ones."""
 
 # ruff: noqa: E501 - a row of a table stays one line
 
@@ -83,12 +83,12 @@ READS = [
 
 
 @pytest.mark.parametrize(("text", "pools"), READS)
-def test_reads(text: str, pools: tuple[Pool, ...]) -> None:
+def test_pools_are_read_from_text(text: str, pools: tuple[Pool, ...]) -> None:
     assert parse_pools(text) == pools
     assert parse_pools(pools_text(pools)) == pools
 
 
-def test_a_left_out_type_is_the_default_where_there_is_one() -> None:
+def test_a_missing_type_is_the_default_if_there_is_one() -> None:
     assert parse_pools("p=1", default_type=P4)[0].instance_type == P4
     assert parse_pools("p=1;reserve_after=0", default_type=P4)[0].reserve_after == 0
 
@@ -133,19 +133,19 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("text", "message"), MISTAKES)
-def test_mistakes(text: str, message: str) -> None:
+def test_malformed_pools_are_refused(text: str, message: str) -> None:
     with pytest.raises(Misconfigured) as raised:
         parse_pools(text)
     assert message in str(raised.value)
 
 
-def test_the_environment() -> None:
+def test_pools_are_read_from_the_environment() -> None:
     assert pools_from_environment({"SLOTQ_POOLS": f"small=8@{P4}"}) == (SMALL,)
     with pytest.raises(Misconfigured, match="SLOTQ_POOLS is not set"):
         pools_from_environment({})
 
 
-def test_how_long_the_history_is_kept() -> None:
+def test_the_retention_of_the_history_is_read() -> None:
     month = history_from_environment({})
     assert month == history_from_environment({"SLOTQ_HISTORY_DAYS": ""}) == 30 * 86_400_000
     assert history_from_environment({"SLOTQ_HISTORY_DAYS": "365"}) == 365 * 86_400_000
@@ -157,7 +157,7 @@ def test_how_long_the_history_is_kept() -> None:
 PLAN = "arn:aws:sagemaker:us-east-1:123456789012:training-plan/p5"
 
 
-def test_the_training_plans_are_any_none_or_those_that_are_named():
+def test_training_plans_can_be_any_none_or_named_ones():
     assert plans_from_environment({}).allowed is None
     assert plans_from_environment({"SLOTQ_TRAINING_PLANS": " "}).allowed == ()
     two = {"SLOTQ_TRAINING_PLANS": f"{PLAN}, {PLAN}-2"}
@@ -173,7 +173,7 @@ RESEARCH, SHARED_ROLE = (
 ADA = "arn:aws:sts::123456789012:assumed-role/Research/*"
 
 
-def test_the_roles_and_who_may_name_them_are_read():
+def test_roles_and_the_callers_who_may_use_them_are_read():
     assert roles_from_environment({}).allowed is None
     read = roles_from_environment(
         {
@@ -195,7 +195,7 @@ def test_the_roles_and_who_may_name_them_are_read():
         ("", f"{RESEARCH}={ADA}", "with a role of SLOTQ_EXECUTION_ROLES"),
     ],
 )
-def test_a_role_that_is_none_is_refused(roles, users, told):
+def test_a_malformed_role_is_refused(roles, users, told):
     environment = {"SLOTQ_EXECUTION_ROLES": roles, "SLOTQ_ROLE_USERS": users}
     with pytest.raises(Misconfigured, match=told):
         roles_from_environment(environment)

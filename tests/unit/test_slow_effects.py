@@ -1,4 +1,5 @@
-"""What one job's effect may cost: a pass decides about the others first, and tells of it."""
+"""The time that one job's effect may take: a pass decides about the others first, and reports slow
+calls."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from tests.queue_world import QueueWorld, pool
 
 
 class Sluggish(PlaneClient):
-    """Answers no call about these training jobs, for as long as one call may take."""
+    """Gives no answer about these training jobs for as long as one call may take."""
 
     def __init__(self, world: QueueWorld, *names: str) -> None:
         super().__init__(world.plane)
@@ -40,7 +41,7 @@ class Sluggish(PlaneClient):
         return super()._call(operation, request)
 
     def created(self) -> list[str]:
-        """In their order, and forgets them."""
+        """The created training jobs in order; clears the list."""
         calls, self.calls = self.calls, []
         return [name for call in calls if (name := call.removeprefix("CreateTrainingJob ")) != call]
 
@@ -57,7 +58,7 @@ def later(world: QueueWorld) -> None:
     world.clock.set(world.clock.now() + HANDLER_LIFETIME)
 
 
-def test_a_pass_decides_before_it_repeats_what_hangs():
+def test_a_pass_decides_before_it_repeats_slow_calls():
     world, client = with_slow("slow")
     world.submit("slow")
     world.manager.run_pass()
@@ -83,13 +84,13 @@ def test_a_pass_tries_nothing_twice():
     assert world.job("slow").state is JobState.STARTING
 
 
-def test_it_is_told():
+def test_slow_calls_are_reported():
     world, _ = with_slow("slow")
     world.submit("slow")
     assert world.manager.run_pass().troubles == ("slow: it took 27.0 s; it comes last now",)
 
 
-def test_what_was_slow_comes_last_of_what_was_left_behind():
+def test_slow_effects_come_last_among_unfinished_ones():
     world, client = with_slow("a-slow", "b-slow")
     for name in ("a-slow", "b-slow", "c", "d"):
         world.submit(name)
@@ -105,9 +106,9 @@ def test_what_was_slow_comes_last_of_what_was_left_behind():
     }
 
 
-def test_what_was_slow_comes_last_of_what_is_decided():
-    """SageMaker took its time to say that it has no capacity; the job is tried again first of all,
-    and nobody behind it waits for that."""
+def test_slow_effects_come_last_among_new_decisions():
+    """SageMaker took long to report a lack of capacity. The job is tried again first, but no job
+    behind it waits for its effect."""
     world, client = with_slow(pools=(pool("p"), pool("q")))
     create = client.create_training_job
 
@@ -129,7 +130,7 @@ def test_what_was_slow_comes_last_of_what_is_decided():
     assert [name.partition("-qstamp-")[0] for name in client.created()] == ["next", "slow"]
 
 
-def test_nothing_begins_when_the_time_is_over_and_that_is_told():
+def test_no_effect_begins_without_time_and_that_is_reported():
     names = {f"slow{n}" for n in range(4)}
     world, client = with_slow(*names)
     for name in names:
@@ -146,8 +147,8 @@ def test_nothing_begins_when_the_time_is_over_and_that_is_told():
     }
 
 
-def test_an_effect_of_many_calls_ends_where_it_is_late():
-    """Whether a create took effect is asked first, and the answer came, late."""
+def test_an_effect_of_several_calls_ends_when_late():
+    """The first call asks whether a create took effect, and its answer is late."""
     world, client = with_slow()
     world.submit("job1")
     world.deliver()
@@ -171,7 +172,7 @@ def test_an_effect_of_many_calls_ends_where_it_is_late():
 
 
 def unconfirmed(world: QueueWorld, name: str) -> Any:
-    """The job is to be stopped; whether it was ever created, nobody has noted."""
+    """The job is to be stopped, and nobody has recorded whether it was created."""
     job = world.job(name)
     order = StopOrder(cause=StopCause.CANCELLED, by="ann", at=world.clock.now())
     attempt = replace(job.attempt, created=False, stop=order)
@@ -181,7 +182,7 @@ def unconfirmed(world: QueueWorld, name: str) -> Any:
     return left
 
 
-def test_a_refusal_is_read_once_however_often_others_change_the_job(monkeypatch):
+def test_a_refusal_is_read_once_even_if_others_change_the_job(monkeypatch):
     read = []
 
     def counted(text: str, request: Any) -> str:
@@ -206,7 +207,7 @@ def test_a_refusal_is_read_once_however_often_others_change_the_job(monkeypatch)
     assert len(read) == 1
 
 
-def test_one_call_takes_less_than_a_pass_and_than_what_a_pass_leaves():
+def test_a_calls_timeout_fits_in_a_pass_and_in_the_time_after_it():
     config = sagemaker_client_config()
     tries = config.retries["total_max_attempts"]
     waits = sum(2**n for n in range(tries - 1))

@@ -48,18 +48,18 @@ def test_a_time_slice_does_not_deploy(template, pools, taken):
     assert bool(re.fullmatch(pattern, pools)) is taken
 
 
-def test_the_table_is_the_one_that_the_store_knows(template):
+def test_the_table_is_as_the_store_defines_it(template):
     declared = template["Resources"]["Queue"]["Properties"]
     wanted = table_definition("anything")
     assert {**{key: declared[key] for key in wanted}, "TableName": "anything"} == wanted
 
 
-def test_what_expires_does_so_by_the_attribute_that_the_store_sets(template):
+def test_the_time_to_live_attribute_is_the_stores(template):
     declared = template["Resources"]["Queue"]["Properties"]["TimeToLiveSpecification"]
     assert declared == time_to_live("anything")["TimeToLiveSpecification"]
 
 
-def test_the_history_s_days_are_those_that_the_queue_takes(template):
+def test_the_historys_bounds_are_the_queues(template):
     days = template["Parameters"]["HistoryDays"]
     for value in (days["MinValue"], days["Default"], days["MaxValue"]):
         kept = history_from_environment({"SLOTQ_HISTORY_DAYS": str(value)})
@@ -75,13 +75,13 @@ def test_the_default_is_one_pool_of_two_slots(template):
     assert pool.capacity.slots == 2
 
 
-def test_the_function_ends_before_its_intents_are_taken_for_a_dead_one_s(template):
+def test_the_function_times_out_before_its_intents_count_as_abandoned(template):
     timeout = template["Resources"]["QueueManager"]["Properties"]["Timeout"]
     assert timeout * 1000 <= HANDLER_LIFETIME
 
 
-def test_the_layer_serves_whatever_processor_the_functions_have(template):
-    """tests/built holds that its extensions are there for each."""
+def test_the_layer_supports_the_functions_processor(template):
+    """tests/built proves that its extensions exist for each."""
     processors = template["Parameters"]["Architecture"]
     assert processors["Default"] == "arm64"
     assert template["Globals"]["Function"]["Architectures"] == [{"Ref": "Architecture"}]
@@ -90,8 +90,8 @@ def test_the_layer_serves_whatever_processor_the_functions_have(template):
     assert layer["Metadata"] == {"BuildMethod": "makefile"}
 
 
-def test_each_function_ends_when_nobody_waits_for_it_any_more(template):
-    """API Gateway gives up after 29 s; the door and the views answer nobody else."""
+def test_each_function_times_out_when_nobody_waits_for_it(template):
+    """API Gateway gives up after 29 s; the door and the views serve nobody else."""
     for name in ("Door", "Views"):
         assert template["Resources"][name]["Properties"]["Timeout"] <= 29
 
@@ -99,7 +99,7 @@ def test_each_function_ends_when_nobody_waits_for_it_any_more(template):
 FUNCTIONS = ("QueueManager", "Door", "Views")
 
 
-def test_the_functions_get_the_settings_that_the_code_reads(template):
+def test_the_functions_have_exactly_the_variables_that_the_code_reads(template):
     code = (ROOT / "functions" / "queue_manager" / "app.py").read_text()
     for module in ("settings", "sqs", "eventbridge"):
         path = ROOT / "layers/core/python/slotq_core/adapters" / f"{module}.py"
@@ -113,7 +113,7 @@ def test_the_functions_get_the_settings_that_the_code_reads(template):
 
 
 def metrics_in(node: Any) -> set[str]:
-    """The queue's own metrics that an alarm or the dashboard shows."""
+    """The queue's own metrics in an alarm or the dashboard."""
     if isinstance(node, dict):
         mine = {node["MetricName"]} if node.get("Namespace") == "SlotQ" else set()
         return mine.union(*map(metrics_in, node.values()))
@@ -129,10 +129,10 @@ def dimensions_in(node: Any) -> list[Any]:
     return [*own, *dimensions_in(list(node.values()))]
 
 
-def test_alarms_and_dashboard_show_metrics_that_there_are(template):
+def test_alarms_and_dashboard_show_existing_metrics(template):
     code = (ROOT / "functions" / "queue_manager" / "app.py").read_text()
     emitted = set(re.findall(r'(?:count\(|name=)"(\w+)"', code))
-    emitted |= {"ApiRequest", "TrainingEvent", "Pass", "Tick"}  # counted by the trigger's name
+    emitted |= {"ApiRequest", "TrainingEvent", "Pass", "Tick"}  # counted under the trigger's name
     shown = metrics_in(template["Resources"])
     assert shown == {
         *("Failure", "Trouble", "RightsMissing", "OldestWaiting", "Drift", "Tick", "PoolsRefused")
@@ -151,26 +151,26 @@ def test_alarms_and_dashboard_show_metrics_that_there_are(template):
     assert own - of_aws <= emitted
 
 
-def test_every_alarm_has_its_section_and_can_reach_somebody(template):
+def test_every_alarm_has_a_section_and_a_recipient(template):
     page = (ROOT / "docs" / "operations.md").read_text()
     alarms = {
-        name: its["Properties"]
-        for name, its in template["Resources"].items()
-        if its["Type"] == "AWS::CloudWatch::Alarm"
+        name: resource["Properties"]
+        for name, resource in template["Resources"].items()
+        if resource["Type"] == "AWS::CloudWatch::Alarm"
     }
     assert len(alarms) >= 9
     sections = dict(re.findall(r"^### (\w+)\n\n((?:(?!^#).*\n)+)", page, re.MULTILINE))
     assert set(sections) == set(alarms)
-    for name, its in alarms.items():
+    for name, alarm in alarms.items():
         assert "**Do:**" in sections[name]
-        assert its["AlarmDescription"]
-        assert its["AlarmActions"] == its["OKActions"]
-        assert its["AlarmActions"] == [
+        assert alarm["AlarmDescription"]
+        assert alarm["AlarmActions"] == alarm["OKActions"]
+        assert alarm["AlarmActions"] == [
             {"If": ["HasAlarmTopic", {"Ref": "AlarmTopicArn"}, {"Ref": "AWS::NoValue"}]}
         ]
 
 
-def test_what_operations_names_is_there(template):
+def test_names_on_the_operations_page_exist(template):
     """Words of the log, kinds of findings, outputs, rules and parameters."""
     page = (ROOT / "docs" / "operations.md").read_text()
     code = (ROOT / "functions" / "queue_manager" / "app.py").read_text()
@@ -193,13 +193,13 @@ def test_what_operations_names_is_there(template):
 
 PLATFORM = {"ThrottlingException", "POISON", "ApiRequest"}
 PLATFORM |= {"UnrecognizedClientException", "OptInRequired"}
-"""Words of AWS's, of the table's, and of a metric that is named by its trigger."""
+"""Words of AWS and of the table, and a metric named by its trigger."""
 
 
 def test_every_parameter_is_documented(template):
     page = (ROOT / "docs" / "deploy.md").read_text()
-    for name, its in template["Parameters"].items():
-        assert its["Description"]
+    for name, parameter in template["Parameters"].items():
+        assert parameter["Description"]
         assert f"| `{name}` |" in page
 
 
@@ -219,7 +219,7 @@ IN_A_VPC = {**PRIVATE, "VpcId": "vpc-0a", "SubnetIds": "subnet-0a", "EndpointCid
         ({**IN_A_VPC, "EndpointCidr": ""}, ["needs EndpointCidr"]),
     ],
 )
-def test_what_a_private_api_lacks_is_said_before_anything_is_made(template, parameters, refused):
+def test_missing_parameters_of_a_private_api_are_refused_first(template, parameters, refused):
     resolve = cloudformation.Resolver(template, parameters)
     said = [
         assertion["AssertDescription"]
@@ -244,49 +244,51 @@ def test_what_a_private_api_lacks_is_said_before_anything_is_made(template, para
         ("RoleNamePrefix", "ml-", "a team "),
     ],
 )
-def test_ids_and_names_are_checked_before_anything_is_made(template, name, right, wrong):
-    its = template["Parameters"][name]
-    for value in (right, its["Default"]):
-        assert re.fullmatch(its["AllowedPattern"], value)
-    assert not re.fullmatch(its["AllowedPattern"], wrong)
+def test_ids_and_names_are_validated_first(template, name, right, wrong):
+    parameter = template["Parameters"][name]
+    for value in (right, parameter["Default"]):
+        assert re.fullmatch(parameter["AllowedPattern"], value)
+    assert not re.fullmatch(parameter["AllowedPattern"], wrong)
 
 
-def test_the_defaults_serve_a_newcomer_in_any_account(template):
-    """No endpoint, no reservation, no quota that a new account lacks; the role is asked for."""
-    its = template["Parameters"]
-    assert its["ApiAccess"]["Default"] == "regional"
-    assert its["Concurrency"]["Default"] == 0
-    (pool,) = parse_pools(its["Pools"]["Default"])
+def test_the_defaults_work_in_any_new_account(template):
+    """No endpoint, no reservation, no quota beyond a new account's; only the role is required."""
+    parameters = template["Parameters"]
+    assert parameters["ApiAccess"]["Default"] == "regional"
+    assert parameters["Concurrency"]["Default"] == 0
+    (pool,) = parse_pools(parameters["Pools"]["Default"])
     assert pool.instance_type == "ml.m5.large"
-    asked = {name for name, each in its.items() if "Default" not in each}
+    asked = {name for name, each in parameters.items() if "Default" not in each}
     assert asked == {"ExecutionRoleArns"}
 
 
 def test_no_role_can_be_named_by_a_wildcard(template):
-    its = template["Parameters"]["ExecutionRoleArns"]
-    assert re.fullmatch(its["AllowedPattern"], "arn:aws:iam::123456789012:role/service-role/a_b")
+    parameter = template["Parameters"]["ExecutionRoleArns"]
+    assert re.fullmatch(
+        parameter["AllowedPattern"], "arn:aws:iam::123456789012:role/service-role/a_b"
+    )
     for wide in ("*", "arn:aws:iam::123456789012:role/*", "arn:aws:iam::123456789012:role/a?"):
-        assert not re.fullmatch(its["AllowedPattern"], wide)
+        assert not re.fullmatch(parameter["AllowedPattern"], wide)
 
 
-def test_the_table_is_kept_protected_and_can_be_restored(template):
+def test_the_table_is_retained_protected_and_restorable(template):
     table = template["Resources"]["Queue"]
     assert table["DeletionPolicy"] == "RetainExceptOnCreate"
     assert table["UpdateReplacePolicy"] == "Retain"
-    its = table["Properties"]
-    assert its["DeletionProtectionEnabled"] is True
-    assert its["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    properties = table["Properties"]
+    assert properties["DeletionProtectionEnabled"] is True
+    assert properties["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
 
 
 @pytest.mark.parametrize(("key", "encryption"), [("", {"SSEEnabled": True}), (KEY, OWN_KEY)])
-def test_the_table_is_encrypted_with_the_key_that_is_named(template, key, encryption):
+def test_the_table_is_encrypted_with_the_given_key(template, key, encryption):
     resolve = cloudformation.Resolver(template, {"TableKeyArn": key})
     assert resolve(template["Resources"]["Queue"]["Properties"]["SSESpecification"]) == encryption
 
 
 @pytest.mark.parametrize("access", ["private", "regional"])
-def test_who_may_call_the_api(template, access):
-    """tests/built holds it on what CloudFormation gets."""
+def test_only_allowed_principals_may_call_the_api(template, access):
+    """tests/built checks the same on what CloudFormation gets."""
     parameters = {"ApiAccess": access, "VpcEndpointIds": "vpce-0a1b,vpce-2c3d"}
     resolve = cloudformation.Resolver(template, parameters)
     api = resolve(template["Resources"]["Api"]["Properties"])
@@ -303,13 +305,15 @@ def test_who_may_call_the_api(template, access):
         assert deny["Condition"] == {"StringNotEquals": endpoints}
 
 
-def test_what_the_gateway_refuses_is_said_as_the_queue_says_it(template):
-    for its in template["Resources"]["Api"]["Properties"]["GatewayResponses"].values():
-        ErrorView.model_validate_json(its["ResponseTemplates"]["application/json"], strict=True)
+def test_the_gateways_refusals_look_like_the_queues(template):
+    for response in template["Resources"]["Api"]["Properties"]["GatewayResponses"].values():
+        ErrorView.model_validate_json(
+            response["ResponseTemplates"]["application/json"], strict=True
+        )
 
 
-def test_the_gateway_takes_every_submission_that_the_queue_takes(template):
-    """Its model is no stricter: what it asks for the queue asks for too."""
+def test_the_gateway_accepts_every_submission_that_the_queue_accepts(template):
+    """The gateway's model is no stricter: it requires only what the queue requires."""
     model = template["Resources"]["Api"]["Properties"]["Models"]["Submission"]
     ours = SubmissionBody.model_json_schema()
     assert set(model["required"]) <= set(ours["required"])
@@ -317,9 +321,9 @@ def test_the_gateway_takes_every_submission_that_the_queue_takes(template):
     assert set(model["properties"]) <= set(ours["properties"])
 
 
-def test_clients_find_the_queue_by_what_the_template_writes(template):
-    its = template["Resources"]["Discovery"]["Properties"]
-    found = cloudformation.Resolver(template, {})(its)
+def test_clients_find_the_queue_by_the_templates_parameter(template):
+    properties = template["Resources"]["Discovery"]["Properties"]
+    found = cloudformation.Resolver(template, {})(properties)
     assert found["Name"] == parameter_of("slotq")
     assert read_where(found["Value"]) == {
         "endpoint": "https://a1b2c3d4e5.execute-api.us-east-1.amazonaws.com/prod",
@@ -327,7 +331,7 @@ def test_clients_find_the_queue_by_what_the_template_writes(template):
     }
 
 
-def test_the_topic_may_hear_of_every_state_and_of_nothing_else(template):
+def test_the_topics_filter_has_exactly_the_job_states(template):
     pattern = template["Parameters"]["TopicStates"]["AllowedPattern"]
     for states in ("", ",".join(JobState), *JobState):
         assert re.fullmatch(pattern, states)
@@ -335,7 +339,7 @@ def test_the_topic_may_hear_of_every_state_and_of_nothing_else(template):
         assert not re.fullmatch(pattern, wrong)
 
 
-def test_the_topic_hears_of_what_the_queue_announces(template):
+def test_the_topics_rule_matches_the_queues_announcements(template):
     resolve = cloudformation.Resolver(
         template, {"TopicStates": "completed,failed", "TableName": "q"}
     )
@@ -354,16 +358,16 @@ def test_the_topic_hears_of_what_the_queue_announces(template):
     assert all(told[key] in wanted for key, wanted in pattern["detail"].items())
 
 
-def test_the_layer_has_the_versions_that_the_tests_run_with():
+def test_the_layers_versions_are_the_tests():
     pins = set(_pins("constraints.txt"))
     layer = _pins("layers/core/python/requirements.txt")
     assert layer
     assert [pin for pin in layer if pin not in pins] == []
 
 
-def test_the_samconfig_sets_only_parameters_that_there_are(template):
-    for its in deployments().values():
-        for override in its.get("parameter_overrides", []):
+def test_samconfig_sets_only_existing_parameters(template):
+    for deployment in deployments().values():
+        for override in deployment.get("parameter_overrides", []):
             name, _, value = override.partition("=")
             assert name in template["Parameters"]
             allowed = template["Parameters"][name].get("AllowedValues")
@@ -371,19 +375,23 @@ def test_the_samconfig_sets_only_parameters_that_there_are(template):
 
 
 def deployments() -> dict[str, Any]:
-    """What samconfig.toml says to `sam deploy`, by environment."""
+    """The parameters of `sam deploy` in samconfig.toml, by environment."""
     config = tomllib.loads((ROOT / "samconfig.toml").read_text())
-    return {name: its["deploy"]["parameters"] for name, its in config.items() if name != "version"}
+    return {
+        name: section["deploy"]["parameters"]
+        for name, section in config.items()
+        if name != "version"
+    }
 
 
 def test_sam_deploy_may_name_roles_and_can_be_repeated(template):
-    """Roles and policies with names need their own capability. A first deployment that fails leaves
-    a stack that cannot be updated: it is removed."""
+    """Named roles and policies need a separate capability. A failed first deployment leaves a stack
+    that cannot be updated, so it is removed."""
     assert set(deployments()) == {"default", "dev", "prod"}
-    for its in deployments().values():
-        assert its["capabilities"] == "CAPABILITY_NAMED_IAM"
-        assert its["on_failure"] == "DELETE"
-        assert its["resolve_s3"] is True
+    for deployment in deployments().values():
+        assert deployment["capabilities"] == "CAPABILITY_NAMED_IAM"
+        assert deployment["on_failure"] == "DELETE"
+        assert deployment["resolve_s3"] is True
 
 
 def _pins(path: str) -> list[str]:
@@ -391,14 +399,15 @@ def _pins(path: str) -> list[str]:
 
 
 def test_an_update_from_an_earlier_version_keeps_the_queue(template):
-    """CloudFormation knows a resource by its logical id, and replaces a table whose keys change."""
+    """CloudFormation identifies a resource by its logical id and replaces a table whose keys
+    change."""
     resources = template["Resources"]
     kept = {
         "Api": "AWS::Serverless::Api",
         "DeadLetters": "AWS::SQS::Queue",
         "Queue": "AWS::DynamoDB::Table",
         "QueueManager": "AWS::Serverless::Function",
-        "QueueManagerRole": "AWS::IAM::Role",  # as SAM called the role that it made itself
+        "QueueManagerRole": "AWS::IAM::Role",  # as SAM named the role that it made
     }
     assert {name: resources[name]["Type"] for name in kept} == kept
     table = resources["Queue"]["Properties"]
@@ -426,7 +435,7 @@ def test_the_doctor_is_throttled_more_than_the_rest(template):
     assert by_path["/~1doctor"]["ThrottlingRateLimit"] == 1
 
 
-def test_the_limits_of_a_new_queue_are_on(template):
+def test_a_new_queue_has_limits(template):
     limits = parse_limits(template["Parameters"]["Limits"]["Default"])
     settings = limit_settings(limits)
     assert all(settings[key] for key in MOST)

@@ -1,4 +1,4 @@
-"""What is wrong with a CreateTrainingJob request: all of it at once, each with its path."""
+"""The faults of a CreateTrainingJob request: all at once, each with its path."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.training_fields import page
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
-    """The least request with this in this place; None: without what is there."""
+    """The least request with this value at this path; None removes what is there."""
     request = least_request("job1")
     *folders, last = path.split(".")
     place: Any = request
@@ -49,8 +49,8 @@ def at_the_client(request: dict[str, Any]) -> dict[str, str]:
     return {fault.path: fault.message for fault in faults_by(training_request(), request)}
 
 
-def test_the_table_is_what_botocore_says():
-    """Of the constraints' botocore; `make training-fields` writes it."""
+def test_the_table_of_fields_is_botocores():
+    """From the constraints' botocore; `make training-fields` writes it."""
     written = Path(training_fields.__file__).read_text(encoding="utf-8")
     assert written == page(botocore.__version__, input_shape())
 
@@ -60,7 +60,7 @@ def test_a_request_that_sagemaker_takes_has_no_fault():
 
 
 BOTH = [
-    # where, what stands there, what is told
+    # path, value, message
     ("RoleArn", None, "is required"),
     ("RoleArn", "", "is required, and empty"),
     ("AlgorithmSpecification", None, "is required"),
@@ -85,7 +85,7 @@ BOTH = [
 
 
 @pytest.mark.parametrize(("path", "value", "told"), BOTH)
-def test_what_both_refuse(path, value, told):
+def test_client_and_queue_refuse_the_same_faults(path, value, told):
     request = changed(path, value)
     if path == "Rolearn":
         del request["RoleArn"]
@@ -107,7 +107,7 @@ CLIENT = [
 
 
 @pytest.mark.parametrize(("path", "value", "told"), CLIENT)
-def test_what_the_users_own_botocore_knows_the_client_refuses(path, value, told):
+def test_the_client_refuses_faults_that_the_users_botocore_knows(path, value, told):
     assert told in at_the_client(changed(path, value))[path]
     assert at_the_door(changed(path, value)) == {}, "it may be older than the service"
 
@@ -117,7 +117,7 @@ def test_a_tag_may_be_empty():
     assert at_the_door(request) == at_the_client(request) == {}
 
 
-def test_what_lies_within_a_list_has_its_number():
+def test_a_fault_within_a_list_has_its_index():
     source = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": 5}}
     channels = [{"ChannelName": "a", "DataSource": source}, {"ChanelName": "b", "DataSource": {}}]
     assert at_the_door(least_request("job1", InputDataConfig=channels)) == {
@@ -135,7 +135,7 @@ def test_what_lies_within_a_list_has_its_number():
         ({"AlgorithmName": "b"}, None),
     ],
 )
-def test_one_way_to_say_what_runs(programs, told):
+def test_exactly_one_way_to_name_the_code_is_required(programs, told):
     algorithm = {"TrainingInputMode": "File", **programs}
     found = at_the_door(least_request("job1", AlgorithmSpecification=algorithm))
     assert (told is None) == (found == {})
@@ -143,27 +143,27 @@ def test_one_way_to_say_what_runs(programs, told):
 
 
 @pytest.mark.parametrize("kind", ["ml.p6-b400.48xlarge", "ml.q9.7xlarge"])
-def test_an_instance_type_younger_than_botocore_passes(kind):
-    """Which there are the pools say: the queue refuses the others by their list."""
+def test_an_instance_type_newer_than_botocore_passes(kind):
+    """The pools decide which types exist: the queue refuses the others with the list."""
     assert at_the_client(changed("ResourceConfig.InstanceType", kind)) == {}
 
 
-def test_a_field_younger_than_the_door_passes():
+def test_a_field_newer_than_the_queue_passes():
     request = least_request("job1", FieldOfTomorrow={"a": [1]})
     request["ResourceConfig"]["NodeTopology"] = "ring"
     assert at_the_door(request) == {}
 
 
-def test_a_new_field_beside_the_one_it_is_called_almost_like_passes():
-    """As SageMaker once put TrainingPlanArns beside TrainingPlanArn."""
+def test_a_new_field_with_a_name_similar_to_a_known_one_passes():
+    """As when SageMaker added TrainingPlanArns beside TrainingPlanArn."""
     request = least_request("job1", Environments={}, Environment={})
     assert at_the_door(request) == {}
     del request["Environment"]
     assert "did you mean Environment?" in at_the_door(request)["Environments"]
 
 
-def test_no_known_field_would_have_been_a_misspelling_of_the_others():
-    """So a new one, of which the door does not know, is not likely to be either."""
+def test_no_known_field_looks_like_a_misspelling_of_another():
+    """So a new field, unknown to the queue, is unlikely to look like one."""
     for name, others in _siblings(known_shape()):
         assert nearest(name, others, 0.85) is None, name
 
@@ -175,7 +175,7 @@ def _siblings(shape: Shape):
         yield from _siblings(inner)
 
 
-def test_all_faults_are_told_at_once_the_queues_own_among_them():
+def test_all_faults_are_reported_at_once_with_the_queues_own():
     request = least_request("-", Tags=[{"Key": "priority", "Value": "high"}])
     del request["OutputDataConfig"]
     request["ResourceConfig"]["InstanceCount"] = 0
@@ -199,8 +199,8 @@ def test_no_value_is_quoted():
     assert "s3cr3t" not in str(at_the_door(request))
 
 
-def test_a_kept_request_is_read_by_the_rules_of_its_day():
-    """Else nobody could change the priority of a job that an earlier version took."""
+def test_a_stored_request_is_read_by_earlier_rules():
+    """Otherwise nobody could change the priority of a job that an earlier version accepted."""
     bare = {"TrainingJobName": "old", "ResourceConfig": least_request("old")["ResourceConfig"]}
     assert read_submission(bare)[0].name == "old"
     with pytest.raises(InvalidRequest, match="RoleArn"):
@@ -218,14 +218,14 @@ def test_a_kept_request_is_read_by_the_rules_of_its_day():
     ],
     ids=["unknown fields", "faults in a list", "faults in a map", "a long name", "deeper"],
 )
-def test_the_largest_body_costs_little(more):
+def test_the_largest_body_is_checked_fast(more):
     began = time.process_time()
     found = faults_at_the_door({**least_request("job1"), **more})
     assert time.process_time() - began < 1, "seconds"
     assert len(found) <= MOST_FAULTS + 1
 
 
-def test_more_unknown_fields_than_any_release_adds_are_no_request():
+def test_more_unknown_fields_than_a_release_adds_are_refused():
     unknown = {f"Zz{n}": n for n in range(MOST_UNKNOWN + 1)}
     (fault,) = faults_at_the_door(least_request("job1", **unknown))
     assert "unknown" in fault.message

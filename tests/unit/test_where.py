@@ -1,4 +1,4 @@
-"""docs/where.md: each question leads from the README to the place where it is decided."""
+"""docs/where.md: each question leads from the README to the place of the decision."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATHS = [(row[0][0], row[1][0], row[2][1]) for row in ROWS]
 
 
 def names(path: Path) -> set[str]:
-    """What a Python file defines, at any depth."""
+    """The names that a Python file defines, at any depth."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -29,12 +29,12 @@ def names(path: Path) -> set[str]:
     return found
 
 
-def test_there_are_fifteen():
+def test_the_page_has_fifteen_questions():
     assert len(PATHS) == 15
 
 
 @pytest.mark.parametrize(("first", "second", "symbol"), PATHS)
-def test_a_path_leads_there(first, second, symbol):
+def test_each_path_leads_to_its_place(first, second, symbol):
     links = re.findall(r"\]\(([^)#]+)", (ROOT / "README.md").read_text())
     opened = (DOCS / first).resolve()
     assert opened in {(ROOT / link).resolve() for link in links}, "the README links to it"

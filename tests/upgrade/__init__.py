@@ -1,1 +1,1 @@
-"""An update keeps the queue: tables that earlier versions wrote, and this version over them."""
+"""An update keeps the queue: this version works on tables that earlier versions wrote."""

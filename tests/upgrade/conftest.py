@@ -1,4 +1,4 @@
-"""Each table that an earlier version wrote, under this one."""
+"""Each table written by an earlier version, used by this one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ THIS = "this version"
 
 @pytest.fixture(scope="session")
 def this_version(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What this version writes: what the next one will find."""
+    """What this version writes, for later versions to read."""
     path = tmp_path_factory.mktemp("upgrade") / "this.json"
     folders = (ROOT, *(Path(each) for each in sys.path if each))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
@@ -42,8 +42,8 @@ def dumped(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 @pytest.fixture
 def updated(dumped: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
-    """This version over the earlier one's table, before its first invocation; on the engine of the
-    fault campaign, which is exact and quick."""
+    """This version on the earlier one's table, before the first invocation; on the engine of the
+    fault campaign, which is exact and fast."""
     yield from _over(FakeDynamo(), dumped, monkeypatch)
 
 
@@ -66,7 +66,7 @@ def updated_for_real(
 
 @pytest.fixture(params=["updated", "updated_for_real"])
 def on_either(request: pytest.FixtureRequest, dumped: dict[str, Any]) -> Any:
-    """`dumped`: so that pytest knows of its parameters here too."""
+    """`dumped` is a parameter so that pytest knows of its values here too."""
     return request.getfixturevalue(request.param)
 
 

@@ -1,4 +1,4 @@
-"""An earlier version's table in an account of this version's, with SageMaker as it was then."""
+"""An earlier version's table in an account of this version, with SageMaker as it was then."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _item(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def take_over(its: Account, dumped: dict[str, Any]) -> None:
-    """SageMaker as it was at that moment, with the news on its way; and the table's items."""
+    """SageMaker as of that moment, with undelivered events; and the table's items."""
     client = PlaneClient(its.plane)
     for told in dumped["sagemaker"]:
         its.clock.set(told["at"])
@@ -52,11 +52,11 @@ def job(its: Account, name: str) -> dict[str, Any]:
 
 
 def live(its: Account) -> list[str]:
-    """The training jobs that run or stop, in the order of their creation."""
+    """Running or stopping training jobs, in order of creation."""
     running = {"InProgress", "Stopping"}
     return [each.name for each in its.plane.jobs() if each.status in running]
 
 
 def completes(its: Account, name: str) -> None:
-    """The job's training job ends, and SageMaker tells."""
+    """End the job's training job and deliver the event."""
     its.completes(job(its, name)["training_job"])

@@ -19,13 +19,13 @@ TOLD = {
     "ExecutionRoleArns": "arn:aws:iam::123456789012:role/service-role/Training_1",
     "VpcEndpointIds": "vpce-0a1b,vpce-2c3d",
 }
-"""What no default stands for."""
+"""A value that no default provides."""
 
 
 @pytest.fixture(params=EARLIER)
 def stack(request: pytest.FixtureRequest) -> dict[str, Any]:
-    its: dict[str, Any] = earlier.read(EARLIER[request.param])["stack"]
-    return its
+    recorded: dict[str, Any] = earlier.read(EARLIER[request.param])["stack"]
+    return recorded
 
 
 @pytest.fixture(scope="module")
@@ -38,17 +38,17 @@ def template() -> dict[str, Any]:
     return cloudformation.template()
 
 
-def test_what_holds_or_is_known_by_others_is_the_same_resource(stack, now, template):
-    """By its logical id, its type, and each property that CloudFormation replaces it for, where the
-    deployer says nothing new."""
+def test_stateful_and_shared_resources_are_not_replaced(stack, now, template):
+    """Same logical id, type, and properties that CloudFormation replaces a resource for, when the
+    deployer changes nothing."""
     resolve = cloudformation.Resolver(template, {})
-    for name, its in stack["resources"].items():
+    for name, resource in stack["resources"].items():
         present = {
             key: value
             for key, value in (now["resources"].get(name) or {}).items()
             if not _is_left_out(value, resolve)
         }
-        assert _without_indexes(present) == _without_indexes(its), name
+        assert _without_indexes(present) == _without_indexes(resource), name
 
 
 def _is_left_out(value: Any, resolve: cloudformation.Resolver) -> bool:
@@ -56,42 +56,45 @@ def _is_left_out(value: Any, resolve: cloudformation.Resolver) -> bool:
 
 
 def _without_indexes(resource: dict[str, Any] | None) -> dict[str, Any]:
-    """An index comes and goes in place, and its attributes with it."""
+    """An index can be added or removed in place, with its attributes."""
     indexes = {"GlobalSecondaryIndexes", "AttributeDefinitions"}
-    return {key: its for key, its in (resource or {}).items() if key not in indexes}
+    return {key: value for key, value in (resource or {}).items() if key not in indexes}
 
 
-def test_one_index_at_most_changes_at_once(stack, now):
-    """DynamoDB makes or removes one index in an update, and changes none: an update that asks for
-    more is rolled back."""
+def test_at_most_one_index_changes_in_an_update(stack, now):
+    """DynamoDB adds or removes one index in an update and changes none; an update that needs more
+    is rolled back."""
     before, after = (
-        {each["IndexName"]: each for each in its["resources"]["Queue"]["GlobalSecondaryIndexes"]}
-        for its in (stack, now)
+        {
+            each["IndexName"]: each
+            for each in version["resources"]["Queue"]["GlobalSecondaryIndexes"]
+        }
+        for version in (stack, now)
     )
     assert len(before.keys() ^ after.keys()) <= 1
     assert all(after[name] == before[name] for name in before.keys() & after.keys())
     types = [
-        {each["AttributeName"]: each["AttributeType"] for each in its["AttributeDefinitions"]}
-        for its in (stack["resources"]["Queue"], now["resources"]["Queue"])
+        {each["AttributeName"]: each["AttributeType"] for each in version["AttributeDefinitions"]}
+        for version in (stack["resources"]["Queue"], now["resources"]["Queue"])
     ]
     assert all(types[1][name] == types[0][name] for name in types[0].keys() & types[1].keys())
 
 
-def test_the_table_is_kept_whatever_becomes_of_the_stack(template):
+def test_the_table_outlives_the_stack(template):
     table = template["Resources"]["Queue"]
     assert table["Type"] == "AWS::DynamoDB::Table"
-    assert table["DeletionPolicy"] == "RetainExceptOnCreate"  # what fails while it is made goes
+    assert table["DeletionPolicy"] == "RetainExceptOnCreate"  # a failed creation is removed
     assert table["UpdateReplacePolicy"] == "Retain"
     assert table["Properties"]["DeletionProtectionEnabled"] is True
     assert "Condition" not in table
 
 
-def test_what_the_deployer_said_still_counts(stack, now, template):
-    """Its own samconfig.toml, its defaults, and a value for what has none."""
-    for name, its in stack["parameters"].items():
-        assert now["parameters"][name]["Type"] == its["Type"]
-        assert "Default" in now["parameters"][name] or "Default" not in its
-        value = str(its["Default"]) if "Default" in its else TOLD[name]
+def test_the_deployers_parameters_are_still_accepted(stack, now, template):
+    """The version's own samconfig.toml and defaults, and a value for each parameter without one."""
+    for name, parameter in stack["parameters"].items():
+        assert now["parameters"][name]["Type"] == parameter["Type"]
+        assert "Default" in now["parameters"][name] or "Default" not in parameter
+        value = str(parameter["Default"]) if "Default" in parameter else TOLD[name]
         assert allowed(template["Parameters"][name], value), name
     for overrides in stack["samconfig"].values():
         for name, _, value in (each.partition("=") for each in overrides):
@@ -109,16 +112,16 @@ def allowed(parameter: dict[str, Any], value: str) -> bool:
     return all(re.fullmatch(pattern, each) for each in (value.split(",") if listed else [value]))
 
 
-def test_nothing_new_is_asked_for(stack, now):
+def test_an_update_needs_no_new_parameter(stack, now):
     for name in now["parameters"].keys() - stack["parameters"].keys():
         assert "Default" in now["parameters"][name], name
 
 
-def test_what_others_read_of_the_stack_is_there(stack, now):
+def test_the_stacks_outputs_are_kept(stack, now):
     assert set(stack["outputs"]) <= set(now["outputs"])
 
 
-def test_every_earlier_version_is_here():
-    """What a version wrote is never taken out again: somebody has it."""
+def test_every_earlier_version_is_tried():
+    """A version's dump is never removed, because somebody has such a table."""
     assert {"2026-11-20-656aad1", "2026-11-20-2e90652"} <= set(EARLIER)
     assert {"2026-11-20-d4e5f3e", "2026-11-20-ee519d4"} <= set(EARLIER)

@@ -1,4 +1,4 @@
-"""What an earlier version kept is kept, and the queue goes on with it as with its own."""
+"""Data of earlier versions is kept, and the queue continues with it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def findings(its: Account) -> list[Any]:
 
 
 def started(its: Account, before: list[str], names: str | set[str]) -> list[str]:
-    """The training jobs created since, of these jobs (or of all), in their order."""
+    """The training jobs created since, of these jobs (or of all), in order."""
     new = [each.name for each in its.plane.jobs() if each.name not in before]
     return [each for each in new if not names or each.partition("-qstamp-")[0] in names]
 
@@ -51,7 +51,7 @@ def records(dumped: dict[str, Any], name: str, kind: str) -> list[dict[str, Any]
 
 
 def waits(item: dict[str, Any], as_job: str = "") -> bool:
-    """Whether it is the place of a job that waits; or the job itself, by its state."""
+    """Whether the record is a waiting job's place, or a waiting job itself."""
     if as_job:
         return item.get(as_job, {}).get("S") in {"pending", "preempted"}
     return bool(item["pk"]["S"].startswith("WAITING#"))
@@ -61,14 +61,14 @@ def cancel(its: Account, name: str) -> int:
     return its.call({**sample("cancel-job"), "path": f"/jobs/{name}"})[0]
 
 
-def test_the_table_s_keys_and_indexes_are_the_same(dumped):
-    """Another key, and CloudFormation would make another, empty table in its place."""
+def test_the_tables_keys_and_indexes_are_the_same(dumped):
+    """With another key CloudFormation would create another, empty table."""
     now = table_definition("any")
     assert {key: now[key] for key in dumped["keys"]} == dumped["keys"]
     assert now["GlobalSecondaryIndexes"] == dumped["indexes"]
 
 
-def test_every_job_is_there_and_can_be_read(updated: Account, dumped):
+def test_every_job_can_be_read(updated: Account, dumped):
     assert states(updated) == dumped["states"]
     for name, state in dumped["states"].items():
         shown = job(updated, name)
@@ -79,7 +79,7 @@ def test_every_job_is_there_and_can_be_read(updated: Account, dumped):
         assert request["request"]["TrainingJobName"] == name
 
 
-def test_the_queue_goes_on_in_its_order(on_either: Account):
+def test_the_queue_continues_in_its_order(on_either: Account):
     before = [each.name for each in on_either.plane.jobs()]
     on_either.settle()
     ticks(on_either)
@@ -95,8 +95,8 @@ def test_the_queue_goes_on_in_its_order(on_either: Account):
 
 
 @pytest.mark.parametrize("news", ["come", "are lost"])
-def test_what_was_under_way_comes_to_its_end(updated: Account, news: str):
-    """The eviction, the start without its event, the one without its answer, the back-offs."""
+def test_work_in_flight_is_finished(updated: Account, news: str):
+    """The eviction, the start without an event, the start without an answer, the back-offs."""
     before = [each.name for each in updated.plane.jobs()]
     if news == "are lost":
         updated.emitted.clear()
@@ -112,8 +112,8 @@ def test_what_was_under_way_comes_to_its_end(updated: Account, news: str):
         assert job(updated, name)["state"] == "completed"
 
 
-def test_nothing_is_out_of_joint(updated: Account, dumped):
-    """The first version marked nothing of what has ended: that is found, and mended on demand."""
+def test_the_doctor_finds_only_what_the_first_version_left(updated: Account, dumped):
+    """The first version marked no record of ended jobs: that is found, and repaired on request."""
     updated.settle()
     ticks(updated, 12)
     assert updated.letters.read == []
@@ -126,12 +126,12 @@ def test_nothing_is_out_of_joint(updated: Account, dumped):
     assert found == {("history", name) for name in unmarked}
     assert bool(unmarked) is (dumped["of"] == THE_FIRST)
     updated.call("mend")
-    ticks(updated, 1)  # The queue examines itself once a minute.
+    ticks(updated, 1)  # The queue examines itself at most once a minute.
     assert findings(updated) == []
 
 
-def test_what_has_ended_goes_when_it_was_to_go(updated: Account, dumped):
-    """And nothing else ever goes."""
+def test_ended_jobs_expire_at_their_time(updated: Account, dumped):
+    """And nothing else expires."""
     updated.settle()
     ticks(updated, 2)
     updated.call("mend")
@@ -147,7 +147,7 @@ def test_what_has_ended_goes_when_it_was_to_go(updated: Account, dumped):
             assert goes == {None}, name
 
 
-def test_whoever_waited_is_in_this_version_s_lines(updated: Account):
+def test_waiting_jobs_are_in_this_versions_lines(updated: Account):
     updated.settle()
     lines = {it["pk"]["S"].removeprefix("WAITING#") for it in updated.items() if waits(it)}
     assert {line_of(whole_job(it)) for it in updated.items() if waits(it, "jobState")} == lines
@@ -177,8 +177,8 @@ def test_any_job_can_be_cancelled(updated: Account, dumped, first: str):
     assert [each for each in findings(updated) if each["kind"] != "history"] == []
 
 
-def test_pools_are_as_the_operator_left_them(updated: Account, dumped):
-    """The setting is the initial value; who changed them in the queue is not overruled by it."""
+def test_pools_keep_the_operators_changes(updated: Account, dumped):
+    """The setting is the initial value and does not override an operator's change."""
     before = [it for it in dumped["items"] if it["pk"]["S"] == "CONFIG"]
     updated.settle()
     ticks(updated)

@@ -1,4 +1,4 @@
-"""An account in a running emulator, as a test uses it: by real boto3 over HTTP."""
+"""An account in a running emulator, used through real boto3 over HTTP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATIENCE = 40.0
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended; one that nobody has waited for yet has."""
+    """Whether a process has ended, also before anyone has waited for it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
@@ -64,7 +64,7 @@ class Account:
         return self.control("knobs", values)
 
     def upload_script(self, name: str, source: str) -> str:
-        """A sourcedir.tar.gz with train.py; its URI."""
+        """Upload a sourcedir.tar.gz with train.py. Returns the URI."""
         return self.upload_source(name, {"train.py": source})
 
     def upload_source(self, name: str, files: Mapping[str, str]) -> str:
@@ -81,7 +81,7 @@ class Account:
     def request(
         self, name: str, source: str = "", *, instances: int = 1, **changes: Any
     ) -> dict[str, Any]:
-        """A CreateTrainingJob request for a script given as text."""
+        """A CreateTrainingJob request for a script, given as text."""
         parameters = changes.pop("parameters", {})
         program = changes.pop("program", "train.py")
         script = {
@@ -112,7 +112,7 @@ class Account:
         return described
 
     def until(self, condition: Callable[[], Any], what: str = "it") -> Any:
-        """What the condition gives once it holds."""
+        """Wait until the condition holds. Returns the condition's result."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             if found := condition():
@@ -121,7 +121,7 @@ class Account:
         raise AssertionError(f"{what} did not come within {PATIENCE} seconds")
 
     def ended(self, name: str) -> dict[str, Any]:
-        """The description of a training job once it has ended."""
+        """Wait for a training job's end. Returns the description."""
 
         def over() -> dict[str, Any] | None:
             shown = self.describe(name)

@@ -1,4 +1,4 @@
-"""One emulator for all tests of a worker: the `slotq local` that people start."""
+"""One emulator for all tests of a worker, started with `slotq local`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def start(folder: Path, *options: str) -> Account:
 
 @pytest.fixture(scope="session")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
-    """Two slots, and one of a scarce kind; a grace of five seconds; a tick a second."""
+    """Two slots, and one of a scarce type; a grace of five seconds; a tick a second."""
     folder = tmp_path_factory.mktemp("emulator")
     pools = ("--pool", "main=2", "--pool", "scarce=1@ml.g5.xlarge")
     account = start(folder, *pools, "--grace", "5", "--tick", "1")
@@ -51,7 +51,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
 
 @pytest.fixture
 def account(emulator: Account) -> Iterator[Account]:
-    """The emulator, its knobs put back afterwards."""
+    """The emulator, with its knobs reset afterwards."""
     before = emulator.knobs()
     yield emulator
     emulator.knobs(before)
@@ -59,7 +59,7 @@ def account(emulator: Account) -> Iterator[Account]:
 
 @pytest.fixture
 def aws(account: Account, monkeypatch: pytest.MonkeyPatch) -> Account:
-    """The emulator as this process's only AWS, by the environment alone."""
+    """The emulator as this process's only AWS, set by environment variables alone."""
     for name in [name for name in os.environ if name.startswith(("AWS_", "SLOTQ_"))]:
         monkeypatch.delenv(name)
     for name, value in account.variables.items():

@@ -1,4 +1,5 @@
-"""The SageMaker adapter over the plane by real boto3: the same answers as in one process."""
+"""The SageMaker adapter with the plane behind real boto3 gives the same answers as in one
+process."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from slotq.local.front import Front
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.errors import Unavailable
 from slotq_core.ports.training import Phase, Verdict
-from tests.unit.test_sagemaker_adapter import World, attempt, job, request
+from tests.unit.sagemaker.adapter_world import World, attempt, job, request
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def session() -> boto3.Session:
 
 @pytest.fixture
 def world(session: boto3.Session) -> Iterator[World]:
-    """The world of the unit tests, its adapter's client a real one over HTTP on loopback."""
+    """The world of the unit tests, with a real client over HTTP on loopback."""
     world = World()
     unused: Any = None
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -58,7 +59,7 @@ def world(session: boto3.Session) -> Iterator[World]:
     server.server_close()
 
 
-def test_a_life(world: World) -> None:
+def test_a_training_job_goes_through_its_phases(world: World) -> None:
     world.until(0)
     assert world.training.create(request(), job(), attempt()).verdict is Verdict.OK
     world.until(1)
@@ -84,7 +85,7 @@ def test_milliseconds_survive_the_wire(world: World) -> None:
     assert seen.at == 1_795_000_000_123
 
 
-def test_a_lost_answer_then_the_token(world: World) -> None:
+def test_a_repeated_create_after_a_lost_answer_is_recognised(world: World) -> None:
     world.plane.knobs.lose_answers = 1
     answer = world.training.create(request(), job(), attempt())
     assert answer.verdict is Verdict.RETRY, answer
@@ -101,20 +102,22 @@ def test_a_lost_answer_then_the_token(world: World) -> None:
         ("throttle", Verdict.RETRY, "Rate exceeded"),
     ],
 )
-def test_refused_creates(world: World, knob: str, verdict: Verdict, text: str) -> None:
+def test_a_refused_create_has_its_verdict_and_message(
+    world: World, knob: str, verdict: Verdict, text: str
+) -> None:
     setattr(world.plane.knobs, knob, 1)
     answer = world.training.create(request(), job(), attempt())
     assert answer.verdict is verdict
     assert text in answer.message
 
 
-def test_botocores_own_validation_fails_the_job(world: World) -> None:
+def test_a_request_that_botocore_refuses_fails_the_job(world: World) -> None:
     answer = world.training.create(request(Colour="red"), job(), attempt())
     assert answer.verdict is Verdict.FAIL
     assert "Colour" in answer.message
 
 
-def test_list_pages(world: World) -> None:
+def test_listing_reads_every_page(world: World) -> None:
     for n in range(101):
         world.plane.handle("CreateTrainingJob", request(f"job-{n}"))
     assert len(list(world.training.live())) == 101
@@ -124,7 +127,7 @@ def test_list_pages(world: World) -> None:
         list(world.training.live())
 
 
-def test_what_runs_is_looked_into(world: World) -> None:
+def test_a_running_training_job_is_described(world: World) -> None:
     world.training.create(request(), job(), attempt())
     seen = world.training.look_into("job1", now=7)
     assert seen is not None
@@ -132,7 +135,7 @@ def test_what_runs_is_looked_into(world: World) -> None:
     assert world.training.look_into("nobody", now=7) is None
 
 
-def test_nobody_answers() -> None:
+def test_no_connection_is_a_retry_or_unavailable() -> None:
     client = boto3.client(
         "sagemaker",
         endpoint_url="http://127.0.0.1:9",

@@ -1,4 +1,4 @@
-"""`slotq local start | stop | env`: what people type, and what they are told when it is wrong."""
+"""`slotq local start | stop | env`: their use, and messages about wrong use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.functional.local.account import Account, gone
 from tests.functional.local.conftest import SLOTQ, slotq, start
 
 
-def test_env_is_read_by_a_shell(account: Account) -> None:
+def test_a_shell_can_read_env(account: Account) -> None:
     command = " ".join(f"'{word}'" for word in SLOTQ)
     shell = subprocess.run(
         ["sh", "-c", f'eval "$({command} local env)"; {command} ls; echo "$SLOTQ_ENDPOINT"'],
@@ -37,7 +37,7 @@ def test_env_is_read_by_a_shell(account: Account) -> None:
     assert not shell.stderr
 
 
-def test_pools_and_doctor_of_an_emulator_that_is_well(account: Account) -> None:
+def test_pools_and_doctor_work_in_the_emulator(account: Account) -> None:
     env = account.variables
     shown = slotq("pools", folder=account.folder, env=env).stdout.splitlines()
     assert [line.split()[0] for line in shown] == ["POOL", "main", "scarce"]
@@ -46,14 +46,14 @@ def test_pools_and_doctor_of_an_emulator_that_is_well(account: Account) -> None:
     assert found == "nothing found"
 
 
-def test_env_as_json_is_as_the_schema_says(account: Account) -> None:
+def test_env_as_json_fits_the_schema(account: Account) -> None:
     said = json.loads(slotq("local", "env", "--json", folder=account.folder).stdout)
     schema = {**document(), "$ref": "#/$defs/slotq local env"}
     Draft202012Validator(schema).validate(said)
     assert said["SLOTQ_ENDPOINT"] == account.endpoint.queue
 
 
-def test_pools_are_changed_under_the_signer_s_name(account: Account) -> None:
+def test_a_change_of_pools_is_recorded_under_the_signers_name(account: Account) -> None:
     def pools(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return slotq("pools", *words, folder=account.folder, env=account.variables, check=check)
 
@@ -94,7 +94,7 @@ def test_jobs_ask_for_properties_of_pools(account: Account) -> None:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """`slotq local …` in this process, where it gets no further than to a message."""
+    """Run `slotq local …` in this process, for commands that end with a message."""
 
     def run(*words: str, folder: Path = tmp_path) -> Result:
         monkeypatch.setenv("SLOTQ_LOCAL_DIR", str(folder))
@@ -103,14 +103,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resul
     return run
 
 
-def test_one_emulator_a_folder(account: Account, here: Callable[..., Result]) -> None:
+def test_a_folder_has_at_most_one_emulator(account: Account, here: Callable[..., Result]) -> None:
     ran = here("start", "--port", "0", folder=account.folder)
     assert ran.exit_code == 1
     assert f"running already, at {account.running.url}" in ran.stderr
     assert "slotq local stop" in ran.stderr
 
 
-def test_a_port_that_is_taken(here: Callable[..., Result]) -> None:
+def test_a_taken_port_is_an_error(here: Callable[..., Result]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -123,7 +123,7 @@ def test_a_port_that_is_taken(here: Callable[..., Result]) -> None:
 
 
 @pytest.mark.parametrize("command", ["stop", "env"])
-def test_nothing_runs(command: str, here: Callable[..., Result]) -> None:
+def test_commands_without_an_emulator_are_errors(command: str, here: Callable[..., Result]) -> None:
     ran = here(command)
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "no emulator is running" in ran.stderr
@@ -146,7 +146,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("options", "message"), WRONG)
-def test_wrong_options(options: list[str], message: str, here: Callable[..., Result]) -> None:
+def test_wrong_options_are_refused(
+    options: list[str], message: str, here: Callable[..., Result]
+) -> None:
     ran = here("start", *options)
     assert ran.exit_code == 2
     assert message in " ".join(ran.stderr.split())
@@ -162,7 +164,8 @@ time.sleep(300)
 
 
 def stays(account: Account) -> tuple[list[int], list[str]]:
-    """A job that runs on, with a child in a group of its own: both processes, and what it saw."""
+    """A job that keeps running, with a child in a separate process group: both processes, and its
+    output."""
     config = {"S3Uri": f"s3://{account.bucket}/checkpoints"}
     parameters = {"at": "/opt/ml/x"}
     account.create("stays", STAYS, parameters=parameters, CheckpointConfig=config)
@@ -172,7 +175,7 @@ def stays(account: Account) -> tuple[list[int], list[str]]:
     return pids, line[2:]
 
 
-def test_in_the_foreground_until_it_is_interrupted(tmp_path: Path) -> None:
+def test_start_runs_in_the_foreground_until_interrupted(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*SLOTQ, "local", "start", "--port", "0"],
         env={**os.environ, "SLOTQ_LOCAL_DIR": str(tmp_path)},
@@ -192,8 +195,8 @@ def test_in_the_foreground_until_it_is_interrupted(tmp_path: Path) -> None:
     assert not (tmp_path / "jobs").exists()
 
 
-def test_without_namespaces_and_after_a_crash(tmp_path: Path) -> None:
-    """The emulator is killed; `stop` ends what its jobs have left running."""
+def test_stop_ends_leftover_jobs_after_a_crash_without_namespaces(tmp_path: Path) -> None:
+    """The emulator is killed; `stop` ends the processes that its jobs have left."""
     account = start(tmp_path, "--no-isolation")
     assert account.control("health")["isolated"] is False
     pids, (argument, model) = stays(account)
@@ -206,7 +209,7 @@ def test_without_namespaces_and_after_a_crash(tmp_path: Path) -> None:
     account.until(lambda: all(gone(pid) for pid in pids), "the end of its jobs")
 
 
-def test_the_function_is_not_found(tmp_path: Path) -> None:
+def test_a_missing_function_is_an_error(tmp_path: Path) -> None:
     ran = slotq(
         *("local", "start", "--port", "0"),
         folder=tmp_path,

@@ -1,4 +1,4 @@
-"""What the emulator lacks is said as an SDK reads it: an error of the asker, named, once."""
+"""An unsupported operation of the emulator is an error in the SDK's form, logged once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LACKS: list[tuple[str, str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("service", "operation", "arguments", "named"), LACKS)
-def test_an_operation_that_is_not_there(
+def test_an_unsupported_operation_is_an_error(
     account: Account, service: str, operation: str, arguments: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(ClientError) as refused:

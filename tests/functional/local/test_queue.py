@@ -1,4 +1,4 @@
-"""The queue in the emulator: its API by signed HTTP, its Lambda, and what happens to the jobs."""
+"""The queue in the emulator: its API over signed HTTP, its Lambda, and the jobs' course."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.functional.local.account import Account
 
 
 def owner(account: Account) -> Credentials:
-    """Whom `slotq local env` makes of its reader."""
+    """The identity that `slotq local env` gives its user."""
     keys = account.running.keys
     return Credentials(keys.access_key, keys.secret_key)
 
@@ -34,7 +34,7 @@ def call(
     credentials: Credentials | None = None,
     signed: bool = True,
 ) -> tuple[int, Any]:
-    """One request to the queue's API: its status and its JSON. Its owner signs it."""
+    """Send one request, signed by the owner, to the queue's API. Returns status and JSON."""
     data = json.dumps(body).encode() if isinstance(body, dict) else body
     made = AWSRequest(method=method, url=account.endpoint.queue + path, data=data)
     if signed:
@@ -64,7 +64,7 @@ def wait_for(account: Account, **states: str) -> None:
 
 @pytest.fixture
 def queue(account: Account) -> Iterator[Account]:
-    """An empty queue before and after."""
+    """An empty queue before and after the test."""
     yield account
     for job in call(account, "GET", "/jobs")[1]["jobs"]:
         call(account, "DELETE", f"/jobs/{job['name']}")
@@ -118,8 +118,8 @@ def test_doubled_events_and_lost_answers_change_nothing(queue: Account) -> None:
     assert queue.describe("odd1")["TrainingJobStatus"] == "Completed"
 
 
-def test_no_capacity_is_waited_out(queue: Account) -> None:
-    """By its pool: the job waits at its place, and the pool shows until when it backs off."""
+def test_a_job_waits_while_sagemaker_has_no_capacity(queue: Account) -> None:
+    """The pool waits: the job keeps its place, and the pool shows until when it backs off."""
     queue.knobs({"refuse_creates": 1, "match": "refused"})
     scarce = {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1}
     submit(queue, "refused", BRIEF, ResourceConfig=scarce)
@@ -141,7 +141,7 @@ def test_the_doctor_finds_nothing_wrong(queue: Account) -> None:
     assert call(queue, "GET", "/doctor") == (200, {"version": 1, "findings": []})
 
 
-def test_an_answer_does_not_wait_for_the_pass(queue: Account) -> None:
+def test_a_submission_does_not_wait_for_the_pass(queue: Account) -> None:
     for n in range(6):
         begun = time.monotonic()
         job = submit(queue, f"burst{n}", SLEEPS)
@@ -166,15 +166,15 @@ def test_the_signer_is_the_submitter(queue: Account) -> None:
     assert status == 200
 
 
-def test_an_sts_client_that_is_led_back_is_signed_for_here(aws: Account) -> None:
-    """As SageMaker's SDK makes it, with an address of its own."""
+def test_an_sts_client_with_its_own_address_reaches_the_emulator(aws: Account) -> None:
+    """As SageMaker's SDK makes the client."""
     session = boto3.Session()
     honour_sts_endpoint(session.events)
     sts = session.client("sts", endpoint_url="https://sts.us-east-1.amazonaws.com")
     assert sts.get_caller_identity()["Account"] == "123456789012"
 
 
-def test_who_may_not_come_in(queue: Account) -> None:
+def test_requests_without_a_valid_signature_are_refused(queue: Account) -> None:
     assert call(queue, "GET", "/jobs", signed=False) == (
         403,
         {"message": "Missing Authentication Token"},
@@ -185,14 +185,14 @@ def test_who_may_not_come_in(queue: Account) -> None:
     assert said["message"].startswith("The request signature we calculated does not match")
 
 
-def test_the_queue_says_what_is_wrong_with_a_body(queue: Account) -> None:
+def test_a_wrong_body_is_refused_with_its_faults(queue: Account) -> None:
     status, said = call(queue, "POST", "/add-job", b"not JSON")
     assert (status, said["code"]) == (400, "invalid_request")
     status, said = call(queue, "POST", "/add-job", b"x" * 10_000_001)
     assert (status, said) == (413, {"message": "Request Too Long"})
 
 
-def test_the_knobs_route(queue: Account) -> None:
+def test_knobs_are_read_and_set(queue: Account) -> None:
     assert queue.knobs({"start_seconds": 1.5})["start_seconds"] == 1.5
     with pytest.raises(urllib.error.HTTPError, match="400"):
         queue.knobs({"colour": 1})
@@ -200,14 +200,14 @@ def test_the_knobs_route(queue: Account) -> None:
     queue.knobs({"start_seconds": 0})
 
 
-def test_simulate_principal_policy_is_there(queue: Account) -> None:
+def test_simulate_principal_policy_is_supported(queue: Account) -> None:
     said = queue.endpoint.client("iam").simulate_principal_policy(
         PolicySourceArn="arn:aws:iam::123456789012:role/r", ActionNames=["s3:GetObject", "x:Y"]
     )
     assert [one["EvalDecision"] for one in said["EvaluationResults"]] == ["allowed", "allowed"]
 
 
-def test_what_the_plane_lacks_is_motos(queue: Account) -> None:
+def test_other_operations_are_answered_by_moto(queue: Account) -> None:
     made = queue.sagemaker.create_model(
         ModelName="m", ExecutionRoleArn="arn:aws:iam::123456789012:role/slotq-local"
     )

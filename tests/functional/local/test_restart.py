@@ -1,4 +1,4 @@
-"""An emulator that ends and starts again goes on where it was."""
+"""An emulator continues where it was after a restart."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def submit(account: Account, name: str, source: str, **more: object) -> None:
     assert status == 202, said
 
 
-def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_restarted_emulator_continues_where_it_was(tmp_path: Path) -> None:
     before = start(tmp_path, "--pool", "main=1", "--no-isolation", "--tick", "1")
     source = COUNTS.replace("/opt/ml", "{root}").replace(
         '"{root}/checkpoints/step"', 'os.environ["SM_MODEL_DIR"] + "/../checkpoints/step"'
@@ -63,7 +63,7 @@ def test_it_goes_on_where_it_was(tmp_path: Path) -> None:
         slotq("local", "stop", folder=tmp_path)
 
 
-def test_fresh_begins_anew_and_another_region_is_told(tmp_path: Path) -> None:
+def test_fresh_starts_from_nothing_and_another_region_is_refused(tmp_path: Path) -> None:
     first = start(tmp_path)
     first.s3.put_object(Bucket=first.bucket, Key="k", Body=b"x")
     slotq("local", "stop", folder=tmp_path)
@@ -81,8 +81,8 @@ def test_fresh_begins_anew_and_another_region_is_told(tmp_path: Path) -> None:
         slotq("local", "stop", folder=tmp_path)
 
 
-def test_a_crash_leaves_the_last_save(tmp_path: Path) -> None:
-    """What is not whole does not count, and what was saved before it does."""
+def test_a_crash_leaves_the_last_complete_save(tmp_path: Path) -> None:
+    """An incomplete save does not count; the one before does."""
     first = start(tmp_path)
     first.s3.put_object(Bucket=first.bucket, Key="k", Body=b"x")
     slotq("local", "stop", folder=tmp_path)
@@ -98,7 +98,7 @@ def test_a_crash_leaves_the_last_save(tmp_path: Path) -> None:
         slotq("local", "stop", folder=tmp_path)
 
 
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_save_is_reported(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept/state.json").write_text("half")
     refused = slotq("local", "start", "--port", "0", folder=tmp_path, check=False)

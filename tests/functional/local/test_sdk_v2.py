@@ -1,4 +1,4 @@
-"""SageMaker's own SDK (v2) straight to the training plane: what `fit()` needs of a SageMaker."""
+"""SageMaker's SDK (v2) with the training plane alone: what `fit()` needs of SageMaker."""
 
 from __future__ import annotations
 
@@ -87,7 +87,8 @@ def test_fit_stop_and_resume_from_the_checkpoint(
 
     second = pytorch(aws, tmp_path, hyperparameters=parameters)
     second.fit(data, job_name="sdk-fit-again", wait=False)
-    aws.ended("sdk-fit-again")  # The SDK looks every 30 seconds: let it find the end at once.
+    # The SDK looks every 30 seconds, so wait here until it can find the end at once.
+    aws.ended("sdk-fit-again")
     second.latest_training_job.wait()
     assert aws.said("sdk-fit-again") == ["from step 4", "data 1,2"]
     assert second.model_data == f"s3://{aws.bucket}/sdk-fit-again/output/model.tar.gz"
@@ -101,7 +102,7 @@ def test_fit_stop_and_resume_from_the_checkpoint(
     assert attached.model_data == second.model_data
 
 
-def test_a_failure_is_the_sdks_exception(aws: Account, tmp_path: Path) -> None:
+def test_a_failure_raises_the_sdks_exception(aws: Account, tmp_path: Path) -> None:
     from sagemaker.estimator import Estimator
 
     (tmp_path / "broken.py").write_text("raise SystemExit('no luck')")

@@ -58,7 +58,7 @@ def test_the_shell_sees_what_the_job_sees(account: Account, job: str) -> None:
     assert not ran.stderr
 
 
-def test_what_there_is_no_shell_in_is_told(account: Account, job: str) -> None:
+def test_a_job_without_a_shell_is_reported(account: Account, job: str) -> None:
     assert "no process algo-2" in slotq(account, "shell", job, "--host", "2").stderr
     ran = slotq(account, "shell", "nobody")
     assert (ran.returncode, "there is no job 'nobody'" in ran.stderr) == (1, True)

@@ -1,4 +1,4 @@
-"""S3's own ways to sign, by real boto3: URLs, paths, unsigned and changed bodies, sessions."""
+"""S3's ways to sign, by real boto3: URLs, paths, unsigned and changed bodies, sessions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def client(account: Account, **settings: Any) -> Any:
 def fetch(
     url: str, body: bytes | None = None, method: str = "GET", host: str = ""
 ) -> tuple[int, bytes]:
-    """A request without any header that is not needed: older signatures cover some."""
+    """A request with only the necessary headers, because older signatures cover some."""
     parts = urlsplit(url)
     assert parts.hostname is not None
     connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=10)
@@ -61,7 +61,7 @@ def fetch(
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_keys_of_every_kind(account: Account, key: str) -> None:
+def test_objects_of_every_kind_of_key_can_be_read(account: Account, key: str) -> None:
     s3 = client(account)
     s3.put_object(Bucket=account.bucket, Key=key, Body=b"x", Metadata={"a_b": "1  2", "c": "d"})
     found = s3.get_object(Bucket=account.bucket, Key=key)
@@ -71,7 +71,7 @@ def test_keys_of_every_kind(account: Account, key: str) -> None:
 
 
 @pytest.mark.parametrize("version", [None, "s3", "s3v4"])
-def test_urls_that_are_signed(account: Account, version: str | None) -> None:
+def test_presigned_urls_work(account: Account, version: str | None) -> None:
     s3 = client(account, **({"signature_version": version} if version else {}))
     where = {"Bucket": account.bucket, "Key": "signed/a b+c"}
     put = s3.generate_presigned_url("put_object", Params=where)
@@ -88,8 +88,8 @@ def test_urls_that_are_signed(account: Account, version: str | None) -> None:
 
 
 @pytest.mark.parametrize("version", ["s3", "s3v4"])
-def test_a_bucket_in_the_host_name(account: Account, version: str) -> None:
-    """As SDKs do where the endpoint has a name; nothing is asked for the name's address here."""
+def test_the_bucket_can_be_in_the_host_name(account: Account, version: str) -> None:
+    """As SDKs do if the endpoint has a name; the name is not resolved here."""
     named = f"http://localhost:{urlsplit(account.running.url).port}"
     virtual = {"addressing_style": "virtual"}
     s3 = client(account, url=named, s3=virtual, signature_version=version)
@@ -101,7 +101,7 @@ def test_a_bucket_in_the_host_name(account: Account, version: str) -> None:
     assert fetch(url.replace(f"http://{there}", account.running.url), host=there) == (200, b"v")
 
 
-def test_bodies(account: Account) -> None:
+def test_bodies_of_every_signing_are_accepted(account: Account) -> None:
     large = bytes(range(256)) * 80_000
     unsigned = client(account, s3={"payload_signing_enabled": False})
     unsigned.upload_fileobj(io.BytesIO(large), account.bucket, "large")
@@ -116,7 +116,7 @@ def test_bodies(account: Account) -> None:
     assert account.read("parts") == large
 
 
-def test_a_body_that_was_changed(account: Account) -> None:
+def test_a_changed_body_is_refused(account: Account) -> None:
     s3 = client(account, request_checksum_calculation="when_required")
 
     def change(request: Any, **_: Any) -> None:
@@ -182,7 +182,7 @@ def test_a_body_in_signed_chunks(account: Account) -> None:
     assert not account.keys("forged")
 
 
-def test_a_session_needs_its_token_everywhere(account: Account) -> None:
+def test_a_session_needs_its_token_in_every_call(account: Account) -> None:
     role = account.endpoint.client("sts").assume_role(
         RoleArn="arn:aws:iam::123456789012:role/trainer", RoleSessionName="me"
     )["Credentials"]

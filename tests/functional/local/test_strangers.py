@@ -1,4 +1,5 @@
-"""What a web page, a rebound name and another user of this machine get from a running emulator."""
+"""A web page, a rebound name and another user of this machine get nothing from a running
+emulator."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def ask(
     headers: Mapping[str, str] = {},
     body: bytes | None = None,
 ) -> tuple[int, dict[str, str], bytes]:
-    """Exactly these bytes over the wire, as no SDK would send them."""
+    """Send exactly these bytes, as no SDK would."""
     address = urlsplit(account.running.url)
     assert address.hostname is not None
     connection = http.client.HTTPConnection(address.hostname, address.port or 80, timeout=10)
@@ -116,7 +117,7 @@ def test_a_bucket_cannot_grant_either(account: Account) -> None:
         account.s3.delete_bucket_cors(Bucket=account.bucket)
 
 
-def test_the_token_opens_the_controls(account: Account) -> None:
+def test_the_controls_need_the_token(account: Account) -> None:
     own = {TOKEN_HEADER: account.running.keys.token}
     assert ask(account, "GET", "/_slotq/health", own)[0] == 200
     assert ask(account, "GET", "/_slotq/health", {**own, **PAGE})[0] == 403
@@ -155,7 +156,7 @@ def test_every_service_checks_the_signature(account: Account, service: str) -> N
         assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
 
 
-def test_another_user_of_this_machine_reads_no_key(account: Account) -> None:
+def test_other_users_of_this_machine_cannot_read_the_keys(account: Account) -> None:
     assert stat.S_IMODE(account.folder.stat().st_mode) == 0o700
     for name in ("keys.json", "emulator.json"):
         assert stat.S_IMODE((account.folder / name).stat().st_mode) == 0o600
@@ -165,7 +166,7 @@ def test_another_user_of_this_machine_reads_no_key(account: Account) -> None:
     assert not [secret for secret in secrets for text in said if secret in text]
 
 
-def test_keys_that_others_could_read_are_made_anew(tmp_path: Path) -> None:
+def test_keys_readable_by_others_are_replaced(tmp_path: Path) -> None:
     first = keys.kept(tmp_path)
     assert keys.kept(tmp_path) == first
     (tmp_path / "keys.json").chmod(0o644)

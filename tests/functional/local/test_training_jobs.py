@@ -1,4 +1,4 @@
-"""Training jobs as processes: SageMaker's container contract, seen by real boto3."""
+"""Training jobs as processes: SageMaker's container contract, through real boto3."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ print("done")
 """
 
 
-def test_a_script_gets_what_sagemaker_gives_it(account: Account) -> None:
+def test_a_script_gets_sagemakers_environment(account: Account) -> None:
     for key, text in (("a.txt", "A"), ("sub/b.txt", "B")):
         account.s3.put_object(Bucket=account.bucket, Key=f"data/{key}", Body=text.encode())
     channel = {
@@ -73,7 +73,7 @@ def test_a_script_gets_what_sagemaker_gives_it(account: Account) -> None:
     assert account.unpacked("out/reads/output/output.tar.gz") == {"curve.txt": b"1 2 3"}
 
 
-def test_a_job_has_the_emulators_credentials_and_no_others(account: Account) -> None:
+def test_a_job_has_only_the_emulators_credentials(account: Account) -> None:
     account.create("credentials", READ_ALL)
     account.ended("credentials")
     environment = json.loads(account.said("credentials")[0])["environment"]
@@ -109,7 +109,7 @@ def test_stop_and_resume_from_the_checkpoint(account: Account) -> None:
     script = COUNTS.format(folder=folder, steps=20, pause=7)
     account.create("counts", script, CheckpointConfig=config)
     account.wait_for_line("counts", "at 7")
-    # Synced while it runs, not only at the end.
+    # Checkpoints are synced while the job runs, not only at its end.
     account.until(lambda: account.keys("checkpoints/counts/step.txt"), "the checkpoint")
     account.sagemaker.stop_training_job(TrainingJobName="counts")
     shown = account.ended("counts")
@@ -144,7 +144,9 @@ STOPS = [
 @pytest.mark.parametrize(
     ("sentence", "action", "status", "reason"), STOPS, ids=[row[0] for row in STOPS]
 )
-def test_stop(account: Account, sentence: str, action: str, status: str, reason: str) -> None:
+def test_a_stopped_job_gets_its_grace(
+    account: Account, sentence: str, action: str, status: str, reason: str
+) -> None:
     account.knobs({"grace_seconds": 0.7})
     name = sentence.replace(" ", "-")
     account.create(name, ON_SIGTERM.format(action=action))
@@ -174,7 +176,9 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("name", "source", "reason"), FAILURES)
-def test_a_failing_script(account: Account, name: str, source: str, reason: str) -> None:
+def test_a_failing_script_fails_the_job(
+    account: Account, name: str, source: str, reason: str
+) -> None:
     account.create(name, source)
     shown = account.ended(name)
     assert shown["TrainingJobStatus"] == "Failed"
@@ -183,7 +187,7 @@ def test_a_failing_script(account: Account, name: str, source: str, reason: str)
     assert not account.keys(f"out/{name}/")
 
 
-def test_what_cannot_even_be_begun(account: Account) -> None:
+def test_a_job_that_cannot_start_fails(account: Account) -> None:
     nothing = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": f"s3://{account.bucket}/none"}}
     account.create("no-data", "pass", InputDataConfig=[{"ChannelName": "c", "DataSource": nothing}])
     account.create("no-script", "pass", program="other.py")
@@ -199,7 +203,7 @@ def test_what_cannot_even_be_begun(account: Account) -> None:
         assert shown["FailureReason"].startswith(reason)
 
 
-def test_an_output_bucket_that_is_not_there(account: Account) -> None:
+def test_a_missing_output_bucket_fails_the_job(account: Account) -> None:
     account.create("no-bucket", "pass", OutputDataConfig={"S3OutputPath": "s3://nobodys-bucket/x"})
     shown = account.ended("no-bucket")
     assert shown["TrainingJobStatus"] == "Failed"
@@ -219,7 +223,7 @@ time.sleep(100 if "fail" in sys.argv else 0)
 """
 
 
-def test_instances_are_processes_with_an_opt_ml_each(account: Account) -> None:
+def test_each_instance_is_a_process_with_its_opt_ml(account: Account) -> None:
     account.create("ranks", RANKS, instances=3)
     assert account.ended("ranks")["TrainingJobStatus"] == "Completed"
     hosts = ["algo-1", "algo-2", "algo-3"]
@@ -228,14 +232,14 @@ def test_instances_are_processes_with_an_opt_ml_each(account: Account) -> None:
     assert sorted(account.unpacked("out/ranks/output/model.tar.gz")) == hosts
 
 
-def test_one_failing_instance_fails_the_job_and_stops_the_rest(account: Account) -> None:
+def test_a_failing_instance_fails_the_job_and_stops_the_others(account: Account) -> None:
     account.create("ranks-fail", RANKS, instances=2, parameters={"mode": "fail"})
     shown = account.ended("ranks-fail")
     assert shown["TrainingJobStatus"] == "Failed"
     assert "exit code: 5" in shown["FailureReason"]
 
 
-def test_a_command_instead_of_a_script(account: Account) -> None:
+def test_a_job_can_run_a_command(account: Account) -> None:
     account.create(
         "command",
         AlgorithmSpecification={
@@ -254,7 +258,7 @@ def test_a_command_instead_of_a_script(account: Account) -> None:
 
 
 @isolated
-def test_jobs_at_the_same_time_each_see_their_own_opt_ml(account: Account) -> None:
+def test_concurrent_jobs_see_their_own_opt_ml(account: Account) -> None:
     script = """
 import time, pathlib
 pathlib.Path("/opt/ml/model/only").write_text("{name}")
@@ -283,7 +287,7 @@ def test_no_process_outlives_its_job(account: Account) -> None:
     assert gone(int(account.said("daemon")[0]))
 
 
-def test_max_runtime(account: Account) -> None:
+def test_a_job_ends_at_its_maximum_runtime(account: Account) -> None:
     condition = {"MaxRuntimeInSeconds": 1}
     account.create("too-long", "import time; time.sleep(100)", StoppingCondition=condition)
     shown = account.ended("too-long")

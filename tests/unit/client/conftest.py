@@ -1,4 +1,4 @@
-"""No test of the client sees the machine's own settings or credentials."""
+"""Fixtures of the client's tests, isolated from the machine's own settings and credentials."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def own_settings(monkeypatch, tmp_path):
 
 @pytest.fixture(autouse=True)
 def own_log(monkeypatch):
-    """Other tests and SDKs configure logging for the whole process; here it is not configured."""
+    """Remove logging handlers that other tests and SDKs have added."""
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [h for h in root.handlers if type(h) not in SHOWING])
     monkeypatch.setattr(root, "level", logging.WARNING)
@@ -73,7 +73,7 @@ def clock():
 
 @pytest.fixture
 def app(http, clock):
-    """A command's world: the queue of fakes, and no clock or network of this machine."""
+    """Options of an App that uses the fake queue, without this machine's clock and network."""
 
     def make(**fields):
         given = {
@@ -90,7 +90,8 @@ def app(http, clock):
 
 @pytest.fixture
 def slotq(app):
-    """Runs a command. `world`: further fields of its App; `charset`: what its streams encode."""
+    """Runs a command. `world`: further fields of its App; `charset`: the encoding of its
+    streams."""
 
     def run(*args, world=None, charset="utf-8", **options):
         return CliRunner(charset=charset).invoke(cli, args, obj=app(**(world or {})), **options)

@@ -1,4 +1,4 @@
-"""CloudWatch logs and S3 as far as the commands use them."""
+"""Fakes of CloudWatch logs and S3, with what the commands use of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def make_default_bucket() -> None:
 
 
 class FakeLogs:
-    """One stream for each training job; each read gives what is new."""
+    """One stream for each training job. Each read returns what is new."""
 
     def __init__(self, lines: Mapping[str, list[str]] | None = None) -> None:
         self.lines = dict(lines or {})
@@ -63,7 +63,7 @@ class FakeLogs:
 
 
 class FakeS3:
-    """Keeps what is put, by URI."""
+    """Keeps uploaded objects by URI."""
 
     def __init__(self, *, trouble: Exception | None = None) -> None:
         self.objects: dict[str, bytes] = {}
@@ -76,7 +76,7 @@ class FakeS3:
 
 
 class FakeServices:
-    """`App.aws`: these two by their names."""
+    """The fakes as `App.aws`, by service name."""
 
     def __init__(self, logs: FakeLogs | None = None, s3: FakeS3 | None = None) -> None:
         self._clients = {"logs": logs or FakeLogs(), "s3": s3 or FakeS3()}

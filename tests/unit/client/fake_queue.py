@@ -1,6 +1,7 @@
-"""A queue to test the client against: speaks the wire views, keeps jobs in a dict, decides nothing.
+"""A fake queue for tests of the client. It answers with wire views, keeps jobs in a dict and
+decides nothing.
 
-`FakeHttp` stands for botocore's HTTP session, so that signing and repeating are the real ones.
+`FakeHttp` replaces botocore's HTTP session, so signing and retries are real.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def pool_view(
     like: PoolView | None = None,
     **settings: Any,
 ) -> PoolView:
-    """A pool with these settings, the rest as in `like`."""
+    """A pool with these settings; all other fields come from `like`."""
     given = {"slots": 4, "instance_type": "ml.p5.48xlarge"}
     wanted = {**(like.settings.model_dump() if like else given), **settings}
     pool = replace(defined(name, wanted), foreign=Demand(slots=foreign))
@@ -152,13 +153,13 @@ def ended(state: str = "completed", number: int = 1, **fields: Any) -> JobView:
 
 
 class FakeQueue:
-    """Answers the queue's calls. `script` gives, by job, the views of the next looks at it."""
+    """Answers the queue's calls. `script` sets the views that later calls return for a job."""
 
     def __init__(self, *jobs: JobView) -> None:
         self.jobs = {job.name: job for job in jobs}
         self.requests: dict[str, dict[str, Any]] = {}
         self.withheld: list[str] = []
-        """What of the requests is not shown to this caller."""
+        """The parts of requests that are withheld from this caller."""
         self.scripts: dict[str, list[JobView]] = {}
         self.pools: list[PoolView] = []
         self.changes: list[ChangeView] = []
@@ -166,9 +167,9 @@ class FakeQueue:
         self.drift: list[FindingView] = []
         self.release = slotq.__version__
         self.reaches: int | None = None
-        """How many changes of one request there is time for; None: all."""
+        """The number of changes that the queue has time for in one request; None: all."""
         self.room: int | None = None
-        """How many submissions this minute has room for; None: any number."""
+        """The number of submissions that this minute has room for; None: any number."""
 
     def script(self, *views: JobView) -> None:
         self.jobs[views[0].name] = views[0]
@@ -302,7 +303,7 @@ class FakeQueue:
         return self.jobs.setdefault(submission.name, job)
 
     def taken(self, name: str, priority: int) -> JobView:
-        """A new job as it first stands."""
+        """A new job as first stored."""
         return waiting(len(self.jobs) + 1, name=name, priority=priority)
 
     def _list(self, query: dict[str, list[str]]) -> QueueView:
@@ -327,7 +328,7 @@ class FakeQueue:
         return self.jobs[name]
 
     def _examined(self, *, mend: bool) -> list[FindingView]:
-        """Everything but an orphan is mended at once."""
+        """Report every finding as mended, except orphans."""
         return [it.model_copy(update={"mended": mend and it.kind != "orphan"}) for it in self.drift]
 
     def _amend(self, name: str, wanted: AmendmentBody) -> JobView:
@@ -365,14 +366,14 @@ class FakeAnswer:
 
 
 class FakeHttp:
-    """Sends requests to a FakeQueue, after whatever `troubles` are queued up: an answer or an error
-    each. Keeps what was sent."""
+    """Sends requests to a FakeQueue, after the queued `troubles` (answers or errors). Keeps what
+    was sent."""
 
     def __init__(self, queue: FakeQueue | None = None) -> None:
         self.queue = queue or FakeQueue()
         self.troubles: list[FakeAnswer | Exception] = []
         self.headers: dict[str, str] = {}
-        """Of every answer of the queue."""
+        """Added to the headers of every answer."""
         self.forbidden: set[str] = set()
         """Methods that IAM does not allow."""
         self.sent: list[Any] = []
@@ -402,7 +403,7 @@ class FakeHttp:
 
 
 class Clock:
-    """A clock that only sleeping moves. `at` runs things when their moment has come."""
+    """A clock that moves only in `sleep`. `at` runs functions at their times."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -419,7 +420,7 @@ class Clock:
 
 
 class FakeNetwork:
-    """Names and connections, as far as a test says."""
+    """Name resolution and connections, as a test sets them."""
 
     def __init__(self, *, addresses: tuple[str, ...] = ("10.0.0.7",), closed: bool = False) -> None:
         self.addresses, self.closed = addresses, closed
@@ -435,7 +436,7 @@ class FakeNetwork:
 
 
 class FakeAws:
-    """Stands for a boto3 session, as far as signing asks."""
+    """A boto3 session with the parts that signing uses."""
 
     def __init__(self, *, signed: bool = True, region: str | None = "eu-west-1") -> None:
         self.signed = signed
@@ -455,7 +456,7 @@ class _Quiet(WSGIRequestHandler):
 
 @contextmanager
 def served(queue: FakeQueue) -> Iterator[str]:
-    """The queue at a real address of this machine; gives the endpoint."""
+    """Serve the queue at a local address and yield its endpoint."""
 
     def app(environ, start_response):
         url = f"http://queue.test/prod{environ['PATH_INFO'].removeprefix('/prod')}"

@@ -1,4 +1,4 @@
-"""The public API is listed in one place, and what is listed is there."""
+"""The page of the public API lists exactly what the package exports."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ def test_the_page_is_up_to_date():
     assert (ROOT / "docs" / "api.md").read_text() == page(), "run `make api`"
 
 
-def test_the_page_has_what_the_package_exports():
+def test_the_page_lists_what_the_package_exports():
     assert set(slotq.__all__) == {*PUBLIC, "__version__"}
     text = page()
     for name in slotq.errors.__all__:

@@ -1,4 +1,4 @@
-"""Numbers that make no sense are refused where they are set, by name."""
+"""Values out of bounds are refused by name when they are set."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("settings", "said"), WRONG)
-def test_settings_of_jobs(settings, said):
+def test_a_job_setting_out_of_bounds_is_refused(settings, said):
     with pytest.raises(InvalidRequest, match=said) as refused:
         settings_tags(**settings)
     assert refused.value.field.split(".")[0] == next(iter(settings))
 
 
-def test_an_installation_is_refused_at_once(http):
+def test_install_refuses_a_wrong_setting_at_once(http):
     with pytest.raises(InvalidRequest, match="retries"):
         slotq.install(boto3.Session(), queue=client_of(http), endpoint=ENDPOINT, retries=-1)
 
 
 @pytest.mark.parametrize("how", [{"poll": 0}, {"poll": -1}, {"poll": math.nan}, {"timeout": -1}])
-def test_waiting(http, how):
+def test_a_wrong_wait_is_refused(http, how):
     with pytest.raises(InvalidRequest, match=next(iter(how))):
         QueuedJob(client_of(http), waiting(1)).wait(**how)
     assert http.sent == []
 
 
-def test_a_variable_is_named():
+def test_a_wrong_variable_is_named():
     with pytest.raises(NotConfigured, match=r"priority \(from SLOTQ_PRIORITY\) must be"):
         load({}, environ={"SLOTQ_PRIORITY": "1e3"})
 
@@ -81,7 +81,7 @@ def test_a_variable_is_named():
         "local start --pool p=-1",
     ],
 )
-def test_options(slotq, line):
+def test_a_wrong_option_is_refused(slotq, line):
     result = slotq(*line.split(), input="{}")
     assert result.exit_code == Exit.USAGE, result.output
     assert "Error" in result.stderr
@@ -98,7 +98,7 @@ def test_options(slotq, line):
         {"limits": {"ml.m5.large": -2}},
     ],
 )
-def test_knobs(turned):
+def test_a_wrong_knob_is_refused(turned):
     knobs = Knobs()
     with pytest.raises(ValueError, match=next(iter(turned))):
         knobs.turn(turned)

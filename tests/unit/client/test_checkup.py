@@ -1,4 +1,4 @@
-"""`slotq doctor` from the client's side: which thing is wrong, and what to do."""
+"""`slotq doctor` on the client's side: what is wrong, and what to do about it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.client.fake_queue import FakeAnswer, FakeAws, FakeNetwork, clien
 
 @pytest.fixture
 def doctor(slotq):
-    """The exit code, and what is said of each check."""
+    """Run the doctor. Returns its exit code and its checks."""
 
     def run(*words, **world):
         result = slotq("doctor", "--client", "--json", *words, world=world)
@@ -33,7 +33,7 @@ def wrong(checks):
     return [name for name, check in checks.items() if check["ok"] is False]
 
 
-def test_all_is_well(doctor, http):
+def test_every_check_of_a_healthy_queue_passes(doctor, http):
     http.headers = {"Date": format_datetime(NOW, usegmt=True)}
     code, checks = doctor()
     assert (code, wrong(checks)) == (Exit.OK, [])
@@ -43,14 +43,14 @@ def test_all_is_well(doctor, http):
     assert checks["permissions"]["text"] == "you may look, submit, change, cancel"
 
 
-def test_looking_changes_nothing(doctor, queue):
+def test_the_doctor_changes_nothing_by_itself(doctor, queue):
     before = dict(queue.jobs)
     doctor()
     assert (queue.jobs, queue.requests) == (before, {})
     assert not is_legal(NOBODY)
 
 
-def test_people_see_a_table_with_what_to_do(slotq):
+def test_the_table_says_what_to_do(slotq):
     result = slotq("doctor", "--client", world={"network": FakeNetwork(closed=True)})
     assert result.exit_code == Exit.UNREACHABLE
     assert "route        WRONG  no connection to queue.test, port 443: timed out" in result.output
@@ -58,7 +58,7 @@ def test_people_see_a_table_with_what_to_do(slotq):
     assert "permissions  -      not looked at" in result.output
 
 
-def test_settings(doctor):
+def test_wrong_settings_fail_the_settings_check(doctor):
     def connect(_):
         raise NotConfigured("no endpoint of the queue is configured")
 
@@ -74,26 +74,26 @@ def test_settings(doctor):
         (FakeNetwork(closed=True), "route", "security group"),
     ],
 )
-def test_the_network(doctor, http, network, name, said):
+def test_a_network_fault_fails_the_network_check(doctor, http, network, name, said):
     code, checks = doctor(network=network)
     assert (code, wrong(checks)) == (Exit.UNREACHABLE, [name])
     assert said in checks[name]["advice"]
     assert http.sent == []
 
 
-def test_a_public_address_is_told(doctor):
+def test_a_public_address_is_reported(doctor):
     _, checks = doctor(network=FakeNetwork(addresses=("10.0.0.7", "52.1.2.3")))
     assert "not by way of a VPC endpoint" in checks["name"]["text"]
 
 
-def test_a_proxy_finds_the_way_itself(doctor, monkeypatch):
+def test_with_a_proxy_the_name_is_not_resolved_here(doctor, monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.test:3128")
     code, checks = doctor(network=FakeNetwork(addresses=(), closed=True))
     assert code == Exit.OK
     assert "http://proxy.test:3128" in checks["route"]["text"]
 
 
-def test_no_credentials(doctor, http):
+def test_missing_credentials_fail_their_check(doctor, http):
     code, checks = doctor(connect=lambda _: client_of(http, aws=FakeAws(signed=False)))
     assert (code, wrong(checks)) == (Exit.NOT_ALLOWED, ["credentials"])
     assert "aws sso login" in checks["credentials"]["advice"]
@@ -125,7 +125,7 @@ def test_no_credentials(doctor, http):
         ),
     ],
 )
-def test_the_answer(doctor, http, trouble, code, said):
+def test_a_wrong_answer_fails_the_answer_check(doctor, http, trouble, code, said):
     http.troubles = [trouble] * 9
     found, checks = doctor()
     assert (found, wrong(checks)) == (code, ["answer"])
@@ -140,7 +140,7 @@ def test_the_answer(doctor, http, trouble, code, said):
         ("Fri, 20 Nov 2026 11:00:00 GMT", "3600 s ahead"),
     ],
 )
-def test_the_clock_is_told_even_where_the_signature_is_refused(doctor, http, date, said):
+def test_a_wrong_clock_is_reported_even_when_the_signature_is_refused(doctor, http, date, said):
     http.headers = {"Date": date}
     code, checks = doctor()
     assert (code, wrong(checks)) == (Exit.NOT_ALLOWED, ["clock"])
@@ -152,7 +152,7 @@ def test_the_clock_is_told_even_where_the_signature_is_refused(doctor, http, dat
     assert "timedatectl" in checks["clock"]["advice"]
 
 
-def test_permissions_by_verb(doctor, http):
+def test_missing_permissions_are_named_by_verb(doctor, http):
     http.forbidden = {"PATCH", "DELETE"}
     code, checks = doctor()
     assert (code, wrong(checks)) == (Exit.NOT_ALLOWED, ["permissions"])
@@ -162,7 +162,7 @@ def test_permissions_by_verb(doctor, http):
 
 
 @pytest.mark.parametrize(("release", "well"), [("0.1.7", True), ("0.2.0", False), ("1.1.0", False)])
-def test_versions(doctor, queue, release, well):
+def test_different_versions_are_reported(doctor, queue, release, well):
     queue.release = release
     code, checks = doctor()
     assert (code == Exit.OK) is well
@@ -170,7 +170,7 @@ def test_versions(doctor, queue, release, well):
     assert release in checks["versions"]["text"]
 
 
-def test_an_older_queue_that_does_not_know_the_question(doctor, http):
+def test_an_older_queue_without_the_route_is_reported(doctor, http):
     http.troubles = [
         FakeAnswer(404, '{"version":1,"code":"no_such_route","message":"there is only"}')
     ]
@@ -178,7 +178,7 @@ def test_an_older_queue_that_does_not_know_the_question(doctor, http):
     assert (code, wrong(checks)) == (Exit.UNREACHABLE, ["versions"])
 
 
-def test_then_the_queue_looks_at_itself(slotq, http):
+def test_the_queues_own_findings_follow(slotq, http):
     result = slotq("doctor")
     assert (result.exit_code, result.output.splitlines()[-1]) == (Exit.OK, "nothing found")
     http.forbidden = {"PATCH"}

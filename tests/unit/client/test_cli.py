@@ -1,4 +1,4 @@
-"""The commands against a queue of fakes: what they print, their JSON and their exit codes."""
+"""The commands against a fake queue: output, JSON and exit codes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REQUEST = least_request("new")
 NEXT = "place 1 in the line (0 ahead, since 2026-11-20 10:30 UTC)"
 
 
-def test_ls_is_a_table_in_the_order_of_the_queue(slotq):
+def test_ls_prints_a_table_in_queue_order(slotq):
     result = slotq("ls", "--all")
     lines = result.output.splitlines()
     assert result.exit_code == Exit.OK
@@ -28,7 +28,7 @@ def test_ls_is_a_table_in_the_order_of_the_queue(slotq):
     assert "\x1b" not in result.output
 
 
-def test_ls_keeps_states_and_limits(slotq, http):
+def test_ls_filters_by_state_and_limit(slotq, http):
     assert "job3" in slotq("ls", "--state", "pending", "--state", "running", "--limit", "5").output
     assert http.sent[0].url.endswith("/jobs?state=pending&state=running&limit=5")
     assert slotq("ls", "--state", "backoff").output == "no jobs\n"
@@ -36,19 +36,19 @@ def test_ls_keeps_states_and_limits(slotq, http):
 
 
 @pytest.mark.parametrize("where", [("--json", "ls", "--all"), ("ls", "--all", "--json")])
-def test_ls_json_is_the_queues_own_view(slotq, queue, where):
+def test_ls_json_is_the_queues_view(slotq, queue, where):
     result = slotq(*where)
     view = QueueView.model_validate_json(result.output)
     assert view.jobs == list(queue.jobs.values())
 
 
 @pytest.mark.parametrize("command", ["show", "why", "cancel"])
-def test_one_job_as_json_is_the_queues_own_view(slotq, queue, command):
+def test_show_json_is_the_queues_view(slotq, queue, command):
     result = slotq(command, "job3", "--json")
     assert JobView.model_validate_json(result.output) == queue.jobs["job3"]
 
 
-def test_show_has_the_attempts(slotq):
+def test_show_lists_the_attempts(slotq):
     output = slotq("show", "job1").output
     assert "job1-qstamp-2-abcdef" in output
     assert "evicted for job4" in output
@@ -65,11 +65,11 @@ def test_show_has_the_attempts(slotq):
         ("job9", "job9: failed after 1 attempt: AlgorithmError: exit code 1"),
     ],
 )
-def test_why_is_one_sentence(slotq, name, sentence):
+def test_why_prints_one_sentence(slotq, name, sentence):
     assert slotq("why", name).output == sentence + "\n"
 
 
-def test_why_tells_what_could_be_evicted_what_is_reserved_and_when(slotq, queue):
+def test_why_shows_candidates_reservations_and_times(slotq, queue):
     def said(text: str) -> ReasonView:
         return ReasonView(code="x", text=text, numbers={})
 
@@ -88,7 +88,7 @@ def test_why_tells_what_could_be_evicted_what_is_reserved_and_when(slotq, queue)
     ]
 
 
-def test_submit_from_a_file_from_yaml_and_from_stdin(slotq, http, tmp_path):
+def test_submit_reads_json_yaml_and_stdin(slotq, http, tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(REQUEST))
     (tmp_path / "b.yaml").write_text(yaml.safe_dump(REQUEST))
     first = slotq("submit", str(tmp_path / "a.json"))
@@ -100,7 +100,7 @@ def test_submit_from_a_file_from_yaml_and_from_stdin(slotq, http, tmp_path):
     assert http.last_body() == REQUEST
 
 
-def test_submit_options_replace_the_files_tags(slotq, http):
+def test_submit_options_override_the_files_tags(slotq, http):
     request = REQUEST | {"Tags": [{"Key": "priority", "Value": "1"}]}
     slotq(
         *("submit", "-", "--name", "other", "--priority", "-5", "--pools", "p5,p4"),
@@ -121,14 +121,14 @@ def test_submit_options_replace_the_files_tags(slotq, http):
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '"x"', ""])
-def test_submit_of_what_is_no_request_is_a_usage_error(slotq, http, text):
+def test_submitting_something_else_than_a_request_is_a_usage_error(slotq, http, text):
     result = slotq("submit", "-", input=text)
     assert result.exit_code == Exit.USAGE
     assert "CreateTrainingJob request" in result.stderr
     assert not http.sent
 
 
-def test_submit_wait_follows_to_the_end(slotq, queue):
+def test_submit_wait_follows_the_job_to_its_end(slotq, queue):
     queue.script(waiting(1, name="new"), running(name="new"), ended(name="new"))
     queue.requests["new"] = REQUEST
     result = slotq("submit", "-", "--wait", input=json.dumps(REQUEST))
@@ -136,7 +136,7 @@ def test_submit_wait_follows_to_the_end(slotq, queue):
     assert result.output.splitlines()[-1] == "new: completed after 1 attempt"
 
 
-def test_watch_a_job_says_with_its_exit_code_whether_it_completed(slotq, queue):
+def test_the_exit_code_of_watch_says_whether_the_job_completed(slotq, queue):
     queue.script(running(), ended("failed", message="out of memory"))
     result = slotq("watch", "job1", "--every", "1")
     assert result.exit_code == Exit.NO
@@ -146,14 +146,14 @@ def test_watch_a_job_says_with_its_exit_code_whether_it_completed(slotq, queue):
     ]
 
 
-def test_watch_json_is_a_view_for_each_change(slotq, queue):
+def test_watch_json_prints_a_view_for_each_change(slotq, queue):
     queue.script(waiting(1), waiting(1), running(), ended())
     result = slotq("watch", "job1", "--json")
     states = [JobView.model_validate_json(line).state for line in result.output.splitlines()]
     assert states == ["pending", "running", "completed"]
 
 
-def test_watch_interrupted_says_that_the_job_goes_on(slotq, queue, clock):
+def test_an_interrupted_watch_says_that_the_job_continues(slotq, queue, clock):
     def interrupt():
         raise KeyboardInterrupt
 
@@ -173,10 +173,10 @@ def test_watch_shows_the_queue_until_interrupted(slotq, queue, clock):
     clock.after_sleep = after_sleep
     result = slotq("watch")
     assert result.exit_code == Exit.INTERRUPTED
-    assert result.output.count("JOB") == 2  # once at first, once when job3 has gone
+    assert result.output.count("JOB") == 2  # once at first, once after job3 has left
 
 
-def test_a_refusal_is_no_with_the_queues_words(slotq):
+def test_a_refusal_prints_the_queues_message(slotq):
     result = slotq("show", "job77")
     assert result.exit_code == Exit.NO
     assert result.stderr.startswith("slotq: there is no job 'job77'")
@@ -184,36 +184,36 @@ def test_a_refusal_is_no_with_the_queues_words(slotq):
     assert result.stdout == ""
 
 
-def test_errors_as_json_are_error_views_on_stderr(slotq):
+def test_errors_as_json_go_to_stderr(slotq):
     result = slotq("show", "job77", "--json")
     assert json.loads(result.stderr)["code"] == "no_such_job"
     assert result.stdout == ""
 
 
-def test_cancelling_what_has_ended_is_too_late(slotq):
+def test_cancelling_an_ended_job_is_too_late(slotq):
     assert slotq("cancel", "job3").exit_code == Exit.OK
     assert slotq("cancel", "job9").exit_code == Exit.TOO_LATE
 
 
-def test_a_queue_out_of_reach(slotq, http):
+def test_an_unreachable_queue_has_its_exit_code(slotq, http):
     http.troubles = [no_connection()] * 9
     result = slotq("ls")
     assert result.exit_code == Exit.UNREACHABLE
     assert "cannot reach the queue" in result.stderr
 
 
-def test_not_allowed(slotq, http):
+def test_a_denied_call_has_its_exit_code(slotq, http):
     http.troubles = [FakeAnswer(403, '{"message": "Forbidden"}')]
     assert slotq("ls").exit_code == Exit.NOT_ALLOWED
 
 
-def test_no_endpoint_is_a_matter_of_settings():
+def test_a_missing_endpoint_is_a_settings_error():
     result = CliRunner().invoke(cli, ["ls"])
     assert result.exit_code == Exit.USAGE
     assert "SLOTQ_ENDPOINT" in result.stderr
 
 
-def test_help_has_every_exit_code():
+def test_help_lists_every_exit_code():
     output = CliRunner().invoke(cli, ["--help"]).output
     for code, meaning in MEANINGS.items():
         assert f"{int(code)}  {meaning}" in output
@@ -224,7 +224,7 @@ def test_an_unknown_command_is_a_usage_error(slotq):
     assert slotq("fly").exit_code == Exit.USAGE
 
 
-def test_version(slotq):
+def test_version_prints_the_version(slotq):
     assert slotq("version").output.startswith("slotq 0.")
     assert set(json.loads(slotq("version", "--json").output)) == {"slotq", "wire"}
 
@@ -235,7 +235,7 @@ def drift(kind, subject):
     )
 
 
-def test_the_doctor_s_exit_code_says_whether_all_is_well(slotq, queue, http):
+def test_the_exit_code_of_doctor_says_whether_there_are_findings(slotq, queue, http):
     result = slotq("doctor")
     assert (result.exit_code, result.output.splitlines()[-1]) == (Exit.OK, "nothing found")
     queue.drift = [drift("ended_unseen", "job1")]

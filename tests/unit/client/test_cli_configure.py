@@ -1,4 +1,4 @@
-"""`slotq configure`: what it asks, what it writes, and what it refuses."""
+"""`slotq configure`: questions, written files and refusals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def content(path):
     return tomllib.loads(path.read_text())
 
 
-def test_options_are_written_and_the_queue_is_asked(slotq, path):
+def test_options_are_written_and_the_queue_is_tried(slotq, path):
     result = slotq("configure", "--endpoint", URL + "/", "--priority", "10")
     assert result.exit_code == Exit.OK, result.output
     assert content(path) == {"endpoint": URL, "priority": 10}
@@ -36,7 +36,7 @@ def test_options_are_written_and_the_queue_is_asked(slotq, path):
     assert load().endpoint == URL
 
 
-def test_nobody_else_can_read_it(slotq, path):
+def test_the_file_is_readable_by_its_owner_alone(slotq, path):
     slotq("configure", "--endpoint", URL)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -46,7 +46,7 @@ def test_nobody_else_can_read_it(slotq, path):
     assert [each.name for each in path.parent.iterdir()] == ["config.toml"]
 
 
-def test_a_link_stays_a_link(slotq, path, tmp_path):
+def test_a_symbolic_link_is_kept(slotq, path, tmp_path):
     path.parent.mkdir(parents=True)
     (tmp_path / "kept.toml").write_text("priority = 1\n")
     path.symlink_to(tmp_path / "kept.toml")
@@ -55,7 +55,7 @@ def test_a_link_stays_a_link(slotq, path, tmp_path):
     assert content(tmp_path / "kept.toml") == {"priority": 2}
 
 
-def test_what_else_is_in_the_file_stays(slotq, path):
+def test_other_contents_of_the_file_stay(slotq, path):
     path.parent.mkdir(parents=True)
     path.write_text(
         f'# ours\nendpoint = "{URL}"\npriority = 1  # low\n\n[profiles.night]\npriority = -5\n'
@@ -68,7 +68,7 @@ def test_what_else_is_in_the_file_stays(slotq, path):
     )
 
 
-def test_a_profile_is_made_and_changed(slotq, path):
+def test_a_profile_is_added_and_changed(slotq, path):
     slotq("configure", "--endpoint", URL)
     result = slotq("configure", "--profile", "night", "--queue", "night", "--priority", "-5")
     assert result.exit_code == Exit.OK, result.output
@@ -87,7 +87,7 @@ def test_a_profile_is_made_and_changed(slotq, path):
     assert (load({"profile": "day"}).endpoint, load().priority) == (URL, None)
 
 
-def test_interactively_each_is_asked_for_and_return_keeps_it(slotq, path):
+def test_interactive_mode_asks_for_each_setting_and_return_keeps_it(slotq, path):
     slotq("configure", "--endpoint", URL, "--role", "arn:aws:iam::123456789012:role/trainer")
     answers = ["", "", "", "eu-west-1", "", "high", "7", "ml.p5.48xlarge", "train:1", "", "p5"]
     result = slotq("configure", input="\n".join([*answers, "s3://bucket/runs/"]) + "\n")
@@ -105,7 +105,7 @@ def test_interactively_each_is_asked_for_and_return_keeps_it(slotq, path):
     }
 
 
-def test_interrupted_nothing_is_written(slotq, path):
+def test_an_interrupt_writes_nothing(slotq, path):
     assert slotq("configure", input="myqueue\n").exit_code == Exit.NO
     assert not path.exists()
 
@@ -125,14 +125,14 @@ def test_interrupted_nothing_is_written(slotq, path):
         (("--profile", "a.b", "--priority", "1"), "cannot be a profile's name"),
     ],
 )
-def test_what_is_wrong_is_not_written(slotq, path, words, said):
+def test_a_wrong_setting_is_not_written(slotq, path, words, said):
     result = slotq("configure", *words)
     assert result.exit_code == Exit.USAGE
     assert re.search(said, result.stderr)
     assert not path.exists()
 
 
-def test_a_file_that_is_no_toml_is_left_alone(slotq, path):
+def test_a_file_that_is_not_toml_is_left_alone(slotq, path):
     path.parent.mkdir(parents=True)
     path.write_text("endpoint = ")
     result = slotq("configure", "--priority", "1")
@@ -144,12 +144,12 @@ def test_a_file_that_is_no_toml_is_left_alone(slotq, path):
     "text",
     ["profiles.night.priority = 1\n", "[profiles]\nnight = {priority = 1}\n"],
 )
-def test_a_file_written_in_an_unusual_way_is_left_alone(tmp_path, text):
+def test_a_file_in_an_unusual_notation_is_left_alone(tmp_path, text):
     with pytest.raises(NotConfigured, match=r"edit it by hand|cannot be read"):
         config_file.changed(tmp_path / "c.toml", text, {"priority": 2}, profile="night")
 
 
-def test_a_folder_that_cannot_be_written(slotq, tmp_path):
+def test_a_read_only_folder_is_reported(slotq, tmp_path):
     (tmp_path / ".config").write_text("a file")
     result = slotq("configure", "--priority", "1")
     assert (result.exit_code, "cannot be written" in result.stderr) == (Exit.USAGE, True)
@@ -162,7 +162,7 @@ def test_a_folder_that_cannot_be_written(slotq, tmp_path):
         (FakeAnswer(403, '{"message": "Forbidden"}'), Exit.NOT_ALLOWED),
     ],
 )
-def test_a_queue_that_does_not_answer_is_said_and_the_file_stays(slotq, http, path, trouble, code):
+def test_the_file_stays_when_the_queue_does_not_answer(slotq, http, path, trouble, code):
     http.troubles = [trouble] * 5
     result = slotq("configure", "--endpoint", URL)
     assert result.exit_code == code
@@ -172,12 +172,12 @@ def test_a_queue_that_does_not_answer_is_said_and_the_file_stays(slotq, http, pa
     assert slotq("configure", "--endpoint", URL, "--no-check").exit_code == Exit.OK
 
 
-def test_a_variable_that_counts_before_the_file_is_told(slotq, monkeypatch):
+def test_a_variable_that_overrides_the_file_is_reported(slotq, monkeypatch):
     monkeypatch.setenv("SLOTQ_PRIORITY", "3")
     assert "SLOTQ_PRIORITY is set, and counts" in slotq("configure", "--priority", "4").stderr
 
 
-def test_the_list_tells_where_each_comes_from(slotq, monkeypatch, path):
+def test_the_list_shows_the_source_of_each_setting(slotq, monkeypatch, path):
     slotq("configure", "--endpoint", URL, "--profile", "night", "--priority", "1")
     monkeypatch.setenv("SLOTQ_REGION", "eu-west-1")
     result = slotq("--profile", "night", "configure", "--list")
@@ -192,7 +192,7 @@ def test_the_list_tells_where_each_comes_from(slotq, monkeypatch, path):
     ]
 
 
-def test_the_new_settings_are_those_that_are_tried(queue, slotq, path):
+def test_the_connection_test_uses_the_new_settings(queue, slotq, path):
     with served(queue) as endpoint:
         result = slotq("configure", "--endpoint", endpoint, world={"connect": None})
     assert (result.exit_code, "the queue answers" in result.stderr) == (Exit.OK, True)

@@ -1,4 +1,4 @@
-"""`slotq logs`: what the attempts have printed, once or to the end."""
+"""`slotq logs`: the output of a job's attempts, once or followed to the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(slotq, logs):
     return lambda *words: slotq("logs", *words, world={"aws": FakeServices(logs)})
 
 
-def test_attempt_after_attempt(run):
+def test_logs_of_all_attempts_are_printed_in_order(run):
     result = run("job1")
     assert (result.exit_code, result.output) == (
         Exit.OK,
@@ -31,14 +31,14 @@ def test_attempt_after_attempt(run):
     )
 
 
-def test_of_one_attempt_alone(run):
+def test_logs_of_one_attempt_can_be_chosen(run):
     assert run("job1", "--attempt", "2").output == "again from 2\nstep 3\n"
     result = run("job1", "--attempt", "3")
     assert result.exit_code == Exit.NO
     assert "has begun 2 attempts, and none of number 3" in result.stderr
 
 
-def test_a_document_for_each_line(run):
+def test_json_is_one_document_for_each_line(run):
     lines = [
         LogLine.model_validate_json(line) for line in run("job1", "--json").output.splitlines()
     ]
@@ -54,7 +54,7 @@ def test_a_job_that_has_not_run_has_no_logs(run):
     assert result.stderr.startswith("job3: waits, place 1")
 
 
-def test_logs_that_may_not_be_read_are_no_empty_logs(run, logs, queue):
+def test_denied_logs_are_an_error_not_empty_logs(run, logs, queue):
     logs.trouble = refused("DescribeLogStreams")
     result = run("job1")
     assert result.exit_code == Exit.NOT_ALLOWED
@@ -66,7 +66,7 @@ def test_logs_that_may_not_be_read_are_no_empty_logs(run, logs, queue):
     assert result.stderr.count("cannot be read (the job goes on)") == 1
 
 
-def test_followed_across_an_eviction_to_the_end(run, queue, logs, clock):
+def test_logs_are_followed_across_an_eviction(run, queue, logs, clock):
     first = attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")
     over = [first.model_copy(update={"ended_at": "x"}), attempt(2)]
     queue.script(
@@ -86,7 +86,7 @@ def test_followed_across_an_eviction_to_the_end(run, queue, logs, clock):
     assert lines[-1] == "job1: completed after 2 attempts, evicted 1 time"
 
 
-def test_followed_as_json_says_the_rest_on_stderr(run, queue):
+def test_notices_while_following_as_json_go_to_stderr(run, queue):
     queue.script(running(), running(), ended("failed", message="out of memory"))
     result = run("job1", "-f", "--json")
     assert result.exit_code == Exit.NO
@@ -97,7 +97,7 @@ def test_followed_as_json_says_the_rest_on_stderr(run, queue):
     assert result.stderr.splitlines()[-1].endswith("out of memory")
 
 
-def test_interrupted_says_that_the_job_goes_on(run, clock):
+def test_an_interrupt_says_that_the_job_continues(run, clock):
     def interrupt():
         raise KeyboardInterrupt
 

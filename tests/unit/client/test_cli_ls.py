@@ -1,4 +1,4 @@
-"""`slotq ls`: which jobs, which columns, in which order, once or as they change."""
+"""`slotq ls`: filters, columns, sorting, and watching for changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def listed(result):
     return [line.split()[0] for line in result.output.splitlines()[1:]]
 
 
-def test_the_living_by_default_and_the_ended_with_all(slotq):
+def test_ended_jobs_are_listed_only_with_all(slotq):
     assert listed(slotq("ls")) == ["job1", "job3", "job4", "job5"]
     assert listed(slotq("ls", "--all")) == ["job1", "job3", "job9", "job4", "job5"]
     assert listed(slotq("ls", "--state", "failed")) == ["job9"]
@@ -56,11 +56,11 @@ def test_the_living_by_default_and_the_ended_with_all(slotq):
         (("--limit", "2"), ["job1", "job3"]),
     ],
 )
-def test_filters(slotq, words, names):
+def test_each_filter_selects_its_jobs(slotq, words, names):
     assert listed(slotq("ls", *words)) == names
 
 
-def test_the_queue_itself_filters(slotq, http):
+def test_filters_are_sent_to_the_queue(slotq, http):
     slotq("ls", "--since", "30m", "--submitter", "eve", "--pool", "p4")
     query = parse_qs(urlsplit(http.sent[-1].url).query)
     assert query["since"] == ["2026-11-20T11:30:00+00:00"]
@@ -69,7 +69,7 @@ def test_the_queue_itself_filters(slotq, http):
 
 
 @pytest.mark.parametrize("moment", ["soon", "2y", "20-11-2026"])
-def test_a_moment_that_is_none(slotq, moment):
+def test_a_wrong_time_is_a_usage_error(slotq, moment):
     result = slotq("ls", "--since", moment)
     assert result.exit_code == Exit.USAGE
     assert "30m, 2h, 7d" in result.stderr
@@ -87,17 +87,17 @@ def test_a_moment_that_is_none(slotq, moment):
         ("-name", ["job5", "job4", "job3", "job1"]),
     ],
 )
-def test_sorted_by_a_column(slotq, column, names):
+def test_jobs_are_sorted_by_a_column(slotq, column, names):
     assert listed(slotq("ls", "--sort", column)) == names
 
 
-def test_a_limit_cuts_what_is_sorted(slotq):
+def test_the_limit_applies_after_sorting(slotq):
     assert listed(slotq("ls", "--sort", "-priority", "--limit", "1")) == ["job5"]
     view = QueueView.model_validate_json(slotq("ls", "--sort", "-name", "--json").output)
     assert [job.name for job in view.jobs] == ["job5", "job4", "job3", "job1"]
 
 
-def test_chosen_columns(slotq):
+def test_columns_can_be_chosen(slotq):
     lines = slotq("ls", "--columns", "name, project,submitter,attempts").output.splitlines()
     assert lines[0].split() == ["JOB", "PROJECT", "SUBMITTER", "ATTEMPTS"]
     assert lines[3].split() == [
@@ -112,7 +112,7 @@ def test_chosen_columns(slotq):
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_every_column_shows_and_sorts(slotq, queue, name):
+def test_every_column_can_be_shown_and_sorted_by(slotq, queue, name):
     assert len(slotq("ls", "--all", "--columns", name).output.splitlines()) == 6
     jobs = list(queue.jobs.values())
     assert sorted(job.name for job in in_order(jobs, f"-{name}")) == sorted(queue.jobs)
@@ -122,7 +122,7 @@ def heads(result):
     return result.stdout.splitlines()[0].split()
 
 
-def test_whose_a_job_is_is_shown_where_there_are_several_users(slotq, queue):
+def test_the_user_is_shown_when_there_are_several(slotq, queue):
     assert heads(slotq("ls"))[:3] == ["JOB", "USER", "STATE"]
     rows = {line.split()[0]: line.split()[1] for line in slotq("ls").stdout.splitlines()[1:]}
     assert rows == {"job1": "ada", "job3": "ada", "job4": "eve", "job5": "ada"}
@@ -153,7 +153,7 @@ NASTY = "AlgorithmError:\n  File 'a.py'\r\n\tline 3\x1b[2J\u2028" + "x" * 300
 
 @pytest.fixture(params=[{}, {"FORCE_COLOR": "1", "TERM": "dumb"}, {"COLUMNS": "40"}])
 def nasty(request, queue, monkeypatch):
-    """Messages over several lines, in places where rich would rather have a terminal's width."""
+    """Reply with messages of several lines, which rich would wrap at a terminal's width."""
     for name, value in request.param.items():
         monkeypatch.setenv(name, value)
     queue.jobs["job9"] = queue.jobs["job9"].model_copy(update={"message": NASTY})
@@ -170,7 +170,7 @@ def nasty(request, queue, monkeypatch):
         ("why job1 job3 job4 job5 job9", 5, 2),
     ],
 )
-def test_in_a_pipe_each_job_is_one_line(slotq, line, number, long):
+def test_each_job_is_one_line_in_a_pipe(slotq, line, number, long):
     lines = slotq(*line.split()).stdout.splitlines()
     assert len(lines) == number, lines
     assert not any(bad in each for each in lines for bad in "\x1b\r\t")
@@ -206,7 +206,7 @@ class Terminal(io.StringIO):
         ({}, App(color=False), False),
     ],
 )
-def test_colours_only_where_they_are_wanted(queue, monkeypatch, variables, app, coloured):
+def test_colours_are_used_only_when_wanted(queue, monkeypatch, variables, app, coloured):
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("COLORTERM", raising=False)
     for name, value in variables.items():

@@ -1,4 +1,4 @@
-"""Every command line of docs/cli.md, run as it stands, in order, against a queue of fakes."""
+"""Every command line of docs/cli.md, run in order against a fake queue."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ELSEWHERE = {
     "exec": "tests/unit/client/test_relay.py, tests/e2e/test_aws_cli.py",
     "shell": "tests/unit/client/test_shell.py, tests/functional/local/test_shell.py",
 }
-"""Commands whose lines need more than a queue, and where they run."""
+"""Commands whose lines need more than a queue, with the tests that run them."""
 ENDLESS = {"slotq watch", "slotq ls --watch --every 2"}
 REQUEST = least_request("job1")
 
@@ -49,7 +49,7 @@ def ablations():
 
 
 class QuickQueue(FakeQueue):
-    """In which the jobs that are waited for have completed when they are first looked at."""
+    """A queue in which awaited jobs have completed at the first look."""
 
     def taken(self, name, priority):
         if name in {"quick", "third"}:
@@ -101,8 +101,8 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "ascii"])
-def test_the_page_from_top_to_bottom(slotq, folder, world, queue, charset):
-    """`ascii`: as in a pipe, or a cron job, with LANG=C."""
+def test_every_command_of_the_page_runs(slotq, folder, world, queue, charset):
+    """`ascii`: as in a pipe or a cron job with LANG=C."""
     ran = set()
     for line in LINES:
         words = shlex.split(line, comments=True)
@@ -127,14 +127,14 @@ def test_the_page_from_top_to_bottom(slotq, folder, world, queue, charset):
         assert queue.jobs[name].state == "cancelled"
 
 
-def test_the_columns_are_those_that_there_are():
+def test_the_page_lists_every_column():
     from slotq.output.columns import COLUMNS
 
     (said,) = re.findall(r"`--columns` are of (.*?);", PAGE.read_text(), re.DOTALL)
     assert re.split(r",\s+|\s+and\s+", said) == list(COLUMNS)
 
 
-def test_every_check_of_the_doctor_is_there():
+def test_the_page_lists_every_check_of_the_doctor():
     from slotq.checkup import CHECKS
 
     part = PAGE.read_text().partition("## doctor")[2].partition("## ")[0]

@@ -1,4 +1,4 @@
-"""`slotq pools`: what is shown, what is sent, and the exit codes."""
+"""`slotq pools`: output, requests and exit codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slotq.cli.main import cli
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.configuration import ChangesView
 from slotq_core.wire.views import PoolsView, PoolView
-from tests.unit.client.fake_queue import FakeAnswer, FakeHttp, FakeQueue, client_of, pool_view
+from tests.unit.client.fake_queue import FakeAnswer, FakeQueue, client_of, pool_view
 
 
 @pytest.fixture
@@ -21,11 +21,6 @@ def queue():
     queue = FakeQueue()
     queue.pools = [pool_view("p5", used=1, foreign=2, count_foreign=True), pool_view("p4")]
     return queue
-
-
-@pytest.fixture
-def http(queue):
-    return FakeHttp(queue)
 
 
 @pytest.fixture
@@ -42,7 +37,7 @@ def row(result, name):
 
 
 @pytest.mark.parametrize("words", [("pools",), ("pools", "list")])
-def test_the_pools_are_shown_with_what_was_learned_of_them(slotq, queue, words):
+def test_pools_are_shown_with_their_health(slotq, queue, words):
     health = {
         "errors": 2,
         "not_before": from_iso("2026-11-20T10:31:00.000Z"),
@@ -65,7 +60,7 @@ def test_the_pools_are_shown_with_what_was_learned_of_them(slotq, queue, words):
     assert slotq("--json", *words).output == slotq(*words, "--json").output
 
 
-def test_show_has_every_setting(slotq, queue):
+def test_show_prints_every_setting(slotq, queue):
     output = slotq("pools", "show", "p5").output
     for key in queue.pools[0].settings.model_dump():
         assert f"\n{key} " in output
@@ -76,7 +71,7 @@ def test_show_has_every_setting(slotq, queue):
     assert (result.exit_code, "there are p5, p4" in result.stderr) == (Exit.NO, True)
 
 
-def test_set_sends_what_is_named_and_nothing_else(slotq, http):
+def test_set_sends_only_the_named_settings(slotq, http):
     result = slotq("pools", "set", "p4", "--slots", "8", "--reserve-after", "none")
     assert http.last_body() == {"slots": 8, "reserve_after": None}
     assert (http.sent[-1].method, row(result, "p4")[3]) == ("PATCH", "8")
@@ -102,7 +97,7 @@ def test_set_sends_what_is_named_and_nothing_else(slotq, http):
     assert http.sent[-1].url.endswith("/pools/new")
 
 
-def test_a_time_slice_can_only_be_taken_away(slotq, http):
+def test_a_time_slice_can_only_be_removed(slotq, http):
     result = slotq("pools", "set", "p4", "--time-slice", "60")
     assert result.exit_code == Exit.USAGE
     assert "slotq simulate" in result.stderr
@@ -121,7 +116,7 @@ def test_a_time_slice_can_only_be_taken_away(slotq, http):
         (("resume", "p5"), {"state": "active"}),
     ],
 )
-def test_the_short_ways_are_settings(slotq, http, words, sent):
+def test_short_commands_change_settings(slotq, http, words, sent):
     result = slotq("pools", *words, "--json")
     assert (result.exit_code, http.last_body()) == (Exit.OK, sent)
     assert PoolsView.model_validate_json(result.stdout).pools
@@ -152,26 +147,26 @@ def test_a_wrong_command_line_changes_nothing(slotq, queue, words):
     assert queue.changes == []
 
 
-def test_a_pool_that_has_less_than_is_in_use_is_told(slotq):
+def test_a_pool_below_its_use_is_reported(slotq):
     result = slotq("pools", "resize", "p5", "0")
     assert "1 more slots of p5 are in use than it has now: nothing is stopped" in result.stderr
     assert "in use" not in slotq("pools", "resize", "p4", "0").stderr
     assert slotq("pools", "resize", "p5", "0", "--json").stderr == ""
 
 
-def test_a_drained_pool_drains_while_something_runs_there(slotq):
+def test_a_drained_pool_is_draining_while_jobs_run_there(slotq):
     assert row(slotq("pools", "drain", "p5"), "p5")[2] == "draining"
     assert row(slotq("pools", "drain", "p4"), "p4")[2] == "drained"
     assert row(slotq("pools"), "p4")[4] == "0"
 
 
-def test_a_pool_is_removed_unless_it_is_in_use(slotq, queue):
+def test_only_a_pool_without_jobs_is_removed(slotq, queue):
     assert slotq("pools", "remove", "p5").exit_code == Exit.NO
     result = slotq("pools", "remove", "p4", "--revision", "0")
     assert (result.exit_code, [pool.name for pool in queue.pools]) == (Exit.OK, ["p5"])
 
 
-def test_an_outdated_change_is_no(slotq, queue):
+def test_an_outdated_change_is_refused(slotq, queue):
     slotq("pools", "pause", "p4")
     result = slotq("pools", "set", "p5", "--slots", "9", "--revision", "0", "--json")
     assert result.exit_code == Exit.NO
@@ -179,7 +174,7 @@ def test_an_outdated_change_is_no(slotq, queue):
     assert queue.pools[0].settings.slots == 4
 
 
-def test_the_history_says_who_did_what(slotq, queue):
+def test_the_history_names_who_changed_what(slotq, queue):
     slotq("pools", "set", "p4", "--slots", "8", "--reserve-after", "60")
     slotq("pools", "set", "new", "--slots", "1", "--instance-type", "ml.g5.xlarge")
     slotq("pools", "remove", "new")
@@ -195,7 +190,7 @@ def test_the_history_says_who_did_what(slotq, queue):
     assert said.changes == queue.changes[:0:-1]
 
 
-def test_who_is_no_operator_is_not_let_in(slotq, http):
+def test_only_operators_may_change_pools(slotq, http):
     http.troubles = [
         FakeAnswer(403, '{"Message": "User: ada is not authorized to perform: execute-api:Invoke"}')
     ]

@@ -1,4 +1,4 @@
-"""docs/cli-output.schema.json is what the commands print with --json."""
+"""docs/cli-output.schema.json describes what the commands print with --json."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def validator(name):
 
 
 def with_json():
-    """Every command that takes --json, by its words."""
+    """Each command with --json, as a list of words."""
     context = click.Context(cli)
     for name in COMMANDS:
         command = cli.get_command(context, name)
@@ -48,11 +48,11 @@ def test_the_file_is_up_to_date():
     assert written == json.loads(json.dumps(SCHEMA)), "run `make schemas`"
 
 
-def test_it_is_a_schema():
+def test_the_file_is_a_valid_schema():
     Draft202012Validator.check_schema(SCHEMA)
 
 
-def test_every_command_that_prints_json_is_in_it():
+def test_the_schema_has_every_command_with_json():
     assert set(with_json()) == set(OUTPUTS)
 
 
@@ -103,7 +103,7 @@ LINES = [
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_commands_output_is_as_the_schema_says(slotq, queue, line):
+def test_the_output_of_a_command_fits_the_schema(slotq, queue, line):
     queue.requests["job9"] = REQUEST | {"TrainingJobName": "job9"}
     queue.jobs["job9"] = ended("failed", name="job9", attempts=[attempt(1, outcome="failed")])
     queue.pools = [pool_view("p5"), pool_view("p4", used=0)]
@@ -118,7 +118,7 @@ def test_a_commands_output_is_as_the_schema_says(slotq, queue, line):
         validator(f"slotq {named_in(line)}").validate(json.loads(text))
 
 
-def test_so_is_a_simulations(slotq, tmp_path):
+def test_the_output_of_a_simulation_fits_the_schema(slotq, tmp_path):
     (tmp_path / "scenario.yaml").write_text(SCENARIO)
     result = slotq("simulate", str(tmp_path / "scenario.yaml"), "--check", "--json")
     said = json.loads(result.stdout)
@@ -126,20 +126,20 @@ def test_so_is_a_simulations(slotq, tmp_path):
     assert said["differences"]
 
 
-def test_and_every_command_has_been_tried():
-    # `local env` needs an emulator, `backup` a table: tests/functional has them.
+def test_every_command_of_the_schema_is_tried():
+    # `local env` needs an emulator and `backup` a table; tests/functional runs them.
     elsewhere = {"simulate", "local env", "backup save", "backup load"}
     tried = {named_in(line) for line in LINES} | elsewhere
     assert tried == set(OUTPUTS)
 
 
 @pytest.mark.parametrize("words", [("show", "nobody"), ("cancel", "job9"), ("hold", "x", "y")])
-def test_errors_too(slotq, words):
+def test_errors_fit_the_schema(slotq, words):
     result = slotq(*words, "--json")
     for line in result.stderr.splitlines():
         validator("ErrorView").validate(json.loads(line))
 
 
-def test_what_is_not_so_is_refused():
+def test_wrong_output_does_not_fit_the_schema():
     assert not validator("slotq version").is_valid({"slotq": 1})
     assert not validator("slotq ls").is_valid({"version": 1})

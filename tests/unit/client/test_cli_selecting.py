@@ -1,4 +1,4 @@
-"""Verbs for the jobs that options select: which they are, who is asked, how many requests."""
+"""Verbs with options that select jobs: the selected jobs, the question, the number of requests."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ VERBS = [
 
 @pytest.fixture(autouse=True)
 def jobs(queue):
-    """160 jobs of mine named ablation-…, of which the first runs; two of Eve's, of which one is
-    held; one that has failed."""
+    """160 jobs of mine named ablation-…, the first running; two jobs of Eve's, one held; one failed
+    job."""
     queue.jobs = {
         job.name: job
         for job in (
@@ -55,7 +55,7 @@ def sent(http):
     return [(each.method, urlsplit(each.url).path.removeprefix("/prod")) for each in http.sent]
 
 
-def test_what_the_issue_asks_for(slotq, http, jobs):
+def test_a_verb_changes_all_selected_jobs_in_few_requests(slotq, http, jobs):
     names = done(slotq("cancel", "--mine", "--state", "pending", "--name", "ablation-*"))
     assert names == [f"ablation-{n}" for n in range(1, 160)]
     assert sent(http) == [("GET", "/version"), ("GET", "/jobs"), *[("PATCH", "/jobs")] * 2]
@@ -65,8 +65,8 @@ def test_what_the_issue_asks_for(slotq, http, jobs):
     assert jobs["eve-1"].state == "pending"
 
 
-def test_what_has_started_between_look_and_cancel_goes_on(slotq, http, jobs):
-    """Who says `--state pending` wants no running job stopped."""
+def test_a_job_that_starts_before_the_cancel_continues(slotq, http, jobs):
+    """`--state pending` must not stop a running job."""
     begun = running(name="ablation-11")
     words = ("cancel", "--state", "pending", "--name", "ablation-1?")
     result = slotq(
@@ -76,7 +76,7 @@ def test_what_has_started_between_look_and_cancel_goes_on(slotq, http, jobs):
     assert (jobs["ablation-11"].state, jobs["ablation-12"].state) == ("running", "cancelled")
 
 
-def test_names_take_a_request_for_each_hundred_too(slotq, http):
+def test_names_are_sent_a_hundred_at_a_time(slotq, http):
     assert len(done(slotq("cancel", *(f"ablation-{n}" for n in range(160))))) == 160
     assert sent(http) == [("PATCH", "/jobs")] * 2
 
@@ -97,7 +97,7 @@ def test_names_take_a_request_for_each_hundred_too(slotq, http):
         (("ablation-3", "eve-1"), ["ablation-3", "eve-1"]),
     ],
 )
-def test_which_jobs_it_is(slotq, queue, words, names):
+def test_options_select_jobs(slotq, queue, words, names):
     before = dict(queue.jobs)
     result = slotq("cancel", *words, "--dry-run", "--json")
     if names is None:
@@ -118,19 +118,19 @@ def test_which_jobs_it_is(slotq, queue, words, names):
         ("retry", {"failed"}),
     ],
 )
-def test_without_a_state_it_is_those_that_the_verb_is_for(slotq, verb, states):
+def test_without_a_state_a_verb_selects_jobs_it_applies_to(slotq, verb, states):
     shown = QueueView.model_validate_json(slotq(verb, "--name", "*", "--dry-run", "--json").stdout)
     assert {job.state for job in shown.jobs} == states
 
 
 @pytest.mark.parametrize("words", VERBS)
-def test_every_verb_selects(slotq, words):
+def test_every_verb_can_select(slotq, words):
     chosen = ("--name", "[eo]*") if words != ("requeue",) else ("--name", "ablation-0")
     assert slotq(*words, *chosen).exit_code == Exit.OK
 
 
 @pytest.mark.parametrize("words", VERBS)
-def test_no_verb_takes_everything_for_want_of_a_word(slotq, http, words):
+def test_no_verb_selects_everything_without_options(slotq, http, words):
     result = slotq(*words)
     assert result.exit_code == Exit.USAGE
     assert "--mine, --state, --name" in result.stderr
@@ -139,20 +139,20 @@ def test_no_verb_takes_everything_for_want_of_a_word(slotq, http, words):
     assert http.sent == []
 
 
-def test_what_contradicts_itself(slotq):
+def test_contradicting_options_are_a_usage_error(slotq):
     result = slotq("cancel", "--mine", "--submitter", "eve")
     assert (result.exit_code, "exclude each other" in result.stderr) == (Exit.USAGE, True)
     assert slotq("cancel", "--state", "waiting").exit_code == Exit.USAGE
 
 
 @pytest.mark.parametrize("option", ["--submitter", "--project", "--pool"])
-def test_a_shell_variable_that_is_not_set_selects_nothing(slotq, http, option):
+def test_an_empty_option_selects_nothing(slotq, http, option):
     result = slotq("cancel", option, "")
     assert (result.exit_code, f"{option} is empty" in result.stderr) == (Exit.USAGE, True)
     assert http.sent == []
 
 
-def test_where_nothing_is_selected_it_says_of_what(slotq, http):
+def test_an_empty_selection_is_described(slotq, http):
     result = slotq("cancel", "--mine", "--name", "abl", "--pool", "p5")
     assert result.exit_code == Exit.NO
     assert f"no job named 'abl' of {CALLER} in p5 runs or waits" in result.stderr
@@ -161,7 +161,7 @@ def test_where_nothing_is_selected_it_says_of_what(slotq, http):
     assert ("PATCH", "/jobs") not in sent(http)
 
 
-def test_the_dry_run_shows_a_table(slotq, jobs):
+def test_a_dry_run_shows_a_table(slotq, jobs):
     lines = slotq("cancel", "--name", "*-1", "--dry-run").stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["JOB", "ablation-1", "eve-1"]
     assert lines[2].split()[1] == "eve", "whose it is, for there are two"
@@ -171,7 +171,7 @@ def asked(slotq, *words, answer):
     return slotq(*words, world={"asks": lambda: True}, input=answer)
 
 
-def test_a_person_is_asked_before_many_are_changed(slotq, jobs):
+def test_a_person_is_asked_before_many_jobs_change(slotq, jobs):
     words = ("cancel", "--mine", "--state", "pending")
     result = asked(slotq, *words, answer="n\n")
     assert (result.exit_code, result.stdout) == (Exit.NO, "")
@@ -194,35 +194,35 @@ def test_a_person_is_asked_before_many_are_changed(slotq, jobs):
         ("cancel", *(f"ablation-{n}" for n in range(160))),
     ],
 )
-def test_nobody_is_asked_about_a_handful_about_names_or_with_yes(slotq, words):
+def test_few_jobs_given_names_or_yes_need_no_question(slotq, words):
     result = asked(slotq, *words, answer="")
     assert (result.exit_code, "[y/N]" in result.output) == (Exit.OK, False)
 
 
-def test_no_pipe_is_ever_asked(slotq):
+def test_no_question_is_asked_in_a_pipe(slotq):
     result = slotq("cancel", "--mine", input="")
     assert (result.exit_code, "[y/N]" in result.output) == (Exit.OK, False)
 
 
-def test_selected_jobs_are_a_list_even_if_it_is_one(slotq):
+def test_one_selected_job_is_a_list_too(slotq):
     result = slotq("cancel", "--name", "eve-1", "--json")
     assert [job.name for job in QueueView.model_validate_json(result.stdout).jobs] == ["eve-1"]
 
 
-def test_more_than_the_queue_tells_at_a_time_is_said(slotq, jobs):
+def test_a_selection_larger_than_one_answer_is_reported(slotq, jobs):
     jobs |= {f"more-{n}": waiting(1, name=f"more-{n}") for n in range(1000)}
     result = slotq("hold", "--mine")
     assert (result.exit_code, len(done(result))) == (Exit.OK, 1000)
     assert "1,000 jobs at a time" in result.stderr
 
 
-def test_the_names_that_are_near_are_asked_for_once(slotq, http):
+def test_the_names_to_suggest_are_read_once(slotq, http):
     result = slotq("cancel", *(f"ablatoin-{n}" for n in range(30)))
     assert (result.exit_code, result.stderr.count("Did you mean")) == (Exit.NO, 30)
     assert sent(http).count(("GET", "/jobs")) == 1
 
 
-def test_a_retry_s_new_name_and_the_pattern_are_told_apart(slotq, queue):
+def test_name_means_a_new_name_or_a_pattern_by_the_verbs_arguments(slotq, queue):
     assert slotq("retry", "over", "--as", "anew").stdout.startswith("anew: ")
     assert slotq("retry", "over", "--name", "newer").stdout.startswith("newer: ")
     assert slotq("retry", "--name", "ov*").stdout.startswith("over-r2: ")
@@ -238,7 +238,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_only_a_terminal_on_both_sides_is_asked(monkeypatch):
+def test_a_question_needs_a_terminal_for_input_and_output(monkeypatch):
     from slotq.cli.app import App
 
     for name, stream in (("stdin", Terminal()), ("stderr", Terminal())):
@@ -247,7 +247,7 @@ def test_only_a_terminal_on_both_sides_is_asked(monkeypatch):
     assert App().asks()
 
 
-def test_the_help_names_every_way_to_select():
+def test_help_names_every_way_to_select():
     command = cli.get_command(None, "cancel")
     flags = {flag for option in command.params for flag in option.opts}
     assert flags >= {

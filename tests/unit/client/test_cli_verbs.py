@@ -1,4 +1,4 @@
-"""The verbs on the command line: one job or several, too late, no such job; their exit codes."""
+"""The verbs on the command line: one job or several, too late, no such job; exit codes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def more_jobs(queue):
         (("move", "p4,p5", "job3"), "pending"),
     ],
 )
-def test_a_verb_says_where_the_job_now_stands(slotq, queue, words, state):
+def test_a_verb_prints_the_jobs_new_state(slotq, queue, words, state):
     result = slotq(*words, "--json")
     assert result.exit_code == Exit.OK, result.output
     view = JobView.model_validate_json(result.output)
@@ -43,7 +43,7 @@ def test_a_verb_says_where_the_job_now_stands(slotq, queue, words, state):
 
 
 @pytest.mark.parametrize("words", [("hold",), ("cancel",), ("priority", "7"), ("move", "p4")])
-def test_several_at_once(slotq, queue, words):
+def test_a_verb_takes_several_jobs(slotq, queue, words):
     result = slotq(*words, "job3", "job4", "job3")
     assert result.exit_code == Exit.OK
     assert [line.split(":")[0] for line in result.output.splitlines()] == ["job3", "job4"]
@@ -51,7 +51,7 @@ def test_several_at_once(slotq, queue, words):
     assert [job.name for job in view.jobs] == ["job3", "job4"]
 
 
-def test_one_that_is_refused_stops_none_of_the_others(slotq, queue):
+def test_a_refusal_of_one_job_does_not_stop_the_others(slotq, queue):
     result = slotq("hold", "job9", "job3", "nobody", "job4")
     assert result.exit_code == Exit.TOO_LATE, "that of the first that was refused"
     assert [queue.jobs[name].state for name in ("job3", "job4")] == ["held", "held"]
@@ -64,7 +64,7 @@ def test_one_that_is_refused_stops_none_of_the_others(slotq, queue):
     assert codes == ["no_such_job", "too_late"]
 
 
-def test_a_queue_that_does_not_answer_stops_them_all(slotq, http):
+def test_an_unreachable_queue_stops_all(slotq, http):
     http.troubles = [no_connection()] * 5
     result = slotq("hold", "job3", "job4")
     assert result.exit_code == Exit.UNREACHABLE
@@ -82,7 +82,7 @@ def test_a_queue_that_does_not_answer_stops_them_all(slotq, http):
         (("requeue", "job9"), "job9 has ended"),
     ],
 )
-def test_too_late_is_an_exit_code_of_its_own_and_says_that_nothing_changed(slotq, words, said):
+def test_too_late_has_its_exit_code_and_changes_nothing(slotq, words, said):
     result = slotq(*words)
     assert result.exit_code == Exit.TOO_LATE
     assert result.stderr.startswith("slotq: too late: ")
@@ -99,7 +99,7 @@ def test_too_late_is_an_exit_code_of_its_own_and_says_that_nothing_changed(slotq
         ("priority", "1"), ("move", "p5"), ("retry",), ("watch",), ("logs",),
     ],
 )  # fmt: skip
-def test_no_such_job_tells_the_nearest_names(slotq, words):
+def test_an_unknown_job_suggests_similar_names(slotq, words):
     result = slotq(*words, "jb3", world={"aws": FakeServices()})
     assert result.exit_code == Exit.NO
     assert "there is no job 'jb3'" in result.stderr
@@ -108,7 +108,7 @@ def test_no_such_job_tells_the_nearest_names(slotq, words):
     assert "`slotq ls --all` shows" in result.stderr
 
 
-def test_priorities_below_zero_are_no_options(slotq, queue):
+def test_a_negative_priority_is_not_read_as_an_option(slotq, queue):
     assert slotq("priority", "-50", "job3", "job4").exit_code == Exit.OK
     assert (queue.jobs["job3"].priority, queue.jobs["job4"].priority) == (-50, -50)
     assert slotq("priority", "--json", "-5", "job3").exit_code == Exit.OK
@@ -118,35 +118,36 @@ def test_priorities_below_zero_are_no_options(slotq, queue):
     assert slotq("priority", "high", "job3").exit_code == Exit.USAGE
 
 
-def test_a_requeue_names_the_attempt_that_it_gives_up(slotq, http):
+def test_a_requeue_names_the_stopped_attempt(slotq, http):
     slotq("requeue", "job1")
     assert http.last_body() == {"give_up": 2}
 
 
-def test_a_requeue_of_a_job_that_waits_gives_nothing_up(slotq, queue):
+def test_a_requeue_of_a_waiting_job_stops_nothing(slotq, queue):
     before = queue.jobs["job3"]
     assert slotq("requeue", "job3").exit_code == Exit.OK
     assert queue.jobs["job3"] == before
 
 
-def test_a_clone_is_another_job(slotq, queue):
+def test_a_clone_is_a_new_job(slotq, queue):
     result = slotq("clone", "job9", "copy", "--priority", "4")
     assert (result.exit_code, result.output.split(":")[0]) == (Exit.OK, "copy")
     assert queue.requests["copy"]["TrainingJobName"] == "copy"
     assert queue.jobs["copy"].priority == 4
 
 
-def test_a_retry_is_another_job_under_the_next_free_name(slotq, queue):
+def test_a_retry_is_a_new_job_under_the_next_free_name(slotq, queue):
     assert slotq("retry", "job9").output.startswith("job9-r2: waits")
     assert queue.requests["job9-r2"] == REQUEST | {"TrainingJobName": "job9-r2"}
     assert slotq("retry", "job9").output.startswith("job9-r2: "), "as long as that one lives"
     queue.jobs["job9-r2"] = ended("failed", name="job9-r2")
-    queue.requests["job9-r2"] |= {"RoleArn": f"{TRAINER}2"}  # an ended name takes no submission
+    # The name of an ended job cannot be submitted again.
+    queue.requests["job9-r2"] |= {"RoleArn": f"{TRAINER}2"}
     assert slotq("retry", "job9").output.startswith("job9-r3: ")
     assert slotq("retry", "job9-r2", "--name", "own").output.startswith("own: ")
 
 
-def test_several_are_tried_again_each_under_its_own_name(slotq, queue):
+def test_several_jobs_are_retried_under_their_own_names(slotq, queue):
     queue.jobs["job8"] = ended("stopped", name="job8")
     queue.requests["job8"] = REQUEST | {"TrainingJobName": "job8"}
     result = slotq("retry", "job8", "job9", "--priority", "9")
@@ -154,7 +155,7 @@ def test_several_are_tried_again_each_under_its_own_name(slotq, queue):
     assert slotq("retry", "job8", "job9", "--name", "own").exit_code == Exit.USAGE
 
 
-def test_only_what_ended_without_completing_is_tried_again(slotq, queue):
+def test_only_a_job_that_ended_without_completing_is_retried(slotq, queue):
     result = slotq("retry", "job1")
     assert result.exit_code == Exit.NO
     assert "job1 is running: only what has ended" in result.stderr
@@ -163,7 +164,7 @@ def test_only_what_ended_without_completing_is_tried_again(slotq, queue):
     assert "slotq clone fine" in slotq("retry", "fine").stderr
 
 
-def test_history_shows_every_attempt(slotq):
+def test_history_lists_every_attempt(slotq):
     lines = slotq("history", "job1", "job3").output.splitlines()
     assert lines[0].startswith("job1: running in pool p5")
     assert lines[1].split()[:3] == ["#", "TRAINING", "JOB"]
@@ -173,7 +174,7 @@ def test_history_shows_every_attempt(slotq):
 
 
 @pytest.mark.parametrize("line", ["hodl job3", "relase held", "prioriti 1 job3", "can job1"])
-def test_an_unknown_command_tells_the_nearest(slotq, line):
+def test_an_unknown_command_suggests_a_similar_one(slotq, line):
     near = {"hodl": "hold", "relase": "release", "prioriti": "priority", "can": "cancel"}
     word, *rest = line.split()
     result = slotq(word, *rest)
@@ -182,7 +183,7 @@ def test_an_unknown_command_tells_the_nearest(slotq, line):
     assert "--help' for help" in result.stderr
 
 
-def test_an_unknown_option_tells_the_nearest(slotq):
+def test_an_unknown_option_suggests_a_similar_one(slotq):
     result = slotq("ls", "--sate", "running")
     assert result.exit_code == Exit.USAGE
     assert "--state" in result.stderr

@@ -1,4 +1,4 @@
-"""The queue's calls, signed and repeated, and its refusals as exceptions."""
+"""The client's calls: signing, retries, and refusals as exceptions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.unit.client.fake_queue import (
 REQUEST = least_request("job1", Tags=[{"Key": "priority", "Value": "7"}])
 
 
-def test_submit_gives_the_job_as_it_stands():
+def test_submit_returns_the_job():
     http = FakeHttp()
     job = client_of(http).submit(REQUEST)
     assert isinstance(job, JobView)
@@ -40,7 +40,7 @@ def test_submit_gives_the_job_as_it_stands():
     assert http.last_body() == REQUEST
 
 
-def test_looking_listing_and_cancelling():
+def test_jobs_are_read_listed_and_cancelled():
     http = FakeHttp(FakeQueue(running(), job_view("job2"), ended(name="job3")))
     client = client_of(http)
     assert client.job("job1").state == "running"
@@ -56,13 +56,13 @@ def test_calls_are_signed_for_execute_api():
     assert "/eu-west-1/execute-api/aws4_request" in str(http.sent[0].headers["Authorization"])
 
 
-def test_without_credentials_it_is_sent_unsigned():
+def test_without_credentials_calls_are_unsigned():
     http = FakeHttp(FakeQueue(job_view()))
     client_of(http, aws=FakeAws(signed=False)).job("job1")
     assert "Authorization" not in http.sent[0].headers
 
 
-def test_a_vpc_endpoint_gets_the_apis_id_signed():
+def test_a_call_through_a_vpc_endpoint_signs_the_api_id():
     http = FakeHttp(FakeQueue(job_view()))
     endpoint = "https://vpce-0a.execute-api.eu-west-1.vpce.amazonaws.com/prod"
     client_of(http, config=Config(endpoint=endpoint, api_id="a1b2c3")).job("job1")
@@ -74,7 +74,7 @@ def test_a_vpc_endpoint_gets_the_apis_id_signed():
 @pytest.mark.parametrize(
     "trouble", [no_connection(), FakeAnswer(429, "{}"), FakeAnswer(503, ""), FakeAnswer(500, "x")]
 )
-def test_what_passes_is_tried_again(trouble):
+def test_transient_errors_are_retried(trouble):
     http, clock = FakeHttp(FakeQueue(job_view())), Clock()
     http.troubles = [trouble, trouble]
     assert client_of(http, clock=clock).job("job1").name == "job1"
@@ -82,14 +82,14 @@ def test_what_passes_is_tried_again(trouble):
     assert clock.slept == [0.25, 0.5]
 
 
-def test_the_pause_is_what_the_answer_asks_for():
+def test_the_answer_sets_the_pause_before_a_retry():
     http, clock = FakeHttp(FakeQueue(job_view())), Clock()
     http.troubles = [FakeAnswer(429, "{}", {"Retry-After": "3"})]
     client_of(http, clock=clock).job("job1")
     assert clock.slept == [3.0]
 
 
-def test_a_submission_whose_answer_was_lost_is_the_same_job():
+def test_a_submission_with_a_lost_answer_is_the_same_job():
     queue = FakeQueue()
     http = FakeHttp(queue)
     client = client_of(http)
@@ -99,7 +99,7 @@ def test_a_submission_whose_answer_was_lost_is_the_same_job():
     assert list(queue.jobs) == ["job1"]
 
 
-def test_no_connection_at_all_names_the_endpoint_and_what_to_check():
+def test_no_connection_names_the_endpoint_and_what_to_check():
     http = FakeHttp()
     http.troubles = [no_connection()] * TRIES
     with pytest.raises(errors.CannotReach, match=r"https://queue.test/prod.*VPC"):
@@ -107,7 +107,7 @@ def test_no_connection_at_all_names_the_endpoint_and_what_to_check():
     assert len(http.sent) == TRIES
 
 
-def test_a_wrong_certificate_is_not_tried_again():
+def test_a_wrong_certificate_is_not_retried():
     http = FakeHttp()
     http.troubles = [SSLError(endpoint_url=ENDPOINT, error="self-signed")]
     with pytest.raises(errors.CannotReach, match="AWS_CA_BUNDLE"):
@@ -115,7 +115,7 @@ def test_a_wrong_certificate_is_not_tried_again():
     assert len(http.sent) == 1
 
 
-def test_a_queue_that_stays_unavailable_says_so():
+def test_a_queue_that_stays_unavailable_is_an_error():
     http = FakeHttp()
     http.troubles = [FakeAnswer(503, '{"message": "Service Unavailable"}')] * TRIES
     with pytest.raises(errors.Unavailable, match=r"503 5 times.*Service Unavailable"):
@@ -133,7 +133,7 @@ def test_a_queue_that_stays_unavailable_says_so():
         (422, "a_newer_code", errors.Refused),
     ],
 )
-def test_a_refusal_comes_back_as_its_own_exception(status, code, kind):
+def test_each_refusal_has_its_exception(status, code, kind):
     http = FakeHttp()
     http.troubles = [
         FakeAnswer(status, f'{{"code": "{code}", "message": "do this", "field": "Tags"}}')
@@ -155,14 +155,14 @@ def test_a_refusal_comes_back_as_its_own_exception(status, code, kind):
         ("something new", "execute-api:Invoke"),
     ],
 )
-def test_who_is_not_let_in_learns_what_to_check(message, said):
+def test_a_denied_caller_learns_what_to_check(message, said):
     http = FakeHttp()
     http.troubles = [FakeAnswer(403, f'{{"Message": "{message}"}}')]
     with pytest.raises(errors.NotAllowed, match=said):
         client_of(http).jobs()
 
 
-def test_who_is_not_let_in_unsigned_learns_that():
+def test_a_denied_unsigned_caller_learns_that_credentials_are_missing():
     http = FakeHttp()
     http.troubles = [FakeAnswer(403, '{"message": "Missing Authentication Token"}')]
     with pytest.raises(errors.NotAllowed, match="no AWS credentials"):
@@ -179,14 +179,14 @@ def test_who_is_not_let_in_unsigned_learns_that():
         FakeAnswer(404, '{"code": "no_such_route", "message": "there is only …"}'),
     ],
 )
-def test_an_answer_that_is_not_the_queues_is_said_to_be_so(answer):
+def test_a_foreign_answer_is_an_error(answer):
     http = FakeHttp()
     http.troubles = [answer]
     with pytest.raises(errors.UnexpectedAnswer, match="ends with its stage"):
         client_of(http).jobs()
 
 
-def test_cancelling_what_is_cancelled_is_done_and_what_has_ended_is_too_late():
+def test_cancelling_twice_succeeds_and_after_the_end_is_too_late():
     http = FakeHttp(FakeQueue(job_view(state="cancelled"), ended(name="job2")))
     client = client_of(http)
     assert client.cancel("job1").state == "cancelled"
@@ -195,21 +195,21 @@ def test_cancelling_what_is_cancelled_is_done_and_what_has_ended_is_too_late():
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "../jobs", "a b", "x" * 64])
-def test_a_name_that_no_job_can_have_is_not_sent(name):
+def test_an_impossible_job_name_is_not_sent(name):
     http = FakeHttp()
     with pytest.raises(errors.InvalidRequest):
         client_of(http).job(name)
     assert not http.sent
 
 
-def test_too_large_a_request_is_not_sent():
+def test_a_too_large_request_is_not_sent():
     http = FakeHttp()
     with pytest.raises(errors.InvalidRequest, match="put what is large"):
         client_of(http).submit(REQUEST | {"HyperParameters": {"a": "x" * 1_100_000}})
     assert not http.sent
 
 
-def test_no_region_for_the_signature_is_said():
+def test_a_missing_region_is_an_error():
     http = FakeHttp()
     config = Config(endpoint=ENDPOINT)
     with pytest.raises(errors.NotConfigured, match="SLOTQ_REGION"):
@@ -222,8 +222,8 @@ def test_an_unknown_profile_is_named(monkeypatch, tmp_path):
         Transport(Config(endpoint=ENDPOINT, aws_profile="nobody"))
 
 
-def test_over_a_real_connection(monkeypatch):
-    monkeypatch.setenv("HTTP_PROXY", "http://nowhere.test:1")  # loopback never goes through it
+def test_calls_work_over_a_real_connection(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://nowhere.test:1")  # a proxy is never used for loopback
     with served(FakeQueue()) as endpoint:
         client = QueueClient(endpoint, region="eu-west-1")
         assert client.submit(REQUEST).place == 1
@@ -234,14 +234,14 @@ def test_over_a_real_connection(monkeypatch):
             client.job("job2")
 
 
-def test_nobody_there_on_loopback_hints_at_the_emulator():
+def test_no_connection_on_loopback_suggests_the_emulator():
     config = Config(endpoint="http://127.0.0.1:9", region="eu-west-1")
     transport = Transport(config, aws=FakeAws(), sleep=Clock().sleep)
     with pytest.raises(errors.CannotReach, match="slotq local start"):
         QueueClient(config=config, transport=transport).jobs()
 
 
-def test_the_clients_own_priority_is_that_of_jobs_that_name_none(http, monkeypatch):
+def test_the_clients_priority_counts_for_jobs_without_one(http, monkeypatch):
     monkeypatch.setenv("SLOTQ_PRIORITY", "3")
     configured = client_of(http, config=load({"endpoint": ENDPOINT, "region": "eu-west-1"}))
     for name, client in (
@@ -260,7 +260,7 @@ def test_the_clients_own_priority_is_that_of_jobs_that_name_none(http, monkeypat
     assert requests["own"]["Tags"] == own
 
 
-def test_a_clone_has_the_settings_of_the_first_and_not_the_clients(http):
+def test_a_clone_keeps_the_originals_settings(http):
     client = client_of(http)
     client.submit(REQUEST | {"TrainingJobName": "first"})
     client.with_settings(priority=9).clone("first", "second")
@@ -268,14 +268,14 @@ def test_a_clone_has_the_settings_of_the_first_and_not_the_clients(http):
 
 
 @pytest.mark.parametrize("states", ["pending", ["pending"], "pending,held", JobState.PENDING])
-def test_one_state_may_be_a_text(http, states):
+def test_one_state_may_be_a_string(http, states):
     http.queue.jobs = {"job1": running(), "job3": waiting(1, name="job3")}
     assert [job.name for job in client_of(http).list(states)] == ["job3"]
     assert [job.name for job in client_of(http).jobs(states)] == ["job3"]
 
 
 @pytest.mark.parametrize("states", ["pendnig", ["running", "pendnig"], ""])
-def test_a_state_that_is_none_is_refused_with_those_that_are(http, states):
+def test_an_unknown_state_is_refused_with_the_known_ones(http, states):
     with pytest.raises(errors.InvalidRequest, match=r"pending, preempted.*, not '(pendnig)?'"):
         client_of(http).list(states)
     assert http.sent == []

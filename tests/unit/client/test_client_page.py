@@ -1,4 +1,4 @@
-"""The Python of docs/client.md, run as it stands, in order, against a queue that is served."""
+"""The Python of docs/client.md, run in order against a served queue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DONE = attempt(1, artifact="s3://my-bucket/models/plain/output/model.tar.gz", ou
 
 
 class QuickQueue(FakeQueue):
-    """Whose job `my-job` has completed when it is first looked at."""
+    """A queue whose job `my-job` has completed at the first look."""
 
     def taken(self, name, priority):
         if name == "my-job":
@@ -52,7 +52,7 @@ def block(mark):
 
 
 @pytest.mark.usefixtures("no_telemetry")
-def test_the_estimator(page):
+def test_the_estimator_example_runs(page):
     pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not installed")
     exec(block("Estimator("), {})
     tags = {tag["Key"]: tag["Value"] for tag in page.requests["my-job"]["Tags"]}
@@ -64,7 +64,7 @@ def test_the_estimator(page):
     reason="the sagemaker3 extra is not installed",
 )
 @pytest.mark.usefixtures("no_telemetry")
-def test_the_model_trainer(page, monkeypatch):
+def test_the_model_trainer_example_runs(page, monkeypatch):
     monkeypatch.setenv("SAGEMAKER_VALIDATE_ROLE", "false")
     boto3.client("iam").create_role(RoleName="trainer", AssumeRolePolicyDocument="{}")
     exec(block("ModelTrainer("), {})
@@ -73,7 +73,7 @@ def test_the_model_trainer(page, monkeypatch):
     assert request["CheckpointConfig"]["S3Uri"] == "s3://my-bucket/my-job/checkpoints"
 
 
-def test_plain_boto3_and_the_job_as_an_object(page, capsys):
+def test_the_boto3_and_job_examples_run(page, capsys):
     notebook: dict = {}
     exec(block("slotq.install("), notebook)
     assert page.requests["plain"]["Tags"] == [{"Key": "priority", "Value": "5"}]
@@ -85,7 +85,7 @@ def test_plain_boto3_and_the_job_as_an_object(page, capsys):
     assert page.jobs["plain-again"].state == "cancelled"
 
 
-def test_submit(page):
+def test_the_submit_example_runs(page):
     notebook: dict = {}
     exec(block("def submit("), notebook)
     request = least_request("own")
@@ -94,7 +94,7 @@ def test_submit(page):
     assert "ResourceConfig" in notebook["submit"]({"TrainingJobName": "own"})
 
 
-def test_the_log(page, tmp_path):
+def test_the_log_example_runs(page, tmp_path):
     logger = logging.getLogger("slotq")
     before, level = [*logger.handlers], logger.level
     exec(block("FileHandler("), {})
@@ -108,7 +108,7 @@ def test_the_log(page, tmp_path):
         logger.setLevel(level)
 
 
-def test_the_state_of_the_queue(page, capsys):
+def test_the_queue_state_example_runs(page, capsys):
     page.jobs = {"job1": running(), "job3": waiting(1, name="job3", priority=10)}
     exec(block("print_queue_state"), {})
     (shown,) = re.findall(r"^```text\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)

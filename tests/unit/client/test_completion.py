@@ -1,4 +1,4 @@
-"""What the shell completes: commands, options, and the names that the queue knows."""
+"""Shell completion of commands, options and names in the queue."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def completed(app):
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_the_script_for_each_shell(slotq, shell):
+def test_each_shell_has_a_script(slotq, shell):
     if shell == "bash" and shutil.which("bash") is None:
         pytest.skip("click asks bash for its version")
     output = slotq("completion", shell).output
@@ -38,7 +38,7 @@ def test_the_script_for_each_shell(slotq, shell):
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
-def test_bash_takes_the_script(slotq):
+def test_bash_accepts_the_script(slotq):
     script = slotq("completion", "bash").output
     told = subprocess.run(
         ["bash", "-c", 'eval "$1"; complete -p slotq', "bash", script],
@@ -50,11 +50,11 @@ def test_bash_takes_the_script(slotq):
     assert told.stderr == ""
 
 
-def test_an_unknown_shell(slotq):
+def test_an_unknown_shell_is_refused(slotq):
     assert slotq("completion", "tcsh").exit_code == 2
 
 
-def test_commands_and_options(completed):
+def test_commands_and_options_are_completed(completed):
     assert completed("re") == ["release", "retry", "requeue"]
     assert completed("ls", "--s") == ["--state", "--submitter", "--since", "--sort"]
     assert completed("ls", "--state", "st") == ["starting", "stopping", "stopped"]
@@ -74,13 +74,13 @@ def test_commands_and_options(completed):
         ("watch", ["job1", "job3", "kept"]),
     ],
 )
-def test_names_of_the_jobs_that_the_verb_is_for(completed, queue, verb, found):
+def test_a_verb_completes_names_of_jobs_it_applies_to(completed, queue, verb, found):
     queue.jobs["kept"] = job_view("kept", "held")
     assert sorted(completed(verb, "")) == found
     assert sorted(completed(verb, "j")) == [name for name in found if name != "kept"]
 
 
-def test_the_second_name_too_and_pools(completed, queue):
+def test_further_names_and_pools_are_completed(completed, queue):
 
     queue.pools = [pool_view("p5"), pool_view("p4")]
     assert completed("cancel", "job1", "job3") == ["job3"]
@@ -90,14 +90,14 @@ def test_the_second_name_too_and_pools(completed, queue):
     assert completed("submit", "--pools", "p4") == ["p4"]
 
 
-def test_nothing_is_said_where_the_queue_does_not_answer(completed, http, capsys):
+def test_completion_is_silent_when_the_queue_does_not_answer(completed, http, capsys):
     http.troubles = [no_connection()] * 9
     assert completed("show", "j") == []
     assert completed("show", "j", connect=None) == [], "no endpoint is configured"
     assert capsys.readouterr() == ("", "")
 
 
-def test_it_takes_no_longer_than_somebody_waits(completed, monkeypatch):
+def test_completion_gives_up_within_a_short_time(completed, monkeypatch):
     monkeypatch.setattr(name_arguments, "PATIENCE", 0.05)
     done = threading.Event()
 
@@ -110,8 +110,8 @@ def test_it_takes_no_longer_than_somebody_waits(completed, monkeypatch):
     assert time.monotonic() - began < 5
 
 
-def test_over_a_real_connection_and_asked_once(queue):
-    """As the shell asks: a process of its own, with the group's options before the command."""
+def test_completion_asks_the_queue_once_over_a_real_connection(queue):
+    """As the shell asks: in a separate process, with the group's options before the command."""
     with served(queue) as endpoint:
         words = f"slotq --endpoint {endpoint} show job"
         asked = subprocess.run(

@@ -1,4 +1,4 @@
-"""Where settings come from, and what is said of wrong ones."""
+"""Sources of the settings, and messages about wrong ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def write(tmp_path, text):
     return path
 
 
-def test_argument_over_environment_over_file(tmp_path, env):
+def test_arguments_override_the_environment_and_the_file(tmp_path, env):
     path = write(tmp_path, 'endpoint = "https://file.test"\nregion = "file"\npriority = 3\n')
     env |= {"SLOTQ_ENDPOINT": "https://env.test", "SLOTQ_REGION": "env"}
     config = load({"endpoint": "https://argument.test", "region": None}, environ=env)
@@ -33,12 +33,12 @@ def test_argument_over_environment_over_file(tmp_path, env):
     assert config.source("api_id") == "not set"
 
 
-def test_no_file_is_no_error_and_an_empty_variable_is_not_given(env):
+def test_a_missing_file_and_an_empty_variable_are_ignored(env):
     config = load(environ=env | {"SLOTQ_ENDPOINT": "", "SLOTQ_CONFIG": ""})
     assert config.endpoint is None
 
 
-def test_xdg_and_a_named_file(tmp_path, env):
+def test_the_file_is_found_by_xdg_or_by_name(tmp_path, env):
     (tmp_path / "x" / "slotq").mkdir(parents=True)
     (tmp_path / "x" / "slotq" / "config.toml").write_text('api_id = "xdg"')
     (tmp_path / "own.toml").write_text('api_id = "own"')
@@ -47,7 +47,7 @@ def test_xdg_and_a_named_file(tmp_path, env):
     assert load(environ=env | {"SLOTQ_CONFIG": str(tmp_path / "own.toml")}).api_id == "own"
 
 
-def test_without_an_endpoint_it_says_how_to_set_one(env):
+def test_a_missing_endpoint_is_an_error_that_says_how_to_set_one(env):
     with pytest.raises(NotConfigured, match=r"(?s)SLOTQ_ENDPOINT.*config\.toml.*slotq local start"):
         load(environ=env).required_endpoint()
 
@@ -79,7 +79,7 @@ def test_a_wrong_variable_is_named(env, variables, said):
         ("priority = 1.5", "must be an integer"),
     ],
 )
-def test_a_wrong_file_is_named(tmp_path, env, text, said):
+def test_a_wrong_file_is_named_in_the_error(tmp_path, env, text, said):
     write(tmp_path, text)
     with pytest.raises(NotConfigured, match=said):
         load(environ=env)
@@ -94,7 +94,7 @@ def test_a_vpc_endpoint_needs_the_api_id(env):
     assert config.signing_region() == "eu-west-1"
 
 
-def test_the_region_is_read_from_the_endpoint_unless_given(env):
+def test_the_region_defaults_to_the_endpoints(env):
     assert load({"endpoint": URL}, environ=env).signing_region() == "eu-west-1"
     assert load({"endpoint": URL, "region": "us-east-1"}, environ=env).signing_region() == (
         "us-east-1"
@@ -116,7 +116,7 @@ endpoint = "https://other.test"
 """
 
 
-def test_a_profile_over_what_the_file_says_for_everybody(tmp_path, env):
+def test_a_profile_overrides_the_files_top_level(tmp_path, env):
     path = write(tmp_path, PROFILES)
     night = load({"profile": "night"}, environ=env)
     assert (night.queue, night.endpoint, night.api_id) == ("night", None, None)
@@ -126,13 +126,13 @@ def test_a_profile_over_what_the_file_says_for_everybody(tmp_path, env):
     assert load(environ=env).profile is None
 
 
-def test_a_profile_named_by_the_file_itself(tmp_path, env):
+def test_the_file_can_name_the_profile(tmp_path, env):
     write(tmp_path, 'profile = "night"\n' + PROFILES)
     assert load(environ=env).priority == -5
     assert load(environ=env | {"SLOTQ_PROFILE": "other"}).priority == 3
 
 
-def test_a_profile_on_the_command_line_is_over_the_environment(tmp_path, env):
+def test_a_profile_on_the_command_line_overrides_the_environment(tmp_path, env):
     write(tmp_path, PROFILES)
     env |= {"SLOTQ_ENDPOINT": "https://env.test", "SLOTQ_PRIORITY": "1"}
     night = load({"profile": "night"}, environ=env)
@@ -141,7 +141,7 @@ def test_a_profile_on_the_command_line_is_over_the_environment(tmp_path, env):
     assert (night.endpoint, night.priority) == ("https://env.test", 1)
 
 
-def test_a_queue_that_is_named_is_another_than_the_endpoint_of_a_lesser_place(tmp_path, env):
+def test_a_named_queue_overrides_an_endpoint_of_a_weaker_source(tmp_path, env):
     write(tmp_path, 'endpoint = "https://file.test"\n')
     assert load(environ=env | {"SLOTQ_QUEUE": "research"}).endpoint is None
     write_again = load({"endpoint": "https://own.test"}, environ=env | {"SLOTQ_QUEUE": "research"})

@@ -1,4 +1,4 @@
-"""Clients and jobs are copied and pickled, and take no credentials along."""
+"""Clients and jobs can be copied and pickled, without credentials."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def of_session(client, **settings):
 @pytest.mark.parametrize(
     "copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
 )
-def test_a_copy_is_as_good(client, queue, copied):
+def test_a_copied_client_works(client, queue, copied):
     job = copied(client.get("job1"))
     assert job.set_priority(7).priority == 7
     copied(client).submit(REQUEST)
@@ -52,14 +52,14 @@ def state_of(job):
     return job.refresh().state
 
 
-def test_jobs_go_to_other_processes_and_come_back(client):
+def test_jobs_survive_pickling_between_processes(client):
     with get_context("spawn").Pool(1) as pool:
         assert pool.map(state_of, client.list()) == ["pending"]
         (back,) = pool.map(copy.copy, client.list())
     assert back.cancel().state == "cancelled"
 
 
-def test_no_credentials_are_in_a_pickle(client, monkeypatch):
+def test_a_pickle_holds_no_credentials(client, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA-IN-THE-ENVIRONMENT")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cr3t-in-the-environment")
     client = of_session(client)
@@ -70,7 +70,7 @@ def test_no_credentials_are_in_a_pickle(client, monkeypatch):
     assert pickle.loads(pickled).transport.credentials().access_key == "AKIA-OF-THE-OTHER"
 
 
-def test_a_client_that_was_handed_keys_is_copied_and_says_why_it_is_not_pickled(client):
+def test_a_client_with_given_keys_can_be_copied_but_not_pickled(client):
     keys = {"aws_access_key_id": "mine", "aws_secret_access_key": "s3cr3t"}
     client = of_session(client, **keys)
     assert copy.deepcopy(client).transport.credentials().access_key == "mine"
@@ -78,7 +78,7 @@ def test_a_client_that_was_handed_keys_is_copied_and_says_why_it_is_not_pickled(
         pickle.dumps(client)
 
 
-def test_a_profile_goes_along_by_its_name(client, tmp_path, monkeypatch):
+def test_a_pickle_keeps_the_profiles_name(client, tmp_path, monkeypatch):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     file = tmp_path / "credentials"
     file.write_text("[team]\naws_access_key_id = of-team\naws_secret_access_key = s3cr3t\n")
@@ -92,7 +92,7 @@ def test_a_profile_goes_along_by_its_name(client, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", errors.__all__)
-def test_errors_come_back_whole_from_other_processes(name):
+def test_errors_survive_pickling_between_processes(name):
     kind = getattr(errors, name)
     refused = issubclass(kind, errors.Refused)
     error = kind("no", field="Tags") if refused else kind("no")
@@ -125,7 +125,7 @@ def test_a_wrong_aws_profile_is_named_with_what_to_do(
     assert "aws configure --profile nobody" in said
 
 
-def test_a_wrong_aws_profile_is_no_matter_to_a_session_that_names_another(
+def test_a_wrong_aws_profile_does_not_matter_when_the_session_names_another(
     client, tmp_path, monkeypatch
 ):
     file = tmp_path / "config"

@@ -1,4 +1,4 @@
-"""The demo's checks see what is wrong, and its story is the scenario that the system began with."""
+"""The demo's checks, and its story, which is the first scenario of the system."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def held(jobs, evidence):
     return all(check.held for check in checks(jobs, evidence))
 
 
-def test_what_has_to_come_holds(jobs):
+def test_the_expected_course_passes_every_check(jobs):
     assert held(jobs, FakeEvidence())
 
 
@@ -101,7 +101,7 @@ def test_what_has_to_come_holds(jobs):
         FakeEvidence(weights=trained(299)),
     ],
 )
-def test_a_resume_that_is_none_does_not_hold(jobs, evidence):
+def test_missing_evidence_of_a_resume_fails_the_check(jobs, evidence):
     assert not held(jobs, evidence)
 
 
@@ -109,7 +109,7 @@ def changed(jobs, name, **fields):
     return {**jobs, name: jobs[name].model_copy(update=fields)}
 
 
-def test_states_order_and_evictions_are_checked(jobs):
+def test_wrong_states_order_or_evictions_fail_the_check(jobs):
     evidence = FakeEvidence()
     early = [jobs["job3"].attempts[0].model_copy(update={"admitted_at": moment(1)})]
     assert not held(changed(jobs, "job3", state="failed"), evidence)
@@ -119,7 +119,7 @@ def test_states_order_and_evictions_are_checked(jobs):
     assert not held(changed(jobs, "job1", state="failed", attempts=[]), evidence)
 
 
-def test_the_timeline_and_the_verdict_can_be_read(jobs):
+def test_the_timeline_and_the_verdict_are_printed(jobs):
     console = Console(width=120, record=True, file=None, color_system=None)
     with console.capture() as captured:
         console.print(timeline(jobs))
@@ -131,7 +131,7 @@ def test_the_timeline_and_the_verdict_can_be_read(jobs):
     assert text.count("✘") == 1
 
 
-def test_the_script_goes_on_from_its_checkpoint(tmp_path, capsys):
+def test_the_training_script_resumes_from_its_checkpoint(tmp_path, capsys):
     weights, step = load(tmp_path)
     assert step == 0
     save(tmp_path, trained(7), 7)
@@ -141,7 +141,7 @@ def test_the_script_goes_on_from_its_checkpoint(tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.json"]
 
 
-def test_the_story_is_the_scenario_that_the_system_began_with():
+def test_the_story_is_the_first_scenario():
     told = [(part.name, part.at, part.priority, part.steps) for part in PARTS]
     assert told == [
         ("job1", 0, 1, 300),

@@ -1,4 +1,4 @@
-"""A queue is found by its stack's name."""
+"""The client finds a queue by the name of its stack."""
 
 import socket
 import time
@@ -18,7 +18,7 @@ WRITTEN = f'{{"endpoint": "{URL}", "api_id": "a1b2c3d4e5"}}'
 
 
 class Account:
-    """A boto3 session whose parameter store has these parameters."""
+    """A boto3 session with these parameters in its parameter store."""
 
     def __init__(self, **parameters: str) -> None:
         self.parameters = parameters
@@ -39,27 +39,27 @@ class Account:
         return {"Parameter": {"Value": self.parameters[name]}}
 
 
-def test_the_endpoint_is_what_the_stack_has_written():
+def test_the_endpoint_comes_from_the_stacks_parameter():
     found = complete(Config(queue="team"), aws=Account(team=WRITTEN))
     assert (found.endpoint, found.api_id) == (URL, "a1b2c3d4e5")
     assert found.source("endpoint") == "SSM parameter /slotq/team"
     assert found.signing_region() == "eu-west-1"
 
 
-def test_nothing_is_asked_where_the_endpoint_is_set_or_no_queue_is_named():
+def test_no_parameter_is_read_with_an_endpoint_or_without_a_queue():
     account = Account()
     for config in (Config(queue="team", endpoint=URL), Config()):
         assert complete(config, aws=account) is config
     assert account.asked == []
 
 
-def test_it_is_looked_up_in_the_region_that_is_configured():
+def test_the_parameter_is_read_in_the_configured_region():
     account = Account(team=WRITTEN)
     complete(Config(queue="team", region="eu-west-1"), aws=account)
     assert account.region == "eu-west-1"
 
 
-def test_an_api_id_of_one_s_own_stays():
+def test_a_configured_api_id_is_kept():
     assert complete(Config(queue="q", api_id="mine"), aws=Account(q=WRITTEN)).api_id == "mine"
 
 
@@ -73,14 +73,14 @@ def test_an_api_id_of_one_s_own_stays():
         ('{"endpoint": "ftp://x", "api_id": "a"}', "from /slotq/team"),
     ],
 )
-def test_what_is_not_there_or_not_right_is_said(written, told):
+def test_a_missing_or_wrong_parameter_is_an_error(written, told):
     account = Account(**({"team": written} if written else {}))
     with pytest.raises(NotConfigured, match=told):
         complete(Config(queue="team"), aws=account)
 
 
-def test_without_a_way_to_ssm_it_is_said_within_seconds(monkeypatch: pytest.MonkeyPatch):
-    """As in a private network that lacks SSM's endpoint: something takes the call and is silent."""
+def test_an_unreachable_ssm_is_an_error_within_seconds(monkeypatch: pytest.MonkeyPatch):
+    """As in a private network without SSM's endpoint: the call is accepted, and no answer comes."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL_SSM", f"http://127.0.0.1:{silent.getsockname()[1]}")
         keys = {"aws_access_key_id": "k", "aws_secret_access_key": "s"}

@@ -1,4 +1,4 @@
-"""What a terminal or a pipe cannot encode ends no command."""
+"""Characters that a terminal or a pipe cannot encode never end a command."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def odd(queue):
     queue.jobs["job3"] = waiting(1, MESSAGE, name="job3")
 
 
-def test_people_read_something_like_it(slotq):
+def test_tables_replace_characters_that_cannot_be_encoded(slotq):
     result = slotq("why", "job3", charset="ascii")
     assert result.exit_code == Exit.OK
     assert "f?r sp?ter ... -> ?" in result.output
 
 
 @pytest.mark.parametrize("line", ["show job3", "ls", "watch --all"])
-def test_programs_read_just_that(slotq, line):
+def test_json_keeps_every_character(slotq, line):
     result = slotq(*line.split()[:2], "--json", charset="ascii", input="")
     assert result.output.isascii()
     if line != "watch --all":
         assert MESSAGE in json.dumps(json.loads(result.output), ensure_ascii=False)
 
 
-def test_usage_and_errors_too(slotq):
+def test_usage_and_errors_replace_characters_too(slotq):
     assert slotq("--help", charset="ascii").exit_code == Exit.OK
     result = slotq("show", "für", charset="latin-1")
     assert (result.exit_code, "für" in result.stderr) == (Exit.NO, True)

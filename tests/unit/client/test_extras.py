@@ -1,4 +1,4 @@
-"""Without an extra a command names it; everything else works."""
+"""A command that needs a missing extra names it; everything else works."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RUN = "import sys; sys.modules[sys.argv.pop(1)] = None; from slotq.cli.main impo
 
 
 def without(package: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """`slotq` where a package is not installed."""
+    """`slotq` without an installed package."""
     return subprocess.run(
         [sys.executable, "-c", RUN, package, *words], capture_output=True, text=True, check=False
     )
@@ -28,7 +28,7 @@ def without(package: str, *words: str) -> subprocess.CompletedProcess[str]:
         ("numpy", ("demo",), "slotq[local,sagemaker2]"),
     ],
 )
-def test_a_command_names_the_extra_that_it_needs(tmp_path, monkeypatch, package, words, extra):
+def test_a_command_names_the_extra_it_needs(tmp_path, monkeypatch, package, words, extra):
     (tmp_path / "s.yaml").write_text(
         "pools: [{name: p, capacity: 1}]\njobs: [{name: a, submit_at: 0, runtime: 1}]\n"
     )
@@ -40,6 +40,6 @@ def test_a_command_names_the_extra_that_it_needs(tmp_path, monkeypatch, package,
 
 
 @pytest.mark.parametrize("words", [("--help",), ("local", "--help"), ("local", "env"), ("cost",)])
-def test_what_needs_no_extra_asks_for_none(tmp_path, monkeypatch, words):
+def test_other_commands_need_no_extra(tmp_path, monkeypatch, words):
     monkeypatch.setenv("SLOTQ_LOCAL_DIR", str(tmp_path))
     assert "pip install" not in without("moto", *words).stderr

@@ -1,4 +1,4 @@
-"""What is said of a job while it is followed, and when."""
+"""Notices about a followed job, and their times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STOPPING = [attempt(1, stop_cause="evicted", stopped_for="job4")]
 
 
 def followed(*answers, poll=5.0):
-    """What is said while these are the answers, one a poll; and how it ended."""
+    """Follow a job that gives these answers, one a poll. Returns the notices and the end."""
     clock, said, script = Clock(), [], list(answers)
 
     def fetch():
@@ -28,14 +28,14 @@ def followed(*answers, poll=5.0):
 
 
 def waits(place):
-    """What is said of `waiting(place)`."""
+    """The text of `waiting(place)`."""
     return (
         f"job1: waits, place {place} in the line ({place - 1} ahead, since 2026-11-20 10:30 UTC): "
         "the pool is full"
     )
 
 
-def test_only_changes_are_said():
+def test_only_changes_are_announced():
     said, job, clock = followed(
         waiting(3), waiting(3), waiting(2), running(), running(), ended(), poll=5
     )
@@ -61,18 +61,18 @@ def outlook(earliest):
         (None, ""),
     ],
 )
-def test_the_earliest_time_is_said_where_one_is_known(earliest, said):
+def test_a_known_earliest_time_is_announced(earliest, said):
     assert standing(waiting(2, outlook=outlook(earliest))) == (
         f"waits, place 2 in the line (1 ahead, since 2026-11-20 10:30 UTC{said}): the pool is full"
     )
 
 
-def test_a_pause_has_an_end():
+def test_the_pause_between_polls_is_bounded():
     job = job_view(state="backoff", outlook=outlook("2026-11-20T10:31:00.000Z"))
     assert standing(job) == "pauses before its next attempt (earliest time known 10:31 UTC)"
 
 
-def test_a_job_that_waits_long_is_mentioned_now_and_then():
+def test_a_long_wait_is_mentioned_from_time_to_time():
     looks = [waiting(1)] * int(2 * HEARTBEAT / 5 + 1)
     said, _, _ = followed(*looks, ended(), poll=5)
     assert said[:3] == [waits(1)] * 3
@@ -93,7 +93,7 @@ def test_an_eviction_names_its_beneficiary():
     assert said[4] == "job1: completed after 2 attempts, evicted 1 time"
 
 
-def test_an_eviction_between_two_looks_is_not_kept_back():
+def test_an_eviction_between_two_polls_is_announced():
     again = running(2, evictions=1, attempts=[*EVICTED, attempt(2)])
     said, _, _ = followed(running(), again, ended(number=2, evictions=1))
     assert said[1] == (
@@ -101,7 +101,7 @@ def test_an_eviction_between_two_looks_is_not_kept_back():
     )
 
 
-def test_a_failure_comes_with_its_message():
+def test_a_failure_is_announced_with_its_message():
     said, _, _ = followed(ended("failed", message="AlgorithmError: exit code 1"))
     assert said == ["job1: failed after 1 attempt: AlgorithmError: exit code 1"]
 
@@ -117,28 +117,28 @@ def test_a_cancel_is_not_called_an_eviction():
 @pytest.mark.parametrize(
     "state", ["pending", "preempted", "backoff", "held", "starting", "stopping"]
 )
-def test_every_state_has_a_line(state):
+def test_every_state_has_a_notice(state):
     assert standing(job_view(state=state, attempts_begun=1, pool="p5"))
 
 
-def test_nothing_new_is_no_news():
+def test_an_unchanged_job_gives_no_notice():
     assert news(running(), running()) is None
     assert news(None, running()) is not None
 
 
-def test_a_queue_that_is_away_for_a_while_is_asked_again():
+def test_a_briefly_unavailable_queue_is_retried():
     away = CannotReach("no route")
     said, job, _ = followed(running(), away, away, ended())
     assert job.state == "completed"
     assert [line for line in said if "does not answer" in line] == [said[1]]
 
 
-def test_a_queue_that_stays_away_is_given_up():
+def test_a_queue_that_stays_unavailable_ends_the_following():
     away = [CannotReach("no route")] * int(PATIENCE / 5 + 2)
     with pytest.raises(CannotReach):
         followed(running(), *away)
 
 
-def test_a_job_that_is_not_there_is_no_matter_of_patience():
+def test_an_unknown_job_is_an_error_at_once():
     with pytest.raises(NoSuchJob):
         followed(NoSuchJob("there is no job 'job1'"))

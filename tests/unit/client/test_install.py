@@ -1,4 +1,4 @@
-"""`slotq.install` under the real boto3, over a fake queue and moto's AWS."""
+"""`slotq.install` under real boto3, with a fake queue and moto's AWS."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AGAIN = "job1-qstamp-2-abcdef"
 
 @cache
 def boto_session():
-    """One for all tests of this file: reading AWS's service models takes the time."""
+    """One session for all tests of this file, because reading AWS's service models takes long."""
     return boto3.Session()
 
 
@@ -60,7 +60,7 @@ def sagemaker(http):
 
 
 def train(name):
-    """A training job in moto, which is born completed, past the queue."""
+    """A training job in moto, completed from the start, that the queue does not know."""
     boto3.Session().client("sagemaker").create_training_job(**REQUEST | {"TrainingJobName": name})
 
 
@@ -78,13 +78,13 @@ def test_a_request_becomes_a_job(sagemaker, queue):
     assert shown["TrainingJobArn"] == answer["TrainingJobArn"]
 
 
-def test_what_botocore_would_refuse_is_not_submitted(sagemaker, queue):
+def test_a_request_that_botocore_refuses_is_not_submitted(sagemaker, queue):
     with pytest.raises(ParamValidationError):
         sagemaker.create_training_job(**REQUEST | {"RoleArn": 7})
     assert not queue.requests
 
 
-def test_a_serverless_job_runs_on_nobodys_pool(sagemaker, queue):
+def test_a_serverless_job_goes_to_sagemaker(sagemaker, queue):
     given = {key: value for key, value in REQUEST.items() if key != "ResourceConfig"}
     config = {"JobType": "FineTuning", "BaseModelArn": "arn:aws:sagemaker:eu-west-1:aws:hub/x"}
     sagemaker.create_training_job(**given, ServerlessJobConfig=config)
@@ -92,7 +92,7 @@ def test_a_serverless_job_runs_on_nobodys_pool(sagemaker, queue):
     assert [row["TrainingJobName"] for row in rows(sagemaker)] == ["job1"]
 
 
-def test_a_taken_name_is_in_use_and_other_refusals_do_not_validate(sagemaker):
+def test_a_taken_name_is_resource_in_use_and_other_refusals_are_validation_errors(sagemaker):
     sagemaker.create_training_job(**REQUEST)
     with pytest.raises(sagemaker.exceptions.ResourceInUse, match="taken"):
         sagemaker.create_training_job(
@@ -104,14 +104,14 @@ def test_a_taken_name_is_in_use_and_other_refusals_do_not_validate(sagemaker):
     assert raised.value.response["Error"]["Code"] == "ValidationException"
 
 
-def test_a_queue_out_of_reach_gets_nothing_and_sagemaker_neither(sagemaker, http):
+def test_an_unreachable_queue_is_an_error_and_nothing_goes_to_sagemaker(sagemaker, http):
     http.troubles = [no_connection()] * 9
     with pytest.raises(CannotReach):
         sagemaker.create_training_job(**REQUEST)
     assert boto3.Session().client("sagemaker").list_training_jobs()["TrainingJobSummaries"] == []
 
 
-def test_a_queue_that_is_away_for_a_while_is_waited_for(queue, http, monkeypatch):
+def test_a_briefly_unavailable_queue_is_retried(queue, http, monkeypatch):
     slept = []
     monkeypatch.setattr("slotq.session.training_calls.time.sleep", slept.append)
     aws = boto3.Session()
@@ -125,7 +125,7 @@ def test_a_queue_that_is_away_for_a_while_is_waited_for(queue, http, monkeypatch
         client.describe_training_job(TrainingJobName="a-name-of-somebody-else")
 
 
-def test_settings_can_be_given_anew(sagemaker, http, queue):
+def test_a_second_install_replaces_the_settings(sagemaker, http, queue):
     slotq.install(
         boto_session(), queue=client_of(http), endpoint="https://queue.test/prod", priority=9
     )
@@ -133,7 +133,7 @@ def test_settings_can_be_given_anew(sagemaker, http, queue):
     assert queue.requests["job1"]["Tags"] == [{"Key": "priority", "Value": "9"}]
 
 
-def test_what_it_was_given_counts_in_its_clients_submit_too(http, queue):
+def test_the_settings_count_for_the_clients_submit_too(http, queue):
     given = client_of(http)
     own = slotq.install(boto_session(), queue=given, priority=4, pools=["p5", "p4"])
     own.submit(REQUEST)
@@ -145,7 +145,7 @@ def test_what_it_was_given_counts_in_its_clients_submit_too(http, queue):
     assert "Tags" not in queue.requests["job2"]
 
 
-def test_it_is_logged_where_nobody_asked_to_be_told(sagemaker, caplog, capsys):
+def test_a_submission_is_logged_when_no_notices_are_wanted(sagemaker, caplog, capsys):
     caplog.set_level(logging.INFO, logger="slotq")
     sagemaker.create_training_job(**REQUEST)
     assert [(record.name, record.message) for record in caplog.records] == [
@@ -154,12 +154,12 @@ def test_it_is_logged_where_nobody_asked_to_be_told(sagemaker, caplog, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_without_an_endpoint_it_says_so_at_once():
+def test_install_without_an_endpoint_fails_at_once():
     with pytest.raises(NotConfigured, match="SLOTQ_ENDPOINT"):
         slotq.install(boto3.Session())
 
 
-def test_names_that_the_queue_does_not_know_are_sagemakers(sagemaker):
+def test_calls_about_unknown_names_go_to_sagemaker(sagemaker):
     train("other")
     shown = sagemaker.describe_training_job(TrainingJobName="other")
     assert shown["TrainingJobStatus"] == "Completed"
@@ -180,8 +180,8 @@ def test_names_that_the_queue_does_not_know_are_sagemakers(sagemaker):
          ("Stopping", "Stopping")),
     ],
 )  # fmt: skip
-def test_a_job_has_ended_when_the_queue_says_so(sagemaker, queue, job, expected):
-    """Its training job has ended in each of these: moto's are born completed."""
+def test_a_job_has_ended_only_when_the_queue_says_so(sagemaker, queue, job, expected):
+    """Its training job has ended in each case, because moto's are completed from the start."""
     train(AGAIN)
     queue.jobs["job1"] = job
     shown = sagemaker.describe_training_job(TrainingJobName="job1")
@@ -191,7 +191,7 @@ def test_a_job_has_ended_when_the_queue_says_so(sagemaker, queue, job, expected)
     assert shown.get("FailureReason") == (job.message or None)
 
 
-def test_stop_cancels_and_comes_too_late_as_sagemakers_would(sagemaker, queue):
+def test_stop_cancels_and_is_too_late_after_the_end(sagemaker, queue):
     sagemaker.create_training_job(**REQUEST)
     sagemaker.stop_training_job(TrainingJobName="job1")
     assert queue.jobs["job1"].state == "cancelled"
@@ -202,7 +202,8 @@ def test_stop_cancels_and_comes_too_late_as_sagemakers_would(sagemaker, queue):
 
 @pytest.fixture
 def deleted(sagemaker):
-    """The training jobs that SageMaker is asked to delete; moto cannot. Of `job1` it has none."""
+    """Records the training jobs that SageMaker is asked to delete, which moto cannot. It has none
+    for `job1`."""
     names = []
 
     def answer(model, params, **_):
@@ -219,7 +220,7 @@ def deleted(sagemaker):
     boto_session().events.unregister(event, answer)
 
 
-def test_a_job_that_has_ended_is_deleted_with_all_its_training_jobs(sagemaker, queue, deleted):
+def test_an_ended_job_is_deleted_with_all_its_training_jobs(sagemaker, queue, deleted):
     queue.jobs["job1"] = ended(number=2)
     sagemaker.delete_training_job(TrainingJobName="job1")
     assert deleted == ["job1", AGAIN]
@@ -228,7 +229,7 @@ def test_a_job_that_has_ended_is_deleted_with_all_its_training_jobs(sagemaker, q
     assert raised.value.response["Error"]["Code"] in {"ValidationException", "ResourceNotFound"}
 
 
-def test_a_job_that_never_ran_is_not_described_either_once_it_is_deleted(sagemaker, deleted):
+def test_a_deleted_job_that_never_ran_is_unknown(sagemaker, deleted):
     sagemaker.create_training_job(**REQUEST)
     sagemaker.stop_training_job(TrainingJobName="job1")
     assert statuses(sagemaker.describe_training_job(TrainingJobName="job1"))[0] == "Stopped"
@@ -239,14 +240,14 @@ def test_a_job_that_never_ran_is_not_described_either_once_it_is_deleted(sagemak
 
 
 @pytest.mark.parametrize("job", [waiting(1), waiting(1, state="preempted"), running()])
-def test_a_job_that_has_not_ended_is_in_use(sagemaker, queue, deleted, job):
+def test_deleting_a_job_before_its_end_is_refused(sagemaker, queue, deleted, job):
     queue.jobs["job1"] = job
     with pytest.raises(sagemaker.exceptions.ResourceInUse, match="stop it first"):
         sagemaker.delete_training_job(TrainingJobName="job1")
     assert deleted == []
 
 
-def test_tags_of_a_job_that_waits(sagemaker, queue):
+def test_tags_of_a_waiting_job_are_listed(sagemaker, queue):
     arn = sagemaker.create_training_job(**REQUEST)["TrainingJobArn"]
     sagemaker.add_tags(ResourceArn=arn, Tags=[{"Key": "priority", "Value": "8"}])
     assert queue.jobs["job1"].priority == 8
@@ -258,7 +259,7 @@ def rows(client, **filters):
     return [row for page in pages for row in page["TrainingJobSummaries"]]
 
 
-def test_what_waits_is_listed_first_and_once(sagemaker, queue):
+def test_waiting_jobs_are_listed_first_and_once(sagemaker, queue):
     train("job1")
     train("done")
     queue.jobs = {
@@ -284,7 +285,7 @@ def test_what_waits_is_listed_first_and_once(sagemaker, queue):
         ({"SortBy": "Name", "SortOrder": "Descending", "MaxResults": 5}, ["old", "new"]),
     ],
 )
-def test_the_listings_filters_hold_for_what_waits(sagemaker, queue, filters, expected):
+def test_list_filters_apply_to_waiting_jobs(sagemaker, queue, filters, expected):
     train("job1")
     train("done")
     queue.jobs = {
@@ -315,7 +316,7 @@ def written(training_job, *lines):
 
 
 class Reader:
-    """As an SDK reads: the stream once, then on from its last token until nothing is new."""
+    """Reads as an SDK does: the stream once, then from its last token until nothing is new."""
 
     def __init__(self, host=1):
         self.logs, self.token = boto_session().client("logs"), {}
@@ -333,7 +334,7 @@ class Reader:
                 return lines
 
 
-def test_a_log_over_all_attempts_as_they_come(sagemaker, queue):
+def test_one_log_stream_follows_all_attempts(sagemaker, queue):
     queue.jobs["job1"] = waiting(2)
     streams = boto_session().client("logs").describe_log_streams(
         logGroupName=LOG_GROUP, logStreamNamePrefix="job1/"
@@ -359,7 +360,7 @@ def test_a_log_over_all_attempts_as_they_come(sagemaker, queue):
     assert reader.new() == []
 
 
-def test_a_log_read_after_the_end_shows_where_an_attempt_ended(sagemaker, queue):
+def test_a_log_read_after_the_end_separates_the_attempts(sagemaker, queue):
     written("job1", "step 1", "step 2")
     written(AGAIN, "step 3")
     queue.jobs["job1"] = ended(number=2, evictions=1, attempts=[EVICTED, attempt(2)])
@@ -372,7 +373,7 @@ def test_a_log_read_after_the_end_shows_where_an_attempt_ended(sagemaker, queue)
     ]
 
 
-def test_each_host_has_its_stream_and_only_the_first_says_where_the_job_stands(sagemaker, queue):
+def test_only_the_first_hosts_stream_has_notices(sagemaker, queue):
     queue.jobs["job1"] = waiting(2, demand={"slots": 2})
     streams = boto_session().client("logs").describe_log_streams(
         logGroupName=LOG_GROUP, logStreamNamePrefix="job1/"
@@ -381,7 +382,7 @@ def test_each_host_has_its_stream_and_only_the_first_says_where_the_job_stands(s
     assert Reader(host=2).new() == []
 
 
-def test_logs_of_other_groups_and_jobs_are_cloudwatchs(sagemaker, queue):
+def test_logs_of_other_groups_and_jobs_come_from_cloudwatch(sagemaker, queue):
     written("other", "hello")
     logs = boto_session().client("logs")
     (stream,) = logs.describe_log_streams(
@@ -392,7 +393,7 @@ def test_logs_of_other_groups_and_jobs_are_cloudwatchs(sagemaker, queue):
     assert [event["message"] for event in page["events"]] == ["hello"]
 
 
-def test_a_token_that_is_not_ours_is_refused(sagemaker, queue):
+def test_an_unknown_token_is_refused(sagemaker, queue):
     queue.jobs["job1"] = waiting(2)
     with pytest.raises(ClientError, match="nextToken is invalid"):
         boto_session().client("logs").get_log_events(

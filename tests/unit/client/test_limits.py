@@ -1,4 +1,4 @@
-"""Limits from the client's side: what is waited for and what is not, and `slotq limits`."""
+"""Limits on the client's side: which refusals are retried, and `slotq limits`."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def world(*troubles: FakeAnswer):
     return client, http, clock, said
 
 
-def test_a_submission_too_many_in_this_minute_waits_and_says_so():
+def test_a_submission_above_the_rate_waits_and_says_so():
     client, _, clock, said = world(*[refused("too_many_submissions", again=20)] * 2)
     assert client.submit(REQUEST).name == "job1"
     assert clock.slept == [20, 20]
     assert said == ["too much: too_many_submissions; waiting 20 s"] * 2
 
 
-def test_it_does_not_wait_for_ever():
+def test_the_wait_for_the_rate_is_bounded():
     client, _, clock, _ = world(*[refused("too_many_submissions", again=50)] * 9)
     with pytest.raises(TooManySubmissions):
         client.submit(REQUEST)
@@ -86,13 +86,13 @@ def test_other_limits_are_errors_at_once(answer, kind):
     assert (len(http.sent), clock.slept, said) == (1, [], [])
 
 
-def test_what_api_gateway_throttles_is_tried_again_as_ever():
+def test_a_throttle_of_api_gateway_is_retried():
     client, _, clock, said = world(refused("throttled", again=1))
     assert client.submit(REQUEST).name == "job1"
     assert (clock.slept, said) == ([1], [])
 
 
-def test_an_examination_waits_its_turn():
+def test_an_examination_waits_for_its_turn():
     client, _, clock, _ = world(refused("examined_lately", again=60))
     assert client.doctor() == []
     assert clock.slept == [60]
@@ -102,7 +102,7 @@ def answers(http, *views):
     http.troubles = [FakeAnswer(200, json.dumps(view)) for view in views]
 
 
-def test_the_limits_are_shown_with_what_one_uses(slotq, http):
+def test_the_limits_are_shown_with_the_callers_use(slotq, http):
     answers(http, VIEW)
     result = slotq("limits")
     assert result.exit_code == Exit.OK, result.output
@@ -112,7 +112,7 @@ def test_the_limits_are_shown_with_what_one_uses(slotq, http):
     assert "you are counted together with all of */ci" in result.output
 
 
-def test_what_is_set_is_sent(slotq, http):
+def test_set_sends_the_named_limits(slotq, http):
     answers(http, VIEW)
     result = slotq("limits", "set", "--waiting", "0", "--lines", "9", "--revision", "3", "--json")
     assert result.exit_code == Exit.OK, result.output
@@ -137,7 +137,7 @@ def test_what_is_set_is_sent(slotq, http):
         ),
     ],
 )
-def test_a_rule_is_added_changed_and_removed(slotq, http, words, sent):
+def test_a_rule_can_be_added_changed_and_removed(slotq, http, words, sent):
     answers(http, VIEW, VIEW)
     result = slotq("limits", "rule", *words)
     assert result.exit_code == Exit.OK, result.output
@@ -149,12 +149,12 @@ def test_a_rule_is_added_changed_and_removed(slotq, http, words, sent):
 @pytest.mark.parametrize(
     "words", [["set"], ["rule", "*/ci"], ["rule", "*/ci", "--remove", "--waiting", "3"]]
 )
-def test_what_says_nothing_is_a_usage_error(slotq, http, words):
+def test_an_empty_or_contradicting_change_is_a_usage_error(slotq, http, words):
     answers(http, VIEW)
     assert slotq("limits", *words).exit_code == Exit.USAGE
 
 
-def test_doctor_without_the_right_says_all_that_the_client_can_and_what_is_missing(
+def test_doctor_without_the_right_prints_the_clients_checks_and_the_missing_right(
     slotq, queue, http
 ):
     send = http.send

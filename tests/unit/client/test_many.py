@@ -1,4 +1,4 @@
-"""Verbs for many jobs: how few requests they take, and what becomes of those that fail."""
+"""Verbs for many jobs: the number of requests, and each job's outcome."""
 
 from __future__ import annotations
 
@@ -38,11 +38,6 @@ def queue():
 
 
 @pytest.fixture
-def http(queue):
-    return FakeHttp(queue)
-
-
-@pytest.fixture
 def client(http, clock):
     return client_of(http, clock=clock)
 
@@ -65,7 +60,7 @@ def sizes(http):
         (lambda jobs: jobs.move(["p4", "p5"]), "pending"),
     ],
 )
-def test_a_request_for_each_hundred(client, http, queue, do, state):
+def test_jobs_are_sent_a_hundred_at_a_time(client, http, queue, do, state):
     outcomes = do(client.many(queue.jobs))
     assert calls(http) == [("PATCH", "/jobs")] * 3
     assert sizes(http) == [100, 100, 50]
@@ -73,21 +68,21 @@ def test_a_request_for_each_hundred(client, http, queue, do, state):
     assert {it.job.state for it in outcomes} == {state}
 
 
-def test_what_the_queue_had_no_time_for_is_asked_for_again(client, http, queue):
+def test_jobs_that_the_queue_had_no_time_for_are_sent_again(client, http, queue):
     queue.reaches = 40
     outcomes = client.many(queue.jobs).hold()
     assert sizes(http) == [100, 100, 100, 100, 90, 50, 10]
     assert {it.job.state for it in outcomes} == {"held"}
 
 
-def test_a_queue_that_has_no_time_at_all_is_not_asked_for_ever(client, http, queue):
+def test_a_queue_without_any_time_is_given_up(client, http, queue):
     queue.reaches = 0
     with pytest.raises(Unavailable):
         client.many(queue.jobs).hold()
     assert len(http.sent) == 1
 
 
-def test_each_refusal_is_an_error_of_its_own(client, queue):
+def test_each_refused_job_has_its_error(client, queue):
     queue.jobs["job9"] = ended(name="job9")
     queue.jobs["runs"] = running(name="runs")
     names = ["job1", "job9", "nobody", "runs", "no name", "job2", "job1"]
@@ -98,32 +93,32 @@ def test_each_refusal_is_an_error_of_its_own(client, queue):
     assert "has ended" in str(outcomes[1].error)
 
 
-def test_jobs_as_objects_do_as_well(client):
+def test_job_objects_are_accepted(client):
     jobs = [*client.list(["pending"])[:2], *client.jobs()[2:4]]
     assert [it.job.state for it in client.many(jobs).cancel()] == ["cancelled"] * 4
 
 
-def test_one_job_goes_the_old_way(client, http):
+def test_one_job_uses_the_single_request(client, http):
     client.many(["job1"]).hold()
     assert calls(http) == [("PATCH", "/jobs/job1")]
 
 
 @pytest.mark.parametrize("answer", [NO_METHOD, NOT_YOURS])
-def test_where_it_may_not_or_the_queue_cannot_it_goes_job_by_job(client, http, queue, answer):
-    """An older queue, or a policy of before: what worked goes on working."""
+def test_without_the_right_or_the_route_each_job_has_a_request(client, http, queue, answer):
+    """An older queue or policy allows only single requests, which go on working."""
     http.troubles = [answer]
     outcomes = client.many(["job1", "job2", "nobody"]).cancel()
     assert calls(http)[1:] == [("DELETE", f"/jobs/{n}") for n in ("job1", "job2", "nobody")]
     assert [type(it.error) for it in outcomes] == [type(None), type(None), NoSuchJob]
 
 
-def test_who_may_do_neither_is_told_so(client, http):
+def test_a_caller_without_either_right_gets_the_refusal(client, http):
     http.forbidden = {"PATCH", "DELETE"}
     with pytest.raises(NotAllowed):
         client.many(["job1", "job2"]).cancel()
 
 
-def test_a_connection_that_ends_half_way_loses_no_outcome(client, http, queue):
+def test_a_connection_lost_half_way_loses_no_outcome(client, http, queue):
     def send(request):
         if len(http.sent) == 2:
             http.troubles = [no_connection()] * 5
@@ -138,7 +133,7 @@ def test_a_connection_that_ends_half_way_loses_no_outcome(client, http, queue):
         client.many(queue.jobs).hold()
 
 
-def test_each_gives_up_the_attempt_that_it_has(client, http, queue):
+def test_each_job_requeues_its_own_attempt(client, http, queue):
     for number in (2, 3):
         name = f"run{number}"
         queue.jobs[name] = running(number, name=name)
@@ -154,7 +149,7 @@ def test_each_gives_up_the_attempt_that_it_has(client, http, queue):
 
 
 @pytest.mark.parametrize("answer", [None, NO_METHOD])
-def test_only_what_is_still_in_a_state_is_changed(client, http, queue, answer):
+def test_only_jobs_still_in_the_state_are_changed(client, http, queue, answer):
     queue.jobs["job1"] = running(name="job1")
     http.troubles = [answer] if answer else []
     outcomes = client.many(["job0", "job1", "job2"], states=["pending"]).cancel()

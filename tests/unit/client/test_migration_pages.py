@@ -1,4 +1,4 @@
-"""The pages for those who come from elsewhere: their Python and their commands run as they are."""
+"""The Python and the commands of the migration pages run as they are."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DONE = attempt(1, artifact="s3://my-bucket/models/my-job/output/model.tar.gz", o
 
 
 class QuickQueue(FakeQueue):
-    """Whose job `my-job` has completed when it is first looked at."""
+    """A queue whose job `my-job` has completed at the first look."""
 
     def taken(self, name, priority):
         if name == "my-job":
@@ -68,13 +68,13 @@ def sdk(no_telemetry):
 
 
 @pytest.mark.usefixtures("sdk")
-def test_from_sagemaker_it_is_one_line(queue):
+def test_the_sagemaker_page_changes_one_line(queue):
     estimator, _ = blocks("sagemaker", "python")
     exec(compile(estimator, "docs", "exec"), {})
     assert queue.requests["my-job"]["CheckpointConfig"]["S3Uri"].endswith("/checkpoints")
 
 
-def test_from_boto3_it_is_one_line(queue):
+def test_the_boto3_page_changes_one_line(queue):
     _, plain = blocks("sagemaker", "python")
     notebook: dict = {}
     exec(compile(plain, "docs", "exec"), notebook)
@@ -91,7 +91,7 @@ def test_from_boto3_it_is_one_line(queue):
 
 
 @pytest.mark.usefixtures("sdk")
-def test_from_batch_the_code_after_runs_and_the_code_before_names_what_there_is(queue):
+def test_the_batch_page_has_code_that_runs_and_names_that_exist(queue):
     before, after = blocks("batch", "python")
     notebook: dict = {}
     exec(compile(after, "docs", "exec"), notebook)
@@ -113,7 +113,7 @@ def test_from_batch_the_code_after_runs_and_the_code_before_names_what_there_is(
 
 
 def batch_of_the_sdk() -> Path:
-    """Read, not imported: it wants a package that the SDK does not ask for."""
+    """Parsed, not imported: it imports a package that the SDK does not require."""
     found = find_spec("sagemaker")
     assert found is not None
     assert found.submodule_search_locations
@@ -121,20 +121,21 @@ def batch_of_the_sdk() -> Path:
     return Path(folder) / "aws_batch" / "training_queue.py"
 
 
-def test_every_state_of_a_job_has_a_counterpart_in_batch():
+def test_the_batch_page_maps_every_job_state():
     rows = re.findall(r"^\| ([A-Z, ]+) \| (.*?) \| \|$", PAGES["batch"], re.MULTILINE)
     named = {word for _, ours in rows for word in re.findall(r"`(\w+)`", ours)}
     assert named == {state.value for state in JobState}
 
 
-def test_from_slurm_the_job_as_an_object(queue):
+def test_the_slurm_pages_python_runs(queue):
     (block,) = blocks("slurm", "python")
     exec(compile(block, "docs", "exec"), {})
     assert (queue.jobs["job1"].priority, queue.jobs["job1"].state) == (50, "pending")
 
 
 def slurm_commands():
-    """Each command of the queue's column; `slotq top` needs a terminal, `shell` a job that runs."""
+    """Each command of the queue's column, except `slotq top` (needs a terminal) and `shell` (needs
+    a running job)."""
     table = PAGES["slurm"].partition("## The commands")[2].partition("```")[0]
     for row in table.splitlines():
         cells = [cell.strip() for cell in row.split("|")]
@@ -144,7 +145,7 @@ def slurm_commands():
 
 
 @pytest.mark.parametrize("line", sorted(set(slurm_commands())))
-def test_from_slurm_every_command_is_answered(line, tmp_path, monkeypatch):
+def test_every_command_of_the_slurm_page_runs(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (text,) = blocks("slurm", "json")
     (tmp_path / "job.json").write_text(text.replace('"job1"', '"my-job"'))
@@ -161,7 +162,7 @@ def test_from_slurm_every_command_is_answered(line, tmp_path, monkeypatch):
     assert result.exit_code == 0, result.output
 
 
-def test_from_slurm_the_request_is_one_that_the_queue_takes():
+def test_the_slurm_pages_request_is_valid():
     (text,) = blocks("slurm", "json")
     submission, _ = parse_submission(json.loads(text))
     assert (submission.demand.slots, submission.pools, submission.priority) == (2, ("p5",), 50)

@@ -1,4 +1,4 @@
-"""What IPython's own machinery shows of jobs, lists and pools: HTML, and the same in plain text."""
+"""IPython's display of jobs, lists and pools, in HTML and plain text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def shell():
 
 @pytest.fixture
 def shown(shell):
-    """The result of a cell as a frontend gets it, by MIME type."""
+    """The result of a cell by MIME type, as a frontend gets it."""
 
     def show(value):
         data, _ = shell.display_formatter.format(value)
@@ -39,7 +39,7 @@ def shown(shell):
     return show
 
 
-def test_a_job(client, shown):
+def test_a_job_is_displayed(client, shown):
     data = shown(client.get("job3"))
     assert set(data) == {"text/plain", "text/html"}
     assert "<td>job3</td><td>pending</td>" in data["text/html"]
@@ -50,7 +50,7 @@ def test_a_job(client, shown):
 
 
 @pytest.mark.parametrize("ask", ["list", "jobs"])
-def test_a_list_and_a_part_of_it(client, shown, ask):
+def test_a_list_and_a_slice_are_displayed(client, shown, ask):
     found = getattr(client, ask)()
     data = shown(found)
     assert re.findall(r"<tr><td>(.*?)</td>", data["text/html"]) == ["job1", "job3", "job9"]
@@ -61,20 +61,20 @@ def test_a_list_and_a_part_of_it(client, shown, ask):
     assert found[0].name == "job1"
 
 
-def test_an_empty_list(client, shown):
+def test_an_empty_list_is_displayed(client, shown):
     data = shown(client.list("held"))
     assert data["text/html"].count("<tr>") == 1
     assert data["text/plain"].startswith("Job")
 
 
-def test_pools_and_a_jobs_history(client, shown):
+def test_pools_and_a_history_are_displayed(client, shown):
     assert "<td>p5</td><td>ml.p5.48xlarge</td>" in shown(client.pools())["text/html"]
     data = shown(client.get("job1").history())
     assert data["text/plain"].splitlines()[1].endswith("evicted  job4")
 
 
 @pytest.mark.parametrize("kind", ["text/html", "text/plain"])
-def test_what_others_wrote_becomes_neither_html_nor_a_terminals_command(client, http, shown, kind):
+def test_texts_of_others_are_escaped_in_html_and_terminals(client, http, shown, kind):
     http.queue.jobs["job3"] = waiting(1, HOSTILE, name="job3", submitter=HOSTILE)
     http.queue.jobs["job1"] = running(message=HOSTILE)
     for value in (client.get("job3"), client.list(), client.jobs()):
@@ -84,7 +84,7 @@ def test_what_others_wrote_becomes_neither_html_nor_a_terminals_command(client, 
         assert all(each.isprintable() or each == "\n" for each in data[kind])
 
 
-def test_waiting_shows_both_forms_and_never_the_name_of_an_object(shell, monkeypatch):
+def test_waiting_is_displayed_in_both_forms_without_an_objects_repr(shell, monkeypatch):
     monkeypatch.setattr(shell, "kernel", SimpleNamespace(), raising=False)
     notebook = progress.here()
     assert isinstance(notebook, progress.Notebook)
@@ -95,7 +95,7 @@ def test_waiting_shows_both_forms_and_never_the_name_of_an_object(shell, monkeyp
     assert "job1" in captured.outputs[0].data["text/plain"], "and not the name of an object"
 
 
-def test_in_a_console_it_is_plain_text(client, shell, capsys):
+def test_a_console_displays_plain_text(client, shell, capsys):
     shell.user_ns["job"] = client.get("job3")
     shell.run_cell("job", store_history=False)
     said = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""What is said, where it is printed and where it is logged."""
+"""Notices: where they are printed and where they are logged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.unit.client.fake_queue import (
 
 @pytest.fixture
 def handled():
-    """Has a handler on the root logger, as `logging.basicConfig(level=INFO)` makes one."""
+    """Add a handler to the root logger, as `logging.basicConfig(level=INFO)` does."""
     root, level = logging.getLogger(), logging.getLogger().level
     added = []
 
@@ -44,14 +44,14 @@ def handled():
         root.removeHandler(handler)
 
 
-def test_without_logging_a_line_is_printed_once(capsys):
+def test_without_logging_a_notice_is_printed_once(capsys):
     print_line("job1: waits")
     print_line(Trouble("no answer"))
     assert tuple(capsys.readouterr()) == ("job1: waits\nno answer\n", "")
 
 
 @pytest.mark.parametrize("stream", ["out", "err"])
-def test_where_logging_shows_it_already_it_is_not_printed_beside(capsys, handled, stream):
+def test_a_notice_shown_by_logging_is_not_printed_too(capsys, handled, stream):
     handled(getattr(sys, f"std{stream}"))
     print_line("job1: waits")
     print_line(Trouble("no answer"))
@@ -65,7 +65,7 @@ def test_where_logging_shows_it_already_it_is_not_printed_beside(capsys, handled
     assert not (shown.out and shown.err)
 
 
-def test_a_log_file_has_it_too(capsys, handled):
+def test_a_notice_also_goes_to_a_log_file(capsys, handled):
     file = io.StringIO()
     handled(file)
     print_line("job1: waits")
@@ -73,7 +73,7 @@ def test_a_log_file_has_it_too(capsys, handled):
     assert file.getvalue() == "slotq INFO job1: waits\n"
 
 
-def test_a_terminal_leaves_the_lines_to_a_handler_that_shows_them(capsys, handled):
+def test_a_terminal_leaves_notices_to_a_handler_that_shows_them(capsys, handled):
     handled(sys.stderr)
     terminal = progress.Terminal(sys.stdout, lambda: 200)
     assert not terminal.waiting(waiting(2)), "so it is said"
@@ -81,7 +81,7 @@ def test_a_terminal_leaves_the_lines_to_a_handler_that_shows_them(capsys, handle
     assert tuple(capsys.readouterr()) == ("", "slotq INFO job1: waits\n")
 
 
-def test_where_only_warnings_are_shown_the_rest_is_printed(capsys, handled):
+def test_notices_below_the_shown_level_are_printed(capsys, handled):
     handled(sys.stderr, logging.WARNING)
     for say in (print_line, progress.Terminal(sys.stdout, lambda: 200).say):
         say("job1: waits")
@@ -89,7 +89,7 @@ def test_where_only_warnings_are_shown_the_rest_is_printed(capsys, handled):
         assert tuple(capsys.readouterr()) == ("job1: waits\n", "slotq WARNING no answer\n")
 
 
-def test_what_is_written_anew_in_its_line_is_logged_as_it_changes(caplog):
+def test_a_rewritten_line_is_logged_at_each_change(caplog):
     caplog.set_level(logging.INFO)
     terminal = progress.Terminal(io.StringIO(), lambda: 200)
     notebook = progress.Notebook(print_line, lambda key, both: None)
@@ -103,7 +103,7 @@ def test_what_is_written_anew_in_its_line_is_logged_as_it_changes(caplog):
         ]
 
 
-def test_failures_and_a_queue_that_is_away_are_warnings(caplog):
+def test_failures_and_an_unavailable_queue_are_warnings(caplog):
     caplog.set_level(logging.INFO)
     clock, said = Clock(), []
     http = FakeHttp(FakeQueue())
@@ -123,7 +123,7 @@ def test_failures_and_a_queue_that_is_away_are_warnings(caplog):
     assert [record.message for record in caplog.records] == said
 
 
-def test_a_say_of_ones_own_replaces_the_printing_and_not_the_log(caplog, capsys):
+def test_a_custom_say_replaces_printing_but_not_logging(caplog, capsys):
     caplog.set_level(logging.INFO)
     clock, said, queue = Clock(), [], FakeQueue(ended())
     job = QueuedJob(client_of(FakeHttp(queue)), waiting(1))
@@ -133,7 +133,7 @@ def test_a_say_of_ones_own_replaces_the_printing_and_not_the_log(caplog, capsys)
     assert "completed" not in capsys.readouterr().out
 
 
-def test_a_warning_is_printed_by_nobody_who_was_not_asked():
+def test_a_warning_without_a_handler_prints_nothing():
     code = "from slotq.jobs import notices; notices.log(notices.Trouble('no answer'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"", b"")

@@ -1,4 +1,4 @@
-"""The folder as an archive: what goes in, and that the same files are the same archive."""
+"""The folder as an archive: its contents, and the same archive for the same files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def folder(tmp_path):
     return tmp_path / "work"
 
 
-def test_what_no_training_job_needs_stays_at_home(folder):
+def test_files_that_no_training_job_needs_are_left_out(folder):
     assert sorted(packed_files(folder)) == sorted(CODE)
 
 
@@ -68,14 +68,14 @@ IGNORED = [
 
 
 @pytest.mark.parametrize(("text", "gone"), IGNORED)
-def test_an_ignore_file(folder, text, gone):
+def test_an_ignore_file_excludes_files(folder, text, gone):
     (folder / ".slotqignore").write_text(text)
-    (folder / ".gitignore").write_text("*\n")  # the other one counts
+    (folder / ".gitignore").write_text("*\n")  # the other file is ignored
     assert set(CODE) - set(packed_files(folder)) == gone
 
 
 @pytest.mark.parametrize(("text", "gone"), IGNORED)
-def test_git_reads_it_alike(folder, text, gone):
+def test_git_reads_the_ignore_file_the_same_way(folder, text, gone):
     if shutil.which("git") is None:
         pytest.skip("there is no git here")
     shutil.rmtree(folder / ".git")
@@ -92,7 +92,7 @@ def test_git_reads_it_alike(folder, text, gone):
     assert set(packed_files(folder)) >= set(CODE) - gone
 
 
-def test_the_last_pattern_counts_and_what_always_holds_can_be_taken_back():
+def test_the_last_pattern_counts_and_default_patterns_can_be_undone():
     assert Ignored(["*.py", "!train.py"]).ignores("a/b.py", folder=False)
     assert not Ignored(["*.py", "!train.py"]).ignores("train.py", folder=False)
     assert not Ignored(["!venv/"]).ignores("venv", folder=True)
@@ -100,7 +100,7 @@ def test_the_last_pattern_counts_and_what_always_holds_can_be_taken_back():
     assert not Ignored().ignores("venv", folder=False)
 
 
-def test_the_same_files_are_the_same_archive(folder, tmp_path):
+def test_the_same_files_give_the_same_archive(folder, tmp_path):
     first = pack(folder)
     shutil.copytree(folder, tmp_path / "copy")
     os.utime(tmp_path / "copy" / "train.py", (1, 1))
@@ -109,7 +109,7 @@ def test_the_same_files_are_the_same_archive(folder, tmp_path):
     assert pack(folder).digest != first.digest
 
 
-def test_the_archive_has_contents_and_rights(folder, tmp_path):
+def test_the_archive_keeps_contents_and_permissions(folder, tmp_path):
     (folder / "run.sh").write_text("exit\n")
     (folder / "run.sh").chmod(0o700)
     (folder / "elsewhere.txt").write_text("linked")
@@ -133,13 +133,13 @@ def test_data_is_not_packed_by_mistake(folder, monkeypatch):
         pack(folder)
 
 
-def test_what_is_no_folder(tmp_path):
+def test_something_else_than_a_folder_is_refused(tmp_path):
     with pytest.raises(NotConfigured, match="is no folder"):
         pack(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_a_link_out_of_the_folder_is_refused_by_name(folder, kind):
+def test_a_link_out_of_the_folder_is_refused_by_its_name(folder, kind):
     outside = folder.parent / "home"
     outside.mkdir()
     (outside / "credentials").write_text("secret")
@@ -151,7 +151,7 @@ def test_a_link_out_of_the_folder_is_refused_by_name(folder, kind):
     pack(folder)
 
 
-def test_a_link_within_the_folder_goes_as_what_it_leads_to(folder):
+def test_a_link_within_the_folder_is_replaced_by_its_target(folder):
     (folder / "alias.py").symlink_to("pkg/__init__.py")
     (folder.parent / "by-another-name").symlink_to(folder)
     (folder / "round.py").symlink_to("../by-another-name/train.py")

@@ -8,7 +8,7 @@ import slotq
 from tests.unit.client.fake_queue import served
 
 
-def test_name_state_and_priority_of_the_living(queue, capsys, monkeypatch):
+def test_live_jobs_are_printed_with_name_state_and_priority(queue, capsys, monkeypatch):
     queue.jobs["job3"] = queue.jobs["job3"].model_copy(update={"priority": -10})
     with served(queue) as endpoint:
         monkeypatch.setenv("SLOTQ_ENDPOINT", endpoint)
@@ -20,7 +20,7 @@ def test_name_state_and_priority_of_the_living(queue, capsys, monkeypatch):
     ]
 
 
-def test_of_a_given_queue_and_states_into_a_file(queue, http):
+def test_the_queue_the_states_and_the_file_can_be_given(queue, http):
     from tests.unit.client.fake_queue import client_of
 
     out = io.StringIO()

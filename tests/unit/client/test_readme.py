@@ -1,4 +1,4 @@
-"""The README's notebook example, run as it stands against a queue at a real address."""
+"""The README's notebook example, run against a queue at a local address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ README = Path(__file__).parents[3] / "README.md"
 
 
 class QuickQueue(FakeQueue):
-    """Whose jobs have completed when they are first looked at."""
+    """A queue whose jobs have completed at the first look."""
 
     def taken(self, name, priority):
         return ended(name=name, priority=priority)

@@ -1,5 +1,5 @@
-"""SageMaker's protocol on this machine, over a fake queue and moto's AWS: what a program in another
-language sees that is pointed at it."""
+"""SageMaker's protocol on this machine, over a fake queue and moto's AWS, as a program in another
+language sees it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.unit.client.fake_queue import (
 
 @cache
 def boto_session():
-    """One for all tests of this file: reading AWS's service models takes the time."""
+    """One session for all tests of this file, because reading AWS's service models takes long."""
     return boto3.Session()
 
 
@@ -48,7 +48,7 @@ def url(http):
 
 
 def post(url, operation, body=None, **headers):
-    """Status and body of a call as an SDK makes it."""
+    """Call as an SDK does. Returns status and body."""
     given = {"X-Amz-Target": operation, "Content-Type": "application/x-amz-json-1.1"}
     data = json.dumps(body or {}).encode() if not isinstance(body, bytes) else body
     request = urllib.request.Request(f"{url}/", data, given | headers)
@@ -71,20 +71,20 @@ def test_a_job_is_submitted_described_and_stopped(url, queue):
     assert queue.jobs["job1"].state == "cancelled"
 
 
-def test_logs_are_those_of_the_job(url):
+def test_the_logs_of_a_job_are_served(url):
     post(url, "SageMaker.CreateTrainingJob", REQUEST)
     asked = {"logGroupName": "/aws/sagemaker/TrainingJobs", "logStreamName": "job1/algo-1-slotq"}
     _, said = post(url, "Logs_20140328.GetLogEvents", asked)
     assert said["events"][0]["message"].startswith("slotq: job1: waits, place 1")
 
 
-def test_what_is_not_the_queues_goes_to_aws(url):
+def test_other_calls_go_to_aws(url):
     assert post(url, "SageMaker.ListModels") == (200, {"Models": []})
     status, said = post(url, "SageMaker.DescribeTrainingJob", {"TrainingJobName": "none"})
     assert (status, said["__type"]) == (400, "ValidationException")
 
 
-def test_a_request_is_for_the_region_that_it_is_signed_for(url):
+def test_a_call_goes_to_the_region_of_its_signature(url):
     signed = "AWS4-HMAC-SHA256 Credential=AKIA/20261120/us-west-2/sagemaker/aws4_request, Sign..."
     _, said = post(url, "SageMaker.CreateTrainingJob", REQUEST, Authorization=signed)
     assert ":us-west-2:" in said["TrainingJobArn"]
@@ -101,19 +101,19 @@ def test_a_request_is_for_the_region_that_it_is_signed_for(url):
         ("DynamoDB_20120810.ListTables", {}, "UnknownOperationException", "relayed"),
     ],
 )
-def test_what_cannot_be_called_says_so(url, operation, body, code, text):
+def test_an_unsupported_call_is_an_error(url, operation, body, code, text):
     status, said = post(url, operation, body)
     assert (status, said["__type"]) == (400, code)
     assert text in said["message"]
 
 
-def test_who_does_not_know_the_address_gets_nothing(url, queue):
+def test_a_caller_without_the_secret_path_gets_nothing(url, queue):
     for wrong in (url.rpartition("/")[0], url[:-1], f"{url}x"):
         assert post(wrong, "SageMaker.CreateTrainingJob", REQUEST)[0] == 403
     assert not queue.requests
 
 
-def test_a_queue_that_is_away_or_lets_nobody_in_is_told(url, http):
+def test_an_unavailable_or_denying_queue_is_an_error(url, http):
     http.troubles = [no_connection()] * 20
     status, said = post(url, "SageMaker.CreateTrainingJob", REQUEST)
     assert (status, said["__type"]) == (400, "QueueUnavailable")
@@ -122,7 +122,7 @@ def test_a_queue_that_is_away_or_lets_nobody_in_is_told(url, http):
     assert (status, said["__type"]) == (403, "AccessDeniedException")
 
 
-def test_the_environment_of_the_program():
+def test_the_program_gets_the_relays_environment():
     given = {"HOME": "/home/ada", "no_proxy": "intranet", "AWS_ENDPOINT_URL_SAGEMAKER": "x"}
     assert pointed_at("http://127.0.0.1:1/s", given) == {
         "HOME": "/home/ada",
@@ -146,8 +146,8 @@ READS = "import os, sys; sys.exit(9 * os.environ['AWS_ENDPOINT_URL_SAGEMAKER'].s
         ((), 3),
     ],
 )
-def test_the_exit_code_is_the_commands(command, code, tmp_path):
-    """In a process of its own: it hooks boto3's session, and signals."""
+def test_the_commands_exit_code_is_passed_on(command, code, tmp_path):
+    """In a separate process, because the relay hooks boto3's session and handles signals."""
     shell = tmp_path / "shell"
     shell.write_text("#!/bin/sh\nexit 3\n")
     shell.chmod(0o755)

@@ -1,4 +1,5 @@
-"""A malformed request is refused before it is sent, on every way in, with all of its faults."""
+"""A malformed request is refused before it is sent, through every entry point, with all its
+faults."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def bad_request():
 TOLD = ["RoleArn: is required", "StopingCondition:", "mean StoppingCondition?", "mean File?"]
 
 
-def test_the_client(http):
+def test_the_client_refuses_a_malformed_request(http):
     with pytest.raises(InvalidRequest) as refused:
         client_of(http).submit(bad_request())
     assert all(words in str(refused.value) for words in TOLD)
@@ -40,7 +41,7 @@ def test_the_client(http):
     assert http.sent == []
 
 
-def test_it_is_told_as_the_page_says(http):
+def test_the_message_is_as_on_the_page(http):
     request = least_request("job1", StopingCondition={"MaxRuntimeInSeconds": 60})
     request["ResourceConfig"]["InstanceCount"] = "1"
     del request["RoleArn"]
@@ -50,7 +51,7 @@ def test_it_is_told_as_the_page_says(http):
     assert f"```none\n{refused.value}\n```" in page.read_text(encoding="utf-8")
 
 
-def test_what_only_lacks_something_is_not_botocores_age(http):
+def test_a_missing_field_is_not_blamed_on_botocores_age(http):
     request = least_request("job1")
     del request["RoleArn"]
     with pytest.raises(InvalidRequest) as refused:
@@ -58,14 +59,14 @@ def test_what_only_lacks_something_is_not_botocores_age(http):
     assert str(refused.value) == "RoleArn: is required"
 
 
-def test_pools_are_separated_by_commas_that_sagemaker_never_sees(http):
+def test_commas_between_pools_never_reach_sagemaker(http):
     tags = [{"Key": "slotq:pools", "Value": "p5,p4"}]
     assert client_of(http).submit(least_request("job1", Tags=tags)).name == "job1"
     with pytest.raises(InvalidRequest, match=r"Tags\.0\.Value: must have the form"):
         client_of(http).submit(least_request("job1", Tags=[{"Key": "team", "Value": "a,b"}]))
 
 
-def test_a_file(slotq, http, tmp_path):
+def test_a_malformed_request_file_is_refused(slotq, http, tmp_path):
     (tmp_path / "bad.json").write_text(json.dumps(bad_request()))
     for more in ((), ("--dry-run",)):
         result = slotq("submit", str(tmp_path / "bad.json"), *more)
@@ -74,8 +75,8 @@ def test_a_file(slotq, http, tmp_path):
     assert http.sent == []
 
 
-def test_plain_boto3(http):
-    """botocore itself looks at names and types, and the rest is looked at behind it."""
+def test_plain_boto3_refuses_a_malformed_request(http):
+    """botocore checks names and types first; the remaining checks follow."""
     aws = boto3.Session(region_name="us-east-1")
     slotq.install(aws, queue=client_of(http), endpoint=ENDPOINT)
     sagemaker = aws.client("sagemaker")

@@ -1,4 +1,4 @@
-"""Waiting as a terminal, a notebook and a file show it."""
+"""Waiting as shown in a terminal, a notebook and a file."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def watched(shown, *answers):
 
 
 def rendered(text):
-    """What a terminal shows in the end: each line as it was last written."""
+    """The lines of a terminal, each as last written."""
     return [line.split("\r\x1b[K")[-1] for line in text.split("\n")]
 
 
-def test_a_terminal_has_one_line_for_the_waiting_and_lines_that_stay_above_it():
+def test_a_terminal_rewrites_one_line_below_the_permanent_ones():
     out = io.StringIO()
     again = waiting(2, state="preempted", evictions=1, attempts_begun=1, attempts=EVICTED)
     watched(
@@ -50,13 +50,13 @@ def test_a_terminal_has_one_line_for_the_waiting_and_lines_that_stay_above_it():
     ]
 
 
-def test_a_narrow_terminal_is_not_wrapped():
+def test_a_line_fits_a_narrow_terminal():
     out = io.StringIO()
     progress.Terminal(out, lambda: 30).waiting(waiting(2, text="x" * 500))
     assert len(out.getvalue()) == 29
 
 
-def test_a_notebook_has_a_small_table_that_is_kept_up_to_date():
+def test_a_notebook_updates_a_small_table():
     lines, shown = [], []
     notebook = progress.Notebook(lines.append, lambda key, both: shown.append((key, both)))
     watched(notebook, waiting(2, "1 < 2"), waiting(1), running(), ended())
@@ -66,12 +66,12 @@ def test_a_notebook_has_a_small_table_that_is_kept_up_to_date():
     assert lines[-1] == "job1: completed after 1 attempt"
 
 
-def test_a_file_has_lines(capsys):
+def test_a_file_gets_lines(capsys):
     watched(progress.here(), waiting(2), running(), ended())
     assert capsys.readouterr().out.splitlines()[0] == f"job1: {WAITS}"
 
 
-def test_a_kernel_is_recognised_and_its_display_is_updated(monkeypatch):
+def test_a_notebook_kernel_is_recognised(monkeypatch):
     calls = []
     display: Any = ModuleType("IPython.display")
     display.display = lambda both, raw, display_id: calls.append(("display", display_id))
@@ -95,7 +95,7 @@ def test_ipython_in_a_terminal_is_a_terminal(monkeypatch):
     assert isinstance(progress.here(), progress.Terminal)
 
 
-def test_the_table_has_the_earliest_time_where_one_is_known():
+def test_the_table_has_a_known_earliest_time():
     outlook = OutlookView(
         rooms=[], evictions=[], reserved=[], times=[], earliest="2026-11-20T10:45:30.000Z"
     )

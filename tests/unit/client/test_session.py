@@ -1,4 +1,4 @@
-"""The session under the real SageMaker SDK v2, over a fake queue and moto's AWS."""
+"""The session under the real SageMaker SDK v2, with a fake queue and moto's AWS."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROLE = "arn:aws:iam::123456789012:role/trainer"
 
 @cache
 def boto_session():
-    """One for all tests of this file: reading AWS's service models takes the time."""
+    """One session for all tests of this file, because reading AWS's service models takes long."""
     return boto3.Session()
 
 
@@ -88,7 +88,7 @@ def tags_of(request):
 
 
 def train(aws, name, status="Completed"):
-    """A training job in moto, which is born completed."""
+    """A training job in moto, completed from the start."""
     aws.client("sagemaker").create_training_job(
         TrainingJobName=name,
         AlgorithmSpecification={"TrainingImage": "train:1", "TrainingInputMode": "File"},
@@ -115,7 +115,7 @@ def test_fit_submits_to_the_queue_and_returns(session, queue, aws, said):
     assert said == ["job1: in the queue with priority 5"]
 
 
-def test_the_estimators_own_tag_wins(session, queue):
+def test_the_estimators_tag_overrides_the_session(session, queue):
     made = session(priority=5, pools=["p5", "p4"], preemptible=False, min_runtime=60, retries=1)
     estimator(made, tags=[{"Key": "priority", "Value": "9"}]).fit(job_name="job1", wait=False)
     assert tags_of(queue.requests["job1"]) == {
@@ -127,7 +127,7 @@ def test_the_estimators_own_tag_wins(session, queue):
     }
 
 
-def test_the_priority_may_come_from_the_environment(session, queue, monkeypatch):
+def test_the_priority_can_come_from_the_environment(session, queue, monkeypatch):
     monkeypatch.setenv("SLOTQ_PRIORITY", "3")
     estimator(session()).fit(job_name="job1", wait=False)
     assert tags_of(queue.requests["job1"]) == {"priority": "3"}
@@ -139,7 +139,7 @@ def test_other_requests_go_to_sagemaker(session, queue, aws):
     assert not queue.requests
 
 
-def test_fit_waits_across_an_eviction_and_finds_the_last_model(session, queue, aws, said):
+def test_fit_waits_across_an_eviction_and_uses_the_last_model(session, queue, aws, said):
     job = estimator(session())
     train(aws, "job1-qstamp-2-abcdef")
     evicted = attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")
@@ -159,16 +159,15 @@ def test_fit_waits_across_an_eviction_and_finds_the_last_model(session, queue, a
     assert any("was evicted for job4; now waits, place 1" in line for line in said)
     assert job.model_data.endswith("job1-qstamp-2-abcdef/output/model.tar.gz")
     shown = job.latest_training_job.describe()
-    assert (
-        shown["TrainingJobName"] == "job1"
-    )  # so that what is done with it goes on meaning the job
+    # Later calls on the estimator must still mean the job.
+    assert shown["TrainingJobName"] == "job1"
     assert shown["TrainingJobArn"].endswith("/job1-qstamp-2-abcdef")
 
 
 @pytest.mark.parametrize(
     ("state", "status"), [("failed", "Failed"), ("cancelled", "Stopped"), ("stopped", "Stopped")]
 )
-def test_an_end_that_is_no_completion_raises_as_the_sdk_does(session, queue, state, status):
+def test_an_unsuccessful_end_raises_as_in_the_sdk(session, queue, state, status):
     queue.script(ended(state, message="AlgorithmError: exit code 1"))
     with pytest.raises(UnexpectedStatusException, match="AlgorithmError: exit code 1") as raised:
         session().wait_for_job("job1")
@@ -198,13 +197,13 @@ def test_fit_shows_the_logs_of_every_attempt_once(session, queue, aws, said):
     assert [line for line in said if line.startswith("step")] == ["step 1", "step 2", "step 3"]
 
 
-def test_logs_that_are_not_there_do_not_matter(session, queue, said):
+def test_missing_logs_do_not_matter(session, queue, said):
     queue.script(running(), running(), ended())
     session().logs_for_job("job1", wait=True)
     assert said[-1] == "job1: completed after 1 attempt"
 
 
-def test_a_job_that_waits_is_described_from_its_request(session, queue):
+def test_a_waiting_job_is_described_from_its_request(session, queue):
     made = session()
     job = estimator(made, hyperparameters={"lr": 0.1})
     job.fit(job_name="job1", wait=False)
@@ -231,7 +230,7 @@ def test_a_job_without_a_training_job_is_described_from_the_queue(session, queue
     assert answer.get("FailureReason") == (job.message or None)
 
 
-def test_a_training_job_that_is_not_the_queues_is_sagemakers(session, aws):
+def test_a_foreign_training_job_is_described_by_sagemaker(session, aws):
     train(aws, "other")
     made = session()
     assert made.describe_training_job("other")["TrainingJobStatus"] == "Completed"
@@ -246,8 +245,8 @@ def test_attach_finds_the_latest_attempt(session, queue, aws):
     assert attached.instance_type == "ml.p5.48xlarge"
 
 
-def test_attach_takes_a_job_that_waits_and_waits_for_it(session, queue, aws, said):
-    """From another process, which has submitted nothing."""
+def test_attach_waits_for_a_waiting_job(session, queue, aws, said):
+    """Attached from another process, which has submitted nothing."""
     estimator(session(), hyperparameters={"lr": 0.1}).fit(job_name="job1", wait=False)
     train(aws, "job1")
     queue.script(*[waiting(1)] * 4, running(), ended())
@@ -283,14 +282,14 @@ def test_a_refusal_says_what_to_change(session):
         estimator(session(), tags=[{"Key": "priority", "Value": "high"}]).fit(wait=False)
 
 
-def test_a_queue_out_of_reach_is_an_exception_not_a_training_job(session, http, aws):
+def test_an_unreachable_queue_raises_and_starts_no_training_job(session, http, aws):
     http.troubles = [no_connection()] * 9
     with pytest.raises(CannotReach):
         estimator(session()).fit(job_name="job1", wait=False)
     assert aws.client("sagemaker").list_training_jobs()["TrainingJobSummaries"] == []
 
 
-def test_without_an_endpoint_it_fails_before_anything_is_done():
+def test_a_missing_endpoint_fails_before_anything_is_done():
     with pytest.raises(NotConfigured, match="SLOTQ_ENDPOINT"):
         QueueTrainingJobSession()
 
@@ -312,12 +311,12 @@ def test_sts_follows_the_configured_endpoint(monkeypatch):
     assert urls == ["http://127.0.0.1:1/"]
 
 
-def test_slotq_itself_does_not_import_the_sdk():
+def test_importing_slotq_does_not_import_the_sdk():
     code = "import slotq, sys, slotq.cli.main, slotq.client; sys.exit('sagemaker' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_without_the_sdk_the_import_error_says_what_to_install():
+def test_a_missing_sdk_is_an_import_error_that_says_what_to_install():
     code = (
         "import sys; sys.modules['sagemaker'] = None\n"
         "import slotq\n"

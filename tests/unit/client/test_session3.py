@@ -1,6 +1,6 @@
-"""The session under the real SageMaker SDK v3, over a fake queue and moto's AWS.
+"""The session under the real SageMaker SDK v3, with a fake queue and moto's AWS.
 
-Run by `make test-sagemaker3`; skipped where that SDK is not.
+Run by `make test-sagemaker3`; skipped without that SDK.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from slotq_core.names import LOG_GROUP
 from tests.unit.client.fake_queue import FakeHttp, FakeQueue, client_of
 
 _LOADER = create_loader()
-"""One for all tests: it is the reading of AWS's service models that takes the time."""
+"""One session for all tests, because reading AWS's service models takes long."""
 
 
 def boto_session(**settings):
@@ -55,7 +55,7 @@ def aws(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def untouched_sdk(monkeypatch):
-    """As in a process that has not used the SDK yet: it keeps no client."""
+    """As in a process that has not used the SDK yet, because the SDK keeps a client."""
     monkeypatch.setattr(type(SageMakerClient), "_instances", {})
     monkeypatch.setattr(type(CloudWatchLogsClient), "_instances", {})
 
@@ -85,7 +85,7 @@ def session(aws, queue, said):
 
 
 def create(session, name="job1", **more):
-    """As ModelTrainer.train does it."""
+    """As ModelTrainer.train does."""
     return TrainingJob.create(**asked(name, **more), session=session.boto_session)
 
 
@@ -120,12 +120,12 @@ def test_a_job_is_submitted_with_the_sessions_settings(session, queue, said):
     assert said == ["job1: in the queue with priority 5"]
 
 
-def test_the_trainers_own_tag_wins(session, queue):
+def test_the_trainers_tag_overrides_the_session(session, queue):
     create(session(priority=5), tags=[Tag(key="priority", value="9")])
     assert tags_of(queue.requests["job1"]) == {"priority": "9"}
 
 
-def test_it_is_refreshed_and_stopped_in_the_queue(session, queue):
+def test_a_job_is_refreshed_and_stopped_in_the_queue(session, queue):
     job = create(session())
     job.stop()
     assert queue.jobs["job1"].state == "cancelled"
@@ -134,7 +134,7 @@ def test_it_is_refreshed_and_stopped_in_the_queue(session, queue):
 
 @pytest.fixture
 def interrupted(monkeypatch):
-    """Ctrl-C as soon as the SDK pauses between two looks."""
+    """Press Ctrl-C as soon as the SDK pauses between two looks."""
 
     def press(_):
         raise KeyboardInterrupt
@@ -144,7 +144,7 @@ def interrupted(monkeypatch):
 
 @pytest.mark.usefixtures("interrupted")
 def test_ctrl_c_leaves_the_job_in_the_queue_and_says_how_to_cancel_it(session, queue, said):
-    session(boto_session())  # Another one, and a second wrapping, change nothing.
+    session(boto_session())  # Another job and a second wrapping change nothing.
     job = create(session())
     with pytest.raises(KeyboardInterrupt):
         job.wait(poll=1)
@@ -157,7 +157,7 @@ def test_ctrl_c_leaves_the_job_in_the_queue_and_says_how_to_cancel_it(session, q
 
 
 @pytest.mark.usefixtures("interrupted")
-def test_of_several_sessions_the_one_that_submitted_the_job_says_it(session, said):
+def test_the_session_that_submitted_the_job_says_how_to_cancel(session, said):
     told: list[str] = []
     job = create(session(say=told.append))
     session()
@@ -167,7 +167,7 @@ def test_of_several_sessions_the_one_that_submitted_the_job_says_it(session, sai
     assert said == []
 
 
-def test_ctrl_c_says_nothing_of_a_job_that_is_not_the_queues(session, said, monkeypatch):
+def test_ctrl_c_says_nothing_about_a_foreign_job(session, said, monkeypatch):
     def interrupted(self):
         raise KeyboardInterrupt
 
@@ -180,20 +180,20 @@ def test_ctrl_c_says_nothing_of_a_job_that_is_not_the_queues(session, said, monk
     assert said == []
 
 
-def test_a_client_that_the_sdk_made_before_does_not_go_past_the_queue(session, queue, aws):
+def test_a_client_made_by_the_sdk_before_uses_the_queue_too(session, queue, aws):
     SageMakerClient(session=aws)
     create(session())
     assert "job1" in queue.requests
 
 
-def test_a_job_asked_for_without_a_session_is_the_queues_too(session):
-    SageMakerClient()  # Made first, it is the one that the SDK takes where none is named.
+def test_a_job_read_without_a_session_comes_from_the_queue(session):
+    SageMakerClient()  # The SDK takes the first client as its default.
     create(session(boto_session()))
     assert TrainingJob.get("job1").secondary_status == "Pending"
 
 
 class Team:
-    """A session with a queue, a priority and credentials of its own."""
+    """A session with its own queue, priority and credentials."""
 
     def __init__(self, name, priority):
         self.queue = FakeQueue()
@@ -210,7 +210,7 @@ class Team:
         )
 
     def signers(self):
-        """Whose keys have signed what its queue was asked."""
+        """The access keys that signed the calls to the team's queue."""
         return {r.headers["Authorization"].split("Credential=")[1][:5] for r in self.http.sent}
 
 
@@ -219,7 +219,7 @@ def teams(aws):
     return Team("FIRST", 1), Team("OTHER", 2)
 
 
-def test_sessions_side_by_side_submit_each_to_its_own_queue(teams):
+def test_each_session_submits_to_its_own_queue(teams):
     first, other = teams
     create(other.session, "job2")
     create(first.session, "job1")
@@ -230,7 +230,7 @@ def test_sessions_side_by_side_submit_each_to_its_own_queue(teams):
     assert tags_of(other.queue.requests["job2"]) == {"priority": "2"}
 
 
-def test_sessions_side_by_side_sign_each_with_its_own_credentials(teams):
+def test_each_session_signs_with_its_own_credentials(teams):
     first, other = teams
     jobs = create(first.session, "job1"), create(other.session, "job2")
     for job in jobs:
@@ -240,7 +240,7 @@ def test_sessions_side_by_side_sign_each_with_its_own_credentials(teams):
     assert first.queue.jobs["job1"].state == other.queue.jobs["job2"].state == "cancelled"
 
 
-def test_sessions_of_one_queue_have_each_its_own_settings(session, queue):
+def test_sessions_of_one_queue_keep_their_own_settings(session, queue):
     first, second = session(boto_session(), priority=1), session(boto_session(), priority=2)
     create(second, "job2")
     create(first, "job1")
@@ -248,7 +248,7 @@ def test_sessions_of_one_queue_have_each_its_own_settings(session, queue):
     assert tags_of(queue.requests["job2"]) == {"priority": "2"}
 
 
-def test_sessions_over_one_boto_session_have_each_its_own_settings(session, queue):
+def test_sessions_over_one_boto_session_keep_their_own_settings(session, queue):
     first, second = session(priority=1), session(priority=2)
     third = session(first.boto_session, priority=3)
     for n, each in enumerate((third, first, second)):
@@ -261,7 +261,7 @@ def test_sessions_over_one_boto_session_have_each_its_own_settings(session, queu
     }
 
 
-def test_without_a_session_each_job_is_found_in_the_queue_that_it_is_in(teams):
+def test_without_a_session_each_job_is_found_in_its_queue(teams):
     first, other = teams
     create(first.session, "job1")
     create(other.session, "job2")
@@ -277,14 +277,14 @@ def test_without_a_session_each_job_is_found_in_the_queue_that_it_is_in(teams):
         assert stream["logStreamName"] == f"{name}/algo-1-slotq"
 
 
-def test_a_name_that_is_in_two_queues_is_that_of_the_session_that_submitted_it_last(teams):
+def test_a_name_in_two_queues_belongs_to_the_last_session_that_submitted_it(teams):
     for team in teams:
         create(team.session, "same")
         TrainingJob.get("same").stop()
         assert team.queue.jobs["same"].state == "cancelled"
 
 
-def test_a_job_goes_on_being_found_when_its_session_is_gone(teams):
+def test_a_job_is_found_after_its_session_is_gone(teams):
     first, _ = teams
     job = create(first.session, "job1")
     del first.session
@@ -293,9 +293,9 @@ def test_a_job_goes_on_being_found_when_its_session_is_gone(teams):
     assert TrainingJob.get("job1").secondary_status == "Pending"
 
 
-def test_jobs_of_a_session_that_is_not_the_queues_stay_sagemakers(session, queue):
+def test_jobs_of_a_plain_session_stay_sagemakers(session, queue):
     plain = Session(boto_session())
-    create(plain, "before")  # Its client is now the one of whoever names no session.
+    create(plain, "before")  # Its client is now the default of callers without a session.
     kept = session(priority=1)
     create(plain, "plain")
     create(kept, "job1")
@@ -304,7 +304,7 @@ def test_jobs_of_a_session_that_is_not_the_queues_stay_sagemakers(session, queue
     assert {row["TrainingJobName"] for row in listed} == {"before", "plain"}
 
 
-def test_a_session_that_is_gone_takes_no_jobs(session, aws, queue):
+def test_a_session_that_is_gone_submits_no_jobs(session, aws, queue):
     kept = session(priority=1)
     TrainingJob.create(**asked("queued"))
     del kept
@@ -314,12 +314,12 @@ def test_a_session_that_is_gone_takes_no_jobs(session, aws, queue):
     assert [*queue.requests] == ["queued"]
 
 
-def test_without_an_endpoint_it_fails_before_anything_is_done(aws):
+def test_a_missing_endpoint_fails_before_anything_is_done(aws):
     with pytest.raises(NotConfigured, match="SLOTQ_ENDPOINT"):
         QueueTrainingJobSession(aws)
 
 
-def test_slotq_itself_does_not_import_the_sdk():
+def test_importing_slotq_does_not_import_the_sdk():
     code = (
         "import slotq, sys, slotq.cli.main, slotq.client, slotq.session.install\n"
         "import slotq.session.installed_sdk\n"

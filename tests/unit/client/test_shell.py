@@ -1,4 +1,4 @@
-"""`slotq shell` in SageMaker: what is missing is told; then the plugin has the terminal."""
+"""`slotq shell` in SageMaker: messages about what is missing, and the plugin's terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.unit.client.fake_queue import (
 
 
 class FakeAws:
-    """The caller's own AWS: what SageMaker and SSM answer there."""
+    """The answers of SageMaker and SSM in the caller's own AWS account."""
 
     region_name = "eu-west-1"
     profile_name = "research"
@@ -64,7 +64,7 @@ def refusal(code, operation):
 
 @pytest.fixture
 def plugin(tmp_path, monkeypatch):
-    """A Session Manager plugin that writes down what it is given, and exits with 7."""
+    """A Session Manager plugin that records its input and exits with 7."""
     path = tmp_path / PLUGIN
     path.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/given\nexit 7\n')
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -100,12 +100,12 @@ def client(queue):
     ],
 )
 @pytest.mark.usefixtures("plugin")
-def test_a_job_that_does_not_run_has_no_shell(client, name, said):
+def test_only_a_running_job_has_a_shell(client, name, said):
     with pytest.raises(NoShell, match=said):
         open_shell(client, name, host=1, aws=FakeAws())
 
 
-def test_without_the_plugin_it_says_what_to_install(client, monkeypatch, tmp_path):
+def test_a_missing_plugin_is_an_error_that_says_what_to_install(client, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     aws = FakeAws()
     with pytest.raises(NoShell, match="session-manager-plugin is not on the PATH: install it"):
@@ -115,8 +115,8 @@ def test_without_the_plugin_it_says_what_to_install(client, monkeypatch, tmp_pat
 
 @pytest.mark.usefixtures("plugin")
 @pytest.mark.parametrize("denies", [(), ("describe",)])
-def test_without_remote_debug_it_says_how_to_enable_it(client, denies):
-    """The request has none either, where SageMaker may not be asked."""
+def test_disabled_remote_debug_is_an_error_that_says_how_to_enable_it(client, denies):
+    """Read from the request when SageMaker may not be asked."""
     with pytest.raises(NoShell) as raised:
         open_shell(client, "job1", host=1, aws=FakeAws(enabled=False, denies=denies))
     said = str(raised.value)
@@ -133,7 +133,7 @@ def test_without_remote_debug_it_says_how_to_enable_it(client, denies):
         ("InternalServerError", "train-remote-debugging"),
     ],
 )
-def test_what_ssm_refuses_is_told_with_what_to_do(client, code, said):
+def test_a_refusal_of_ssm_is_reported_with_advice(client, code, said):
     with pytest.raises(NoShell, match=said):
         open_shell(client, "job1", host=1, aws=FakeAws(code=code))
 
@@ -154,18 +154,18 @@ def test_the_plugin_gets_the_session_and_the_terminal(client, plugin):
     assert url == "https://ssm.eu-west-1.amazonaws.com"
 
 
-def test_where_sagemaker_may_not_be_asked_the_request_tells(client, queue, plugin):
+def test_the_request_is_read_when_sagemaker_may_not_be_asked(client, queue, plugin):
     queue.requests["job1"] = {"RemoteDebugConfig": {"EnableRemoteDebug": True}}
     assert open_shell(client, "job1", host=1, aws=FakeAws(denies=("describe",))) == 7
 
 
-def test_ctrl_c_is_the_session_s_and_ours_again_afterwards():
+def test_ctrl_c_goes_to_the_session_while_it_runs():
     before = signal.getsignal(signal.SIGINT)
     assert on_this_terminal(["sh", "-c", "kill -INT $PPID; exit 3"]) == 3
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_the_command_exits_with_the_shell_s_own_code(client, plugin, monkeypatch):
+def test_the_command_exits_with_the_shells_code(client, plugin, monkeypatch):
     monkeypatch.setattr("slotq.transport.aws_session.made", lambda *_, **__: FakeAws())
     app = App(connect=lambda endpoint: client)
     assert CliRunner().invoke(cli, ["shell", "job1"], obj=app).exit_code == 7
@@ -173,7 +173,7 @@ def test_the_command_exits_with_the_shell_s_own_code(client, plugin, monkeypatch
     assert (result.exit_code, "slotq why waits" in result.stderr) == (Exit.NO, True)
 
 
-def test_at_an_address_of_this_machine_that_is_no_emulator(plugin):
+def test_a_local_address_without_an_emulator_is_an_error(plugin):
     config = Config(endpoint="http://127.0.0.1:9/prod", region="us-east-1")
     app = App(connect=lambda endpoint: client_of(FakeHttp(FakeQueue(running())), config=config))
     result = CliRunner().invoke(cli, ["shell", "job1"], obj=app)

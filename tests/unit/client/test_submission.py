@@ -10,7 +10,7 @@ from slotq.errors import InvalidRequest
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 
 
-def test_settings_become_the_tags_that_the_queue_reads():
+def test_settings_become_tags():
     assert settings_tags(
         priority=0, pools=("p5", "p4"), preemptible=False, min_runtime=600, retries=2
     ) == {
@@ -27,7 +27,7 @@ def test_settings_become_the_tags_that_the_queue_reads():
     assert settings_tags() == {}
 
 
-def test_an_explicit_tag_wins_unless_overridden():
+def test_an_explicit_tag_overrides_a_setting_unless_forced():
     request = {"Tags": [{"Key": "priority", "Value": "9"}, {"Key": "team", "Value": "a"}]}
     tags = {"priority": "1", "slotq:retries": "2"}
     added = {"Key": "slotq:retries", "Value": "2"}
@@ -39,14 +39,14 @@ def test_an_explicit_tag_wins_unless_overridden():
     ]
 
 
-def test_no_tags_stay_none():
+def test_no_settings_add_no_tags():
     assert with_tags({"a": 1}, {}) == {"a": 1}
     assert with_tags({"Tags": None}, {"priority": "1"})["Tags"] == [
         {"Key": "priority", "Value": "1"}
     ]
 
 
-def test_json_has_no_none_and_no_datetime():
+def test_none_and_datetimes_become_plain_json():
     summer = timezone(timedelta(hours=2))
     assert jsonable(
         {
@@ -63,7 +63,7 @@ def test_json_has_no_none_and_no_datetime():
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, float("nan"), float("inf")])
-def test_what_json_cannot_carry_is_named(value):
+def test_a_value_that_json_cannot_hold_is_named(value):
     with pytest.raises(InvalidRequest, match=r"ResourceConfig\.InstanceCount") as raised:
         jsonable({"ResourceConfig": {"InstanceCount": value}})
     assert raised.value.field == "ResourceConfig.InstanceCount"

@@ -1,4 +1,4 @@
-"""`slotq submit -- COMMAND`: the request that is made, the code that is uploaded."""
+"""`slotq submit -- COMMAND`: the request and the uploaded code."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def submit(slotq, http, clock, s3, folder):
 
 
 def made(queue):
-    """The only request that is not of the fixture's."""
+    """The only request besides the fixture's."""
     (request,) = queue.requests.values()
     return request
 
 
-def test_the_shortest_way(submit, queue, s3):
+def test_the_shortest_command_line_is_enough(submit, queue, s3):
     result = submit("--", "python", "train.py", "--epochs", "3")
     assert result.exit_code == Exit.OK, result.output
     request = made(queue)
@@ -99,7 +99,7 @@ def test_the_shortest_way(submit, queue, s3):
     assert result.stdout.startswith(f"{name}: waits")
 
 
-def test_sagemaker_would_take_it(submit, queue):
+def test_the_request_is_valid_for_sagemaker(submit, queue):
     submit(
         *("--name", "whole", "--input", "train=s3://data/x", "--env", "SEED=7"),
         *("--instance-count", "2", "--volume", "100", "--max-runtime", "60"),
@@ -114,7 +114,7 @@ def test_sagemaker_would_take_it(submit, queue):
     assert request["ResourceConfig"]["InstanceCount"] == 2
 
 
-def test_options_before_settings(submit, queue, s3):
+def test_options_override_settings(submit, queue, s3):
     submit(
         *("--instance-type", "ml.g5.xlarge", "--image", "other:2", "--output", "s3://else/where/"),
         *("--pools", "p4", "--priority", "9", "--", "python", "train.py"),
@@ -129,22 +129,23 @@ def test_options_before_settings(submit, queue, s3):
     assert tags == {"priority": "9", "slotq:pools": "p4"}
 
 
-def test_what_sagemaker_would_refuse_is_not_uploaded(submit, s3, queue):
+def test_code_of_an_invalid_request_is_not_uploaded(submit, s3, queue):
     result = submit("--env", "1x=y", "--", "python", "train.py")
     assert result.exit_code == Exit.NO
     assert "Environment.1x: its name must have the form" in result.stderr
     assert s3.objects == queue.requests == {}
 
 
-def test_settings_of_the_config(submit, queue):
+def test_settings_come_from_the_configuration(submit, queue):
     submit("--", "python", "train.py", pool="p5,p4", instance_type="ml.p4d.24xlarge")
     request = made(queue)
     assert request["ResourceConfig"]["InstanceType"] == "ml.p4d.24xlarge"
     assert {"Key": "slotq:pools", "Value": "p5,p4"} in request["Tags"]
 
 
-def test_the_configured_priority_and_a_file(submit, queue, folder):
-    """It is of jobs that name none; the pool, like the image, is for command lines alone."""
+def test_a_request_file_takes_only_the_configured_priority(submit, queue, folder):
+    """The priority counts for jobs without one. The pool and the image count only for command
+    lines."""
     (folder / "job.json").write_text(json.dumps(least_request("filed")))
     assert submit("job.json", pool="p5").exit_code == Exit.OK
     assert made(queue)["Tags"] == [{"Key": "priority", "Value": "4"}]
@@ -155,7 +156,7 @@ def test_the_configured_priority_and_a_file(submit, queue, folder):
     assert queue.requests["third"]["Tags"] == [{"Key": "priority", "Value": "7"}]
 
 
-def test_the_instance_type_is_that_of_the_pool(submit, queue):
+def test_the_instance_type_defaults_to_the_pools(submit, queue):
     queue.pools[1] = queue.pools[1].model_copy(update={"instance_type": "ml.p4d.24xlarge"})
     result = submit("--", "python", "train.py")
     assert result.exit_code == Exit.USAGE
@@ -165,7 +166,7 @@ def test_the_instance_type_is_that_of_the_pool(submit, queue):
 
 
 @pytest.mark.parametrize("setting", ["image", "role", "output"])
-def test_what_is_not_set_is_named_with_the_ways_to_set_it(submit, s3, setting):
+def test_a_missing_setting_is_named_with_the_ways_to_set_it(submit, s3, setting):
     result = submit("--", "python", "train.py", **{setting: None})
     assert result.exit_code == Exit.USAGE
     assert f"{setting} is not set: give --{setting}" in result.stderr
@@ -191,7 +192,7 @@ def test_what_is_not_set_is_named_with_the_ways_to_set_it(submit, s3, setting):
         (("nothing.json",), "nothing.json"),
     ],
 )
-def test_what_cannot_be_meant(submit, folder, words, said):
+def test_a_wrong_command_line_is_a_usage_error(submit, folder, words, said):
     (folder / "job.json").write_text("{}")
     result = submit(*words)
     assert result.exit_code == Exit.USAGE, result.output
@@ -206,13 +207,13 @@ def test_code_that_cannot_be_uploaded_is_not_submitted(submit, queue, s3):
     assert queue.requests == {}
 
 
-def test_a_dry_run_touches_nothing(submit, queue, s3):
+def test_a_dry_run_uploads_and_submits_nothing(submit, queue, s3):
     result = submit("--name", "dry", "--dry-run", "--", "python", "train.py")
     assert json.loads(result.stdout)["TrainingJobName"] == "dry"
     assert (queue.requests, s3.objects) == ({}, {})
 
 
-def test_other_code_lies_elsewhere_so_a_waiting_job_keeps_its_own(submit, queue, s3, folder):
+def test_changed_code_does_not_replace_that_of_a_waiting_job(submit, queue, s3, folder):
     submit("--name", "one", "--", "python", "train.py")
     first = dict(s3.objects)
     (folder / "train.py").write_text("print('changed')\n")
@@ -223,7 +224,7 @@ def test_other_code_lies_elsewhere_so_a_waiting_job_keeps_its_own(submit, queue,
     assert len(s3.objects) == 6
 
 
-def test_wait_and_again(submit, queue):
+def test_submit_can_wait_and_be_repeated(submit, queue):
     queue.jobs["one"] = ended(name="one")
     queue.requests = {"one": {}}
     result = submit("--name", "one", "--", "python", "train.py")
@@ -248,15 +249,15 @@ def test_wait_and_again(submit, queue):
         (["python", "x" * 90 + ".py"], "x" * 40),
     ],
 )
-def test_names_that_are_made(command, stem):
+def test_a_name_is_made_from_the_command(command, stem):
     name = job_name(command, datetime(2026, 11, 20, 10, 30, 0, 123000, tzinfo=UTC))
     assert name.endswith("-1120-103000-123")
     assert is_legal(name)
     assert name.startswith(stem) or stem == "gro-e"
 
 
-def test_the_driver_unpacks_and_becomes_the_command(tmp_path):
-    """As the container runs it: in /opt/ml, here somewhere else."""
+def test_the_driver_unpacks_the_code_and_runs_the_command(tmp_path):
+    """As in the container, but with another folder than /opt/ml."""
     ml = tmp_path / "opt" / "ml"
     channel = ml / "input" / "data" / "slotq"
     channel.mkdir(parents=True)

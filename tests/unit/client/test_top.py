@@ -1,4 +1,4 @@
-"""`slotq top`: keys, what is drawn at which size, and the loop; then all of it under a pty."""
+"""`slotq top`: keys, drawing at several sizes and the loop; then the program under a pty."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.unit.client.fake_queue import (
 )
 
 BACK = b"\x1b[?1049l"
-"""What brings the screen from before back."""
+"""The sequence that restores the previous screen."""
 NOW = from_iso(MOMENT) + 125_000
 
 
@@ -67,14 +67,14 @@ def drawn(scene: Scene, *args, **fields) -> list[str]:
 
 
 def of_two_users() -> Scene:
-    """job3 is Eve's, the others are Ada's."""
+    """job3 belongs to Eve, the others to Ada."""
     queue = a_queue()
     eve = "arn:aws:sts::123456789012:assumed-role/lab/eve"
     queue.jobs["job3"] = queue.jobs["job3"].model_copy(update={"submitter": eve})
     return replace(seen(Scene(), queue.pools, [*queue.jobs.values()]), chosen="job3")
 
 
-def test_whose_a_job_is_is_drawn_where_there_are_several_users():
+def test_the_user_column_is_drawn_when_there_are_several():
     shown = drawn(of_two_users())
     (title,) = [line for line in shown if line.split()[:1] == ["JOB"]]
     at = title.index("USER")
@@ -85,7 +85,7 @@ def test_whose_a_job_is_is_drawn_where_there_are_several_users():
 
 
 @pytest.mark.parametrize("width", [66, 74, 75, 76, 80, 100, 200])
-def test_with_users_everything_fits_and_a_name_keeps_its_room(width):
+def test_the_user_column_leaves_room_for_names(width):
     shown = drawn(of_two_users(), width)
     assert max(map(len, shown)) <= width
     assert ("USER" in "\n".join(shown)) == (width >= 75)
@@ -95,7 +95,7 @@ def test_with_users_everything_fits_and_a_name_keeps_its_room(width):
 # --- keys
 
 
-def test_what_a_terminal_sends_is_keys_by_name():
+def test_terminal_input_becomes_named_keys():
     assert named("\x1b[A\x1b[BcQ\r\x7f\x1b") == [
         *("up", "down", "c", "Q", "enter", "backspace", "escape"),
     ]
@@ -115,7 +115,7 @@ def test_what_a_terminal_sends_is_keys_by_name():
         (["pagedown", "pageup", "down"], "job2"),
     ],
 )
-def test_the_arrows_choose_a_job(keys, chosen):
+def test_the_arrow_keys_select_a_job(keys, chosen):
     scene = a_scene()
     for key in keys:
         scene, wish = press(scene, key)
@@ -148,7 +148,7 @@ def test_the_arrows_choose_a_job(keys, chosen):
         ("job3", "z", None),
     ],
 )  # fmt: skip
-def test_keys_ask_for_something_to_be_done(chosen, keys, wish):
+def test_keys_request_actions(chosen, keys, wish):
     scene, wishes = a_scene(chosen=chosen), []
     for key in keys:
         scene, asked = press(scene, key)
@@ -158,18 +158,18 @@ def test_keys_ask_for_something_to_be_done(chosen, keys, wish):
     assert not scene.quits
 
 
-def test_q_quits_but_not_while_it_could_mean_no():
+def test_q_quits_except_in_a_question():
     assert press(a_scene(), "q")[0].quits
     assert press(a_scene(mode=Mode.HELP), "q")[0].quits
     assert not press(a_scene(mode=Mode.CANCEL), "q")[0].quits
 
 
-def test_without_a_job_the_keys_say_so():
+def test_keys_without_a_job_say_so():
     scene, wish = press(Scene(), "c")
     assert (scene.said, wish, press(Scene(), "down")[0]) == ("no job is chosen", None, Scene())
 
 
-def test_the_chosen_job_stays_chosen_where_it_moves_and_its_place_is_taken_where_it_ends():
+def test_the_selection_follows_its_job_and_moves_on_at_its_end():
     scene = a_scene(chosen="job3")
     jobs = list(scene.jobs)
     assert seen(scene, scene.pools, jobs[::-1]).chosen == "job3"
@@ -177,7 +177,7 @@ def test_the_chosen_job_stays_chosen_where_it_moves_and_its_place_is_taken_where
     assert seen(scene, scene.pools, []).chosen == ""
 
 
-def test_a_question_about_a_job_that_ends_meanwhile_is_withdrawn():
+def test_a_question_is_withdrawn_when_its_job_ends():
     scene = a_scene(chosen="job3", mode=Mode.CANCEL)
     after = seen(scene, scene.pools, [job for job in scene.jobs if job.name != "job3"])
     assert (after.mode, after.said) == (Mode.BROWSE, "job3 has ended meanwhile")
@@ -189,13 +189,13 @@ def test_a_question_about_a_job_that_ends_meanwhile_is_withdrawn():
 
 @pytest.mark.parametrize("size", [(80, 24), (66, 15), (200, 60), (133, 15)])
 @pytest.mark.parametrize("mode", list(Mode))
-def test_it_is_as_large_as_the_screen(size, mode):
+def test_the_picture_fills_the_screen(size, mode):
     shown = drawn(a_scene(mode=mode), *size)
     assert len(shown) == size[1]
     assert max(map(len, shown)) <= size[0]
 
 
-def test_at_80_by_24_everything_is_there():
+def test_a_screen_of_80_by_24_shows_everything():
     text = "\n".join(drawn(a_scene(chosen="job3")))
     for part in ("2 active, 4 waiting", "10:32:05 UTC", "4/4 slots", "1/8 slots", "2 foreign"):
         assert part in text
@@ -206,13 +206,13 @@ def test_at_80_by_24_everything_is_there():
     assert text.splitlines()[-1] == HINTS
 
 
-def test_a_small_screen_says_how_large_it_must_be():
+def test_a_too_small_screen_says_the_least_size():
     shown = drawn(a_scene(), 65, 24)
     assert shown[0] == "slotq top needs 66×15; q quits"
     assert "needs" in drawn(a_scene(), 20, 3)[0]
 
 
-def test_the_bar_shows_what_jobs_and_others_hold():
+def test_the_bar_shows_slots_of_jobs_and_of_others():
     def bar(**fields):
         pool = pool_view("p", **fields)
         (row,) = [line for line in drawn(Scene(pools=(pool,))) if line.startswith("p ")]
@@ -228,7 +228,7 @@ def test_the_bar_shows_what_jobs_and_others_hold():
     assert bar(used=0, slots=0) == [0, 0, 40]
 
 
-def test_what_is_wrong_with_a_pool_is_beside_its_bar():
+def test_a_pools_trouble_is_beside_its_bar():
     pools = (
         pool_view("a", state="paused"),
         pool_view("b", state="drained", used=1),
@@ -241,7 +241,7 @@ def test_what_is_wrong_with_a_pool_is_beside_its_bar():
         assert rows[name].endswith(said)
 
 
-def test_many_pools_lines_and_jobs_leave_room_for_each_other():
+def test_pools_and_jobs_share_the_rows():
     pools = tuple(pool_view(f"pool{n}", used=n, slots=20) for n in range(12))
     jobs = tuple(waiting(n + 1, name=f"job{n}", priority=-n) for n in range(50))
     for chosen in ("job0", "job25", "job49"):
@@ -253,18 +253,18 @@ def test_many_pools_lines_and_jobs_leave_room_for_each_other():
         assert len(shown) == 24
 
 
-def test_nothing_at_all_is_said():
+def test_an_empty_queue_is_described():
     assert "no job runs or waits" in "\n".join(drawn(Scene()))
 
 
-def test_questions_are_at_the_foot():
+def test_questions_are_in_the_last_row():
     ask = drawn(a_scene(mode=Mode.CANCEL))
     assert ask[-2].startswith("Cancel job1, which is running? Its training job will be stopped.")
     typing = drawn(a_scene(mode=Mode.PRIORITY, typed="12"))
     assert typing[-2].startswith("Priority of job1 (now 5): 12_")
 
 
-def test_the_help_has_every_key():
+def test_help_lists_every_key():
     shown = "\n".join(drawn(a_scene(mode=Mode.HELP)))
     for key, what in HELP:
         assert key in shown
@@ -275,7 +275,7 @@ def test_the_help_has_every_key():
     ("seconds", "text"),
     [(-5, "0s"), (59, "59s"), (60, "1m"), (3900, "1h05"), (90_000, "1d01h")],
 )
-def test_how_long_ago_is_short(seconds, text):
+def test_ages_are_short(seconds, text):
     assert since(MOMENT, from_iso(MOMENT) + 1000 * seconds) == text
 
 
@@ -283,7 +283,7 @@ def test_how_long_ago_is_short(seconds, text):
 
 
 class Pressed:
-    """Keys that are pressed one after the other ("": none); then `q`. Each takes a second."""
+    """Keys pressed one after the other ("": none), then `q`. Each takes a second."""
 
     def __init__(self, clock, *keys):
         self.clock, self.keys = clock, list(keys)
@@ -297,7 +297,7 @@ class Pressed:
 
 
 class AtOnce:
-    """Work that is done when it is begun."""
+    """Runs work as soon as it begins."""
 
     done = True
 
@@ -309,7 +309,7 @@ class AtOnce:
 
 
 class Later(AtOnce):
-    """Work that never comes to its end."""
+    """Work that never ends."""
 
     done = False
 
@@ -340,17 +340,17 @@ def played(queue, *keys, http=None, begin=AtOnce, every=2.0):
     return paper, http
 
 
-def test_each_wish_is_done_and_told():
+def test_each_action_is_done_and_reported():
     queue = a_queue()
     paper, _ = played(queue, "down", "down", "h", "", "+", "", "c", "y", "", "")
     assert queue.jobs["job3"].state == "cancelled"
     text = "\n".join(paper.shown)
     for said in ("job3: held", "job3: priority 10", "job3: cancelled"):
         assert said in text
-    assert paper.shown[-1].count("job3") == 1  # what is told of it; its row has gone
+    assert paper.shown[-1].count("job3") == 1  # the last report; the job's row has gone
 
 
-def test_a_refusal_is_told_and_the_rest_goes_on():
+def test_a_refusal_is_reported_and_the_program_continues():
     queue = a_queue()
 
     def ends():
@@ -360,14 +360,14 @@ def test_a_refusal_is_told_and_the_rest_goes_on():
     assert "hold job1: job1 has ended" in "\n".join(paper.shown)
 
 
-def test_the_queue_is_looked_at_again_and_again_for_the_living_only():
+def test_live_jobs_are_polled():
     _, http = played(a_queue(), *[""] * 9)
     looks = [request.url for request in http.sent if "/jobs" in request.url]
-    assert len(looks) == 4  # at 0, 2, 5 and 8 s: the next is due two seconds after the answer
+    assert len(looks) == 4  # at 0, 2, 5 and 8 s: each two seconds after the last answer
     assert all("state=running" in url and "completed" not in url for url in looks)
 
 
-def test_a_queue_out_of_reach_is_told_until_it_is_back():
+def test_an_unreachable_queue_is_reported_until_it_answers():
     queue, http = a_queue(), FakeHttp(a_queue())
 
     def breaks():
@@ -381,7 +381,7 @@ def test_a_queue_out_of_reach_is_told_until_it_is_back():
     assert broken[-1] < len(paper.shown) - 1
 
 
-def test_a_queue_out_of_reach_at_first_is_an_error():
+def test_an_unreachable_queue_at_the_start_is_an_error():
     http = FakeHttp(a_queue())
     http.troubles = [no_connection()] * 5
     with pytest.raises(CannotReach):
@@ -397,7 +397,7 @@ def test_keys_are_answered_while_the_queue_is_slow():
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
-def test_without_a_terminal_it_says_what_to_do_instead(options):
+def test_top_without_a_terminal_suggests_another_command(options):
     result = CliRunner().invoke(cli, [*options, "top"], obj=App())
     assert result.exit_code == Exit.USAGE
     assert "slotq ls" in result.stderr
@@ -422,7 +422,7 @@ def slotq_top(endpoint, environment, *options, **sizes):
     return Terminal(command, environment=environment, **sizes)
 
 
-def test_in_a_terminal_of_80_by_24(environment):
+def test_top_runs_in_a_terminal_of_80_by_24(environment):
     queue = a_queue()
     with served(queue) as endpoint, slotq_top(endpoint, environment) as terminal:
         terminal.wait_for("> job1", "4/4 slots", "q quit")
@@ -449,7 +449,7 @@ def test_in_a_terminal_of_80_by_24(environment):
     assert (queue.jobs["job3"].state, queue.jobs["job3"].priority) == ("cancelled", 10)
 
 
-def test_it_has_colours_unless_they_are_not_wanted(environment):
+def test_top_has_colours_unless_unwanted(environment):
     with served(a_queue()) as endpoint:
         colours = []
         for options in ((), ("--no-color",)):
@@ -463,7 +463,7 @@ def test_it_has_colours_unless_they_are_not_wanted(environment):
     assert colours[1] == {"default"}
 
 
-def test_ctrl_c_leaves_the_terminal_as_it_was(environment):
+def test_ctrl_c_restores_the_terminal(environment):
     with served(a_queue()) as endpoint, slotq_top(endpoint, environment) as terminal:
         terminal.wait_for("> job1")
         terminal.press("\x1a")  # Ctrl-Z does nothing
@@ -472,7 +472,7 @@ def test_ctrl_c_leaves_the_terminal_as_it_was(environment):
         assert BACK in terminal.written
 
 
-def test_ctrl_c_does_not_break_off_what_is_being_drawn():
+def test_ctrl_c_does_not_interrupt_drawing():
     drawn: list[str] = []
     before = signal.getsignal(signal.SIGINT)
 
@@ -488,7 +488,7 @@ def test_ctrl_c_does_not_break_off_what_is_being_drawn():
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_no_queue_is_told_after_the_screen_is_back(environment):
+def test_a_missing_queue_is_reported_after_the_screen_is_restored(environment):
     with slotq_top("http://127.0.0.1:9/prod", environment) as terminal:
         assert terminal.ended() == Exit.UNREACHABLE
         assert "cannot reach the queue" in terminal.text.replace("\n", "")

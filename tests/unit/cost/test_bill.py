@@ -1,4 +1,4 @@
-"""From counts to a bill: the arithmetic by hand, and the command."""
+"""The bill from counted usage: the arithmetic by hand, and the command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests import cloudformation
 
 ROOT = Path(__file__).parents[3]
 ONE = dict.fromkeys(PRICES, 1.0)
-ASSUME = {name: its.value for name, its in ASSUMED.items()}
+ASSUME = {name: assumption.value for name, assumption in ASSUMED.items()}
 COUNTS = {
     "job": Counts(requests=1, write_units=10),
     "job, evicted once": Counts(requests=1, write_units=16),
@@ -47,12 +47,12 @@ def usage(**more: float) -> Usage:
         ),
     ],
 )
-def test_an_average_job(used: Usage, counts: Counts):
-    """720 looks an hour; three events more an attempt than the queue needs."""
+def test_the_cost_of_an_average_job(used: Usage, counts: Counts):
+    """720 looks an hour, and three more events an attempt than the queue needs."""
     assert job_counts(used, COUNTS, ASSUME).as_json() == counts.as_json()
 
 
-def test_time_is_the_handler_s_own_and_what_it_waits():
+def test_billed_time_is_the_handlers_plus_its_waiting():
     made = bill(NOTHING, COUNTS, prices=ONE, assumed={**ASSUME, "minutes_a_month": 1})
     amounts = {item.name: item.amount for item in made.fixed}
     assert amounts["lambda_gb_seconds"] == pytest.approx((25 + 3 * 8) / 1000 * 0.5)
@@ -60,30 +60,32 @@ def test_time_is_the_handler_s_own_and_what_it_waits():
     assert amounts["alarm_metrics"] == ASSUME["alarm_metrics"]
 
 
-def test_a_private_api_costs_its_endpoint_in_each_zone_and_a_key_its_month():
+def test_a_private_api_costs_an_endpoint_per_zone_and_a_key_its_month():
     assumed = {**ASSUME, "endpoint_zones": 2, "kms_keys": 1}
-    prices = {name: its.each for name, its in PRICES.items()}
+    prices = {name: price.each for name, price in PRICES.items()}
     fixed = {it.name: it.usd for it in bill(NOTHING, COUNTS, prices=prices, assumed=assumed).fixed}
     assert fixed["endpoint_hours"] == pytest.approx(14.6)
     assert fixed["kms_keys"] == 1
 
 
-def test_a_month_is_what_stands_and_what_the_jobs_cost():
+def test_a_month_costs_the_standing_parts_and_the_jobs():
     made = bill(usage(), COUNTS, prices=ONE, assumed=ASSUME)
     assert made.usd_per_month == pytest.approx(made.usd_fixed + 10 * made.usd_per_job)
     assert bill(NOTHING, COUNTS, prices=dict.fromkeys(PRICES, 0.0), assumed=ASSUME).usd_fixed == 0
 
 
-def test_what_is_counted_is_what_the_bill_asks_for():
+def test_every_count_appears_in_the_bill():
     assert set(COUNTS) <= set(measured())
-    its = measured()
-    assert its["job, evicted once"].write_units > its["job"].write_units
-    assert its["job, behind 1,000"].read_units > its["job"].read_units
+    counts = measured()
+    assert counts["job, evicted once"].write_units > counts["job"].write_units
+    assert counts["job, behind 1,000"].read_units > counts["job"].read_units
 
 
-def test_the_alarms_and_the_memory_are_the_template_s():
-    its = cloudformation.template()["Resources"]
-    alarms = [it["Properties"] for it in its.values() if it["Type"] == "AWS::CloudWatch::Alarm"]
+def test_alarms_and_memory_are_as_in_the_template():
+    resources = cloudformation.template()["Resources"]
+    alarms = [
+        it["Properties"] for it in resources.values() if it["Type"] == "AWS::CloudWatch::Alarm"
+    ]
     metrics = sum(
         len([each for each in alarm["Metrics"] if "MetricStat" in each])
         if "Metrics" in alarm
@@ -100,7 +102,7 @@ def slotq(*words: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_the_table_is_for_people_and_json_for_programs():
+def test_the_bill_is_printed_as_a_table_or_as_json():
     code, shown = slotq()
     assert code == 0
     for price in PRICES.values():
@@ -137,16 +139,16 @@ def test_prices_and_assumptions_can_be_given():
         ("more",),
     ],
 )
-def test_what_makes_no_sense_is_a_usage_error(words: tuple[str, ...]):
+def test_impossible_numbers_are_usage_errors(words: tuple[str, ...]):
     assert slotq(*words)[0] == 2
 
 
-def test_the_page_has_the_counts_and_the_sum_of_the_program():
+def test_the_page_has_the_programs_counts_and_sum():
     page = (ROOT / "docs" / "cost.md").read_text()
-    for name, its in measured().items():
+    for name, counts in measured().items():
         (row,) = re.findall(rf"^\| {re.escape(name)} \| (.*) \|$", page, re.MULTILINE)
-        figures = [its.requests, its.invocations, its.dynamodb_calls, its.read_units]
-        figures += [its.write_units, its.sagemaker_calls, its.events_put]
+        figures = [counts.requests, counts.invocations, counts.dynamodb_calls, counts.read_units]
+        figures += [counts.write_units, counts.sagemaker_calls, counts.events_put]
         assert [float(cell.replace(",", "")) for cell in row.split(" | ")] == pytest.approx(
             figures, abs=0.051
         ), name

@@ -1,4 +1,4 @@
-"""The API Gateway in front of the queue: who may come in, and the event that the Lambda gets."""
+"""The emulator's API Gateway: who may call, and the event that the function gets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def signed(
 
 
 def environ_of(request: AWSRequest) -> dict[str, Any]:
-    """As a WSGI server makes it of what comes over the wire."""
+    """The environ that a WSGI server makes of a request."""
     prepared = request.prepare()
     scheme_host, _, rest = prepared.url.partition("://")[2].partition("/")
     uri = f"/{rest}"
@@ -87,7 +87,7 @@ class World:
         return status, dict(headers), json.loads(body) if body else None
 
 
-def test_the_event_is_a_rest_proxys_and_names_the_signer() -> None:
+def test_the_event_is_a_rest_proxy_event_and_names_the_signer() -> None:
     world = World()
     url = "http://127.0.0.1:4777/prod/jobs/a%20b?state=running&state=pending&limit=3"
     status, headers, body = world.answer(environ_of(signed("GET", url, b"")))
@@ -106,13 +106,13 @@ def test_the_event_is_a_rest_proxys_and_names_the_signer() -> None:
     assert event["headers"]["Host"] == "127.0.0.1:4777"
 
 
-def test_the_body_is_what_was_sent() -> None:
+def test_the_body_is_passed_on_unchanged() -> None:
     world = World()
     world.answer(environ_of(signed(body='{"ü": "\u2603"}'.encode())))
     assert world.events[0]["body"] == '{"ü": "\u2603"}'
 
 
-def test_a_roles_session_needs_its_token() -> None:
+def test_a_session_of_a_role_needs_its_token() -> None:
     world = World()
     status, *_ = world.answer(environ_of(signed(key="ROLE", secret="other", token="token")))
     assert status == "202 Accepted"
@@ -153,7 +153,9 @@ REFUSED = [
 @pytest.mark.parametrize(
     ("sentence", "how", "kind", "text"), REFUSED, ids=[row[0] for row in REFUSED]
 )
-def test_refused_signatures(sentence: str, how: dict[str, Any], kind: str, text: str) -> None:
+def test_wrong_signatures_are_refused(
+    sentence: str, how: dict[str, Any], kind: str, text: str
+) -> None:
     world = World()
     status, headers, body = world.answer(environ_of(signed(**how)))
     assert (status, headers["x-amzn-ErrorType"]) == ("403 Forbidden", kind)
@@ -161,7 +163,7 @@ def test_refused_signatures(sentence: str, how: dict[str, Any], kind: str, text:
     assert not world.events
 
 
-def test_not_signed_at_all() -> None:
+def test_an_unsigned_request_is_refused() -> None:
     environ = environ_of(signed())
     del environ["HTTP_AUTHORIZATION"]
     assert World().answer(environ)[::2] == (
@@ -187,7 +189,7 @@ CHANGED = [
 
 
 @pytest.mark.parametrize(("what", "change"), CHANGED, ids=[row[0] for row in CHANGED])
-def test_changed_after_signing(what: str, change: dict[str, Any]) -> None:
+def test_a_request_changed_after_signing_is_refused(what: str, change: dict[str, Any]) -> None:
     world = World()
     status, _, body = world.answer({**environ_of(signed()), **change})
     assert status == "403 Forbidden", body
@@ -197,7 +199,7 @@ def test_changed_after_signing(what: str, change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("minutes", "text"), [(6, "Signature expired"), (-6, "Signature not yet current")]
 )
-def test_signatures_hold_for_five_minutes(minutes: int, text: str) -> None:
+def test_a_signature_is_valid_for_five_minutes(minutes: int, text: str) -> None:
     world = World()
     world.now += timedelta(minutes=minutes)
     status, _, body = world.answer(environ_of(signed()))
@@ -236,7 +238,7 @@ FORMS = [
 @pytest.mark.parametrize(
     ("sentence", "url", "headers", "welcome"), FORMS, ids=[row[0] for row in FORMS]
 )
-def test_ways_to_name_the_api(
+def test_the_api_has_several_addresses(
     sentence: str, url: str, headers: dict[str, str], welcome: bool
 ) -> None:
     environ = environ_of(signed("GET", url, b"", headers=headers))
@@ -258,14 +260,14 @@ def test_ways_to_name_the_api(
         ("/bucket/key", "", False),
     ],
 )
-def test_a_bucket_may_be_called_like_the_stage(path: str, authorization: str, ours: bool) -> None:
+def test_a_bucket_can_have_the_stages_name(path: str, authorization: str, ours: bool) -> None:
     environ = {"PATH_INFO": path, "HTTP_HOST": "127.0.0.1:4777"}
     if authorization:
         environ["HTTP_AUTHORIZATION"] = authorization
     assert is_ours(environ) is ours
 
 
-def test_a_body_over_the_limit() -> None:
+def test_a_body_over_the_limit_is_refused() -> None:
     world = World()
     environ = environ_of(signed(body=b"x" * (MAX_BODY + 1)))
     assert world.answer(environ)[::2] == (
@@ -284,6 +286,6 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("said", "status", "message"), BROKEN)
-def test_what_the_function_may_not_answer(said: Any, status: str, message: str) -> None:
+def test_a_malformed_answer_of_the_function_is_a_502(said: Any, status: str, message: str) -> None:
     answered = World(said).answer(environ_of(signed()))
     assert answered[::2] == (status, {"message": message})

@@ -1,4 +1,4 @@
-"""What keeps web pages out: the names that the emulator has, origins, and what is never granted."""
+"""The guard against web pages: the emulator's host names, origins, and CORS."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize(("guard", "host", "known"), NAMES)
-def test_the_names_of_an_emulator(guard: Guard, host: str, known: bool) -> None:
+def test_an_emulator_answers_only_to_its_names(guard: Guard, host: str, known: bool) -> None:
     assert guard.knows(host) is known
 
 
@@ -72,7 +72,9 @@ ASKED = [
 
 
 @pytest.mark.parametrize(("who", "more", "welcome"), ASKED, ids=[row[0] for row in ASKED])
-def test_who_comes_in(who: str, more: dict[str, str], welcome: bool) -> None:
+def test_only_the_emulators_own_origins_are_admitted(
+    who: str, more: dict[str, str], welcome: bool
+) -> None:
     environ = {"REQUEST_METHOD": "GET", "HTTP_HOST": "127.0.0.1:4777", **more}
     if welcome:
         LOCAL.check(environ)
@@ -81,7 +83,7 @@ def test_who_comes_in(who: str, more: dict[str, str], welcome: bool) -> None:
             LOCAL.check(environ)
 
 
-def test_nothing_is_granted() -> None:
+def test_no_answer_grants_cross_origin_access() -> None:
     heard = []
     start = without_grants(lambda *said: heard.append(said))
     start("200 OK", [("Access-Control-Allow-Origin", "*"), ("ETag", "x")])

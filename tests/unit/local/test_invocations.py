@@ -1,4 +1,4 @@
-"""The Lambda service of the emulator: order, retries, one at a time."""
+"""The emulator's Lambda service: order, retries, one invocation at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from slotq.local.services.invocations import PASS, Invocations
 
 
 class Function:
-    """A handler that does nothing until it is let go, and remembers what came."""
+    """A handler that blocks until released, and records its events."""
 
     def __init__(self) -> None:
         self.came: list[Any] = []
@@ -58,7 +58,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it did not come")
 
 
-def test_calls_go_before_events_and_a_pass_waits_once(
+def test_calls_come_before_events_and_a_pass_is_queued_once(
     function: Function, made: Invocations
 ) -> None:
     made.send({"n": 1})
@@ -78,8 +78,8 @@ def test_calls_go_before_events_and_a_pass_waits_once(
     assert answers == [{"n": "call"}]
 
 
-def test_no_crowd_of_readers_keeps_an_event_waiting(function: Function, made: Invocations) -> None:
-    """Each of them asks again as soon as it is answered."""
+def test_many_readers_do_not_delay_an_event(function: Function, made: Invocations) -> None:
+    """Each reader calls again as soon as it is answered."""
     over = threading.Event()
 
     def read() -> None:
@@ -102,7 +102,7 @@ def test_no_crowd_of_readers_keeps_an_event_waiting(function: Function, made: In
     assert last - first <= 2 * 20
 
 
-def test_events_are_tried_again_and_calls_are_not(
+def test_events_are_retried_and_calls_are_not(
     function: Function, made: Invocations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(invocations, "_RETRY_SECONDS", 0.01)
@@ -115,6 +115,6 @@ def test_events_are_tried_again_and_calls_are_not(
     assert function.came == ["call", 1, 1, 1]
 
 
-def test_an_answer_that_takes_too_long(function: Function, made: Invocations) -> None:
+def test_an_answer_can_time_out(function: Function, made: Invocations) -> None:
     with pytest.raises(TimeoutError):
         made.call({"n": 1}, 0.05)

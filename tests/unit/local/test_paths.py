@@ -1,4 +1,4 @@
-"""Names that others have chosen stay below their folder: keys, channels, archives, links."""
+"""Names chosen by others stay below their folder: keys, channels, archives, links."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ INSIDE = {
 
 
 @pytest.mark.parametrize(("name", "path"), INSIDE.items())
-def test_names_below_a_folder(name: str, path: str, tmp_path: Path) -> None:
+def test_a_name_below_the_folder_is_allowed(name: str, path: str, tmp_path: Path) -> None:
     assert below(tmp_path, name) == tmp_path / path
 
 
 @pytest.mark.parametrize("name", ["..", "../x", "a/../../x", "/../x", "a/..//../x", "nul\0"])
-def test_names_that_lead_out(name: str, tmp_path: Path) -> None:
+def test_a_name_that_leads_out_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="leads out"):
         below(tmp_path, name)
 
 
 class Bucket:
-    """S3, as far as `Storage` asks: every object has its key as content."""
+    """S3 with the calls that `Storage` makes. Each object's content is its key."""
 
     def __init__(self, *keys: str, content: Mapping[str, bytes] = {}) -> None:
         self.objects = {key: key.encode() for key in keys} | dict(content)
@@ -64,7 +64,7 @@ class Bucket:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
-    """Laid out; all that a test finds beside its folder has escaped."""
+    """A folder for one job. Any file beside it has escaped."""
     made = Host(name="algo-1", root=tmp_path / "job/algo-1/ml", isolated=True)
     lay_out(made, REQUEST)
     return made
@@ -92,7 +92,7 @@ def test_a_channel_stays_in_its_folder(key: str, name: str, host: Host, tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["job"]
 
 
-def test_a_key_with_a_double_slash_is_no_absolute_path(host: Host, tmp_path: Path) -> None:
+def test_a_key_with_a_double_slash_is_not_an_absolute_path(host: Host, tmp_path: Path) -> None:
     key = f"data/{tmp_path}/out"
     fetch_channels(Storage(Bucket(key)), channel("train", "s3://b/data/"), host, 0)
     assert [path.name for path in tmp_path.iterdir()] == ["job"]
@@ -100,7 +100,7 @@ def test_a_key_with_a_double_slash_is_no_absolute_path(host: Host, tmp_path: Pat
 
 
 @pytest.mark.parametrize("local", ["/opt/ml/../../out", "/opt/ml/a/../../x", "/opt/ml/..", "/out"])
-def test_checkpoints_are_kept_below_opt_ml(local: str, host: Host) -> None:
+def test_checkpoints_stay_below_opt_ml(local: str, host: Host) -> None:
     with pytest.raises(Fault, match="below /opt/ml only"):
         Checkpoints(Storage(Bucket()), {"S3Uri": "s3://b/c", "LocalPath": local}, host)
 
@@ -112,14 +112,14 @@ def test_checkpoints_are_restored_into_their_folder(host: Host) -> None:
 
 
 @pytest.mark.parametrize("source", ["/opt/ml/../../etc", "/etc", "file:///opt/ml/input/../../x"])
-def test_code_is_below_opt_ml(source: str, host: Host) -> None:
+def test_code_stays_below_opt_ml(source: str, host: Host) -> None:
     with pytest.raises(Fault, match="below /opt/ml"):
         fetch_code(Storage(Bucket()), source, host)
     assert (host.root / "code").is_dir()
 
 
 def packed(*members: tuple[str, str, bytes]) -> bytes:
-    """A tar.gz of (name, what it leads to or '', content)."""
+    """A tar.gz of (name, link target or '', content)."""
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w:gz") as tar:
         for name, leads, content in members:
@@ -144,7 +144,7 @@ UNSAFE = [
 
 
 @pytest.mark.parametrize(("what", "members"), UNSAFE, ids=[row[0] for row in UNSAFE])
-def test_archives_that_lead_out(
+def test_an_archive_that_leads_out_is_refused(
     what: str, members: list[tuple[str, str, bytes]], host: Host, tmp_path: Path
 ) -> None:
     with pytest.raises(Fault, match=r"code\.tar\.gz: "):
@@ -156,7 +156,7 @@ def test_archives_that_lead_out(
         unpack(packed(*members), host.root / "code")
 
 
-def test_links_within_an_archive_are_what_they_lead_to(tmp_path: Path) -> None:
+def test_links_within_an_archive_are_followed(tmp_path: Path) -> None:
     unpack(
         packed(
             ("second", "first", b""),
@@ -176,7 +176,7 @@ def test_links_within_an_archive_are_what_they_lead_to(tmp_path: Path) -> None:
     assert (tmp_path / "pkg/train.py").stat().st_mode & 0o7777 == 0o755
 
 
-def test_nothing_of_this_machine_is_uploaded(host: Host, tmp_path: Path) -> None:
+def test_files_outside_the_folder_are_not_uploaded(host: Host, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret")
     for folder in ("model", "checkpoints", "output/data"):
@@ -201,7 +201,7 @@ def test_nothing_of_this_machine_is_uploaded(host: Host, tmp_path: Path) -> None
     assert host.failure == ""
 
 
-def test_a_file_of_its_own(tmp_path: Path) -> None:
+def test_only_a_regular_file_within_the_folder_is_a_jobs_own(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     assert not is_own_file(tmp_path / "loop", tmp_path)
     assert not is_own_file(tmp_path / "missing", tmp_path)

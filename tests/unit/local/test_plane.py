@@ -1,4 +1,4 @@
-"""The training plane on a fake clock: a sentence, calls, the outcome."""
+"""The training plane on a fake clock: a script of calls and the outcome."""
 
 # ruff: noqa: E501, PLR0917 - a row of a table stays one line
 
@@ -36,7 +36,7 @@ def request(name: str = "job1", **changes: Any) -> dict[str, Any]:
 
 
 class World:
-    """A plane, its clock, and the events that came of it."""
+    """A plane, its clock, and its events."""
 
     def __init__(self, work: dict[str, Work] | None = None, **knobs: Any) -> None:
         self.clock = VirtualClock()
@@ -62,7 +62,7 @@ class World:
         self.plane.advance()
 
     def until(self, seconds: float) -> None:
-        """From due to due, as whoever owns the clock does."""
+        """Advance from one due time to the next, as a clock's owner does."""
         end = int(seconds * SECOND)
         while (due := self.plane.next_due()) is not None and due <= end:
             self.clock.set(due)
@@ -128,7 +128,7 @@ LIVES = [
     LIVES,
     ids=[life[0] for life in LIVES],
 )
-def test_life(
+def test_a_training_job_goes_through_its_statuses(
     sentence: str,
     jobs: dict[str, Work],
     knobs: dict[str, Any],
@@ -154,7 +154,7 @@ REASONS = [
 
 
 @pytest.mark.parametrize(("knobs", "code", "text"), REASONS)
-def test_a_failed_job_says_why(knobs: dict[str, Any], code: int, text: str) -> None:
+def test_a_failed_job_has_a_failure_reason(knobs: dict[str, Any], code: int, text: str) -> None:
     world = World(work(5, exit_code=code), **knobs)
     world.create()
     world.until(10)
@@ -162,7 +162,7 @@ def test_a_failed_job_says_why(knobs: dict[str, Any], code: int, text: str) -> N
     assert world.events[-1]["detail"]["FailureReason"].startswith(text)
 
 
-def test_every_change_is_an_event_in_order() -> None:
+def test_every_change_gives_an_event_in_order() -> None:
     world = World(work(5))
     world.create()
     world.until(5)
@@ -177,7 +177,7 @@ def test_every_change_is_an_event_in_order() -> None:
     assert event["detail"]["Tags"] == {}
 
 
-def test_lost_and_doubled_events() -> None:
+def test_events_can_be_lost_and_doubled() -> None:
     world = World(work(5), lose_events=2, double_events=1)
     world.create()
     world.until(5)
@@ -185,7 +185,7 @@ def test_lost_and_doubled_events() -> None:
     assert world.events[0] == world.events[1]
 
 
-def test_an_evicted_job_keeps_its_work() -> None:
+def test_an_evicted_job_keeps_its_checkpoint() -> None:
     world = World(
         {"job1": Work(runtime=100 * SECOND), "lossy": Work(runtime=50 * SECOND, checkpoint=False)}
     )
@@ -223,7 +223,7 @@ REFUSALS = [
 @pytest.mark.parametrize(
     ("sentence", "operation", "asked", "code", "text"), REFUSALS, ids=[row[0] for row in REFUSALS]
 )
-def test_refusal(
+def test_a_wrong_call_is_refused_as_by_sagemaker(
     sentence: str, operation: str, asked: dict[str, Any], code: str, text: str
 ) -> None:
     world = World()
@@ -236,7 +236,7 @@ def test_refusal(
     assert text in refused.value.message
 
 
-def test_the_service_limit_counts_what_runs() -> None:
+def test_the_service_limit_counts_live_training_jobs() -> None:
     world = World(limits={"ml.m5.large": 3})
     world.create("a")
     two = {"InstanceType": "ml.m5.large", "InstanceCount": 2, "VolumeSizeInGB": 1}
@@ -252,7 +252,7 @@ def test_the_service_limit_counts_what_runs() -> None:
     world.create("c")
 
 
-def test_counting_knobs_count_down_and_match_names() -> None:
+def test_a_counting_knob_counts_down_for_matching_names() -> None:
     world = World(refuse_creates=1, match="b*")
     world.create("a")
     with pytest.raises(PlaneError):
@@ -260,21 +260,21 @@ def test_counting_knobs_count_down_and_match_names() -> None:
     world.create("b")
 
 
-def test_a_lost_answer_took_effect() -> None:
+def test_a_call_with_a_lost_answer_took_effect() -> None:
     world = World(lose_answers=1)
     with pytest.raises(NoAnswer):
         world.create()
     assert world.status() == "InProgress/Starting"
 
 
-def test_throttled() -> None:
+def test_calls_can_be_throttled() -> None:
     world = World(throttle=1)
     with pytest.raises(PlaneError, match="ThrottlingException: Rate exceeded"):
         world.create()
     world.create()
 
 
-def test_a_deleted_name_is_free() -> None:
+def test_a_deleted_name_can_be_used_again() -> None:
     world = World(work(1))
     world.create()
     world.until(1)
@@ -295,7 +295,7 @@ def test_pages_are_cut_before_the_status_filter() -> None:
     assert "NextToken" not in second
 
 
-def test_what_goes_in_is_not_what_is_kept() -> None:
+def test_a_request_is_copied_when_stored() -> None:
     world = World()
     mine = request(HyperParameters={"a": "1"})
     world.plane.handle("CreateTrainingJob", mine)
@@ -305,7 +305,7 @@ def test_what_goes_in_is_not_what_is_kept() -> None:
     assert world.describe()["ResourceConfig"]["InstanceCount"] == 1
 
 
-def test_describe_carries_what_the_sdks_read() -> None:
+def test_describe_has_the_fields_that_the_sdks_read() -> None:
     world = World()
     arn = world.create()["TrainingJobArn"]
     shown = world.describe()
@@ -327,7 +327,7 @@ BAD_KNOBS = [
 
 
 @pytest.mark.parametrize(("values", "text"), BAD_KNOBS)
-def test_a_wrong_knob_turns_nothing(values: dict[str, Any], text: str) -> None:
+def test_a_wrong_knob_changes_nothing(values: dict[str, Any], text: str) -> None:
     knobs = Knobs()
     with pytest.raises(ValueError, match=text):
         knobs.turn({"throttle": 1, **values})
@@ -340,7 +340,7 @@ def test_every_knob_is_documented() -> None:
     assert sorted(documented) == sorted(Knobs().view())
 
 
-def test_knobs_from_text() -> None:
+def test_knobs_are_read_from_text() -> None:
     knobs = Knobs()
     knobs.turn({"grace_seconds": "2.5", "lose_events": "3", "limits": "ml.m5.large=2"})
     assert (knobs.grace_seconds, knobs.lose_events) == (2.5, 3)

@@ -1,4 +1,4 @@
-"""At the door: which pools a submission gets, and what is refused."""
+"""Admission of a submission: its pools, or the refusal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def asked(kind: str = "ml.p5", slots: int = 1, *pools: str) -> Submission:
         (asked("anything", 1, "b"), ("b",)),
     ],
 )
-def test_the_pools_of_its_instance_type_or_those_it_names_in_its_order(submission, pools):
+def test_a_job_gets_the_pools_of_its_instance_type_or_those_it_names(submission, pools):
     job = admit(submission, POOLS, submitter="ann", now=7)
     assert job.pools == pools
     assert (job.submitter, job.entry_time, job.demand) == ("ann", 7, submission.demand)
@@ -51,13 +51,13 @@ def test_the_pools_of_its_instance_type_or_those_it_names_in_its_order(submissio
         (asked("ml.p5", 3, "a"), NeverFits, "ResourceConfig.InstanceCount", "needs 3 slots"),
     ],
 )
-def test_refused_with_the_field_and_what_would_be_right(submission, error, field, message):
+def test_a_refusal_names_the_field_and_the_valid_values(submission, error, field, message):
     with pytest.raises(error, match=message) as refused:
         admit(submission, POOLS, submitter="ann", now=7)
     assert refused.value.field == field
 
 
-def test_a_job_names_a_bounded_number_of_pools():
+def test_the_number_of_named_pools_is_bounded():
     many = [pool(f"p{i}", "ml.p5", 1) for i in range(MAX_POOLS_PER_JOB + 1)]
     with pytest.raises(InvalidRequest, match="at most 16 pools"):
         admit(asked(), many, submitter="ann", now=7)
@@ -72,17 +72,17 @@ RIGHTS = Rights(
 )
 
 
-def classed(its: str | int, slots: int = 1, *pools: str) -> Submission:
-    named = its if isinstance(its, str) else ""
+def classed(wanted: str | int, slots: int = 1, *pools: str) -> Submission:
+    named = wanted if isinstance(wanted, str) else ""
     return replace(
         asked("ml.p5", slots, *pools),
         priority_class=named,
-        priority=0 if isinstance(its, str) else its,
+        priority=0 if isinstance(wanted, str) else wanted,
     )
 
 
 @pytest.mark.parametrize(
-    ("submission", "its", "priority"),
+    ("submission", "expected", "priority"),
     [
         (classed("HIGH"), "HIGH", 30),
         (classed("AUTO"), "AUTO", AUTO_VALUE),
@@ -94,9 +94,9 @@ def classed(its: str | int, slots: int = 1, *pools: str) -> Submission:
         (classed(7, 1, "c"), "", 7),
     ],
 )
-def test_the_class_of_a_job_of_a_user_with_limits(submission, its, priority):
+def test_a_limited_users_job_gets_a_class(submission, expected, priority):
     job = admit(submission, POOLS, submitter="ann", now=7, rights=RIGHTS)
-    assert (job.priority_class, job.priority, job.auto) == (its, priority, its == "AUTO")
+    assert (job.priority_class, job.priority, job.auto) == (expected, priority, expected == "AUTO")
 
 
 @pytest.mark.parametrize(
@@ -113,12 +113,12 @@ def test_the_class_of_a_job_of_a_user_with_limits(submission, its, priority):
         (classed("HIGH", 1, "b"), "cyd", ClassNotAllowed, "there are none at all"),
     ],
 )
-def test_refused_by_the_users_limits(submission, user, error, message):
+def test_a_job_beyond_the_users_limits_is_refused(submission, user, error, message):
     with pytest.raises(error, match=message):
         admit(submission, POOLS, submitter=user, now=7, rights=RIGHTS)
 
 
-def test_without_classes_and_users_a_number_stays_a_number():
+def test_without_classes_and_users_a_priority_stays_a_number():
     job = admit(classed(30), POOLS, submitter="ann", now=7)
     assert (job.priority_class, job.priority, job.auto) == ("", 30, False)
     assert admit(classed(-1), POOLS, submitter="ann", now=7, rights=Rights()).auto is False

@@ -1,4 +1,4 @@
-"""Attempts to start a job, as FLARE's scheduler settings have them (DESIGN 5.4)."""
+"""Attempts to start a job, by FLARE's scheduler settings (DESIGN 5.4)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ FLARE = SchedulerSettings()
 SMALL = PoolsTooSmall(needed=1, largest=0)
 
 
-def test_flares_own_series():
-    """FACTS: attempts at 0, 10, 30, 70, 150, 310, 630, 1230, 1830, 2430 s, then given up."""
+def test_the_default_series_is_flares():
+    """Attempts at 0, 10, 30, 70, 150, 310, 630, 1230, 1830, 2430 s, then given up."""
     moments = accumulate((interval(FLARE, made) for made in range(1, 10)), initial=0)
     assert [at // 1000 for at in moments] == [0, 10, 30, 70, 150, 310, 630, 1230, 1830, 2430]
 
@@ -37,7 +37,7 @@ def test_intervals_double_up_to_the_longest(made, seconds):
     assert interval(settings, made) == seconds * 1000
 
 
-def test_an_attempt_in_vain_is_counted_and_the_next_is_dated():
+def test_a_failed_attempt_is_counted_and_dates_the_next():
     job = waits("job", schedule_attempts=2)
     ((before, after),) = failed_attempt([job], FLARE, SMALL, NOW).changed
     assert before is job
@@ -52,15 +52,16 @@ def test_an_attempt_in_vain_is_counted_and_the_next_is_dated():
     )
 
 
-def test_the_last_attempt_in_vain_ends_the_job():
+def test_the_last_failed_attempt_ends_the_job():
     ((_, after),) = failed_attempt([waits("job", schedule_attempts=9)], FLARE, SMALL, NOW).changed
     assert (after.state, after.cause) == (JobState.FAILED, "cannot_schedule")
     assert after.message.startswith("given up after attempt 10 of 10 to start it: needs 1 slot")
     assert (after.not_before, after.claim) == (None, None)
 
 
-def test_a_gangs_attempt_is_one():
-    """Whatever each of them has behind it; and one that came later has its last with the others."""
+def test_a_gang_has_one_series_of_attempts():
+    """Whatever attempts each member has behind it. A member that came later has its last attempt
+    with the others."""
     both = [waits("a", schedule_attempts=8), waits("b")]
     tried = failed_attempt(both, FLARE, SMALL, NOW)
     assert [(j.state, j.schedule_attempts) for _, j in tried.changed] == [(JobState.BACKOFF, 9)] * 2
@@ -78,7 +79,7 @@ CLAIM = Claim(pool="p", amount=Demand(slots=1), since=0)
 GANG = (Group(name="g", members=("x", "job")),)
 
 TABLE = [
-    # what is there, who waits -> whose attempt has failed
+    # jobs present, jobs waiting -> jobs whose attempt has failed
     ("nothing is promised to it", {"active": FULL}, [waits("job")], {"job"}),
     ("slots are coming free for it", {"active": COMING}, [waits("job")], set()),
     ("it evicts", {"active": FULL}, [waits("job", priority=1)], set()),
@@ -137,15 +138,16 @@ TABLE = [
 @pytest.mark.parametrize(
     ("sentence", "world", "waiting", "failed"), TABLE, ids=[row[0] for row in TABLE]
 )
-def test_whose_attempt_has_failed(sentence, world, waiting, failed):
+def test_only_blocked_jobs_have_a_failed_attempt(sentence, world, waiting, failed):
     world = {"pools": (pool(),), "scheduler": FLARE, **world}
     snapshot = Snapshot(**world, waiting=tuple(waiting))
     tried = [each for each in plan(snapshot, NOW).decisions if isinstance(each, TryLater)]
     assert {before.name for each in tried for before, _ in each.changed} == failed, sentence
 
 
-def test_a_line_is_tried_to_its_end_at_the_same_moment():
-    """A plan tells of as many as a plan from heads would see; the next plan goes on from there."""
+def test_a_whole_line_fails_its_attempt_at_the_same_moment():
+    """A plan records as many failures as a plan from heads would; the next plan records the
+    rest."""
     jobs = {f"j{i}": waits(f"j{i}") for i in range(250)}
     active, plans = FULL, 0
     while waiting := tuple(job for job in jobs.values() if job.waits):

@@ -1,4 +1,4 @@
-"""A claim that can come true no more is given up, so that what it kept is there for others."""
+"""A claim that cannot come true any more is given up, so that others can use its slots."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ IN_ANY_CLASS = replace(
 class Case:
     sentence: str
     most: int | None = None
-    """What its user may hold in its class."""
+    """The slots that the user may hold in the class."""
     limit: int | None = None
-    """What its project may."""
+    """The slots that the project may hold."""
     active: tuple[Job, ...] = ()
     job: Job = CLAIMANT
     decisions: tuple[type[Decision], ...]
@@ -79,7 +79,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.sentence)
-def test_a_claim_is_kept_as_long_as_it_may_come_true(case: Case) -> None:
+def test_a_claim_is_kept_while_it_can_come_true(case: Case) -> None:
     limit = {} if case.limit is None else {EVERYWHERE: Demand(slots=case.limit)}
     users = (User(name="ann", limits={"p": {"NORMAL": case.most}}),) if case.most else ()
     snapshot = Snapshot(

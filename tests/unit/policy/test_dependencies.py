@@ -1,4 +1,4 @@
-"""Jobs that come after others (DESIGN 5.4)."""
+"""Jobs that start after other jobs (DESIGN 5.4)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def a_world(**after: tuple[str, ...]) -> dict[str, Job]:
 
 
 def ends(jobs: Mapping[str, Job], name: str, end: str) -> dict[str, Job]:
-    """What changes, by name."""
+    """The changes that an end makes, by job name."""
 
     def followers(name: str) -> list[Job]:
         return [job for job in jobs.values() if name in job.after]
@@ -33,7 +33,7 @@ def ends(jobs: Mapping[str, Job], name: str, end: str) -> dict[str, Job]:
     return {after.name: after for _, after in steps}
 
 
-def test_a_job_that_comes_after_others_does_not_wait_for_slots():
+def test_a_job_with_dependencies_does_not_wait_for_slots():
     job = waits("c", after=("a", "b"))
     assert not job.waits
     assert why(job, Plan(), None) == WaitsForJobs(jobs=("a", "b"))
@@ -41,7 +41,7 @@ def test_a_job_that_comes_after_others_does_not_wait_for_slots():
     assert WaitsForJobs(jobs=("a",)).sentence() == "comes after a, which has to complete"
 
 
-def test_each_completion_takes_one_name_away_and_the_last_frees_the_job():
+def test_each_completion_removes_a_dependency_and_the_last_frees_the_job():
     jobs = a_world(c=("a", "b"))
     half = ends(jobs, "a", S.COMPLETED)
     assert half["c"].after == ("b",)
@@ -59,14 +59,14 @@ def test_each_completion_takes_one_name_away_and_the_last_frees_the_job():
         ("refused", "it was refused"),
     ],
 )
-def test_any_other_end_cancels_it(end, told):
+def test_an_unsuccessful_end_cancels_the_dependent_job(end, told):
     job = ends(a_world(c=("a", "b")), "a", end)["c"]
     assert (job.state, job.cause) == (S.CANCELLED, "dependency")
     assert job.message == f"it came after a, which has not completed: {told}"
 
 
-def test_and_what_comes_after_it_in_turn():
-    """Each once, though it may be reached in two ways; others are left alone."""
+def test_a_cancel_goes_on_to_the_jobs_that_depend_on_it():
+    """Each job once, even if two paths lead to it. Other jobs stay."""
     jobs = a_world(b=("a",), c=("a",), d=("b", "c"), e=("d", "x"), other=("x",))
     changed = ends(jobs, "a", S.FAILED)
     assert {name: job.state for name, job in changed.items()} == dict.fromkeys("bcde", S.CANCELLED)
@@ -76,7 +76,7 @@ def test_and_what_comes_after_it_in_turn():
 STATES = {"done": S.COMPLETED, "there": S.RUNNING, "bad": S.FAILED, "gone": S.CANCELLED}
 
 
-def test_at_the_door_only_what_has_not_completed_is_waited_for():
+def test_admission_keeps_only_dependencies_that_have_not_completed():
     assert still_to_come(("done", "there", "there"), STATES) == ("there",)
     assert still_to_come((), {}) == ()
 
@@ -90,7 +90,7 @@ def test_at_the_door_only_what_has_not_completed_is_waited_for():
         (("there",) * 51, "a job comes after at most 50 others, not 51"),
     ],
 )
-def test_at_the_door_what_can_never_complete_is_refused(after, message):
+def test_a_dependency_that_can_never_complete_is_refused(after, message):
     with pytest.raises(InvalidRequest, match=message):
         still_to_come(after, STATES)
 
@@ -106,5 +106,5 @@ def test_at_the_door_what_can_never_complete_is_refused(after, message):
         ({f"j{i}": [f"j{i + 1}"] for i in range(5_000)}, []),
     ],
 )
-def test_circles(after, way):
+def test_circular_dependencies_are_refused(after, way):
     assert circle(after) == way

@@ -1,4 +1,4 @@
-"""The heads of the lines ask for as much as all that waits: the same shares, so the same plan."""
+"""The heads of the lines request as much as all waiting jobs, so shares and plans are the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from slotq_core.policy.plan import Plan
 
 
 def plans(world: dict) -> list[tuple[Plan, Plan]]:
-    """Of each moment: from everything, and from as many heads as are said to be enough."""
+    """The plans of each moment: from all jobs, and from as many heads as `heads_of` gives."""
     found: list[tuple[Plan, Plan]] = []
 
     def watch(snapshot: Snapshot, planned: Plan, now: int) -> None:
@@ -41,8 +41,8 @@ def many(project: str, pool: str, demand: dict, count: int = 30) -> list[dict]:
     ]
 
 
-def test_a_line_of_one_small_pool_asks_for_a_share_of_all_pools():
-    """Project a has room for one job, and deserves 4 slots all the same: so c may not have 4."""
+def test_heads_of_a_line_of_one_small_pool_request_the_whole_share():
+    """Project a has room for one job and still deserves 4 slots, so project c may not have 4."""
     world = {
         "pools": [{"name": "p", "capacity": 1}, {"name": "q", "capacity": 9}],
         "projects": [{"name": name} for name in "acb"],
@@ -57,8 +57,8 @@ def test_a_line_of_one_small_pool_asks_for_a_share_of_all_pools():
         assert everything.decisions == heads.decisions
 
 
-def test_a_line_that_one_resource_keeps_short_asks_for_all_of_the_other():
-    """One job of a takes all gpus; a asks for 30 slots all the same, so c may not have 4."""
+def test_heads_of_a_line_short_of_one_resource_request_the_whole_other_one():
+    """One job of project a takes all gpus, but a requests 30 slots, so project c may not have 4."""
     world = {
         "pools": [{"name": "p", "capacity": {"slots": 10, "gpus": 8}}],
         "projects": [{"name": name} for name in "acb"],

@@ -1,4 +1,4 @@
-"""Which jobs are of one line: those that differ in nothing that a line is made of."""
+"""Jobs are of one line if they agree in all that a line is made of."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ OTHERWISE: dict[str, object] = {
     "digest": "x",
     "version": 1,
 }
-"""Another value for each field of a job."""
+"""A different value for each field of a job."""
 
 
-def test_every_field_of_a_job_has_another_value_here():
+def test_every_field_of_a_job_has_a_different_value_here():
     assert list(OTHERWISE) == [field.name for field in fields(Job)]
     assert all(getattr(JOB, name) != value for name, value in OTHERWISE.items())
 
 
 @pytest.mark.parametrize("by_user", [False, True])
 @pytest.mark.parametrize("field", OTHERWISE)
-def test_jobs_are_put_into_the_lines_that_they_are_of(field: str, by_user: bool):
-    """Whatever they differ in, and also where another job stands between them."""
+def test_jobs_are_grouped_by_their_line(field: str, by_user: bool):
+    """Whatever they differ in, and even if another job stands between them."""
     other = replace(JOB, **{"name": "b", field: OTHERWISE[field]})
     apart = replace(JOB, name="c", project="another")
     alike = Line.of(JOB, by_user=by_user) == Line.of(other, by_user=by_user)
@@ -80,12 +80,12 @@ def test_jobs_are_put_into_the_lines_that_they_are_of(field: str, by_user: bool)
         assert sorted(map(len, lines)) == ([1, 2] if together else [1, 1, 1])
 
 
-def test_a_line_is_in_the_policys_order():
+def test_a_line_is_in_policy_order():
     late, named = replace(JOB, name="c", entry_time=6), replace(JOB, name="b")
     assert in_lines([late, named, JOB]) == [[JOB, named, late]]
 
 
-def test_claimants_are_lines_of_their_own():
+def test_each_claimant_is_a_separate_line():
     claim = Claim(pool="p", amount=Demand(slots=1), since=0)
     one, other = replace(JOB, claim=claim), replace(JOB, name="b", claim=claim)
     assert in_lines([one, other]) == [[one], [other]]

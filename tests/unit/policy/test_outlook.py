@@ -1,4 +1,4 @@
-"""What stands beside a waiting job's reason when somebody asks for that one job."""
+"""The outlook that one waiting job's view adds to its reason."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def quota(slots: int) -> dict[str, Demand]:
     return {"": Demand(slots=slots)}
 
 
-def test_room_is_told_pool_by_pool_in_the_jobs_order():
+def test_room_is_listed_by_pool_in_the_jobs_order():
     found = asked(
         waits("job", slots=2, pools=("q", "p")),
         pools=(pool("p", slots=3), pool("q", slots=2)),
@@ -45,7 +45,7 @@ def test_room_is_told_pool_by_pool_in_the_jobs_order():
     )
 
 
-def test_everything_that_holds_slots_is_told_with_why_it_is_spared():
+def test_every_holder_of_slots_is_listed_with_the_reason_that_spares_it():
     found = asked(
         waits("job", priority=1, slots=3),
         pools=(pool(slots=4, max_min_runtime=60_000),),
@@ -72,7 +72,7 @@ def _unanswered(job: Job):
     return replace(job.attempt, created=False, running_since=None)
 
 
-def test_of_many_the_first_are_named_and_the_rest_counted():
+def test_the_first_holders_are_named_and_the_others_counted():
     found = asked(
         waits("job"), pools=(pool(slots=9),), active=tuple(runs(f"j{i}") for i in range(9))
     )
@@ -83,7 +83,7 @@ def test_of_many_the_first_are_named_and_the_rest_counted():
     )
 
 
-def test_a_gang_stays_where_one_of_it_may_not_be_stopped():
+def test_a_gang_is_spared_if_one_member_may_not_be_evicted():
     found = asked(
         waits("job", priority=1),
         active=(runs("a", group="g"), runs("b", group="g", preemptible=False)),
@@ -95,8 +95,8 @@ def test_a_gang_stays_where_one_of_it_may_not_be_stopped():
     )
 
 
-def test_what_the_anti_flap_rule_forbids_is_told_as_such():
-    """Department d would have twice its share, e would be left with less than its own."""
+def test_an_eviction_that_the_anti_flap_rule_forbids_is_named_so():
+    """Department d would have twice its share; department e would be left below its share."""
     found = asked(
         waits("job", project="x"),
         pools=(pool(slots=4),),
@@ -120,7 +120,7 @@ def test_what_the_anti_flap_rule_forbids_is_told_as_such():
     )
 
 
-def test_what_moves_here_has_its_room_reserved():
+def test_room_is_reserved_for_a_job_that_moves_here():
     claim = Claim(pool="p", amount=Demand(slots=1), since=NOW, moved=True)
     found = asked(
         waits("job", slots=2, project="a"),
@@ -133,14 +133,14 @@ def test_what_moves_here_has_its_room_reserved():
     )
 
 
-def test_a_job_behind_in_its_line_sees_what_its_first_job_sees():
+def test_a_job_behind_in_its_line_has_the_first_jobs_outlook():
     first = waits("first", since=10)
     job = waits("job")
     found = asked(job, others=(first,), active=(runs("a"), runs("b")))
     assert found == replace(asked(first, active=(runs("a"), runs("b"))))
 
 
-def test_a_job_over_several_pools_is_told_of_each():
+def test_a_job_over_several_pools_gets_each_pools_room():
     parts = (("p", Demand(slots=1)), ("q", Demand(slots=2)))
     found = asked(
         waits("job", slots=3, pools=("p", "q"), parts=parts),
@@ -153,7 +153,7 @@ def test_a_job_over_several_pools_is_told_of_each():
     ]
 
 
-def test_times_are_told_the_earliest_first():
+def test_times_are_listed_earliest_first():
     resting = PoolHealth(errors=1, not_before=NOW + 9_000)
     found = asked(
         waits("job", pools=("p", "q"), since=10_000),
@@ -168,13 +168,13 @@ def test_times_are_told_the_earliest_first():
     assert found.times[0].sentence() == "at 1970-01-01T00:16:42.000Z pool q drains for it"
 
 
-def test_nothing_is_spared_where_slots_are_coming_anyway():
+def test_no_holder_is_listed_when_slots_are_coming_anyway():
     found = asked(waits("job"), active=(stops("a"), runs("b")))
     assert found.spared == ()
     assert found.rooms[0].coming == 1
 
 
-def test_the_back_off_of_a_job_is_a_time_that_is_known():
+def test_the_end_of_a_jobs_back_off_is_a_known_time():
     job = replace(waits("job"), state=JobState.BACKOFF, not_before=NOW + 5_000, message="busy")
     status = looked_into(job, Snapshot(pools=(pool(),), due=(job,)), None, NOW)
     assert status.outlook is not None
@@ -184,7 +184,7 @@ def test_the_back_off_of_a_job_is_a_time_that_is_known():
     )
 
 
-def test_no_plan_makes_it_unasked():
+def test_a_plan_makes_no_outlook_unasked():
     world = Snapshot(pools=(pool(),), active=(runs("a"), runs("b")), waiting=(waits("job"),))
     assert plan(world, NOW).outlook is None
     told = plan(world, NOW, asked=world.waiting[0])
@@ -192,7 +192,7 @@ def test_no_plan_makes_it_unasked():
     assert replace(told, outlook=None) == plan(world, NOW)
 
 
-def test_the_view_carries_all_of_it():
+def test_the_view_has_the_whole_outlook():
     job = waits("job", slots=2, since=10_000)
     found = asked(job, pools=(pool(reserve_after=60_000),), active=(runs("a"),))
     view = json.loads(job_view(job, outlook=found).model_dump_json())["outlook"]
@@ -204,7 +204,7 @@ def test_the_view_carries_all_of_it():
     assert job_view(job).outlook is None
 
 
-def test_the_codes_are_all_different():
+def test_all_codes_are_different():
     kinds = [
         kind
         for kind in vars(outlook).values()

@@ -1,4 +1,4 @@
-"""Jobs over several pools at once: all of their parts, or nothing."""
+"""Jobs over several pools at once hold all their parts or none."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def planned(*waiting: Job, active: tuple[Job, ...] = (), pools=POOLS):
     return plan(Snapshot(pools=pools, active=active, waiting=waiting), NOW)
 
 
-def test_it_starts_where_all_of_its_parts_fit():
+def test_a_job_starts_when_all_its_parts_fit():
     wide = job("wide", parts=PARTS)
     assert planned(wide).decisions == (Start(job=wide, pool="cpu"),)
 
 
-def test_it_waits_where_one_part_does_not_fit_and_others_pass_it():
+def test_a_job_waits_when_one_part_does_not_fit_and_others_pass_it():
     wide, small = job("wide", parts=PARTS), job("small")
     done = planned(wide, small, active=(running(job("a", pool="gpu")),))
     assert done.decisions == (Start(job=small, pool="cpu"),)
@@ -76,13 +76,13 @@ def test_it_waits_where_one_part_does_not_fit_and_others_pass_it():
     assert why.sentence() == "needs 2 slots in pool cpu and 1 slot in pool gpu at the same time"
 
 
-def test_it_holds_what_it_runs_on_in_each_of_its_pools():
+def test_a_running_job_holds_slots_in_each_of_its_pools():
     other = job("other", pool="gpu")
     done = planned(other, active=(running(job("wide", parts=PARTS)),))
     assert done.decisions == ()
 
 
-def test_it_evicts_in_all_of_its_pools_at_once_and_has_one_claim():
+def test_a_job_evicts_in_all_its_pools_at_once_with_one_claim():
     wide = job("wide", parts=PARTS, priority=5)
     victims = (running(job("a", pool="cpu")), running(job("b", pool="gpu")))
     (evict,) = planned(wide, active=victims).decisions
@@ -90,13 +90,13 @@ def test_it_evicts_in_all_of_its_pools_at_once_and_has_one_claim():
     assert evict == Evict(beneficiary=wide, victims=victims, claim=claim)
 
 
-def test_nobody_is_evicted_where_one_pool_could_not_be_cleared():
+def test_nothing_is_evicted_when_one_pool_cannot_be_cleared():
     wide = job("wide", parts=PARTS, priority=5)
     kept = running(job("kept", pool="gpu", priority=9))
     assert planned(wide, active=(kept, running(job("a")))).decisions == ()
 
 
-def test_it_is_evicted_whole_for_a_job_in_any_of_its_pools():
+def test_a_job_is_evicted_whole_for_a_job_in_one_of_its_pools():
     wide = running(job("wide", parts=PARTS))
     high = job("high", pool="gpu", priority=5)
     (evict,) = planned(high, active=(wide,)).decisions
@@ -104,7 +104,7 @@ def test_it_is_evicted_whole_for_a_job_in_any_of_its_pools():
     assert evict.beneficiary == high
 
 
-def test_its_claim_holds_in_all_of_its_pools():
+def test_the_claim_holds_in_all_pools_of_the_job():
     owed = Claim(pool="cpu", amount=Demand(slots=2), since=NOW - 1)
     wide = replace(job("wide", parts=PARTS, priority=5), claim=owed)
     others = (job("in-cpu", priority=1), job("in-gpu", pool="gpu", priority=1))
@@ -113,14 +113,14 @@ def test_its_claim_holds_in_all_of_its_pools():
     assert planned(wide, *others).decisions == (Start(job=wide, pool="cpu"),)
 
 
-def test_a_claim_that_cannot_come_is_given_up_once():
+def test_a_claim_that_cannot_come_true_is_given_up_once():
     owed = Claim(pool="cpu", amount=Demand(slots=2), since=NOW - 1)
     wide = replace(job("wide", parts=PARTS), claim=owed)
     kept = running(job("kept", pool="gpu", priority=9))
     assert planned(wide, active=(kept,)).decisions == (DropClaim(job=wide),)
 
 
-def test_its_line_is_its_own_and_as_many_heads_are_looked_at_as_could_run():
+def test_a_line_with_parts_is_separate_and_needs_as_many_heads_as_could_run():
     wide = job("wide", parts=PARTS)
     alike = replace(wide, parts=(("cpu", Demand(slots=1)), ("gpu", Demand(slots=2))))
     assert line_of(wide) != line_of(alike)
@@ -128,7 +128,7 @@ def test_its_line_is_its_own_and_as_many_heads_are_looked_at_as_could_run():
     assert heads_needed([line_of(wide)], POOLS, []) == {line_of(wide): 2}
 
 
-def test_the_door_asks_for_each_part():
+def test_admission_checks_each_part():
     asked = Submission(
         name="wide",
         instance_type="",

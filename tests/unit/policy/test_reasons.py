@@ -1,4 +1,4 @@
-"""Why a job waits: for each reason a world in which it is the one, its numbers and its words."""
+"""Why a job waits: for each reason a world in which it applies, with its numbers and words."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def stops(name: str, **fields) -> Job:
 
 
 def starts(name: str, **fields) -> Job:
-    """SageMaker has not answered its create."""
+    """A job whose create has no answer of SageMaker yet."""
     job = runs(name, **fields)
     attempt = replace(job.attempt, created=False, running_since=None)
     return replace(job, state=JobState.STARTING, attempt=attempt)
@@ -439,7 +439,7 @@ CASES += [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.sentence)
-def test_reason(case: Case) -> None:
+def test_a_waiting_job_has_the_reason_with_its_numbers(case: Case) -> None:
     snapshot = Snapshot(
         pools=case.pools,
         active=case.active,
@@ -457,7 +457,7 @@ def test_reason(case: Case) -> None:
     assert json.loads(view.model_dump_json())["numbers"].keys() == case.reason.numbers().keys()
 
 
-def test_the_codes_are_all_different_and_carry_their_numbers() -> None:
+def test_all_codes_are_different_and_have_numbers() -> None:
     kinds = [
         kind
         for kind in vars(reasons).values()

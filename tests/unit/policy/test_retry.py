@@ -1,4 +1,4 @@
-"""What becomes of a job when its attempt ends: the table of DESIGN 5.5."""
+"""The end of an attempt decides what becomes of the job: the table of DESIGN 5.5."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EVICTED, CANCELLED, BY_ITSELF = StopCause.EVICTED, StopCause.CANCELLED, None
 GIVEN_UP = StopCause.NO_CAPACITY
 
 TABLE = [
-    # how the training job ended, who had ordered a stop, retries left -> state, outcome
+    # the training job's end, who ordered a stop, retries left -> state, outcome
     (Ending.COMPLETED, BY_ITSELF, 0, JobState.COMPLETED, AttemptOutcome.COMPLETED),
     (Ending.COMPLETED, EVICTED, 0, JobState.COMPLETED, AttemptOutcome.COMPLETED),
     (Ending.COMPLETED, CANCELLED, 0, JobState.COMPLETED, AttemptOutcome.COMPLETED),
@@ -47,7 +47,7 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("ending", "cause", "retries", "state", "outcome"), TABLE)
-def test_after_an_end(ending, cause, retries, state, outcome):
+def test_the_end_of_an_attempt_decides_the_jobs_state(ending, cause, retries, state, outcome):
     job = runs("job", retries=retries) if cause is None else stops("job", retries=retries)
     if cause is not None:
         order = StopOrder(cause=cause, by="ann", at=NOW)
@@ -66,8 +66,8 @@ def test_after_an_end(ending, cause, retries, state, outcome):
 
 
 @pytest.mark.parametrize("ending", [Ending.REJECTED, Ending.FAILED, Ending.NO_CAPACITY])
-def test_of_a_long_message_the_head_is_kept(ending):
-    """SageMaker's ValidationException lists every value that it would have taken."""
+def test_a_long_message_is_cut_after_its_head(ending):
+    """SageMaker's ValidationException lists every value that it accepts."""
     reason = "ValidationException: 1 validation error detected: Value 'ml.m5.nano' is not one of: "
     ended = after_end(runs("a"), ending, at=NOW, now=NOW, message=reason + "ml.m5.large, " * 400)
     assert ended.job.message == ended.attempt.message
@@ -81,12 +81,12 @@ def test_a_message_that_fits_is_kept_whole():
     assert ended.job.message == "x" * LONGEST_MESSAGE
 
 
-def test_backing_off_doubles_to_a_limit():
+def test_the_back_off_doubles_up_to_a_limit():
     assert [backoff(n) for n in (1, 2, 3)] == [30_000, 60_000, 120_000]
     assert backoff(50) == LONGEST_BACKOFF
 
 
-def test_after_a_back_off_a_job_waits_at_its_old_place():
+def test_a_job_keeps_its_place_after_a_back_off():
     job = replace(waits("job"), state=JobState.BACKOFF, not_before=NOW)
     assert end_backoff(job, NOW).state is JobState.PENDING
     again = end_backoff(replace(job, evictions=1), NOW)
@@ -95,13 +95,13 @@ def test_after_a_back_off_a_job_waits_at_its_old_place():
 
 
 @pytest.mark.parametrize("state", JobState)
-def test_no_way_leads_out_of_an_end_and_one_into_every_state(state):
+def test_terminal_states_have_no_exit_and_every_state_is_reachable(state):
     ends = {JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED, JobState.STOPPED}
     assert (not TRANSITIONS[state]) == (state in ends)
     assert any(state in targets for targets in TRANSITIONS.values())
 
 
-def test_an_illegal_move_is_refused():
+def test_an_illegal_transition_is_refused():
     with pytest.raises(IllegalTransition, match="pending -> running"):
         move(waits("job"), JobState.RUNNING, at=NOW)
     done = move(runs("job"), JobState.COMPLETED, at=NOW)

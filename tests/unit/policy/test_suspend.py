@@ -1,4 +1,4 @@
-"""Who is asked before it is stopped, and for how long."""
+"""Which jobs get a grace period before they are stopped, and how long it is."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ def stopping(cause: StopCause, *, at: str = "p", begun: bool = True, **fields):
         (runs("job"), 0),
     ],
 )
-def test_grace(job, asked):
+def test_a_victim_gets_the_grace_of_its_pools(job, asked):
     assert grace(job, POOLS) == asked

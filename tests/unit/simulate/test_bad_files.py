@@ -1,5 +1,5 @@
-"""Whatever is wrong with a scenario or a trace is told with file, line, key and what would be
-right; and nothing in a file is ever ignored."""
+"""Every fault of a scenario or a trace is reported with file, line, key and valid values, and
+nothing in a file is ignored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOB = "jobs: [{name: j, submit_at: 0}]\n"
 HEADER = "job,project,submit_s,runtime_s,slots\n"
 
 CASES = [
-    # the file as a whole
+    # the whole file
     ("", 1, "", "a map of keys is needed, not nothing"),
     ("[1]", 1, "", "a map of keys is needed, not a list"),
     ("pools: [\n", 2, "", "not YAML"),
@@ -40,7 +40,7 @@ CASES = [
     (POOL + "jobs: [{name: j, submit_at: 0, prio: 1}]", 2, "jobs[0].prio", "did you mean 'prior"),
     ("pools: [{name: p, capacity: 1, changes: [{at: 1, capacty: 2}]}]", 1,
      "pools[0].changes[0].capacty", "takes at, capacity, foreign, state"),
-    # kinds of values
+    # types of values
     ("pools: [{name: p, capacity: 0}]", 1, "pools[0].capacity", "from 1 to 1,000,000"),
     ("pools: [{name: p, capacity: -1}]", 1, "pools[0].capacity", "is needed, not -1"),
     ("pools: [{name: p, capacity: '2'}]", 1, "pools[0].capacity", "a whole number"),
@@ -101,7 +101,7 @@ CASES = [
     (POOL + "jobs:\n- {name: j, submit_at: 0}\n- {name: j, submit_at: 1}", 4, "jobs[1].name",
      "there already"),
     (POOL + "jobs: [{name: a_b, submit_at: 0}]", 2, "jobs[0].name", "no name that SageMaker takes"),
-    # what sections ask of each other
+    # references between sections
     (POOL + "projects: [{name: a, department: d}]", 2, "projects[0].department",
      "there is no department 'd'; there are none"),
     (POOL + "projects: [{name: a}]\njobs: [{name: j, submit_at: 0, project: b}]", 3,
@@ -156,7 +156,7 @@ CASES = [
      "- {name: j, submit_at: 0, group: g, project: a}\n"
      "- {name: k, submit_at: 0, group: g, project: b}", 3, "groups[0].name",
      "a gang is of one project; its members are of a, b"),
-    # attempts, sweeps, jobs after jobs
+    # attempts, sweeps, dependencies
     (POOL + "scheduler: {max_jobs: 0}", 2, "scheduler.max_jobs", "a whole number from 1"),
     (POOL + "scheduler: {min_schedule_interval: 0}", 2, "scheduler.min_schedule_interval",
      "more than 0 seconds are needed, not 0"),
@@ -204,7 +204,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("text", "line", "key", "message"), CASES)
-def test_it_is_told_where_and_what_would_be_right(tmp_path, text, line, key, message):
+def test_a_fault_is_reported_with_its_place_and_the_valid_values(
+    tmp_path, text, line, key, message
+):
     path = tmp_path / "s.yaml"
     path.write_text(text)
     with pytest.raises(ScenarioError) as refused:
@@ -215,8 +217,8 @@ def test_it_is_told_where_and_what_would_be_right(tmp_path, text, line, key, mes
     assert message in first
 
 
-def test_every_section_is_tried_with_a_key_that_it_does_not_have():
-    """A new section belongs into the table above, or here."""
+def test_the_table_has_an_unknown_key_for_every_section():
+    """A new section needs a row in the table above, or here."""
     for name, section in SECTIONS.items():
         assert "sellotape" not in section.keys(), name  # noqa: SIM118
 
@@ -230,7 +232,7 @@ def test_an_unknown_key_is_refused_in_every_section(tmp_path, section):
         load(path)
 
 
-def test_all_faults_are_told_in_the_order_of_the_lines(tmp_path):
+def test_all_faults_are_reported_in_line_order(tmp_path):
     path = tmp_path / "s.yaml"
     path.write_text(
         dedent(
@@ -249,7 +251,7 @@ def test_all_faults_are_told_in_the_order_of_the_lines(tmp_path):
     assert lines == ["2", "4", "5"]
 
 
-def test_many_faults_are_cut(tmp_path):
+def test_a_long_list_of_faults_is_cut(tmp_path):
     path = tmp_path / "s.yaml"
     path.write_text(POOL + "jobs:\n" + "- {name: j, submit_at: x}\n" * 100)
     with pytest.raises(ScenarioError) as refused:
@@ -259,12 +261,12 @@ def test_many_faults_are_cut(tmp_path):
     assert told[-1] == "and 80 more"
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file_is_reported(tmp_path):
     with pytest.raises(ScenarioError, match=r"none\.yaml: No such file or directory"):
         load(tmp_path / "none.yaml")
 
 
-def test_a_file_that_is_not_text(tmp_path):
+def test_a_binary_file_is_reported(tmp_path):
     path = tmp_path / "s.yaml"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ScenarioError, match="not UTF-8"):
@@ -291,7 +293,7 @@ TRACES = [
 
 
 @pytest.mark.parametrize(("text", "line", "message"), TRACES)
-def test_a_fault_in_a_trace_is_told_with_its_own_line_and_column(tmp_path, text, line, message):
+def test_a_fault_in_a_trace_is_reported_with_its_line_and_column(tmp_path, text, line, message):
     world, trace = tmp_path / "w.yaml", tmp_path / "t.csv"
     world.write_text(
         POOL + "projects: [{name: x}]\njobs: [{name: own, submit_at: 0, project: x}]\n"
@@ -302,7 +304,7 @@ def test_a_fault_in_a_trace_is_told_with_its_own_line_and_column(tmp_path, text,
     assert str(refused.value).startswith(f"{trace}:{line}: {message}"), refused.value
 
 
-def test_a_fault_of_the_world_is_told_with_the_worlds_line(tmp_path):
+def test_a_fault_of_the_scenario_is_reported_with_its_line(tmp_path):
     world, trace = tmp_path / "w.yaml", tmp_path / "t.csv"
     world.write_text(POOL + "jobs:\n  - {name: own, submit_at: 0}\n  - {name: two}\n")
     trace.write_text(HEADER + "a,,0,1,1\n")
@@ -312,7 +314,7 @@ def test_a_fault_of_the_world_is_told_with_the_worlds_line(tmp_path):
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_the_exit_code_says_that_a_file_is_wrong(tmp_path, as_json):
+def test_a_wrong_file_has_its_exit_code(tmp_path, as_json):
     path = tmp_path / "s.yaml"
     path.write_text("pools: []")
     words = [*(["--json"] if as_json else []), "simulate", str(path)]

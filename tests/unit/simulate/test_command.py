@@ -1,4 +1,4 @@
-"""`slotq simulate`: what it prints, its JSON and its exit codes."""
+"""`slotq simulate`: output, JSON and exit codes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def slotq(tmp_path):
     return run
 
 
-def test_what_happens_and_the_figures(slotq):
+def test_events_and_figures_are_printed(slotq):
     result = slotq(WORLD)
     assert result.exit_code == 0
     lines = [line.split() for line in result.stdout.splitlines()]
@@ -37,7 +37,7 @@ def test_what_happens_and_the_figures(slotq):
     assert "2 jobs, 70 s: utilisation 100.0%" in result.stdout
 
 
-def test_what_is_expected_and_holds(slotq):
+def test_expectations_that_hold_are_reported(slotq):
     result = slotq(WORLD + RIGHT, "--check", "--live")
     assert result.exit_code == 0
     assert "all 3 expectations hold" in result.stdout
@@ -45,7 +45,7 @@ def test_what_is_expected_and_holds(slotq):
     assert result.stderr == ""
 
 
-def test_what_does_not_hold_is_shown_side_by_side(slotq):
+def test_a_wrong_expectation_is_shown_beside_the_result(slotq):
     result = slotq(WORLD + WRONG, "--check")
     assert result.exit_code == 1
     head, *rest = result.stderr.splitlines()
@@ -60,16 +60,16 @@ def test_what_does_not_hold_is_shown_side_by_side(slotq):
     ]
 
 
-def test_a_check_of_nothing_says_so(slotq):
+def test_a_check_without_expectations_says_so(slotq):
     assert "there is nothing to check" in slotq(WORLD, "--check").stdout
 
 
-def test_without_check_expectations_do_not_count(slotq):
+def test_expectations_count_only_with_check(slotq):
     assert slotq(WORLD + WRONG).exit_code == 0
 
 
 @pytest.mark.parametrize("before", [(), ("--json",)], ids=["after", "before"])
-def test_json(slotq, before):
+def test_a_run_can_be_printed_as_json(slotq, before):
     result = slotq(WORLD, *([] if before else ["--json"]), before=before)
     answer = json.loads(result.stdout)
     assert set(answer) == {"events", "jobs", "metrics"}
@@ -90,7 +90,7 @@ def test_json(slotq, before):
     }
 
 
-def test_json_of_a_check(slotq):
+def test_a_check_can_be_printed_as_json(slotq):
     result = slotq(WORLD + WRONG, "--check", "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["differences"] == [
@@ -100,19 +100,19 @@ def test_json_of_a_check(slotq):
     assert json.loads(slotq(WORLD + RIGHT, "--check", "--json").stdout)["differences"] == []
 
 
-def test_many_events_are_cut_for_people_and_whole_for_programs(slotq):
+def test_many_events_are_cut_in_tables_but_not_in_json(slotq):
     jobs = "".join(f"  - {{name: j{n}, submit_at: 0, runtime: 1}}\n" for n in range(100))
     text = "pools: [{name: p, capacity: 1}]\njobs:\n" + jobs
     assert "and 100 more events" in slotq(text).stdout
     assert len(json.loads(slotq(text, "--json").stdout)["events"]) == 300
 
 
-def test_figures_by_project(slotq):
+def test_figures_are_printed_by_project(slotq):
     result = slotq(WORLD + "projects: [{name: nlp}]\n")
     assert any(line.split()[:2] == ["default", "2"] for line in result.stdout.splitlines())
 
 
-def test_why_a_job_waits_at_a_moment(slotq):
+def test_why_explains_a_waiting_job_at_a_moment(slotq):
     result = slotq(WORLD, "--why", "high@12", "--why", "low")
     assert result.exit_code == 0
     at, *lines = result.stdout[result.stdout.index("at 12 s") :].splitlines()
@@ -125,7 +125,7 @@ def test_why_a_job_waits_at_a_moment(slotq):
     ]
 
 
-def test_why_as_json(slotq):
+def test_why_can_be_printed_as_json(slotq):
     answer = json.loads(slotq(WORLD, "--why", "high@12", "--json").stdout)
     (told,) = answer["why"]
     assert (told["at"], told["job"], told["place"]) == (12, "high", 1)
@@ -133,7 +133,7 @@ def test_why_as_json(slotq):
     assert told["outlook"]["reserved"][0]["numbers"]["slots"] == 1
 
 
-def test_a_why_that_does_not_hold(slotq):
+def test_a_wrong_why_expectation_is_shown_beside_the_result(slotq):
     wrong = "expect: [{at: 12, why: [{job: high, reason: no_free_slots}, {job: low, place: 1}]}]\n"
     result = slotq(WORLD + wrong, "--check")
     assert result.exit_code == 1
@@ -143,5 +143,5 @@ def test_a_why_that_does_not_hold(slotq):
 
 
 @pytest.mark.parametrize("question", ["none@12", "high@soon", "high@-"])
-def test_a_question_that_nobody_can_answer(slotq, question):
+def test_a_wrong_why_is_a_usage_error(slotq, question):
     assert slotq(WORLD, "--why", question).exit_code == 2

@@ -1,4 +1,4 @@
-"""Pictures of runs: that they are drawn whatever there is to draw, and say what they must."""
+"""Plots of runs: every run can be drawn, and the pictures have their texts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ WORLD = {
 }
 
 
-def test_a_page_says_what_is_in_it(tmp_path):
+def test_a_plot_has_its_labels(tmp_path):
     page = picture(tmp_path, WORLD)
     said = texts(page)
     assert {"pool p", "pool q", "paused", "drained", "refused", "seconds"} <= said
@@ -72,7 +72,7 @@ def test_a_page_says_what_is_in_it(tmp_path):
     assert not re.search(r"""(src|href)=["'](?!#)""", page), "it needs nothing but itself"
 
 
-def test_a_bar_says_where_its_attempt_runs(tmp_path):
+def test_a_bar_names_its_attempts_pool(tmp_path):
     pools = [{"name": "p", "capacity": 3}, {"name": "q", "capacity": 3}]
     alone = {"name": "alone", "submit_at": 0, "pools": ["q"], "runtime": 9}
     parts = {"name": "parts", "submit_at": 0, "parts": {"p": 1, "q": 2}, "runtime": 9}
@@ -80,11 +80,11 @@ def test_a_bar_says_where_its_attempt_runs(tmp_path):
     assert {"q", "p+q"} <= said
 
 
-def test_the_same_run_gives_the_same_page(tmp_path):
+def test_the_same_run_gives_the_same_plot(tmp_path):
     assert picture(tmp_path, WORLD) == picture(tmp_path, WORLD)
 
 
-def test_a_png(tmp_path):
+def test_a_plot_can_be_a_png(tmp_path):
     scenario = Scenario.model_validate(WORLD)
     path = tmp_path / "run.png"
     save(path, scenario, simulate(scenario), title="run")
@@ -104,11 +104,11 @@ def test_a_png(tmp_path):
     ],
     ids=["nothing", "one that is refused", "many that are refused"],
 )
-def test_there_may_be_nothing_to_draw(tmp_path, world):
+def test_an_empty_run_can_be_drawn(tmp_path, world):
     assert "pool p" in texts(picture(tmp_path, world))
 
 
-def test_up_to_so_many_jobs_have_a_row_each_and_more_are_counted(tmp_path):
+def test_a_bounded_number_of_jobs_has_rows_and_more_are_counted(tmp_path):
     pools = [{"name": "p", "capacity": 4}]
     few = texts(picture(tmp_path, {"pools": pools, "jobs": jobs(MOST_ROWS)}))
     many = texts(picture(tmp_path, {"pools": pools, "jobs": jobs(MOST_ROWS + 1)}))
@@ -120,7 +120,7 @@ def test_up_to_so_many_jobs_have_a_row_each_and_more_are_counted(tmp_path):
     )
 
 
-def test_a_long_run_is_drawn_in_means_and_says_so(tmp_path):
+def test_a_long_run_is_drawn_as_means_and_says_so(tmp_path):
     pools = [{"name": "p", "capacity": 2}]
     page = picture(tmp_path, {"pools": pools, "jobs": jobs(700)})
     assert any("means over" in text for text in texts(page))
@@ -128,7 +128,7 @@ def test_a_long_run_is_drawn_in_means_and_says_so(tmp_path):
 
 
 def test_means_keep_the_area():
-    """What is drawn below a curve is what was used, exact or not."""
+    """The area below a curve is the use, exact or averaged."""
     steps = [(t, 1) for t in range(0, 9000, 7)] + [(t + 500, -1) for t in range(0, 9000, 7)]
     edges, seconds = grid(10_000, [steps])
     assert seconds
@@ -136,14 +136,14 @@ def test_means_keep_the_area():
     assert area == pytest.approx(500 * len(range(0, 9000, 7)))
 
 
-def test_few_changes_are_drawn_as_they_are():
+def test_few_changes_are_drawn_exactly():
     edges, seconds = grid(50, [[(10, 2), (30, -1)]])
     assert not seconds
     assert list(edges) == [0, 10, 30, 50]
     assert list(levels([(10, 2), (30, -1)], edges)) == [0, 2, 1]
 
 
-def test_there_are_only_so_many_colours():
+def test_the_number_of_colours_is_bounded():
     names = [f"p{n}" for n in range(15)]
     scenario = Scenario.model_validate(
         {
@@ -172,11 +172,11 @@ def test_there_are_only_so_many_colours():
         (864_000, "10 days"),
     ],
 )
-def test_lengths_of_time(seconds, text):
+def test_durations_are_formatted(seconds, text):
     assert duration(seconds) == text
 
 
-def test_the_command_draws_and_its_kinds_are_the_plots(tmp_path):
+def test_the_command_draws_each_kind_of_plot(tmp_path):
     (tmp_path / "s.yaml").write_text("pools: [{name: p, capacity: 1}]")
     target = tmp_path / "run.png"
     result = CliRunner().invoke(cli, ["simulate", str(tmp_path / "s.yaml"), "--plot", str(target)])
@@ -185,13 +185,13 @@ def test_the_command_draws_and_its_kinds_are_the_plots(tmp_path):
     assert PICTURES == KINDS
 
 
-def test_another_kind_is_told_before_anything_is_read():
+def test_an_unknown_kind_is_refused_before_anything_is_read():
     result = CliRunner().invoke(cli, ["simulate", "none.yaml", "--plot", "run.pdf"])
     assert result.exit_code == 2
     assert "a name that ends in .html or .png is needed" in result.stderr
 
 
-def test_a_place_that_cannot_be_written(tmp_path):
+def test_an_unwritable_file_is_an_error(tmp_path):
     (tmp_path / "s.yaml").write_text("pools: [{name: p, capacity: 1}]")
     target = tmp_path / "none" / "run.png"
     result = CliRunner().invoke(cli, ["simulate", str(tmp_path / "s.yaml"), "--plot", str(target)])
@@ -199,7 +199,7 @@ def test_a_place_that_cannot_be_written(tmp_path):
     assert "No such file or directory" in result.stderr
 
 
-def test_without_matplotlib_it_says_what_to_install(tmp_path, monkeypatch):
+def test_missing_matplotlib_is_an_error_that_says_what_to_install(tmp_path, monkeypatch):
     for name in [name for name in sys.modules if name.startswith("slotq.simulate.plot")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)

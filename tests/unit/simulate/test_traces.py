@@ -25,7 +25,7 @@ def files(tmp_path):
     return written
 
 
-def test_its_jobs_run_in_the_world_of_the_file(files):
+def test_the_traces_jobs_run_in_the_world_of_the_file(files):
     world = "pools: [{name: p, capacity: 2}]\nprojects: [{name: a, quota: 2}, {name: b}]\n"
     scenario = load(*files(world))
     assert [(j.name, j.project, j.slots, j.submit_at, j.runtime) for j in scenario.jobs] == [
@@ -37,13 +37,13 @@ def test_its_jobs_run_in_the_world_of_the_file(files):
     assert record.started("b1") == [30_000]
 
 
-def test_they_come_behind_the_jobs_of_the_file(files):
+def test_the_traces_jobs_come_after_the_jobs_of_the_file(files):
     world = "pools: [{name: p, capacity: 2}]\njobs: [{name: first, submit_at: 0}]\n"
     assert [job.name for job in load(*files(world)).jobs] == ["first", "a1", "b1", "own-2"]
 
 
-def test_without_projects_all_share_one_order(files):
-    """The column is then not used: a higher priority of the file's own evicts whoever runs."""
+def test_without_projects_all_jobs_share_one_order(files):
+    """The column is then unused: a higher priority in the file evicts any running job."""
     world = (
         "pools: [{name: p, capacity: 2}]\n"
         "jobs: [{name: urgent, submit_at: 10, slots: 2, priority: 1, runtime: 5}]\n"
@@ -53,17 +53,17 @@ def test_without_projects_all_share_one_order(files):
     assert simulate(scenario).evictions("a1") == 1
 
 
-def test_expectations_may_name_its_jobs(files):
+def test_expectations_may_name_the_traces_jobs(files):
     world = "pools: [{name: p, capacity: 2}]\nexpect: [{at: end, states: {a1: completed}}]\n"
     assert load(*files(world)).expect[0].states == {"a1": "completed"}
 
 
-def test_what_no_pool_can_hold_is_refused_at_the_door(files):
+def test_a_job_that_no_pool_can_hold_is_refused(files):
     scenario = load(*files("pools: [{name: p, capacity: 1}]\n"))
     assert simulate(scenario).states["a1"] == [(0, "refused")]
 
 
-def test_a_table_as_spreadsheets_write_it(files):
+def test_a_table_can_be_as_spreadsheets_write_it(files):
     """With a byte order mark, CRLF and spaces."""
     world, trace = files("pools: [{name: p, capacity: 2}]\n")
     trace.write_bytes(
