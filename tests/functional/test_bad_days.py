@@ -73,10 +73,13 @@ NO_TIMES = {"TrainingEndTime": None, "LastModifiedTime": None, "CreationTime": N
 NO_TIMES["TrainingStartTime"] = None
 ODD = {
     "null times": (NO_TIMES, "it says no time"),
-    "a time in words": ({"TrainingEndTime": "half past ten"}, "TrainingEndTime is no time"),
+    "a time in words": ({"TrainingEndTime": "half past ten"}, "TrainingEndTime is not a time"),
     "a time that is a list": ({"LastModifiedTime": [1]}, "LastModifiedTime is no time"),
-    "a time that is no number": ({"TrainingEndTime": float("nan")}, "TrainingEndTime is no time"),
-    "a time without end": ({"TrainingEndTime": "inf"}, "TrainingEndTime is no time"),
+    "a time that is not a number": (
+        {"TrainingEndTime": float("nan")},
+        "TrainingEndTime is not a time",
+    ),
+    "a time without end": ({"TrainingEndTime": "inf"}, "TrainingEndTime is not a time"),
     "a time next year": ({"TrainingEndTime": 1_850_000_000_000}, "far ahead"),
     "a secondary status nobody knew": ({"SecondaryStatus": "Pondering"}, "'Pondering'"),
 }

@@ -76,7 +76,7 @@ def test_who_is_not_signed_changes_nothing(account: Account):
     ("body", "field", "said"),
     [
         ([], "", "the pool's settings"),
-        ({}, "", "say what shall change: slots"),
+        ({}, "", "say what to change: slots"),
         ({"revision": 1}, "", "say what shall change"),
         ({"slots": -1}, "slots", "greater than or equal to 0"),
         ({"slots": 10_001}, "slots", "10000"),

@@ -42,7 +42,7 @@ class SlowStore(MemoryStore):
 
     def job(self, name):
         if name == self.odd:
-            raise NotUnderstood(f"what is kept of job {name} cannot be read")
+            raise NotUnderstood(f"the record of job {name} cannot be read")
         self.gone = self.gone or name == self.last
         return super().job(name)
 
@@ -203,7 +203,7 @@ def test_what_has_moved_on_since_it_was_chosen_is_left_alone(world):
     ]
     for _ in ("first", "again"):
         outcomes = world.manager.bulk.run(wishes, by="eve")
-        assert "job0 is running by now, not pending" in str(outcomes[0].error)
+        assert "job0 is now running, not pending" in str(outcomes[0].error)
         assert [it.error for it in outcomes[1:]] == [None, None]
     assert world.job("job0").state is JobState.RUNNING
 

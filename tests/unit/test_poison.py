@@ -51,7 +51,7 @@ def test_one_that_cannot_be_put_out_of_the_way_is_still_told_once():
     for _ in range(3):
         result = world.manager.run_pass()
     assert len(world.letters) == 1
-    assert result.troubles == ("JOB#odd JOB: could not be put out of the way: no answer",)
+    assert result.troubles == ("JOB#odd JOB: could not be set aside: no answer",)
     poisoned.refuse = None
     world.manager.run_pass()
     assert poisoned.quarantined == [BROKEN]

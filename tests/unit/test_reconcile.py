@@ -65,7 +65,9 @@ def test_an_end_that_nobody_told_is_taken_in():
     wait(world, 90)
     (found,) = reconcile(world)
     assert kinds([found]) == [("ended_unseen", "job1", True)]
-    assert found.text == "training job job1 has ended (completed) unseen: its end is taken in"
+    assert found.text == (
+        "training job job1 has ended (completed) without an event: its end is recorded"
+    )
     assert world.states() == {"job1": "completed"}
     (attempt,) = world.manager.status("job1").attempts
     assert attempt.ended_at == world.clock.now()
@@ -113,7 +115,7 @@ def test_deleted_outside_the_queue_is_its_end():
     assert kinds(reconcile(world)) == [("vanished", "job1", True)]
     job = world.job("job1")
     assert job.state is JobState.STOPPED
-    assert job.message == "its training job job1 is not in SageMaker any more"
+    assert job.message == "its training job job1 is no longer in SageMaker"
 
 
 def test_an_evicted_job_whose_training_job_was_deleted_waits_again():
@@ -275,7 +277,7 @@ def test_foreign_training_jobs_count_in_the_first_pool_of_their_type_that_counts
     )
     (found,) = reconcile(world)
     assert kinds([found]) == [("foreign", "first", True)]
-    assert found.text == "training jobs outside the queue occupy 3 of its slots, and 0 were counted"
+    assert found.text == "training jobs outside the queue use 3 of its slots; the queue counted 0"
     assert foreign(world) == {"closed": 0, "first": 3, "second": 0}
     versions = world.store.load(world.clock.now()).ledgers
     assert reconcile(world) == []

@@ -190,7 +190,7 @@ def test_a_strangers_name_is_taken(stranger: str) -> None:
     answer = world.training.create(request(), job(), attempt())
     assert answer.verdict is Verdict.FAIL
     assert answer.message == (
-        "the name job1 is taken in SageMaker by a training job that is not this queue's"
+        "SageMaker already has a training job named job1, which is not from this queue"
     )
 
 
@@ -313,7 +313,7 @@ def test_a_listing_that_takes_too_long_is_given_up() -> None:
     listing = iter(world.training.live())
     next(listing)
     world.clock.set(20_001)
-    with pytest.raises(Unavailable, match="too many pages"):
+    with pytest.raises(Unavailable, match="no time to read every page"):
         list(listing)
 
 
@@ -364,13 +364,13 @@ def test_looking_into_what_has_ended_or_is_not_there() -> None:
 ODD_EVENTS = [
     ({}, "has no detail"),
     ({"detail": None}, "has no detail"),
-    ({"detail": "job1"}, "or one that is no object"),
+    ({"detail": "job1"}, "or its detail is not an object"),
     ({"detail": {}}, "names no training job"),
     ({"detail": {"TrainingJobName": 7}}, "names no training job"),
-    ({"detail": {"TrainingJobName": "job1"}}, "TrainingJobStatus '' is not known here"),
-    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Paused"}}, "'Paused' is not known"),
-    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Failed", "CheckpointConfig": "x"}}, "not of SageMaker's form (AttributeError)"),
-    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Stopped", "CreationTime": 0, "StoppingCondition": {"MaxPendingTimeInSeconds": "x"}}}, "not of SageMaker's form (ValueError)"),
+    ({"detail": {"TrainingJobName": "job1"}}, "unknown TrainingJobStatus ''"),
+    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Paused"}}, "unknown TrainingJobStatus 'Paused'"),
+    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Failed", "CheckpointConfig": "x"}}, "does not have SageMaker's form (AttributeError)"),
+    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Stopped", "CreationTime": 0, "StoppingCondition": {"MaxPendingTimeInSeconds": "x"}}}, "does not have SageMaker's form (ValueError)"),
 ]  # fmt: skip
 
 
@@ -384,7 +384,7 @@ def test_events_that_cannot_be_understood(event: dict[str, Any], reason: str) ->
 def test_a_status_that_nobody_knew_when_this_was_written_is_no_answer() -> None:
     world = World()
     world.client.describe_training_job = lambda **_: {"TrainingJobStatus": "Paused"}
-    with pytest.raises(Unavailable, match="'Paused' is not known"):
+    with pytest.raises(Unavailable, match="unknown TrainingJobStatus 'Paused'"):
         world.training.describe("job1")
 
 

@@ -86,7 +86,9 @@ def test_a_pass_tries_nothing_twice():
 def test_it_is_told():
     world, _ = with_slow("slow")
     world.submit("slow")
-    assert world.manager.run_pass().troubles == ("slow: it took 27.0 s; it comes last now",)
+    assert world.manager.run_pass().troubles == (
+        "slow: the call took 27.0 s; the job goes last from now on",
+    )
 
 
 def test_what_was_slow_comes_last_of_what_was_left_behind():
@@ -142,7 +144,7 @@ def test_nothing_begins_when_the_time_is_over_and_that_is_told():
     tried = set(client.created())
     assert len(tried) == 2
     assert {trouble for trouble in told if "no time" in trouble} == {
-        f"{name}: this pass has no time left for it" for name in names - tried
+        f"{name}: no time left in this pass" for name in names - tried
     }
 
 

@@ -62,7 +62,7 @@ def test_a_request_that_sagemaker_takes_has_no_fault():
 BOTH = [
     # where, what stands there, what is told
     ("RoleArn", None, "is required"),
-    ("RoleArn", "", "is required, and empty"),
+    ("RoleArn", "", "is required, and must not be empty"),
     ("AlgorithmSpecification", None, "is required"),
     ("ResourceConfig", None, "is required"),
     ("OutputDataConfig", None, "is required"),

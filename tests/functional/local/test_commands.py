@@ -107,7 +107,7 @@ def test_nothing_runs(command: str, here: Callable[..., Result]) -> None:
 
 
 WRONG = [
-    (["--pool", "p"], "'p' is no pool: write NAME=SLOTS@INSTANCE_TYPE"),
+    (["--pool", "p"], "'p' is not a pool: write NAME=SLOTS@INSTANCE_TYPE"),
     (["--pool", "p=-1"], "slots must be a whole number from 0 to 10000"),
     (["--knob", "colour=1"], "there is no knob 'colour'"),
     (["--knob", "throttle"], "'throttle' is not NAME=VALUE"),

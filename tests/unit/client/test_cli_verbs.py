@@ -74,7 +74,7 @@ def test_a_queue_that_does_not_answer_stops_them_all(slotq, http):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("hold", "job1"), "job1 is running; only a job that waits can be held"),
+        (("hold", "job1"), "job1 is running; only a waiting job can be held"),
         (("release", "gone"), "gone has ended"),
         (("cancel", "job9"), "job9 has ended"),
         (("priority", "3", "job9"), "job9 has ended"),

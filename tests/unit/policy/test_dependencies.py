@@ -37,8 +37,8 @@ def test_a_job_that_comes_after_others_does_not_wait_for_slots():
     job = waits("c", after=("a", "b"))
     assert not job.waits
     assert why(job, Plan(), None) == WaitsForJobs(jobs=("a", "b"))
-    assert WaitsForJobs(jobs=("a", "b")).sentence() == "comes after a, b, which have to complete"
-    assert WaitsForJobs(jobs=("a",)).sentence() == "comes after a, which has to complete"
+    assert WaitsForJobs(jobs=("a", "b")).sentence() == "comes after a, b, which must complete first"
+    assert WaitsForJobs(jobs=("a",)).sentence() == "comes after a, which must complete first"
 
 
 def test_each_completion_takes_one_name_away_and_the_last_frees_the_job():
@@ -84,10 +84,10 @@ def test_at_the_door_only_what_has_not_completed_is_waited_for():
 @pytest.mark.parametrize(
     ("after", "message"),
     [
-        (("there", "nobody"), "it comes after 'nobody', and there is no such job"),
+        (("there", "nobody"), "it comes after 'nobody', but there is no such job"),
         (("bad",), "it comes after 'bad', which has not completed: it failed"),
         (("gone",), "it comes after 'gone', which has not completed: it was cancelled"),
-        (("there",) * 51, "a job comes after at most 50 others, not 51"),
+        (("there",) * 51, "a job may come after at most 50 others, not 51"),
     ],
 )
 def test_at_the_door_what_can_never_complete_is_refused(after, message):

@@ -120,7 +120,7 @@ def test_why_a_job_waits_at_a_moment(slotq):
     assert lines[0].startswith("high: waits, place 1")
     assert lines[1:] == [
         "  room         pool p has 0 free and 1 coming free of the 1 slot that it needs; 0 missing",
-        "  reserved     1 slot of pool p is owed to high, which others were stopped for",
+        "  reserved     1 slot of pool p is owed to high: other jobs were stopped for it",
         "  times        none is known: it depends on what others do",
     ]
 

@@ -195,7 +195,7 @@ class QueueManager:
         decided = self._change_of(job, wish, by)
         if isinstance(decided, Change) and job.state not in wish.states:
             wanted = " or ".join(sorted(wish.states))
-            raise TooLate(f"job {job.name} is {job.state} by now, not {wanted}", field="states")
+            raise TooLate(f"job {job.name} is now {job.state}, not {wanted}", field="states")
         return decided
 
     def _change_of(self, job: Job, wish: Wish, by: str) -> Change | Job:
@@ -299,8 +299,8 @@ class QueueManager:
         task, now = "mend" if fix else "examine", self._clock.now()
         if not self._store.take_turn(task, now=now, next_at=now + EXAMINE_EVERY):
             raise ExaminedLately(
-                "the queue examines itself once a minute, and somebody has just asked it to; ask "
-                f"again in {EXAMINE_EVERY // 1000} seconds",
+                "the queue examines itself at most once a minute; ask again in "
+                f"{EXAMINE_EVERY // 1000} seconds",
                 retry_after=EXAMINE_EVERY // 1000,
             )
         return self.doctor(fix=fix)
@@ -392,7 +392,7 @@ class QueueManager:
             return  # The start will show whether the name is free.
         if there is not None:
             raise NameTaken(
-                f"SageMaker has a training job '{name}' that is not this queue's; "
+                f"SageMaker already has a training job '{name}', which is not from this queue; "
                 "choose another name",
                 field="TrainingJobName",
             )
@@ -415,7 +415,7 @@ def _refuse_other(known: Job, submission: Submission) -> None:
         )
     if known.digest != submission.digest:
         raise NameTaken(
-            f"another submission named '{known.name}' is {known.state}; choose another name, "
-            "or cancel that one first",
+            f"another job named '{known.name}' is {known.state}; choose another name, or "
+            "cancel that job first",
             field="TrainingJobName",
         )

@@ -29,10 +29,10 @@ def still_to_come(after: Sequence[str], states: Mapping[str, JobState]) -> tuple
     ended without completing. No cycle can arise: a job comes after existing jobs only.
     """
     if len(after) > MAX_AFTER:
-        raise _refused(f"a job comes after at most {MAX_AFTER} others, not {len(after)}")
+        raise _refused(f"a job may come after at most {MAX_AFTER} others, not {len(after)}")
     for name in after:
         if name not in states:
-            raise _refused(f"it comes after '{name}', and there is no such job")
+            raise _refused(f"it comes after '{name}', but there is no such job")
         if states[name] in TERMINAL_STATES and states[name] is not JobState.COMPLETED:
             raise _refused(
                 f"it comes after '{name}', which has not completed: it {_ended(states[name])}"

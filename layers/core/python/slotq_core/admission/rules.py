@@ -87,7 +87,7 @@ def classed(job: Job, rights: Rights) -> Job:
     if job.priority_class:
         if job.priority_class not in rights.classes:
             raise InvalidRequest(
-                f"the tag 'priority' names no class: '{job.priority_class}'; there are "
+                f"the tag 'priority' names no class: '{job.priority_class}'; the classes are "
                 f"{', '.join([*rights.classes, AUTO])}",
                 field="Tags",
             )
@@ -138,7 +138,7 @@ def _check_parts(submission: Submission, pools: Sequence[Pool]) -> None:
     """Check that each part fits into its pool, and that the job belongs to no group."""
     if submission.group:
         raise InvalidRequest(
-            "a job that runs over several pools at once is no member of a group", field="Tags"
+            "a job that runs in several pools at once cannot belong to a group", field="Tags"
         )
     for pool, (_, demand) in zip(pools, submission.parts, strict=True):
         if not demand.within(pool.capacity):
@@ -159,8 +159,8 @@ def check_gang(
     orders = gang.orders()
     if not any(_fits(gang, order, room) for order in orders):
         raise NeverFits(
-            f"gang '{group.name}' starts with {gang.needed} of its jobs at once, more than its "
-            "pools could hold even if they were empty",
+            f"gang '{group.name}' must start {gang.needed} of its jobs at once, more than its "
+            "pools can hold even when empty",
             field="Tags",
         )
     bounded = Bounded([classed(job, rights) for job in jobs], rights, rights.total)
@@ -168,8 +168,8 @@ def check_gang(
     if not any(_fits(gang, map(bounded.counted, order), room) for order in orders):
         told = "; ".join(f"{user}: {rights.told(user, room)}" for user in sorted(members))
         raise NeverFits(
-            f"gang '{group.name}' starts with {gang.needed} of its jobs at once, more than its "
-            f"users may ever hold: of {told}",
+            f"gang '{group.name}' must start {gang.needed} of its jobs at once, more than its "
+            f"users may ever hold: {told}",
             field="Tags",
         )
 
@@ -215,8 +215,8 @@ def _accepted(submission: Submission, pools: Sequence[Pool]) -> list[Pool]:
         unknown = [name for name in submission.pools if name not in by_name]
         if unknown:
             raise InvalidRequest(
-                f"the tag 'slotq:pools' names no pool of this queue: {', '.join(unknown)}; "
-                f"there are {', '.join(by_name) or 'none'}",
+                f"the tag 'slotq:pools' names no pool of this queue: {', '.join(unknown)}; the "
+                f"pools are {', '.join(by_name) or 'none'}",
                 field="Tags",
             )
         return _few([by_name[name] for name in submission.pools])
@@ -224,7 +224,7 @@ def _accepted(submission: Submission, pools: Sequence[Pool]) -> list[Pool]:
     if not offering:
         kinds = ", ".join(sorted({pool.instance_type for pool in pools}))
         raise InvalidRequest(
-            f"no pool offers instance type '{submission.instance_type}'; the pools have {kinds}",
+            f"no pool has instance type '{submission.instance_type}'; the pools have {kinds}",
             field="ResourceConfig.InstanceType",
         )
     return _few(offering)
@@ -233,8 +233,8 @@ def _accepted(submission: Submission, pools: Sequence[Pool]) -> list[Pool]:
 def _few(pools: list[Pool]) -> list[Pool]:
     if len(pools) > MAX_POOLS_PER_JOB:
         raise InvalidRequest(
-            f"a job accepts at most {MAX_POOLS_PER_JOB} pools, not {len(pools)}; "
-            "name the best ones in the tag 'slotq:pools'",
+            f"a job accepts at most {MAX_POOLS_PER_JOB} pools, not {len(pools)}; name up to "
+            "that many in the tag 'slotq:pools'",
             field="Tags",
         )
     return pools

@@ -175,5 +175,5 @@ def _waits(outcome: Outcome) -> bool:
 
 
 def _not_reached(wish: Wish) -> Outcome:
-    error = NotReached("the time of an answer was used up before its turn; send it again")
+    error = NotReached("time ran out before this change; send it again")
     return Outcome(name=wish.name, error=error)

@@ -26,7 +26,7 @@ class AmendmentBody(BaseModel):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if self.held is None and not self.tags and self.give_up is None:
-            raise ValueError("say what shall change: held, tags, give_up")
+            raise ValueError("say what to change: held, tags or give_up")
         return self
 
 

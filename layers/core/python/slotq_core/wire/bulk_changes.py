@@ -30,7 +30,7 @@ class ChangeBody(AmendmentBody):
     def _says_something(self) -> Self:
         amends = self.held is not None or self.tags or self.give_up is not None
         if bool(amends) == self.cancel:
-            raise ValueError("say what shall change: cancel alone, or any of held, tags, give_up")
+            raise ValueError("say what to change: cancel alone, or any of held, tags and give_up")
         return self
 
 

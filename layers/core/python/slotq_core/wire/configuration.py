@@ -180,7 +180,7 @@ def parse_pool(body: str | bytes) -> tuple[dict[str, Any], int | None]:
         raise invalid(error) from None
     settings = read.model_dump(exclude_unset=True, exclude={"revision"})
     if not settings:
-        raise InvalidRequest(f"say what shall change: {', '.join(SETTINGS)}")
+        raise InvalidRequest(f"say what to change: {', '.join(SETTINGS)}")
     return settings, read.revision
 
 
@@ -196,7 +196,7 @@ def parse_limits(body: str | bytes) -> tuple[dict[str, Any], int | None]:
         raise invalid(error) from None
     settings = read.model_dump(exclude_unset=True, exclude={"revision"})
     if not settings:
-        raise InvalidRequest(f"say what shall change: {', '.join(LIMIT_SETTINGS)}")
+        raise InvalidRequest(f"say what to change: {', '.join(LIMIT_SETTINGS)}")
     return settings, read.revision
 
 

@@ -59,7 +59,7 @@ class ResourceConfig(BaseModel):
     def _has_instances(self) -> Self:
         if "InstancePreferences" in (self.model_extra or {}):
             raise ValueError(
-                "leave out InstancePreferences: a job prefers pools, by the tag 'slotq:pools'"
+                "leave out InstancePreferences: name the preferred pools in the tag 'slotq:pools'"
             )
         if self.InstanceGroups:
             kinds = sorted({group.InstanceType for group in self.InstanceGroups})
@@ -111,7 +111,7 @@ class SubmissionBody(BaseModel):
                 "use 1 to 63 letters, digits and hyphens, with a letter or digit at either end"
             )
         if names.STAMP in name:
-            raise ValueError(f"'{names.STAMP}' marks the queue's own names; leave it out")
+            raise ValueError(f"'{names.STAMP}' is reserved for the queue's own names; leave it out")
         return name
 
     @field_validator("Tags")
@@ -120,9 +120,11 @@ class SubmissionBody(BaseModel):
         keys = [tag.Key for tag in tags]
         for key in keys:
             if key.startswith("slotq:") and key not in SETTING_TAGS:
-                raise ValueError(f"the tag '{key}' is not known; the queue reads {_ALLOWED_TAGS}")
+                raise ValueError(
+                    f"the tag '{key}' is unknown; the queue's tags are {_ALLOWED_TAGS}"
+                )
             if keys.count(key) > 1:
-                raise ValueError(f"the tag '{key}' is there more than once")
+                raise ValueError(f"the tag '{key}' occurs more than once")
         return tags
 
     @model_validator(mode="after")
@@ -150,7 +152,9 @@ class SubmissionBody(BaseModel):
             return ()
         wanted = tuple(part.strip() for part in text.split(","))
         if not all(wanted) or len(set(wanted)) < len(wanted):
-            raise ValueError("the tag 'slotq:pools' takes different pool names, comma separated")
+            raise ValueError(
+                "the tag 'slotq:pools' takes pool names, separated by commas, each once"
+            )
         return wanted
 
     @property

@@ -184,7 +184,9 @@ class _Reading:
             if name in shape.members:
                 yield from self._of(each, shape.members[name], _join(path, name))
                 if each == "" and not path and name in shape.required:
-                    yield Fault(path=_join(path, name), message="is required, and empty")
+                    yield Fault(
+                        path=_join(path, name), message=("is required, and must not be empty")
+                    )
             else:
                 near = self._misspelt(name, [it for it in shape.members if it not in value])
                 if near:

@@ -91,14 +91,21 @@ def disagreement(read: Holders, capacity: Demand | None) -> str:
     if not read.whole:
         return "the ledger cannot be read"
     if read.unexplained:
-        return f"the ledger says {read.ledger.used} is used; held is {read.held}"
+        return f"the ledger records {read.ledger.used} in use; the active jobs hold {read.held}"
     if read.marks != read.held_marks:
-        return f"the ledger's holders add up to {read.marks}; those there to {read.held_marks}"
+        return (
+            f"the ledger's marks add up to {read.marks}; the active jobs' marks to "
+            f"{read.held_marks}"
+        )
     if capacity is None:
-        return "" if read.free is None else f"{read.free} is free in no configured pool"
+        return (
+            ""
+            if read.free is None
+            else (f"the ledger records {read.free} free, but the pool is not configured")
+        )
     if not read.offers(capacity):
         room = capacity - read.foreign - read.ledger.used
-        return f"the ledger says {read.free} is free; {room} is"
+        return f"the ledger records {read.free} free; it should be {room}"
     return ""
 
 

@@ -91,7 +91,7 @@ class WorldLoader:
         lines = sieve.read(items, _line)
         for line, touched in lines:
             if touched is None:
-                sieve.note(table.line_key(line), "when it was last touched cannot be read")
+                sieve.note(table.line_key(line), "the time of its last touch cannot be read")
         return lines
 
     def _pools(self, sieve: Sieve) -> tuple[tuple[Pool, ...], dict[str, Holders]]:

@@ -164,9 +164,9 @@ class DynamoStore:
             except Contended:
                 continue
             except Conflict:
-                raise NameTaken(f"there is a job named {job.name} already") from None
+                raise NameTaken(f"a job named {job.name} exists already") from None
             return kept
-        raise Unavailable(f"{job.name}: others submit under that name at this moment")
+        raise Unavailable(f"{job.name}: another submission is using this name; try again")
 
     def load(self, now: int) -> World:
         return self._world.load(now)
@@ -214,7 +214,7 @@ class DynamoStore:
             self._quarantine.copies.check(name, keys, mend=True)
             job = whole_job(self._calls.item(table.job_key(name)))
         if job is None:
-            raise NotUnderstood(f"what is kept of job {name} cannot be read")
+            raise NotUnderstood(f"the record of job {name} cannot be read")
         return job
 
     def request(self, name: str) -> Request:
@@ -248,7 +248,9 @@ class DynamoStore:
         try:
             return str(item["jobName"]["S"]) if item else None
         except UNREADABLE:
-            raise NotUnderstood(f"whose training job {training_job} is cannot be read") from None
+            raise NotUnderstood(
+                f"the record that links training job {training_job} to its job cannot be read"
+            ) from None
 
     def jobs(self, states: Iterable[JobState], *, limit: int = 1000) -> tuple[Job, ...]:
         """Return jobs in the order of JobState, so that living jobs come before ended jobs if the
