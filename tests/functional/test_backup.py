@@ -169,7 +169,7 @@ def test_a_file_is_never_written_over_and_is_its_owner_s_alone(small: Account, t
     save(small.dynamodb, TABLE, path)
     assert path.stat().st_mode & 0o777 == 0o600
     text = path.read_text()
-    with pytest.raises(BackupError, match="there already"):
+    with pytest.raises(BackupError, match="exists already"):
         save(small.dynamodb, TABLE, path)
     assert path.read_text() == text
     assert list(tmp_path.iterdir()) == [path]

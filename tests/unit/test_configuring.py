@@ -61,7 +61,7 @@ def test_a_time_slice_of_an_earlier_version_is_kept_told_and_ignored(world, oper
 
 
 def test_a_new_pool_is_the_last_and_needs_slots_and_a_type(world, operator):
-    with pytest.raises(NoSuchPool, match="there is no pool 'p6'; there are p5, p4; a new one"):
+    with pytest.raises(NoSuchPool, match="there is no pool 'p6'; the pools are p5, p4; a new one"):
         operator.set_pool("p6", {"slots": 1}, by=BY)
     operator.set_pool("p6", {"slots": 1, "instance_type": "ml.p6.48xlarge"}, by=BY)
     assert [pool.name for pool in world.store.pools()] == ["p5", "p4", "p6"]

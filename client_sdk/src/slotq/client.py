@@ -153,8 +153,8 @@ class QueueClient:
         body = json.dumps(request).encode()
         if len(body) > MAX_BODY:
             raise InvalidRequest(
-                f"the request has {len(body):,} bytes, the queue takes {MAX_BODY:,}: put what is "
-                "large (hyperparameters, environment) into S3"
+                f"the request has {len(body):,} bytes, and the limit is {MAX_BODY:,}: move "
+                "large values (hyperparameters, environment) to S3"
             )
         check(request)
 
@@ -268,8 +268,8 @@ class QueueClient:
         kept = self._request(name)
         if kept.withheld:
             raise NotAllowed(
-                f"'{name}' was submitted under another IAM identity, and its {kept.withheld[0]} is "
-                "shown to that one alone: ask its submitter to clone it"
+                f"'{name}' was submitted under another IAM identity, and only that identity may "
+                f"see its {kept.withheld[0]}: ask its submitter to clone it"
             )
         request = {**kept.request, "TrainingJobName": new_name}
         return self._put(with_tags(request, settings_tags(priority=priority), override=True))
@@ -389,9 +389,9 @@ class QueueClient:
 
     def _not_the_queue(self, answer: Answer) -> UnexpectedAnswer:
         return UnexpectedAnswer(
-            f"{self.config.endpoint} answered {answer.status_code} with something that is not the "
-            "queue's: check that the endpoint is the queue's API and ends with its stage (…/prod), "
-            f"and that the queue speaks this client's version ({VERSION})"
+            f"{self.config.endpoint} answered {answer.status_code}, but not as the queue does: "
+            "check that the endpoint is the queue's API and ends with its stage (…/prod), and "
+            f"that the queue speaks this client's version ({VERSION})"
         )
 
 
@@ -413,7 +413,7 @@ def _pool_path(name: str) -> str:
 def _path(name: str) -> str:
     if not names.is_legal(name):
         raise InvalidRequest(
-            f"{name!r} cannot be a job's name: those are 1 to 63 letters, digits and hyphens",
+            f"{name!r} cannot be a job's name: use 1 to 63 letters, digits and hyphens",
             field="name",
         )
     return "/jobs/" + quote(name, safe="")

@@ -111,7 +111,7 @@ WRONG = [
     (["--pool", "p=-1"], "slots must be a whole number from 0 to 10000"),
     (["--knob", "colour=1"], "there is no knob 'colour'"),
     (["--knob", "throttle"], "'throttle' is not NAME=VALUE"),
-    (["--grace", "-1"], "a number of seconds from 0 up"),
+    (["--grace", "-1"], "a number of seconds, at least 0"),
     (["--tick", "0"], "must be more than 0 seconds"),
     (["--tick", "nan"], "must be more than 0 seconds"),
     (["--tick", "inf"], "must be more than 0 seconds"),

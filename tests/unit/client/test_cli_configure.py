@@ -32,7 +32,7 @@ def test_options_are_written_and_the_queue_is_asked(slotq, path):
     result = slotq("configure", "--endpoint", URL + "/", "--priority", "10")
     assert result.exit_code == Exit.OK, result.output
     assert content(path) == {"endpoint": URL, "priority": 10}
-    assert "the queue answers: release 0.1.0, takes you for arn:aws:iam::" in result.stderr
+    assert "the queue answers: release 0.1.0, you are arn:aws:iam::" in result.stderr
     assert load().endpoint == URL
 
 
@@ -166,7 +166,9 @@ def test_a_queue_that_does_not_answer_is_said_and_the_file_stays(slotq, http, pa
     http.troubles = [trouble] * 5
     result = slotq("configure", "--endpoint", URL)
     assert result.exit_code == code
-    assert "The settings are written. `slotq doctor`" in result.stderr
+    assert (
+        "The settings are saved, but the queue does not answer yet: `slotq doctor`" in result.stderr
+    )
     assert content(path) == {"endpoint": URL}
     http.troubles = [trouble] * 5
     assert slotq("configure", "--endpoint", URL, "--no-check").exit_code == Exit.OK
@@ -174,7 +176,7 @@ def test_a_queue_that_does_not_answer_is_said_and_the_file_stays(slotq, http, pa
 
 def test_a_variable_that_counts_before_the_file_is_told(slotq, monkeypatch):
     monkeypatch.setenv("SLOTQ_PRIORITY", "3")
-    assert "SLOTQ_PRIORITY is set, and counts" in slotq("configure", "--priority", "4").stderr
+    assert "SLOTQ_PRIORITY is set and overrides" in slotq("configure", "--priority", "4").stderr
 
 
 def test_the_list_tells_where_each_comes_from(slotq, monkeypatch, path):

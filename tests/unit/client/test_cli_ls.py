@@ -108,7 +108,7 @@ def test_chosen_columns(slotq):
     ]
     result = slotq("ls", "--columns", "name,colour")
     assert result.exit_code == Exit.USAGE
-    assert "there is no column 'colour'; there are name, state" in result.stderr
+    assert "there is no column 'colour'; the columns are name, state" in result.stderr
 
 
 @pytest.mark.parametrize("name", COLUMNS)

@@ -105,7 +105,7 @@ def test_no_such_job_tells_the_nearest_names(slotq, words):
     assert "there is no job 'jb3'" in result.stderr
     assert "Did you mean job3" in result.stderr
     result = slotq(*words, "quite-another", world={"aws": FakeServices()})
-    assert "`slotq ls --all` shows" in result.stderr
+    assert "`slotq ls --all` lists" in result.stderr
 
 
 def test_priorities_below_zero_are_no_options(slotq, queue):
@@ -137,7 +137,7 @@ def test_a_clone_is_another_job(slotq, queue):
 
 
 def test_a_retry_is_another_job_under_the_next_free_name(slotq, queue):
-    assert slotq("retry", "job9").output.startswith("job9-r2: waits")
+    assert slotq("retry", "job9").output.startswith("job9-r2: waiting")
     assert queue.requests["job9-r2"] == REQUEST | {"TrainingJobName": "job9-r2"}
     assert slotq("retry", "job9").output.startswith("job9-r2: "), "as long as that one lives"
     queue.jobs["job9-r2"] = ended("failed", name="job9-r2")
@@ -157,7 +157,7 @@ def test_several_are_tried_again_each_under_its_own_name(slotq, queue):
 def test_only_what_ended_without_completing_is_tried_again(slotq, queue):
     result = slotq("retry", "job1")
     assert result.exit_code == Exit.NO
-    assert "job1 is running: only what has ended" in result.stderr
+    assert "job1 is running: only an ended job" in result.stderr
     assert "slotq requeue job1" in result.stderr
     queue.jobs["fine"] = ended(name="fine")
     assert "slotq clone fine" in slotq("retry", "fine").stderr
@@ -169,7 +169,7 @@ def test_history_shows_every_attempt(slotq):
     assert lines[1].split()[:3] == ["#", "TRAINING", "JOB"]
     assert "evicted for job4" in lines[2]
     assert lines[3].split()[:2] == ["2", "job1-qstamp-2-abcdef"]
-    assert lines[4].startswith("job3: waits")
+    assert lines[4].startswith("job3: waiting")
 
 
 @pytest.mark.parametrize("line", ["hodl job3", "relase held", "prioriti 1 job3", "can job1"])

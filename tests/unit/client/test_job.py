@@ -73,7 +73,7 @@ def test_a_clone_has_the_same_request_under_its_own_name(job, queue):
 def test_a_request_that_is_not_shown_whole_is_not_cloned_in_part(job, client, queue):
     queue.requests["job1"] = REQUEST | {"Environment": {"TOKEN": "s3cr3t"}}
     queue.withheld = ["Environment"]
-    with pytest.raises(NotAllowed, match="its Environment is shown to that one alone"):
+    with pytest.raises(NotAllowed, match="only that identity may see its Environment"):
         job.clone("job2")
     assert "job2" not in queue.requests
     assert "Environment" not in client.request("job1")

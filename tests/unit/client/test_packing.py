@@ -134,7 +134,7 @@ def test_data_is_not_packed_by_mistake(folder, monkeypatch):
 
 
 def test_what_is_no_folder(tmp_path):
-    with pytest.raises(NotConfigured, match="is no folder"):
+    with pytest.raises(NotConfigured, match="is not a folder"):
         pack(tmp_path / "nowhere")
 
 

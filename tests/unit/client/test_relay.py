@@ -89,7 +89,7 @@ def test_logs_are_those_of_the_job(url):
     post(url, "SageMaker.CreateTrainingJob", REQUEST)
     asked = {"logGroupName": "/aws/sagemaker/TrainingJobs", "logStreamName": "job1/algo-1-slotq"}
     _, said = post(url, "Logs_20140328.GetLogEvents", asked)
-    assert said["events"][0]["message"].startswith("slotq: job1: waits, place 1")
+    assert said["events"][0]["message"].startswith("slotq: job1: waiting, place 1")
 
 
 def test_what_is_not_the_queues_goes_to_aws(url):

@@ -88,11 +88,11 @@ def client():
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("waits", "job waits is pending: there is a shell once it runs; `slotq why waits`"),
-        ("held", "job held is held: there is a shell once it runs"),
-        ("starts", "job starts is starting: there is a shell while it is running"),
-        ("stops", "job stops is stopping: there is a shell while it is running"),
-        ("done", "job done is completed: nothing runs any more"),
+        ("waits", "job waits is pending: a shell needs a running job; `slotq why waits`"),
+        ("held", "job held is held: a shell needs a running job"),
+        ("starts", "job starts is starting: a shell needs a running job"),
+        ("stops", "job stops is stopping: a shell needs a running job"),
+        ("done", "job done is completed: a shell needs a running job"),
     ],
 )
 @pytest.mark.usefixtures("plugin")

@@ -181,7 +181,7 @@ def test_the_chosen_job_stays_chosen_where_it_moves_and_its_place_is_taken_where
 def test_a_question_about_a_job_that_ends_meanwhile_is_withdrawn():
     scene = a_scene(chosen="job3", mode=Mode.CANCEL)
     after = scenes.seen(scene, scene.pools, [job for job in scene.jobs if job.name != "job3"])
-    assert (after.mode, after.said) == (Mode.BROWSE, "job3 has ended meanwhile")
+    assert (after.mode, after.said) == (Mode.BROWSE, "job3 has ended")
     assert press(after, "y")[1] is None
 
 

@@ -49,7 +49,7 @@ def retry(
         except NameTaken:
             continue
     raise NameTaken(
-        f"{name} was tried again many times: the names up to {candidate} are taken; choose one",
+        f"the names up to {candidate} are taken; choose a name",
         field="TrainingJobName",
     )
 
@@ -66,12 +66,12 @@ def next_names(name: str) -> Iterator[str]:
 def _refuse(job: JobView) -> None:
     if not ended(job):
         raise InvalidRequest(
-            f"job {job.name} is {job.state}: only what has ended is tried again "
-            f"(`slotq requeue {job.name}` gives up its attempt, and it waits again)",
+            f"job {job.name} is {job.state}: only an ended job can be retried (`slotq requeue "
+            f"{job.name}` stops its attempt, and the job waits again)",
             field="name",
         )
     if job.state == JobState.COMPLETED:
         raise InvalidRequest(
-            f"job {job.name} has completed; `slotq clone {job.name} NEW_NAME` runs it once more",
+            f"job {job.name} has completed; `slotq clone {job.name} NEW_NAME` runs it again",
             field="name",
         )

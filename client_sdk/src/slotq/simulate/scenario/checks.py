@@ -60,7 +60,7 @@ def names_are_unique(scenario: Scenario) -> Iterator[Fault]:
             if first.setdefault(entry.name, place) != place:
                 yield Fault(
                     (section, place, "name"),
-                    f"'{entry.name}' is there already, as {section}[{first[entry.name]}]",
+                    f"'{entry.name}' exists already, as {section}[{first[entry.name]}]",
                 )
 
 
@@ -80,13 +80,19 @@ def classes_demote_downwards(scenario: Scenario) -> Iterator[Fault]:
         if not each.demote_to:
             continue
         if AUTO in (each.name, each.demote_to):
-            yield Fault(where, "AUTO is settled at each admission: nothing demotes to or from it")
+            yield Fault(
+                where,
+                (
+                    "the queue chooses the class of AUTO at each admission: nothing demotes to or "
+                    "from it"
+                ),
+            )
         elif each.demote_to not in classes:
             yield _unknown(where, "class", each.demote_to, classes)
         elif circle := _circle(each.name, lambda name: classes[name].demote_to, classes):
             yield Fault(where, f"classes demote in a circle: {' -> '.join(circle)}")
         elif classes[each.demote_to].value >= each.value:
-            yield Fault(where, f"'{each.demote_to}' is no lower: a class demotes to a lower one")
+            yield Fault(where, f"'{each.demote_to}' is not lower: a class demotes to a lower one")
 
 
 def jobs_name_pools_that_there_are(scenario: Scenario) -> Iterator[Fault]:
@@ -100,7 +106,7 @@ def jobs_name_pools_that_there_are(scenario: Scenario) -> Iterator[Fault]:
                 yield _unknown(("jobs", place, *where), "pool", name, pools)
         for index, name in enumerate(job.pools):
             if name in job.pools[:index]:
-                yield Fault(("jobs", place, "pools", index), f"pool '{name}' is there twice")
+                yield Fault(("jobs", place, "pools", index), f"pool '{name}' occurs twice")
 
 
 def jobs_name_what_there_is(scenario: Scenario) -> Iterator[Fault]:
@@ -141,7 +147,9 @@ def turns_come_to_an_end(scenario: Scenario) -> Iterator[Fault]:
     """With time slices, jobs without an end would take turns for ever."""
     sliced = any(pool.time_slice is not None for pool in scenario.pools)
     if sliced and scenario.until is None and any(job.runtime is None for job in scenario.jobs):
-        yield Fault((), "until is needed: with time slices, jobs without runtime never rest")
+        yield Fault(
+            (), ("until is needed: with time slices, jobs without a runtime take turns for ever")
+        )
 
 
 def changes_are_of_what_there_is(scenario: Scenario) -> Iterator[Fault]:
@@ -164,11 +172,11 @@ def groups_are_whole(scenario: Scenario) -> Iterator[Fault]:
         names = [job.name for job in members]
         projects = sorted({job.project or "" for job in members})
         if not members:
-            yield Fault(("groups", place, "name"), f"no job is a member of '{group.name}'")
+            yield Fault(("groups", place, "name"), f"group '{group.name}' has no members")
         for index, name in enumerate(group.mandatory):
             if members and name not in names:
                 where = ("groups", place, "mandatory", index)
-                yield Fault(where, f"'{name}' is no member; the members are {listed(names)}")
+                yield Fault(where, f"'{name}' is not a member; the members are {listed(names)}")
         if members and (group.min_members or 0) > len(members):
             yield Fault(
                 ("groups", place, "min_members"),
@@ -177,7 +185,7 @@ def groups_are_whole(scenario: Scenario) -> Iterator[Fault]:
         if len(projects) > 1 and group.max_parallel is None:
             yield Fault(
                 ("groups", place, "name"),
-                f"a gang is of one project; its members are of {listed(projects)}",
+                f"a gang belongs to one project; its members belong to {listed(projects)}",
             )
 
 
@@ -202,7 +210,7 @@ def dependencies_end(scenario: Scenario) -> Iterator[Fault]:
         places = [place for place, job in enumerate(scenario.jobs) if units[job.name] == found[0]]
         yield Fault(
             ("jobs", places[0], "after"),
-            f"each would come after the next: {' -> '.join(found)}",
+            f"the jobs depend on each other in a circle: {' -> '.join(found)}",
         )
 
 
@@ -246,7 +254,8 @@ def quotas_are_of_one_kind(scenario: Scenario) -> Iterator[Fault]:
         elif first[0] != by_pool:
             kind = "by pool" if first[0] else "over all pools together"
             yield Fault(
-                where, f"quotas and limits are all of one kind: that of {first[1]} is {kind}"
+                where,
+                (f"all quotas and limits must have the same form: that of {first[1]} is {kind}"),
             )
 
 
@@ -345,7 +354,7 @@ def _circle(start: str, after: Callable[[str], str], known: Iterable[str]) -> li
 
 
 def _unknown(where: Loc, what: str, name: str, known: Iterable[str]) -> Fault:
-    return Fault(where, f"there is no {what} '{name}'; there are {listed(sorted(known))}")
+    return Fault(where, f"there is no {what} '{name}'; these exist: {listed(sorted(known))}")
 
 
 def _amounts(amounts: Demand) -> str:

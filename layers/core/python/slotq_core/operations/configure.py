@@ -189,4 +189,4 @@ def _find(now: Configuration, name: str) -> Pool | None:
 
 def _not_there(name: str, now: Configuration) -> str:
     there = ", ".join(pool.name for pool in now.pools)
-    return f"there is no pool '{name}'; there are {there}" if there else "there is no pool"
+    return f"there is no pool '{name}'; the pools are {there}" if there else "there is no pool"
