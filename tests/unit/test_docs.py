@@ -102,8 +102,9 @@ def check_arguments(command, words):
             pytest.fail(str(error))
 
 
-def test_every_command_is_in_the_readme_or_in_the_commands_page():
-    text = (ROOT / "README.md").read_text() + (ROOT / "docs" / "cli.md").read_text()
+def test_every_command_is_in_the_readme_or_in_the_commands_pages():
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("cli*.md"))]
+    text = "".join(page.read_text() for page in pages)
     for name in COMMANDS:
         assert f"slotq {name}" in text
 
