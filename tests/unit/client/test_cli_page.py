@@ -1,4 +1,4 @@
-"""Every command line of the pages of `slotq`, run as it stands, in order, against a queue of fakes."""
+"""Every command line of the pages of `slotq`, run in order, against a queue of fakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python of docs/client.md and docs/client-jobs.md, run as it stands, in order, against a queue that is served."""
+"""The Python of the client pages, run as it stands, in order, against a queue that is served."""
 
 from __future__ import annotations
 

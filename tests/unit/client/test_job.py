@@ -149,5 +149,5 @@ def test_a_name_that_was_tried_again_too_often(client, job, queue):
     queue.jobs["job1"] = ended("failed")
     for name in islice(next_names("job1"), MOST_NAMES):
         queue.requests[name] = {"TrainingJobName": name}
-    with pytest.raises(NameTaken, match=f"up to job1-r{MOST_NAMES + 1} are taken; choose one"):
+    with pytest.raises(NameTaken, match=f"up to job1-r{MOST_NAMES + 1} are taken; choose a name"):
         client.retry("job1")

@@ -47,7 +47,7 @@ def pools(ctx: click.Context) -> None:
     """Show and change the pools.
 
     `slotq pools` alone is `slotq pools list`. Every change is recorded (`slotq pools
-    history`). A change needs a right that only operators should have (docs/security.md).
+    history`). A change needs a right that only operators should have (docs/guardrails.md).
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_)
