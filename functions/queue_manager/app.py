@@ -137,7 +137,9 @@ def on_training_event(event: Event, context: Any) -> dict[str, Any]:
     except NotUnderstood as error:
         return put_away(event, str(error))
     if seen.odd:
-        logger.warning("part of this event is odd", job=seen.training_job, odd=seen.odd)
+        logger.warning(
+            ("part of this event has an unknown form"), job=seen.training_job, odd=seen.odd
+        )
         count("Odd")
     if ignored := manager().observe(seen):
         logger.info("this event changes nothing", job=seen.training_job, why=ignored)
@@ -156,18 +158,18 @@ def on_tick(_event: Event, context: Any) -> dict[str, Any]:
     try:
         waited = manager().longest_wait()
     except SlotQError as error:
-        logger.warning("who waits longest is not known", error=type(error).__name__)
+        logger.warning("the longest wait is not known", error=type(error).__name__)
     else:
         metrics.add_metric(name="OldestWaiting", unit=MetricUnit.Seconds, value=waited // 1000)
     return done
 
 
 def on_unknown(event: Event, _context: Any) -> dict[str, Any]:
-    return put_away(event, "no trigger of the queue looks like this event")
+    return put_away(event, "this event is not a trigger of the queue")
 
 
 def not_here(_event: Event, _context: Any) -> dict[str, Any]:
-    raise NotUnderstood("another of the queue's functions serves such events")
+    raise NotUnderstood("another function of the queue serves such events")
 
 
 def budget_of(context: Any) -> int:
@@ -194,7 +196,7 @@ def told(result: PassResult) -> dict[str, Any]:
 def announce() -> None:
     """Announce the changes that this invocation has committed."""
     if lost := announced().send():
-        logger.warning("state changes that nobody heard of", number=lost)
+        logger.warning("state changes that were not announced", number=lost)
         count("NotAnnounced", lost)
 
 

@@ -14,7 +14,7 @@ POISON = {
     "poison-no-name": "the event's detail names no training job",
     "poison-unknown-status": "unknown TrainingJobStatus 'Hibernating'",
     "poison-odd-field": "the event's detail does not have SageMaker's form (AttributeError)",
-    "poison-unknown-source": "no trigger of the queue looks like this event",
+    "poison-unknown-source": "this event is not a trigger of the queue",
 }
 SECRETS = ("sagemaker_program", "pytorch-training", "amzn-s3-demo-bucket", "RoleArn")
 

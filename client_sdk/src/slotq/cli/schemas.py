@@ -91,7 +91,7 @@ class CostView(BaseModel):
 
 
 class BackupView(BaseModel):
-    """What was written into a file, or out of it."""
+    """The result of `save` or `load`."""
 
     items: int
     table: str

@@ -12,7 +12,7 @@ from slotq_core.wire.submission import MAX_TAGS
 
 
 class AmendmentBody(BaseModel):
-    """What shall be different about a job. Queue settings change as they are given: as tags."""
+    """Changes of a job. Queue settings are changed by tags, as they are given."""
 
     model_config = ConfigDict(extra="forbid")
     held: bool | None = Field(default=None, strict=True)

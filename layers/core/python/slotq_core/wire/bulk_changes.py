@@ -17,8 +17,7 @@ MOST_AT_ONCE = 100
 
 
 class ChangeBody(AmendmentBody):
-    """What shall be different about one job: as PATCH /jobs/{name} takes it, or that it is
-    cancelled."""
+    """Changes of one job, as PATCH /jobs/{name} takes them, or its cancellation."""
 
     name: str = Field(max_length=names.LONGEST)
     cancel: bool = Field(default=False, strict=True)
@@ -42,7 +41,7 @@ class BulkBody(BaseModel):
 
 
 class OutcomeView(BaseModel):
-    """What became of one change: the job as it then stood, or the error that kept it as it was."""
+    """The outcome of one change: the job after it, or the error."""
 
     name: str
     job: JobView | None = None

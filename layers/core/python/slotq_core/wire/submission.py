@@ -91,10 +91,10 @@ class Tag(BaseModel):
 
 
 class SubmissionBody(BaseModel):
-    """A CreateTrainingJob request whose queue settings travel as tags.
+    """A CreateTrainingJob request; its tags carry the queue's settings.
 
-    What is required, and of which type the other fields are, is SageMaker's own
-    (`training_request`). Fields that neither knows are passed on untouched.
+    SageMaker decides which fields are required, and the types of the others (`training_request`).
+    Unknown fields are passed on unchanged.
     """
 
     model_config = ConfigDict(extra="allow")

@@ -33,7 +33,7 @@ class ReasonView(BaseModel):
 
 
 class OutlookView(BaseModel):
-    """What a waiting job could have, and when: each entry as a reason is."""
+    """What a waiting job could get, and when. Each entry has the form of a reason."""
 
     rooms: list[ReasonView]
     """What each of the job's pools has for the job."""
@@ -106,7 +106,7 @@ class JobView(BaseModel):
 
 
 class RequestView(BaseModel):
-    """A job's CreateTrainingJob request as it stands: as submitted, with the tags of today."""
+    """A job's CreateTrainingJob request as submitted, with its current tags."""
 
     version: int = VERSION
     name: str
@@ -121,7 +121,7 @@ class QueueView(BaseModel):
 
 
 class MissingRightView(BaseModel):
-    """A right that is missing in a pool: nothing that needs it starts there."""
+    """A missing right. No job that needs it starts in the pool."""
 
     role: str = ""
     """The execution role whose jobs need the right; empty: every job of the pool needs it."""
@@ -204,7 +204,7 @@ class PoolsView(BaseModel):
 
 
 class FindingView(BaseModel):
-    """One way in which what is kept disagrees with itself or with SageMaker."""
+    """One disagreement in the queue's records, or between them and SageMaker."""
 
     kind: str
     """For programs: `ended_unseen`, `orphan`, `ledger` …"""
@@ -220,7 +220,7 @@ class DoctorView(BaseModel):
 
 
 class AboutView(BaseModel):
-    """Which queue answers, and whom it takes the caller for."""
+    """The deployed release, and who the caller is."""
 
     version: int = VERSION
     """The version of the JSON."""
@@ -231,7 +231,7 @@ class AboutView(BaseModel):
 
 
 class ErrorView(BaseModel):
-    """What every answer of 4xx and 5xx carries."""
+    """The body of every 4xx and 5xx answer."""
 
     version: int = VERSION
     code: str
