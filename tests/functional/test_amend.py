@@ -49,7 +49,7 @@ def test_too_late_and_never_there(account: Account):
     ("body", "field", "said"),
     [
         ([], "", "JSON object"),
-        ({}, "", "say what shall change"),
+        ({}, "", "say what to change"),
         ({"held": "yes"}, "held", "boolean"),
         ({"priority": 5}, "priority", "not permitted"),
         ({"tags": {"priority": 5}}, "tags.priority", "string"),

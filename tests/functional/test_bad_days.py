@@ -72,9 +72,9 @@ def test_an_event_for_an_older_attempt(account: Account, output):
 NO_TIMES = {"TrainingEndTime": None, "LastModifiedTime": None, "CreationTime": None}
 NO_TIMES["TrainingStartTime"] = None
 ODD = {
-    "null times": (NO_TIMES, "it says no time"),
+    "null times": (NO_TIMES, "it has no time"),
     "a time in words": ({"TrainingEndTime": "half past ten"}, "TrainingEndTime is not a time"),
-    "a time that is a list": ({"LastModifiedTime": [1]}, "LastModifiedTime is no time"),
+    "a time that is a list": ({"LastModifiedTime": [1]}, "LastModifiedTime is not a time"),
     "a time that is not a number": (
         {"TrainingEndTime": float("nan")},
         "TrainingEndTime is not a time",

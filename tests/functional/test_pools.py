@@ -77,7 +77,7 @@ def test_who_is_not_signed_changes_nothing(account: Account):
     [
         ([], "", "the pool's settings"),
         ({}, "", "say what to change: slots"),
-        ({"revision": 1}, "", "say what shall change"),
+        ({"revision": 1}, "", "say what to change"),
         ({"slots": -1}, "slots", "greater than or equal to 0"),
         ({"slots": 10_001}, "slots", "10000"),
         ({"slots": "4"}, "slots", "integer"),
@@ -112,7 +112,7 @@ def test_refusals_have_their_codes(account: Account):
     for event, status, code, said in (
         (set_pool({"slots": 1}, "nowhere"), 404, "no_such_pool", "there are main, small, spare"),
         (remove_pool("nowhere"), 404, "no_such_pool", "there are main, small, spare"),
-        (remove_pool("main"), 409, "pool_in_use", "1 of its slots in use"),
+        (remove_pool("main"), 409, "pool_in_use", "while 1 of its slots"),
         (remove_pool("small"), 409, "pool_in_use", "for it alone (other)"),
         (remove_pool("spare", revision="1"), 409, "outdated", "revision 3 by now"),
         (set_pool({"slots": 9, "revision": 1}), 409, "outdated", OPERATOR),
