@@ -43,7 +43,7 @@ from slotq_core.adapters.sqs import QUEUE_VARIABLE, SqsDeadLetters
 from slotq_core.errors import NotUnderstood, SlotQError
 from slotq_core.manager import QueueManager
 from slotq_core.operations.passes import PassResult
-from slotq_core.operations.rights_report import is_of_a_right
+from slotq_core.operations.rights_report import is_missing_right
 
 if TYPE_CHECKING:
     from slotq_core.api import Routes
@@ -188,7 +188,7 @@ def told(result: PassResult) -> dict[str, Any]:
     for right in result.missing_rights:
         logger.warning("a right is missing", right=right)
     refused = [*result.troubles, *(finding.text for finding in result.findings)]
-    if missing := len(result.missing_rights) + sum(map(is_of_a_right, refused)):
+    if missing := len(result.missing_rights) + sum(map(is_missing_right, refused)):
         count("RightsMissing", missing)
     return {"decisions": len(result.decisions), "busy": result.busy}
 

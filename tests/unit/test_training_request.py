@@ -17,10 +17,10 @@ from slotq_core.wire.training_request import (
     MOST_FAULTS,
     MOST_UNKNOWN,
     Shape,
-    faults_at_the_door,
     faults_by,
     known_shape,
     nearest,
+    submission_faults,
 )
 from tests.least_request import least_request
 from tests.training_fields import page
@@ -42,7 +42,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 
 def at_the_door(request: dict[str, Any]) -> dict[str, str]:
-    return {fault.path: fault.message for fault in faults_at_the_door(request)}
+    return {fault.path: fault.message for fault in submission_faults(request)}
 
 
 def at_the_client(request: dict[str, Any]) -> dict[str, str]:
@@ -220,14 +220,14 @@ def test_a_kept_request_is_read_by_the_rules_of_its_day():
 )
 def test_the_largest_body_costs_little(more):
     began = time.process_time()
-    found = faults_at_the_door({**least_request("job1"), **more})
+    found = submission_faults({**least_request("job1"), **more})
     assert time.process_time() - began < 1, "seconds"
     assert len(found) <= MOST_FAULTS + 1
 
 
 def test_more_unknown_fields_than_any_release_adds_are_no_request():
     unknown = {f"Zz{n}": n for n in range(MOST_UNKNOWN + 1)}
-    (fault,) = faults_at_the_door(least_request("job1", **unknown))
+    (fault,) = submission_faults(least_request("job1", **unknown))
     assert "unknown" in fault.message
     del unknown["Zz0"]
-    assert faults_at_the_door(least_request("job1", **unknown)) == []
+    assert submission_faults(least_request("job1", **unknown)) == []

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from slotq_core.admission.dependencies import circle, consequences, still_to_come
+from slotq_core.admission.dependencies import circle, consequences, incomplete_dependencies
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.reasons import WaitsForJobs
@@ -77,8 +77,8 @@ STATES = {"done": S.COMPLETED, "there": S.RUNNING, "bad": S.FAILED, "gone": S.CA
 
 
 def test_at_the_door_only_what_has_not_completed_is_waited_for():
-    assert still_to_come(("done", "there", "there"), STATES) == ("there",)
-    assert still_to_come((), {}) == ()
+    assert incomplete_dependencies(("done", "there", "there"), STATES) == ("there",)
+    assert incomplete_dependencies((), {}) == ()
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_at_the_door_only_what_has_not_completed_is_waited_for():
 )
 def test_at_the_door_what_can_never_complete_is_refused(after, message):
     with pytest.raises(InvalidRequest, match=message):
-        still_to_come(after, STATES)
+        incomplete_dependencies(after, STATES)
 
 
 @pytest.mark.parametrize(

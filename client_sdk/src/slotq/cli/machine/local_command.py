@@ -93,7 +93,7 @@ def start(
     region: str,
 ) -> None:
     """Start the emulator."""
-    with needs_extra("local", of="slotq local start"):
+    with needs_extra("local", command="slotq local start"):
         from slotq.local import serve, state
         from slotq.local.emulator import Options
 

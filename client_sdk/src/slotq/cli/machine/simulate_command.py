@@ -138,7 +138,7 @@ def _live(scenario: Scenario, record: Record) -> list[Difference]:
 
 
 def _draw(path: Path, scenario: Scenario, record: Record, *, title: str) -> None:
-    with needs_extra("plot", of="--plot"):
+    with needs_extra("plot", command="--plot"):
         from slotq.simulate.plot import save
     try:
         save(path, scenario, record, title=title)
@@ -202,10 +202,10 @@ def _projects(figures: Metrics) -> Table:
         "project", "jobs", "waited (s)", "95 % (s)", "evictions", "slot-hours",
         box=None, pad_edge=False,
     )  # fmt: skip
-    for name, each in figures.by_project.items():
+    for name, row in figures.by_project.items():
         table.add_row(
-            name, f"{each.jobs:,}", f"{each.wait_mean:g}", f"{each.wait_p95:g}",
-            str(each.evictions), f"{each.slot_seconds / 3600:,.1f}",
+            name, f"{row.jobs:,}", f"{row.wait_mean:g}", f"{row.wait_p95:g}",
+            str(row.evictions), f"{row.slot_seconds / 3600:,.1f}",
         )  # fmt: skip
     return table
 
@@ -220,7 +220,7 @@ def _judge(
 ) -> None:
     """Print success to stdout for people, differences to stderr."""
     asked = expectations(scenario) if check else 0
-    failed = sum(each.what != "live" for each in wrong)
+    failed = sum(difference.what != "live" for difference in wrong)
     if check and not asked:
         click.echo("the file has no expectations, so there is nothing to check")
     elif check and not failed:
@@ -229,17 +229,17 @@ def _judge(
         click.echo(f"{file}: {failed} of {asked} expectations do not hold", err=True)
     if live and failed == len(wrong):
         click.echo("the live path gives the same events")
-    for each in wrong:
-        click.echo(_difference(each), err=True)
+    for difference in wrong:
+        click.echo(_difference(difference), err=True)
 
 
-def _difference(each: Difference) -> str:
+def _difference(difference: Difference) -> str:
     """The difference on two aligned lines, so that it is easy to see."""
-    what = "live run, first difference" if each.what == "live" else each.what
+    what = "live run, first difference" if difference.what == "live" else difference.what
     return (
-        f"at {each.at / 1000:g} s, {what} of {each.of}:\n"
-        f"  expected  {_said(each.expected)}\n"
-        f"  seen      {_said(each.seen)}"
+        f"at {difference.at / 1000:g} s, {what} of {difference.of}:\n"
+        f"  expected  {_said(difference.expected)}\n"
+        f"  seen      {_said(difference.seen)}"
     )
 
 

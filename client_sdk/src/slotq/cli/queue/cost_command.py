@@ -98,11 +98,11 @@ def cost(
 ) -> None:
     """Estimate what the queue costs a month and a job, without the training itself."""
     usage = Usage(jobs=jobs, evictions=evictions, ahead=ahead, watched=watched)
-    each = {name: prices.get(name, its.usd) / its.per for name, its in PRICES.items()}
+    unit_prices = {name: prices.get(name, its.usd) / its.per for name, its in PRICES.items()}
     values = {name: assumed.get(name, its.value) for name, its in ASSUMED.items()}
-    made = bill(usage, measured(), prices=each, assumed=values)
+    made = bill(usage, measured(), prices=unit_prices, assumed=values)
     if app.json:
-        click.echo(json.dumps(_as_json(made, each, values), indent=2))
+        click.echo(json.dumps(_as_json(made, unit_prices, values), indent=2))
         return
     app.console().print(_table(made))
     click.echo(

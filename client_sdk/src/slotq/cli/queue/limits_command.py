@@ -86,14 +86,14 @@ def rule(
     if bool(wanted) == remove:
         raise click.UsageError("give a limit, e.g. --waiting 5000, or --remove")
     present = app.client().limits()
-    rules = [each.model_dump() for each in present.limits.callers]
-    mine = next((each for each in rules if each["callers"] == callers), None)
+    rules = [entry.model_dump() for entry in present.limits.callers]
+    existing = next((entry for entry in rules if entry["callers"] == callers), None)
     if remove:
-        if mine is None:
+        if existing is None:
             raise click.UsageError(f"there is no rule for {callers}")
-        rules.remove(mine)
-    elif mine is not None:
-        mine.update(wanted)
+        rules.remove(existing)
+    elif existing is not None:
+        existing.update(wanted)
     else:
         rules.append({"callers": callers, **wanted})
     _tell(app, app.client().set_limits({"callers": rules}, revision=present.revision))
@@ -108,11 +108,11 @@ def _page(view: LimitsView) -> RenderableType:
     general, own = view.limits.model_dump(), view.own.model_dump()
     all_use = {"waiting_in_all": view.use.waiting, "lines": view.use.lines}
     for key in MOST:
-        mine = key in OF_A_CALLER
+        of_a_caller = key in OF_A_CALLER
         table.add_row(
             key,
-            limit(general[key]) if mine else "",
-            limit(own[key]) if mine else "",
+            limit(general[key]) if of_a_caller else "",
+            limit(own[key]) if of_a_caller else "",
             str(own[f"{key}_used"]) if f"{key}_used" in own else "",
             f"{all_use[key]:,} of {limit(general[key])}" if key in all_use else "",
             _MEANINGS[key],
@@ -127,10 +127,10 @@ def _page(view: LimitsView) -> RenderableType:
 
 def _rules(view: LimitsView) -> RenderableType:
     table = columns("CALLERS", ">WAITING", ">SUBMISSIONS", ">PRIORITY", "COUNTED")
-    for each in view.limits.callers:
-        own = (each.waiting, each.submissions, each.priority)
-        counted = "together" if each.together else "apart"
-        table.add_row(who(each.callers), *("-" if n is None else limit(n) for n in own), counted)
+    for rule in view.limits.callers:
+        own = (rule.waiting, rule.submissions, rule.priority)
+        counted = "together" if rule.together else "apart"
+        table.add_row(who(rule.callers), *("-" if n is None else limit(n) for n in own), counted)
     return table
 
 

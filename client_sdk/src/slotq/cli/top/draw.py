@@ -162,10 +162,10 @@ def _waiting(jobs: Sequence[JobView], frame: Frame) -> list[Text]:
     return [Text("LINES", "bold"), *rows]
 
 
-def _line(pools: str, priority: int, its: list[JobView], width: int, frame: Frame) -> Text:
-    slots = sum(job.demand.get("slots", 0) for job in its)
-    jobs, held = _number(len(its), "job"), _number(slots, "slot")
-    first = f"first {its[0].name}, {since(its[0].entry_time, frame.now)}"
+def _line(pools: str, priority: int, waiting: list[JobView], width: int, frame: Frame) -> Text:
+    slots = sum(job.demand.get("slots", 0) for job in waiting)
+    jobs, held = _number(len(waiting), "job"), _number(slots, "slot")
+    first = f"first {waiting[0].name}, {since(waiting[0].entry_time, frame.now)}"
     return Text(
         f"  {_cut(pools, width):{width}}  priority {priority:<8} {jobs:>9}, {held}, {first}"
     )

@@ -200,14 +200,14 @@ class TrainingJob:
         }
 
 
-def _transition(one: Transition) -> dict[str, Any]:
+def _transition(transition: Transition) -> dict[str, Any]:
     shown: dict[str, Any] = {
-        "Status": one.status,
-        "StartTime": moment(one.start),
-        "StatusMessage": one.message,
+        "Status": transition.status,
+        "StartTime": moment(transition.start),
+        "StatusMessage": transition.message,
     }
-    if one.end is not None:
-        shown["EndTime"] = moment(one.end)
+    if transition.end is not None:
+        shown["EndTime"] = moment(transition.end)
     return shown
 
 

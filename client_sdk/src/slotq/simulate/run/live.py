@@ -36,7 +36,7 @@ from slotq_core.policy.lines import by_user
 from slotq_core.ports import Change, Notifier, Request, Store, World
 
 
-def not_carried(scenario: Scenario) -> str:
+def unsupported(scenario: Scenario) -> str:
     """The feature of the scenario that the manager and the store do not support. Empty: none."""
     if any(spec.after for spec in scenario.jobs):
         return "dependencies: the manager does not release jobs at another job's end"
@@ -49,8 +49,8 @@ def not_carried(scenario: Scenario) -> str:
 
 def live_record(scenario: Scenario, store: Store | None = None) -> Record:
     """Run the scenario to its end through the queue itself. `store` must be fresh; by default it is
-    in memory. Raises ScenarioError if `not_carried` names a feature."""
-    if missing := not_carried(scenario):
+    in memory. Raises ScenarioError if `unsupported` names a feature."""
+    if missing := unsupported(scenario):
         raise ScenarioError(f"--live does not support this yet: {missing}")
     return _Live(scenario, store or MemoryStore()).run()
 

@@ -103,7 +103,7 @@ def caller_refusal(limits: CallerLimits, use: CallerUse, *, caller: str, now: in
     )
 
 
-def is_of_what_waits(refused: LimitReached) -> bool:
+def counts_waiting_jobs(refused: LimitReached) -> bool:
     """Whether the refusal depends on the number of waiting jobs. That count may be too high until
     the next audit."""
     return isinstance(refused, TooManyWaiting | QueueFull)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from slotq_core.admission.dependencies import still_to_come
+from slotq_core.admission.dependencies import incomplete_dependencies
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
@@ -70,7 +70,7 @@ def admit(
         priority_class=submission.priority_class,
         group=submission.group,
         checkpoints=submission.checkpoints,
-        after=still_to_come(submission.after, states or {}),
+        after=incomplete_dependencies(submission.after, states or {}),
         submitter=submitter,
         role=submission.role,
         digest=submission.digest,

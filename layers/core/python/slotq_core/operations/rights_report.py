@@ -18,7 +18,7 @@ from slotq_core.timestamps import iso
 KIND = "missing_right"
 
 
-def told_of(pools: Iterable[Pool]) -> Iterator[str]:
+def descriptions(pools: Iterable[Pool]) -> Iterator[str]:
     """Yield one text for each missing right."""
     for pool in pools:
         for missing in pool.health.missing_rights:
@@ -41,7 +41,7 @@ def examine(store: Store, *, mend: bool) -> list[Finding]:
     return found
 
 
-def is_of_a_right(trouble: str) -> bool:
+def is_missing_right(trouble: str) -> bool:
     """Whether this failure is a missing right."""
     return LACKS in trouble
 

@@ -73,11 +73,11 @@ def _check(value: Any, levels: int) -> None:
     elif isinstance(value, dict | list):
         if not levels:
             raise _too_deep()
-        for each in value:
-            _check(each, levels - 1)
+        for part in value:
+            _check(part, levels - 1)
         if isinstance(value, dict):
-            for each in value.values():
-                _check(each, levels - 1)
+            for part in value.values():
+                _check(part, levels - 1)
 
 
 def _check_text(text: str) -> None:

@@ -15,7 +15,7 @@ from slotq_core.errors import InvalidRequest
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission
 from slotq_core.wire.body import MAX_BODY, BaseModel, faults_in, json_object
-from slotq_core.wire.training_request import Fault, faults_at_the_door, refusal
+from slotq_core.wire.training_request import Fault, refusal, submission_faults
 
 PRIORITY_LIMIT = 1_000_000
 MAX_RETRIES = 100
@@ -190,7 +190,7 @@ def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission,
     Raises InvalidRequest with every fault: its path, and what would be right.
     """
     request = body if isinstance(body, Mapping) else json_object(body)
-    return _read(request, faults_at_the_door(request))
+    return _read(request, submission_faults(request))
 
 
 def read_submission(request: Mapping[str, Any]) -> tuple[Submission, dict[str, Any]]:

@@ -245,10 +245,10 @@ def reason_view(reason: Reason) -> ReasonView:
 
 def outlook_view(outlook: Outlook) -> OutlookView:
     return OutlookView(
-        rooms=[reason_view(each) for each in outlook.rooms],
-        evictions=[reason_view(each) for each in outlook.spared],
-        reserved=[reason_view(each) for each in outlook.reserved],
-        times=[reason_view(each) for each in outlook.times],
+        rooms=[reason_view(reason) for reason in outlook.rooms],
+        evictions=[reason_view(reason) for reason in outlook.spared],
+        reserved=[reason_view(reason) for reason in outlook.reserved],
+        times=[reason_view(reason) for reason in outlook.times],
         earliest=_iso(outlook.earliest),
     )
 

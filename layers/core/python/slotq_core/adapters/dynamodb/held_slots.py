@@ -60,7 +60,7 @@ class Holders:
         return self.whole and not self.unexplained and self.held_marks == self.marks
 
     @property
-    def copies_poisoned(self) -> bool:
+    def unreadable_copies(self) -> bool:
         """Whether a holder or claimant is unreadable."""
         return any(key_in(each)[1] != table.HEALTH for each in self.poison)
 
@@ -76,7 +76,7 @@ def occupied(read: Holders, pool: Pool) -> tuple[Demand, tuple[Poison, ...]]:
     """Return what a plan's jobs may not use in a pool whose items have stayed the same, and what is
     wrong with the items. If the free amount is unknown, nothing is free."""
     explained = read.adds_up or (
-        read.copies_poisoned and min(read.unexplained.values(), default=0) >= 0
+        read.unreadable_copies and min(read.unexplained.values(), default=0) >= 0
     )
     if explained and read.offers(pool.capacity):
         return read.foreign + read.kept + read.unexplained, read.poison

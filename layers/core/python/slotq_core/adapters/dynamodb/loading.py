@@ -78,7 +78,7 @@ class WorldLoader:
         if others:
             self._others.put_back(now=now)
         for line, touched in others:
-            if not self._others.bring_over(line, sieve, now=now):
+            if not self._others.move_to_own_lines(line, sieve, now=now):
                 self._remove(line, touched, now)
         if others:
             lines = self._lines(sieve)

@@ -20,7 +20,7 @@ from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.counters import DynamoCounters
 from slotq_core.adapters.dynamodb.dynamodb_errors import Contended, refused_keys
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item, attempt_of, copies_of, whose
+from slotq_core.adapters.dynamodb.layout.items import Item, attempt_of, copies_of, entry_time_of
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, whole_job
 from slotq_core.adapters.dynamodb.loading import WorldLoader
@@ -235,7 +235,7 @@ class DynamoStore:
         *records, main = [*self._calls.query(wanted)] or [Item()]
         if not main or main["sk"]["S"] != table.JOB:
             return ()
-        own = [item for item in records if whose(item) in {None, whose(main)}]
+        own = [item for item in records if entry_time_of(item) in {None, entry_time_of(main)}]
         found = {each.number: each for each in Sieve().read(own, attempt_of)}
         job = whole_job(main)
         live = job.attempt if job else None

@@ -148,11 +148,11 @@ def _attribute(value: dict[str, Any]) -> dict[str, Any]:
         case "B":
             return {kind: base64.b64decode(content)}
         case "BS":
-            return {kind: [base64.b64decode(each) for each in content]}
+            return {kind: [base64.b64decode(part) for part in content]}
         case "M":
             return {kind: _decoded(content)}
         case "L":
-            return {kind: [_attribute(each) for each in content]}
+            return {kind: [_attribute(part) for part in content]}
     return value
 
 

@@ -37,7 +37,7 @@ class Ledgers:
                 continue
             read = read_holders(items)
             wrong = disagreement(read, pool.capacity if pool else None)
-            mends = mend and not read.copies_poisoned
+            mends = mend and not read.unreadable_copies
             if wrong and mends:
                 try:
                     self._mend(name, ledger_in(items), read, pool)
