@@ -122,3 +122,4 @@ def test_every_earlier_version_is_here():
     """What a version wrote is never taken out again: somebody has it."""
     assert {"2026-11-20-656aad1", "2026-11-20-2e90652"} <= set(EARLIER)
     assert {"2026-11-20-d4e5f3e", "2026-11-20-ee519d4"} <= set(EARLIER)
+    assert "0.2.0" in EARLIER

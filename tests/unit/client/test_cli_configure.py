@@ -9,6 +9,7 @@ import tomllib
 
 import pytest
 
+from slotq import __version__
 from slotq.cli.app import App
 from slotq.cli.exits import Exit
 from slotq.configuration import config_file
@@ -32,7 +33,7 @@ def test_options_are_written_and_the_queue_is_asked(slotq, path):
     result = slotq("configure", "--endpoint", URL + "/", "--priority", "10")
     assert result.exit_code == Exit.OK, result.output
     assert content(path) == {"endpoint": URL, "priority": 10}
-    assert "the queue answers: release 0.1.0, you are arn:aws:iam::" in result.stderr
+    assert f"the queue answers: release {__version__}, you are arn:aws:iam::" in result.stderr
     assert load().endpoint == URL
 
 

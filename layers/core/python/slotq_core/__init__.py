@@ -20,4 +20,4 @@ In reading order; each imports only from those above it, and from `errors` and `
     timestamps  times as text
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
