@@ -110,11 +110,16 @@ def test_refusals_have_their_codes(account: Account):
     tags = [{"Key": "slotq:pools", "Value": "small"}]
     account.call(add_job(TrainingJobName="other", Tags=tags))
     for event, status, code, said in (
-        (set_pool({"slots": 1}, "nowhere"), 404, "no_such_pool", "the pools are main, small, spare"),
+        (
+            set_pool({"slots": 1}, "nowhere"),
+            404,
+            "no_such_pool",
+            "the pools are main, small, spare",
+        ),
         (remove_pool("nowhere"), 404, "no_such_pool", "the pools are main, small, spare"),
         (remove_pool("main"), 409, "pool_in_use", "while 1 of its slots"),
         (remove_pool("small"), 409, "pool_in_use", "for it alone (other)"),
-        (remove_pool("spare", revision="1"), 409, "outdated", "revision 3 by now"),
+        (remove_pool("spare", revision="1"), 409, "outdated", "now at revision 3"),
         (set_pool({"slots": 9, "revision": 1}), 409, "outdated", OPERATOR),
         (remove_pool("small", revision="x"), 400, "invalid_request", "revision takes an integer"),
         (remove_pool("small", force="1"), 400, "invalid_request", "'force' is not known here"),

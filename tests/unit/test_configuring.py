@@ -170,7 +170,7 @@ def test_the_last_pool_stays(world, operator):
     operator.remove_pool("p4", by=BY)
     with pytest.raises(InvalidRequest, match="last pool"):
         operator.remove_pool("p5", by=BY)
-    with pytest.raises(NoSuchPool, match="'p4'; there are p5"):
+    with pytest.raises(NoSuchPool, match="'p4'; the pools are p5"):
         operator.remove_pool("p4", by=BY)
 
 

@@ -43,12 +43,11 @@ def test_what_holds_or_is_known_by_others_is_the_same_resource(stack, now, templ
     deployer says nothing new."""
     resolve = cloudformation.Resolver(template, {})
     for name, its in stack["resources"].items():
-        present = {
-            key: value
-            for key, value in (now["resources"].get(name) or {}).items()
-            if not _is_left_out(value, resolve)
-        }
-        assert _without_indexes(present) == _without_indexes(its), name
+        before, present = (
+            {key: value for key, value in found.items() if not _is_left_out(value, resolve)}
+            for found in (its, now["resources"].get(name) or {})
+        )
+        assert _without_indexes(present) == _without_indexes(before), name
 
 
 def _is_left_out(value: Any, resolve: cloudformation.Resolver) -> bool:

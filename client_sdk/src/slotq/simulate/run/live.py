@@ -39,9 +39,9 @@ from slotq_core.ports import Change, Notifier, Request, Store, World
 def unsupported(scenario: Scenario) -> str:
     """The feature of the scenario that the manager and the store do not support. Empty: none."""
     if any(spec.after for spec in scenario.jobs):
-        return "dependencies: the manager does not release jobs at another job's end"
+        return "jobs that come after others: the manager does not start them at another job's end"
     if any(spec.parts for spec in scenario.jobs):
-        return "jobs in several pools at once: the store counts a job in one pool's ledger"
+        return "jobs over several pools at once: the store counts a job in one pool's ledger"
     if any(pool.suspend_grace for pool in scenario.pools):
         return "jobs that are asked before they are stopped: the queue does not ask yet"
     return ""
