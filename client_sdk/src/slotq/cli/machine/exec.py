@@ -23,7 +23,7 @@ NOT_FOUND = 127
 @click.command("exec", context_settings={"ignore_unknown_options": True})
 @click.option("--priority", type=PRIORITY, metavar="N", help="Priority of jobs that have none.")
 @click.option(
-    "--pools", metavar="NAMES", help=("Pools of jobs that name none: comma separated, best first.")
+    "--pools", metavar="NAMES", help="Pools of jobs that name none: comma separated, best first."
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @click.pass_obj

@@ -52,11 +52,11 @@ def local() -> None:
     ";min_runtime=SECONDS. TYPE defaults to ml.m5.large.  [default: main=2]",
 )
 @click.option(
-    "--detach", is_flag=True, help=("Run in the background; return when the emulator answers.")
+    "--detach", is_flag=True, help="Run in the background; return when the emulator answers."
 )
 @click.option("--fresh", is_flag=True, help="Start afresh: discard jobs, buckets and the queue.")
 @click.option(
-    "--tick", default=60.0, show_default=True, metavar="SECONDS", help=("Time between ticks.")
+    "--tick", default=60.0, show_default=True, metavar="SECONDS", help="Time between ticks."
 )
 @click.option(
     "--grace",

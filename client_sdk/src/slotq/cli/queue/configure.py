@@ -59,7 +59,7 @@ def _options(command: Any) -> Any:
     "--list",
     "listing",
     is_flag=True,
-    help=("Show the settings that apply here and where each comes from."),
+    help="Show the settings that apply here and where each comes from.",
 )
 @click.option("--no-check", is_flag=True, help="Do not check that the queue answers.")
 @json_option

@@ -52,7 +52,7 @@ slotq cost --price api_requests=3.70 --assume memory_gb=1"""
     type=_AMOUNT,
     default=0.2,
     show_default=True,
-    help=("Evictions of a job, on average."),
+    help="Evictions of a job, on average.",
 )
 @click.option(
     "--ahead",

@@ -21,7 +21,7 @@ from slotq_core.wire.views import FindingView
     "--client",
     "only_client",
     is_flag=True,
-    help=("Check only the way from this machine to the queue."),
+    help="Check only the way from this machine to the queue.",
 )
 @json_option
 @click.pass_obj

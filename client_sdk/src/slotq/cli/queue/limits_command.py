@@ -26,7 +26,7 @@ amount = click.IntRange(min=0)
 revision_option = click.option(
     "--revision",
     type=click.IntRange(min=0),
-    help=("Change only if the configuration still has this revision."),
+    help="Change only if the configuration still has this revision.",
 )
 
 
@@ -66,7 +66,7 @@ def set_(app: App, /, *, revision: int | None, **given: int | None) -> None:
 @click.option("--submissions", type=amount, help="As in `set`.")
 @click.option("--priority", type=amount, help="As in `set`.")
 @click.option(
-    "--together/--apart", default=None, help=("Count all of them as one caller, or each alone.")
+    "--together/--apart", default=None, help="Count all of them as one caller, or each alone."
 )
 @click.option("--remove", is_flag=True, help="Remove the rule: they have everybody's limits.")
 @json_option

@@ -82,7 +82,7 @@ revision_option = click.option(
 @click.argument("name")
 @click.option("--slots", type=click.IntRange(0), help="Instances in the pool.")
 @click.option(
-    "--instance-type", metavar="TYPE", help=("SageMaker's instance type, e.g. ml.p5.48xlarge.")
+    "--instance-type", metavar="TYPE", help="SageMaker's instance type, e.g. ml.p5.48xlarge."
 )
 @click.option(
     "--reserve-after",
@@ -100,13 +100,13 @@ revision_option = click.option(
     "--max-min-runtime",
     type=seconds,
     metavar="SECONDS",
-    help=("The largest min. runtime that a job may set."),
+    help="The largest min. runtime that a job may set.",
 )
 @click.option(
     "--time-slice",
     type=no_time_slice,
     metavar="none",
-    help=("Remove a time slice that an earlier version allowed."),
+    help="Remove a time slice that an earlier version allowed.",
 )
 @click.option(
     "--pending-timeout",
@@ -117,10 +117,10 @@ revision_option = click.option(
 @click.option(
     "--count-foreign/--no-count-foreign",
     default=None,
-    help=("Count training jobs outside the queue."),
+    help="Count training jobs outside the queue.",
 )
 @click.option(
-    "--consolidate/--no-consolidate", default=None, help=("Running jobs may move to another pool.")
+    "--consolidate/--no-consolidate", default=None, help="Running jobs may move to another pool."
 )
 @click.option(
     "--resource",

@@ -76,7 +76,7 @@ slotq submit --name first -- python train.py --epochs 3"""
     help="Pools that the job may run in, comma separated, best first.",
 )
 @click.option(
-    "--preemptible/--not-preemptible", default=None, help=("Whether the job may be evicted.")
+    "--preemptible/--not-preemptible", default=None, help="Whether the job may be evicted."
 )
 @click.option(
     "--min-runtime",
@@ -90,7 +90,7 @@ slotq submit --name first -- python train.py --epochs 3"""
     help="How often to run again after a failure of its own.",
 )
 @click.option(
-    "--again", is_flag=True, help=("If the name is taken, use the next free one: NAME-r2 ….")
+    "--again", is_flag=True, help="If the name is taken, use the next free one: NAME-r2 …."
 )
 @click.option("--wait", is_flag=True, help="Follow the job to its end, as `slotq watch NAME` does.")
 @click.option("--dry-run", is_flag=True, help="Print the request; upload and submit nothing.")
@@ -109,7 +109,7 @@ slotq submit --name first -- python train.py --epochs 3"""
     type=Pair(),
     multiple=True,
     metavar="NAME=S3URI",
-    help=("-- A data channel; may be given several times."),
+    help="-- A data channel; may be given several times.",
 )
 @click.option(
     "--env",
@@ -117,7 +117,7 @@ slotq submit --name first -- python train.py --epochs 3"""
     type=Pair(),
     multiple=True,
     metavar="NAME=VALUE",
-    help=("-- An environment variable; may be given several times."),
+    help="-- An environment variable; may be given several times.",
 )
 @click.option("--volume", type=click.IntRange(1), metavar="GB", help="-- Disk.  [30]")
 @click.option("--max-runtime", type=click.IntRange(1), metavar="SECONDS", help="-- [86400]")

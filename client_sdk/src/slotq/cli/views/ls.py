@@ -47,13 +47,13 @@ def _columns(_: click.Context, __: click.Parameter, text: str | None) -> list[st
     "--since",
     type=Moment(),
     metavar="MOMENT",
-    help=("Only jobs that entered since then (2h, 7d, a date)."),
+    help="Only jobs that entered since then (2h, 7d, a date).",
 )
 @click.option(
     "--until",
     type=Moment(),
     metavar="MOMENT",
-    help=("Only jobs that entered before (2h, 7d, a date)."),
+    help="Only jobs that entered before (2h, 7d, a date).",
 )
 @click.option(
     "--sort",

@@ -185,7 +185,7 @@ class _Reading:
                 yield from self._of(part, shape.members[name], _join(path, name))
                 if part == "" and not path and name in shape.required:
                     yield Fault(
-                        path=_join(path, name), message=("is required, and must not be empty")
+                        path=_join(path, name), message="is required, and must not be empty"
                     )
             else:
                 near = self._misspelt(name, [it for it in shape.members if it not in value])
