@@ -122,7 +122,7 @@ def test_refusals_have_their_codes(account: Account):
         (remove_pool("spare", revision="1"), 409, "outdated", "now at revision 3"),
         (set_pool({"slots": 9, "revision": 1}), 409, "outdated", OPERATOR),
         (remove_pool("small", revision="x"), 400, "invalid_request", "revision takes an integer"),
-        (remove_pool("small", force="1"), 400, "invalid_request", "'force' is not known here"),
+        (remove_pool("small", force="1"), 400, "invalid_request", "no parameter 'force' here"),
         (changes(limit="101"), 400, "invalid_request", "limit takes an integer from 1 to 100"),
     ):
         told = account.call(event)

@@ -161,7 +161,7 @@ def test_permissions_by_verb(doctor, http):
     assert checks["versions"]["ok"], "that is another matter"
 
 
-@pytest.mark.parametrize(("release", "well"), [("0.1.7", True), ("0.2.0", False), ("1.1.0", False)])
+@pytest.mark.parametrize(("release", "well"), [("0.2.7", True), ("0.3.0", False), ("1.1.0", False)])
 def test_versions(doctor, queue, release, well):
     queue.release = release
     code, checks = doctor()

@@ -175,4 +175,4 @@ def test_at_an_address_of_this_machine_that_is_no_emulator(plugin):
     config = Config(endpoint="http://127.0.0.1:9/prod", region="us-east-1")
     app = App(connect=lambda endpoint: client_of(FakeHttp(FakeQueue(running())), config=config))
     result = CliRunner().invoke(cli, ["shell", "job1"], obj=app)
-    assert (result.exit_code, "no emulator" in result.stderr) == (Exit.NO, True)
+    assert (result.exit_code, "not your emulator" in result.stderr) == (Exit.NO, True)

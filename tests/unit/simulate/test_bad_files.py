@@ -272,7 +272,7 @@ TRACES = [
     (HEADER + "a,x,0,1,1.5\n", 2, "slots: a whole number is needed, not '1.5'"),
     (HEADER + "a,x,0,-1,1\n", 2, "runtime_s: a duration is at least 0 seconds"),
     (HEADER + "a,x,0,1,0\n", 2, "slots: a whole number from 1"),
-    (HEADER + "a b,x,0,1,1\n", 2, "job: 'a b' is SageMaker does not accept the name"),
+    (HEADER + "a b,x,0,1,1\n", 2, "job: SageMaker does not accept the name 'a b'"),
     (HEADER + "a,x,0,1,1\na,x,0,1,1\n", 3, "job: 'a' exists already, as jobs[1]"),
     (HEADER + "own,x,0,1,1\n", 2, "job: 'own' exists already, as jobs[0]"),
     (HEADER + "a,x,0,1,1\nb,y,0,1,1\n", 3, "project: there is no project 'y'; these exist: x"),
