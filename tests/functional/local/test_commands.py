@@ -60,7 +60,7 @@ def test_pools_are_changed_under_the_signer_s_name(account: Account) -> None:
     pools("set", "spare", "--slots", "1", "--instance-type", "ml.m5.large", "--state", "paused")
     pools("resize", "spare", "+2")
     refused = pools("set", "spare", "--slots", "9", "--revision", "1", check=False)
-    assert (refused.returncode, "look again" in refused.stderr) == (1, True)
+    assert (refused.returncode, "read it again" in refused.stderr) == (1, True)
     pools("remove", "spare")
     _, removed, resized, made, *_ = pools("history").stdout.splitlines()
     assert "removed; it had 3 slots" in removed
@@ -83,7 +83,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resul
 def test_one_emulator_a_folder(account: Account, here: Callable[..., Result]) -> None:
     ran = here("start", "--port", "0", folder=account.folder)
     assert ran.exit_code == 1
-    assert f"running already, at {account.running.url}" in ran.stderr
+    assert f"an emulator already runs at {account.running.url}" in ran.stderr
     assert "slotq local stop" in ran.stderr
 
 
@@ -117,8 +117,8 @@ WRONG = [
     (["--tick", "inf"], "must be more than 0 seconds"),
     (["--port", "65536"], "65536 is not in the range 0<=x<=65535"),
     (["--port", "-1"], "-1 is not in the range 0<=x<=65535"),
-    (["--region", "us-east-9"], "there is no region 'us-east-9'; there are"),
-    (["--region", ""], "there is no region ''; there are"),
+    (["--region", "us-east-9"], "there is no region 'us-east-9'; the regions are"),
+    (["--region", ""], "there is no region ''; the regions are"),
 ]
 
 
@@ -179,7 +179,7 @@ def test_without_namespaces_and_after_a_crash(tmp_path: Path) -> None:
     os.kill(account.running.pid, signal.SIGKILL)
     account.until(lambda: gone(account.running.pid), "the end of the emulator")
     said = slotq("local", "stop", folder=tmp_path).stdout
-    assert "gone already. 2 processes" in said
+    assert "had already ended. 2 processes" in said
     account.until(lambda: all(gone(pid) for pid in pids), "the end of its jobs")
 
 

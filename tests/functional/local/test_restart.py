@@ -103,5 +103,5 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "kept/state.json").write_text("half")
     refused = slotq("local", "start", "--port", "0", folder=tmp_path, check=False)
     assert refused.returncode == 1
-    assert "--fresh begins anew" in refused.stderr
+    assert "start afresh with --fresh" in refused.stderr
     assert (tmp_path / "kept/state.json").read_text() == "half"
