@@ -324,7 +324,7 @@ def test_an_inspection_without_time_says_so_and_reports_no_fault(
         left = iter(range(looks, -1000, -1))
         found = list(dynamo.inspect(mend=True, time_left=partial(next, left)))
         assert [each.kind for each in found] == ["unfinished"], looks
-        assert "items were read" in found[0].text
+        assert "items were examined" in found[0].text
     assert list(dynamo.inspect(time_left=lambda: 1)) == []
 
 

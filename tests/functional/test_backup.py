@@ -162,7 +162,7 @@ def test_a_file_is_never_overwritten_and_is_readable_by_its_owner_alone(
     save_table(small.dynamodb, TABLE, path)
     assert path.stat().st_mode & 0o777 == 0o600
     text = path.read_text()
-    with pytest.raises(BackupError, match="there already"):
+    with pytest.raises(BackupError, match="exists already"):
         save_table(small.dynamodb, TABLE, path)
     assert path.read_text() == text
     assert list(tmp_path.iterdir()) == [path]

@@ -298,13 +298,13 @@ def test_the_template_has_exactly_the_routes_of_the_api():
 
 
 def on_the_page(sid: str) -> dict:
-    """The policy of docs/security.md with this statement."""
+    """The policy of docs/guardrails.md with this statement."""
     found = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (text,) = [text for text in found if f'"{sid}"' in text]
     return json.loads(text)
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guardrails.md"
 FULL_ACCESS = {"Effect": "Allow", "Action": "*", "Resource": "*"}
 """FullAWSAccess, with which every organisation begins."""
 QUEUE_ROLE = "arn:aws:iam::123456789012:role/slotq-QueueManagerRole-EXAMPLE"

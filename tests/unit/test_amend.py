@@ -104,7 +104,7 @@ def test_a_hold_is_too_late_for_a_job_that_holds_slots():
     world = QueueWorld()
     world.submit("job1")
     world.deliver()
-    with pytest.raises(TooLate, match="job1 is running; only a job that waits can be held"):
+    with pytest.raises(TooLate, match="job1 is running; only a waiting job can be held"):
         hold(world, "job1")
     world.later(200)
     with pytest.raises(TooLate, match="ended"):

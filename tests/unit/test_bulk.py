@@ -46,7 +46,7 @@ class SlowStore(MemoryStore):
 
     def job(self, name):
         if name == self.odd:
-            raise NotUnderstood(f"what is kept of job {name} cannot be read")
+            raise NotUnderstood(f"the record of job {name} cannot be read")
         self.gone = self.gone or name == self.last
         return super().job(name)
 
@@ -232,7 +232,7 @@ def test_a_job_in_another_state_than_selected_is_left_alone(world):
     ]
     for _ in ("first", "again"):
         outcomes = world.manager.bulk.run(wishes, by="eve")
-        assert "job0 is running by now, not pending" in str(outcomes[0].error)
+        assert "job0 is now running, not pending" in str(outcomes[0].error)
         assert [it.error for it in outcomes[1:]] == [None, None]
     assert world.job("job0").state is JobState.RUNNING
 

@@ -84,7 +84,7 @@ def test_zero_is_no_limit():
 
 def test_all_callers_share_the_common_limit():
     check_queue(LIMITS, QueueUse(waiting=7))
-    with pytest.raises(QueueFull, match="8 jobs of all callers wait, and 8 is the most") as full:
+    with pytest.raises(QueueFull, match="8 jobs of all callers wait, and the limit is 8") as full:
         check_queue(LIMITS, QueueUse(waiting=8))
     assert full.value.retry_after == 60
     assert opens_lines(LIMITS, QueueUse(lines=8))
@@ -98,7 +98,7 @@ def test_a_refusal_names_the_limit_and_the_time_to_retry():
     fast = caller_refusal(own, CallerUse(waiting=4, submissions=6), caller=ADA, now=45_001)
     assert isinstance(fast, TooManySubmissions)
     assert fast.retry_after == 15
-    assert "6 jobs in this minute, and 6 is the most (submissions)" in fast.message
+    assert "6 jobs in this minute, and the limit is 6 (submissions)" in fast.message
     last = caller_refusal(own, CallerUse(submissions=6), caller=ADA, now=59_999)
     assert last.retry_after == 1
 

@@ -197,7 +197,7 @@ PLATFORM |= {"UnrecognizedClientException", "OptInRequired"}
 
 
 def test_every_parameter_is_documented(template):
-    page = (ROOT / "docs" / "deploy.md").read_text()
+    page = (ROOT / "docs" / "deploy-parameters.md").read_text()
     for name, parameter in template["Parameters"].items():
         assert parameter["Description"]
         assert f"| `{name}` |" in page

@@ -127,8 +127,8 @@ class QueueClient:
         body = json.dumps(request).encode()
         if len(body) > MAX_BODY:
             raise InvalidRequest(
-                f"the request has {len(body):,} bytes, the queue takes {MAX_BODY:,}: put what is "
-                "large (hyperparameters, environment) into S3"
+                f"the request has {len(body):,} bytes, and the limit is {MAX_BODY:,}: move "
+                "large values (hyperparameters, environment) to S3"
             )
         check(request)
 
@@ -371,7 +371,5 @@ def _pool_path(name: str) -> str:
 
 def _path(name: str) -> str:
     if not names.is_legal(name):
-        raise InvalidRequest(
-            f"{name!r} cannot be a job's name: those are {names.RULE}", field="name"
-        )
+        raise InvalidRequest(f"{name!r} cannot be a job's name: use {names.RULE}", field="name")
     return "/jobs/" + quote(name, safe="")

@@ -103,5 +103,5 @@ def test_an_unreadable_save_is_reported(tmp_path: Path) -> None:
     (tmp_path / "kept/state.json").write_text("half")
     refused = slotq("local", "start", "--port", "0", folder=tmp_path, check=False)
     assert refused.returncode == 1
-    assert "--fresh begins anew" in refused.stderr
+    assert "start afresh with --fresh" in refused.stderr
     assert (tmp_path / "kept/state.json").read_text() == "half"

@@ -345,7 +345,7 @@ class FakeQueue:
             assert wanted.give_up == job.attempts_begun
             job = job.model_copy(update={"state": "stopping", "message": "given up by ada"})
         if wanted.held and job.pool is not None:
-            raise TooLate(f"job {name} is {job.state}; only a job that waits can be held")
+            raise TooLate(f"job {name} is {job.state}; only a waiting job can be held")
         if wanted.held is not None:
             job = job.model_copy(update={"state": "held" if wanted.held else "pending"})
         self.jobs[name] = job

@@ -1,4 +1,4 @@
-"""The Python of docs/client.md, run in order against a served queue."""
+"""The Python of the client pages, run in order against a served queue."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from tests.least_request import TRAINER, least_request
 from tests.unit.client.fake_aws import make_default_bucket
 from tests.unit.client.fake_queue import FakeQueue, attempt, ended, running, served, waiting
 
-PAGE = Path(__file__).parents[3] / "docs" / "client.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = "".join((DOCS / name).read_text() for name in ("client.md", "client-jobs.md"))
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGES, re.MULTILINE | re.DOTALL)
 DONE = attempt(1, artifact="s3://my-bucket/models/plain/output/model.tar.gz", outcome="completed")
 
 
@@ -48,7 +49,7 @@ def page(tmp_path, monkeypatch):
 
 def block(mark):
     (found,) = (text for text in BLOCKS if mark in text)
-    return compile(found, "docs/client.md", "exec")
+    return compile(found, "docs", "exec")
 
 
 @pytest.mark.usefixtures("no_telemetry")
@@ -111,5 +112,5 @@ def test_the_log_example_runs(page, tmp_path):
 def test_the_queue_state_example_runs(page, capsys):
     page.jobs = {"job1": running(), "job3": waiting(1, name="job3", priority=10)}
     exec(block("print_queue_state"), {})
-    (shown,) = re.findall(r"^```text\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (shown,) = re.findall(r"^```text\n(.*?)^```", PAGES, re.MULTILINE | re.DOTALL)
     assert capsys.readouterr().out == shown

@@ -29,8 +29,8 @@ from tests.unit.client.fake_queue import (
 )
 
 EVICTED = attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")
-SECOND = "waits, place 2 in the line (1 ahead, since 2026-11-20 10:30 UTC): the pool is full"
-NEXT = "waits, place 1 in the line (0 ahead, since 2026-11-20 10:30 UTC): the pool is full"
+SECOND = "waiting, place 2 in the line (1 ahead, since 2026-11-20 10:30 UTC): the pool is full"
+NEXT = "waiting, place 1 in the line (0 ahead, since 2026-11-20 10:30 UTC): the pool is full"
 AGAIN = "job1-qstamp-2-abcdef"
 
 

@@ -71,7 +71,7 @@ def test_a_clone_has_the_same_request_under_a_new_name(job, queue):
 def test_a_partly_withheld_request_is_not_cloned(job, client, queue):
     queue.requests["job1"] = REQUEST | {"Environment": {"TOKEN": "s3cr3t"}}
     queue.withheld = ["Environment"]
-    with pytest.raises(NotAllowed, match="its Environment is shown to that one alone"):
+    with pytest.raises(NotAllowed, match="only that identity may see its Environment"):
         job.clone("job2")
     assert "job2" not in queue.requests
     assert "Environment" not in client.request("job1")
@@ -147,5 +147,5 @@ def test_a_name_without_a_free_retry_name_is_an_error(client, job, queue):
     queue.jobs["job1"] = ended("failed")
     for name in names_to_try("job1"):
         queue.requests[name] = {"TrainingJobName": name}
-    with pytest.raises(NameTaken, match=f"up to job1-r{MOST_NAMES + 1} are taken; choose one"):
+    with pytest.raises(NameTaken, match=f"up to job1-r{MOST_NAMES + 1} are taken; choose a name"):
         client.retry("job1")

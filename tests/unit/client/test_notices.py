@@ -97,9 +97,9 @@ def test_a_rewritten_line_is_logged_at_each_change(caplog):
         caplog.clear()
         for job in (waiting(2), waiting(2), waiting(1)):
             assert shown.waiting(job)
-        assert [record.message[:21] for record in caplog.records] == [
-            "job1: waits, place 2 ",
-            "job1: waits, place 1 ",
+        assert [record.message[:22] for record in caplog.records] == [
+            "job1: waiting, place 2",
+            "job1: waiting, place 1",
         ]
 
 

@@ -134,7 +134,7 @@ def test_data_is_not_packed_by_mistake(folder, monkeypatch):
 
 
 def test_something_else_than_a_folder_is_refused(tmp_path):
-    with pytest.raises(NotConfigured, match="is no folder"):
+    with pytest.raises(NotConfigured, match="is not a folder"):
         pack(tmp_path / "nowhere")
 
 

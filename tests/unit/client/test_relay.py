@@ -75,7 +75,7 @@ def test_the_logs_of_a_job_are_served(url):
     post(url, "SageMaker.CreateTrainingJob", REQUEST)
     asked = {"logGroupName": "/aws/sagemaker/TrainingJobs", "logStreamName": "job1/algo-1-slotq"}
     _, said = post(url, "Logs_20140328.GetLogEvents", asked)
-    assert said["events"][0]["message"].startswith("slotq: job1: waits, place 1")
+    assert said["events"][0]["message"].startswith("slotq: job1: waiting, place 1")
 
 
 def test_other_calls_go_to_aws(url):

@@ -14,7 +14,7 @@ from slotq_core.wire.views import OutlookView
 from tests.unit.client.fake_queue import Clock, attempt, ended, running, waiting
 
 EVICTED = [attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")]
-WAITS = "waits, place 2 in the line (1 ahead, since 2026-11-20 10:30 UTC): the pool is full"
+WAITS = "waiting, place 2 in the line (1 ahead, since 2026-11-20 10:30 UTC): the pool is full"
 
 
 def watched(shown, *answers):

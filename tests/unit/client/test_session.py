@@ -156,7 +156,7 @@ def test_fit_waits_across_an_eviction_and_uses_the_last_model(session, queue, aw
     job.fit(job_name="job1", logs=False)
     assert said[0] == "job1: in the queue with priority 0"
     assert said[-1] == "job1: completed after 2 attempts, evicted 1 time"
-    assert any("was evicted for job4; now waits, place 1" in line for line in said)
+    assert any("was evicted for job4; now waiting, place 1" in line for line in said)
     assert job.model_data.endswith("job1-qstamp-2-abcdef/output/model.tar.gz")
     shown = job.latest_training_job.describe()
     # Later calls on the estimator must still mean the job.

@@ -92,11 +92,11 @@ def client(queue):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("waits", "job waits is pending: there is a shell once it runs; `slotq why waits`"),
-        ("held", "job held is held: there is a shell once it runs"),
-        ("starts", "job starts is starting: there is a shell while it is running"),
-        ("stops", "job stops is stopping: there is a shell while it is running"),
-        ("done", "job done is completed: nothing runs any more"),
+        ("waits", "job waits is pending: a shell needs a running job; `slotq why waits`"),
+        ("held", "job held is held: a shell needs a running job"),
+        ("starts", "job starts is starting: a shell needs a running job"),
+        ("stops", "job stops is stopping: a shell needs a running job"),
+        ("done", "job done is completed: a shell needs a running job"),
     ],
 )
 @pytest.mark.usefixtures("plugin")
@@ -177,4 +177,4 @@ def test_a_local_address_without_an_emulator_is_an_error(plugin):
     config = Config(endpoint="http://127.0.0.1:9/prod", region="us-east-1")
     app = App(connect=lambda endpoint: client_of(FakeHttp(FakeQueue(running())), config=config))
     result = CliRunner().invoke(cli, ["shell", "job1"], obj=app)
-    assert (result.exit_code, "no emulator" in result.stderr) == (Exit.NO, True)
+    assert (result.exit_code, "not your emulator" in result.stderr) == (Exit.NO, True)

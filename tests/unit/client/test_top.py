@@ -180,7 +180,7 @@ def test_the_selection_follows_its_job_and_moves_on_at_its_end():
 def test_a_question_is_withdrawn_when_its_job_ends():
     scene = a_scene(chosen="job3", mode=Mode.CANCEL)
     after = seen(scene, scene.pools, [job for job in scene.jobs if job.name != "job3"])
-    assert (after.mode, after.said) == (Mode.BROWSE, "job3 has ended meanwhile")
+    assert (after.mode, after.said) == (Mode.BROWSE, "job3 has ended")
     assert press(after, "y")[1] is None
 
 

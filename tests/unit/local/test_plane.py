@@ -319,9 +319,9 @@ def test_describe_has_the_fields_that_the_sdks_read() -> None:
 
 BAD_KNOBS = [
     ({"colour": 1}, "there is no knob 'colour'"),
-    ({"refuse_creates": "many"}, "a whole number from 0 up"),
-    ({"refuse_creates": 1.5}, "a whole number from 0 up"),
-    ({"grace_seconds": -1}, "a number of seconds from 0 up"),
+    ({"refuse_creates": "many"}, "a whole number, at least 0"),
+    ({"refuse_creates": 1.5}, "a whole number, at least 0"),
+    ({"grace_seconds": -1}, "a number of seconds, at least 0"),
     ({"limits": "ml.m5.large"}, "instance types with counts"),
 ]
 

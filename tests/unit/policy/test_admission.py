@@ -108,7 +108,12 @@ def test_a_limited_users_job_gets_a_class(submission, expected, priority):
         (classed("NORMAL"), "ann", ClassNotAllowed, "2 of HIGH in pool a, 3 of HIGH in pool b"),
         (classed("LOW", 1, "a"), "ann", ClassNotAllowed, "no slots in class LOW"),
         (classed(7), "ann", ClassNotAllowed, "no slots in priority 7"),
-        (classed("GOLD"), "bob", InvalidRequest, "names no class: 'GOLD'; there are EXTREME_HIGH"),
+        (
+            classed("GOLD"),
+            "bob",
+            InvalidRequest,
+            "names no class: 'GOLD'; the classes are EXTREME_HIGH",
+        ),
         (classed("LOW", 2, "a"), "cyd", NeverFits, "1 in pool a"),
         (classed("HIGH", 1, "b"), "cyd", ClassNotAllowed, "there are none at all"),
     ],

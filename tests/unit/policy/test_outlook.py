@@ -63,7 +63,7 @@ def test_every_holder_of_slots_is_listed_with_the_reason_that_spares_it():
         ("not_preemptible", ("c",), 1),
         ("start_unanswered", ("d",), 1),
     ]
-    assert found.spared[0].sentence() == "a, b hold 2 slots of pool p: of no lower priority"
+    assert found.spared[0].sentence() == "a, b hold 2 slots of pool p: of equal or higher priority"
     assert found.spared[1].sentence() == "c holds 1 slot of pool p: not preemptible"
 
 
@@ -79,7 +79,7 @@ def test_the_first_holders_are_named_and_the_others_counted():
     (spared,) = found.spared
     assert (spared.count, spared.slots) == (9, 9)
     assert spared.sentence() == (
-        "j0, j1, j2, j3, j4 and 4 more hold 9 slots of pool p: of no lower priority"
+        "j0, j1, j2, j3, j4 and 4 more hold 9 slots of pool p: of equal or higher priority"
     )
 
 
@@ -91,7 +91,7 @@ def test_a_gang_is_spared_if_one_member_may_not_be_evicted():
     )
     assert [each.code for each in found.spared] == ["gang_stays", "not_preemptible"]
     assert found.spared[0].sentence() == (
-        "a holds 1 slot of pool p: gang g is stopped whole, and not all of it may be"
+        "a holds 1 slot of pool p: gang g is evicted whole, and some of its jobs may not be evicted"
     )
 
 
@@ -116,7 +116,7 @@ def test_an_eviction_that_the_anti_flap_rule_forbids_is_named_so():
     )
     told = {each.code: each.sentence() for each in found.spared}
     assert told["would_turn_back"] == (
-        "b, c, e hold 3 slots of pool p: project x would then be the one to take back"
+        "b, c, e hold 3 slots of pool p: project x could then reclaim the slots"
     )
 
 
@@ -129,7 +129,7 @@ def test_room_is_reserved_for_a_job_that_moves_here():
     )
     assert found.reserved == (outlook.KeptForAMove(pool="p", job="comes", project="b", slots=1),)
     assert found.reserved[0].sentence() == (
-        "1 slot of pool p is kept for comes of project b, which moves there"
+        "1 slot of pool p is kept for comes of project b, which is moving there"
     )
 
 

@@ -169,7 +169,7 @@ class Many:
             job = self._queue.job(name)
             if job.state not in states:
                 wanted = " or ".join(states)
-                raise TooLate(f"job {name} is {job.state} by now, not {wanted}", field="states")
+                raise TooLate(f"job {name} is now {job.state}, not {wanted}", field="states")
             return alone(name)
 
         return verb
@@ -182,7 +182,7 @@ class Many:
         views = self._queue.change(changes)
         reached = [it for it in views if it.error is None or it.error.code != NOT_REACHED]
         if not reached:
-            raise Unavailable("the queue has no time to change anything now; try again in a while")
+            raise Unavailable("the queue had no time for the changes; try again later")
         return [
             Outcome(name=it.name, job=it.job, error=of_one(it.error) if it.error else None)
             for it in reached

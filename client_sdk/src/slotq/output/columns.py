@@ -24,12 +24,12 @@ class Column:
     """The sort key; None: the shown text."""
 
 
-def _number(of: Callable[[JobView], int | None], head: str) -> Column:
+def _number(number_of: Callable[[JobView], int | None], head: str) -> Column:
     """A numeric column: sorts by number, with missing numbers last."""
     return Column(
         head=f">{head}",
-        cell=lambda job: "" if of(job) is None else str(of(job)),
-        key=lambda job: (of(job) is None, of(job)),
+        cell=lambda job: "" if number_of(job) is None else str(number_of(job)),
+        key=lambda job: (number_of(job) is None, number_of(job)),
     )
 
 

@@ -55,7 +55,7 @@ def read(view: type[View], answer: Answer, transport: Transport, config: Config)
 
 def _not_the_queue(answer: Answer, config: Config) -> UnexpectedAnswer:
     return UnexpectedAnswer(
-        f"{config.endpoint} answered {answer.status_code} with something that is not the "
-        "queue's: check that the endpoint is the queue's API and ends with its stage (…/prod), "
-        f"and that the queue speaks this client's version ({VERSION})"
+        f"{config.endpoint} answered {answer.status_code}, but not as the queue does: "
+        "check that the endpoint is the queue's API and ends with its stage (…/prod), and "
+        f"that the queue speaks this client's version ({VERSION})"
     )

@@ -25,7 +25,7 @@ NOT_REACHED = "unavailable"
 
 _HINTS = {
     "missing authentication token": (
-        "the path is not one of the API's: the endpoint must end with the stage (…/prod)"
+        "the API has no such path: the endpoint must end with the stage (…/prod)"
     ),
     "is not authorized to perform": (
         "your IAM role needs execute-api:Invoke on the queue's API, and the API's resource policy "
@@ -37,8 +37,8 @@ _HINTS = {
         "machine's clock"
     ),
     "security token": (
-        "the AWS credentials are not known: check the AWS profile (SLOTQ_AWS_PROFILE) and the "
-        "account"
+        "AWS does not know these credentials: check the AWS profile (SLOTQ_AWS_PROFILE) and "
+        "the account"
     ),
     "forbidden": (
         "API Gateway found no API for this host: through a VPC endpoint set api_id (SLOTQ_API_ID) "
@@ -59,11 +59,11 @@ def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:
         return NotAllowed(_not_allowed(status, message, config, signed=signed))
     if status == 429 or status >= 500:
         return Unavailable(
-            f"the queue at {config.endpoint} answered {status} {TRIES} times"
-            f"{_quoted(message)}; try again in a while"
+            f"the queue at {config.endpoint} answered {status} {TRIES} times{_quoted(message)}; "
+            "try again later"
         )
     if status == 413:
-        return InvalidRequest(f"the request is larger than the API takes{_quoted(message)}")
+        return InvalidRequest(f"the request is larger than the API allows{_quoted(message)}")
     if "code" in said and status not in {404, 405}:
         return Refused(message, field=str(said.get("field") or ""))
     return UnexpectedAnswer(

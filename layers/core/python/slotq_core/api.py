@@ -225,7 +225,9 @@ class Routes:
         query = self._http.request.query
         for key in query:
             if key not in known:
-                raise InvalidRequest(f"'{key}' is not known here; use {known[0]}", field=key)
+                raise InvalidRequest(
+                    (f"there is no parameter '{key}' here; use {known[0]}"), field=key
+                )
         return query
 
     def _about(self) -> Response:
@@ -258,7 +260,7 @@ class Routes:
 
     def _unavailable(self, error: Exception) -> Response:
         self._unexpected(error)
-        message = "a service that the queue needs does not answer now; send the same request again"
+        message = "a service that the queue needs does not answer; send the same request again"
         return _error(HTTPStatus.SERVICE_UNAVAILABLE, UNAVAILABLE, message)
 
     def _failed(self, error: Exception) -> Response:
@@ -268,7 +270,7 @@ class Routes:
 
     def _failure(self) -> str:
         request_id = getattr(self._http.request.context, "aws_request_id", "unknown")
-        return f"the queue has failed; its log says more of request {request_id}"
+        return f"the queue failed; its log has the details under request {request_id}"
 
 
 def _as_matched(event: Mapping[str, Any]) -> bool:
@@ -297,7 +299,7 @@ def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | Non
         if key not in {"state", "limit", *FILTERS}:
             known = ", ".join(("state", *FILTERS))
             raise InvalidRequest(
-                f"'{key[:40]}' is not known here; use {known} or limit", field=key[:40]
+                f"there is no parameter '{key[:40]}' here; use {known} or limit", field=key[:40]
             )
     words = [word.strip() for text in query.get("state", ()) for word in text.split(",")]
     for word in words:

@@ -307,8 +307,8 @@ class QueueManager:
             due = self._store.next_turn(task) or now
             left = max(1, -(-(due - now) // 1000))
             raise ExaminedLately(
-                "the queue examines itself once a minute, and somebody has just asked it to; ask "
-                f"again in {units(left, 'seconds')}",
+                "the queue examines itself at most once a minute; ask again in "
+                f"{units(left, 'seconds')}",
                 retry_after=left,
             )
         return self.doctor(fix=fix)
@@ -400,7 +400,7 @@ class QueueManager:
             return  # The start will show whether the name is free.
         if there is not None:
             raise NameTaken(
-                f"SageMaker has a training job '{name}' that is not this queue's; "
+                f"SageMaker already has a training job '{name}', which is not from this queue; "
                 "choose another name",
                 field="TrainingJobName",
             )
@@ -423,7 +423,7 @@ def _refuse_other(known: Job, submission: Submission) -> None:
         )
     if known.digest != submission.digest:
         raise NameTaken(
-            f"another submission named '{known.name}' is {known.state}; choose another name, "
-            "or cancel that one first",
+            f"another job named '{known.name}' is {known.state}; choose another name, or "
+            "cancel that job first",
             field="TrainingJobName",
         )

@@ -24,13 +24,13 @@ def check_ended_in_vain(name: str, state: str) -> None:
     """Raises InvalidRequest if the job has not ended, or has completed."""
     if state not in TERMINAL_STATES:
         raise InvalidRequest(
-            f"job {name} is {state}: only what has ended is tried again "
-            f"(`slotq requeue {name}` gives up its attempt, and it waits again)",
+            f"job {name} is {state}: only an ended job can be retried "
+            f"(`slotq requeue {name}` stops its attempt, and the job waits again)",
             field="name",
         )
     if state == JobState.COMPLETED:
         raise InvalidRequest(
-            f"job {name} has completed; `slotq clone {name} NEW_NAME` runs it once more",
+            f"job {name} has completed; `slotq clone {name} NEW_NAME` runs it again",
             field="name",
         )
 
@@ -40,8 +40,8 @@ def check_shown(name: str, withheld: Sequence[str]) -> None:
     who may read a request may submit the request again."""
     if withheld:
         raise RequestWithheld(
-            f"'{name}' was submitted under another IAM identity, and its {withheld[0]} is "
-            "shown to that one alone: ask its submitter to clone it",
+            f"'{name}' was submitted under another IAM identity, and only that identity "
+            f"may see its {withheld[0]}: ask its submitter to clone it",
             field="name",
         )
 
@@ -54,8 +54,7 @@ def names_to_try(name: str) -> list[str]:
 def all_taken(name: str) -> NameTaken:
     """The refusal if none of `names_to_try` is free."""
     return NameTaken(
-        f"{name} was tried again many times: the names up to {names_to_try(name)[-1]} are taken; "
-        "choose one",
+        f"the names up to {names_to_try(name)[-1]} are taken; choose a name",
         field="TrainingJobName",
     )
 

@@ -72,13 +72,13 @@ class Snapshot:
         except FileNotFoundError:
             return None
         except ValueError:
-            raise Unreadable(f"{file} is no JSON: --fresh begins anew") from None
+            raise Unreadable(f"{file} is not JSON: start afresh with --fresh") from None
         if values.get("version") != _VERSION:
-            raise Unreadable(f"{file} is another version's: --fresh begins anew")
+            raise Unreadable(f"{file} is from another version: start afresh with --fresh")
         if values["region"] != self._endpoint.region:
             raise Unreadable(
-                f"what {self._folder} keeps is of {values['region']}: start with --region "
-                f"{values['region']}, or with --fresh to begin anew"
+                f"the state in {self._folder} is of {values['region']}: start with --region "
+                f"{values['region']}, or afresh with --fresh"
             )
         return values
 

@@ -151,7 +151,7 @@ class Invocations:
             again = _Waiting(event=waiting.event, key=waiting.key, tries=waiting.tries + 1)
             self._put(_EVENT, again, delay=_RETRY_SECONDS * waiting.tries)
         else:
-            print(f"given up after {_TRIES} tries: {waiting.event.get('detail-type')}", flush=True)
+            print(f"gave up after {_TRIES} tries: {waiting.event.get('detail-type')}", flush=True)
 
 
 def _is_pass(event: Mapping[str, Any]) -> bool:

@@ -134,7 +134,7 @@ class Life:
             if job.status == "InProgress":
                 self._enter(job, "InProgress", "Uploading")
         elif report.step is Step.FINISHED:
-            ended = report.exit or job.exit or Exit(client_error="it ended without a word")
+            ended = report.exit or job.exit or Exit(client_error="it ended without a message")
             self._finish(job, ended)
 
     def _finish(self, job: TrainingJob, ended: Exit) -> None:

@@ -196,14 +196,14 @@ class TrainingJob:
         }
 
 
-def _transition(one: Transition) -> dict[str, Any]:
+def _transition(transition: Transition) -> dict[str, Any]:
     shown: dict[str, Any] = {
-        "Status": one.status,
-        "StartTime": to_datetime(one.start),
-        "StatusMessage": one.message,
+        "Status": transition.status,
+        "StartTime": to_datetime(transition.start),
+        "StatusMessage": transition.message,
     }
-    if one.end is not None:
-        shown["EndTime"] = to_datetime(one.end)
+    if transition.end is not None:
+        shown["EndTime"] = to_datetime(transition.end)
     return shown
 
 

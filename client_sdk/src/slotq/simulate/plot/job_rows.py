@@ -75,8 +75,8 @@ def draw_waiting(
     axes.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     axes.set_ylabel("jobs")
     axes.set_title(
-        f"how many of {len(jobs):,} jobs wait{means_over(means)}; a row each is drawn for up to "
-        f"{MOST_ROWS} jobs{'; ticks: evictions' if evicted else ''}",
+        f"number of waiting jobs, of {len(jobs):,}{means_over(means)}; up to {MOST_ROWS} jobs "
+        f"have a row each{'; ticks: evictions' if evicted else ''}",
         loc="left",
         fontsize=10,
     )

@@ -41,22 +41,22 @@ from slotq_core.ports.surroundings import Notifier
 from slotq_core.ports.training import Request
 
 
-def not_carried(scenario: Scenario) -> str:
+def unsupported(scenario: Scenario) -> str:
     """The feature of the scenario that the manager and the store do not support. Empty: none."""
     if any(spec.after for spec in scenario.jobs):
-        return "jobs that come after others: at a job's end the manager frees none"
+        return "jobs that come after others: the manager does not start them at another job's end"
     if any(spec.parts for spec in scenario.jobs):
-        return "jobs over several pools at once: a store counts a job in one pool's ledger"
+        return "jobs over several pools at once: the store counts a job in one pool's ledger"
     if any(pool.suspend_grace for pool in scenario.pools):
-        return "jobs that are asked before they are stopped: nobody asks a script yet"
+        return "jobs that are asked before they are stopped: the queue does not ask yet"
     return ""
 
 
 def live_record(scenario: Scenario, store: Store | None = None) -> Record:
     """Run the scenario to its end through the queue itself. `store` must be fresh; by default it is
-    in memory. Raises ScenarioError if `not_carried` names a feature."""
-    if missing := not_carried(scenario):
-        raise ScenarioError(f"--live does not run this yet: {missing}")
+    in memory. Raises ScenarioError if `unsupported` names a feature."""
+    if missing := unsupported(scenario):
+        raise ScenarioError(f"--live does not support this yet: {missing}")
     return _Live(scenario, store or MemoryStore()).run()
 
 

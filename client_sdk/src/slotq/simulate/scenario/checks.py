@@ -36,20 +36,28 @@ def classes_demote_downwards(scenario: Contents) -> Iterator[Fault]:
         if not each.demote_to:
             continue
         if AUTO in (each.name, each.demote_to):
-            yield Fault(where, "AUTO is settled at each admission: nothing demotes to or from it")
+            yield Fault(
+                where,
+                (
+                    "the queue chooses the class of AUTO at each admission: nothing demotes to or "
+                    "from it"
+                ),
+            )
         elif each.demote_to not in classes:
             yield unknown(where, "class", each.demote_to, classes)
         elif circle := _circle(each.name, lambda name: classes[name].demote_to, classes):
             yield Fault(where, f"classes demote in a circle: {' -> '.join(circle)}")
         elif classes[each.demote_to].value >= each.value:
-            yield Fault(where, f"'{each.demote_to}' is no lower: a class demotes to a lower one")
+            yield Fault(where, f"'{each.demote_to}' is not lower: a class demotes to a lower one")
 
 
 def turns_come_to_an_end(scenario: Contents) -> Iterator[Fault]:
     """With time slices, jobs without an end would take turns for ever."""
     sliced = any(pool.time_slice is not None for pool in scenario.pools)
     if sliced and scenario.until is None and any(job.runtime is None for job in scenario.jobs):
-        yield Fault((), "until is needed: with time slices, jobs without runtime never rest")
+        yield Fault(
+            (), ("until is needed: with time slices, jobs without a runtime take turns for ever")
+        )
 
 
 def a_name_has_one_meaning(scenario: Contents) -> Iterator[Fault]:
@@ -65,11 +73,11 @@ def groups_are_whole(scenario: Contents) -> Iterator[Fault]:
         names = [job.name for job in members]
         projects = sorted({job.project or "" for job in members})
         if not members:
-            yield Fault(("groups", place, "name"), f"no job is a member of '{group.name}'")
+            yield Fault(("groups", place, "name"), f"group '{group.name}' has no members")
         for index, name in enumerate(group.mandatory):
             if members and name not in names:
                 where = ("groups", place, "mandatory", index)
-                yield Fault(where, f"'{name}' is no member; the members are {listed(names)}")
+                yield Fault(where, f"'{name}' is not a member; the members are {listed(names)}")
         if members and (group.min_members or 0) > len(members):
             yield Fault(
                 ("groups", place, "min_members"),
@@ -78,7 +86,7 @@ def groups_are_whole(scenario: Contents) -> Iterator[Fault]:
         if len(projects) > 1 and group.max_parallel is None:
             yield Fault(
                 ("groups", place, "name"),
-                f"a gang is of one project; its members are of {listed(projects)}",
+                f"a gang belongs to one project; its members belong to {listed(projects)}",
             )
 
 
@@ -103,7 +111,7 @@ def dependencies_end(scenario: Contents) -> Iterator[Fault]:
         places = [place for place, job in enumerate(scenario.jobs) if units[job.name] == found[0]]
         yield Fault(
             ("jobs", places[0], "after"),
-            f"each would come after the next: {' -> '.join(found)}",
+            f"the jobs depend on each other in a circle: {' -> '.join(found)}",
         )
 
 
@@ -153,7 +161,8 @@ def quotas_are_of_one_kind(scenario: Contents) -> Iterator[Fault]:
         elif first[0] != by_pool:
             kind = "by pool" if first[0] else "over all pools together"
             yield Fault(
-                where, f"quotas and limits are all of one kind: that of {first[1]} is {kind}"
+                where,
+                (f"all quotas and limits must have the same form: that of {first[1]} is {kind}"),
             )
 
 

@@ -74,7 +74,7 @@ def told(faults: Iterable[Fault], where: Callable[[Loc], Place]) -> str:
 
 
 def unknown(where: Loc, what: str, name: str, known: Iterable[str]) -> Fault:
-    return Fault(where, f"there is no {what} '{name}'; there are {listed(sorted(known))}")
+    return Fault(where, f"there is no {what} '{name}'; these exist: {listed(sorted(known))}")
 
 
 def spelled(loc: Loc) -> str:

@@ -41,7 +41,7 @@ def names_are_unique(scenario: Contents) -> Iterator[Fault]:
             if first.setdefault(entry.name, place) != place:
                 yield Fault(
                     (section, place, "name"),
-                    f"'{entry.name}' is there already, as {section}[{first[entry.name]}]",
+                    f"'{entry.name}' exists already, as {section}[{first[entry.name]}]",
                 )
 
 
@@ -65,7 +65,7 @@ def jobs_name_pools_that_there_are(scenario: Contents) -> Iterator[Fault]:
                 yield unknown(("jobs", place, *where), "pool", name, pools)
         for index, name in enumerate(job.pools):
             if name in job.pools[:index]:
-                yield Fault(("jobs", place, "pools", index), f"pool '{name}' is there twice")
+                yield Fault(("jobs", place, "pools", index), f"pool '{name}' occurs twice")
 
 
 def jobs_name_what_there_is(scenario: Contents) -> Iterator[Fault]:

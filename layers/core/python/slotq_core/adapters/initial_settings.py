@@ -114,7 +114,7 @@ def _overruled(store: Store, setting: _Setting, last: ConfigurationChange) -> st
     if taken and setting.change(taken)[1] == setting.wanted:
         return ""
     return (
-        f"{setting.who} has changed, but {last.who} has changed the {setting.what} in the queue "
-        f"itself ({iso(last.at)}), and these count: make the change with `slotq {setting.what}`, "
-        "and put the setting back to what it was or to what the queue has"
+        f"{setting.who} has changed, but is ignored: {last.who} has changed the {setting.what} "
+        f"in the queue itself ({iso(last.at)}). Make the change with `slotq {setting.what}`, "
+        f"and set {setting.who} back to its old value or to the queue's"
     )

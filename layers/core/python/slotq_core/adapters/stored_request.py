@@ -39,6 +39,6 @@ def unpack(packed: bytes) -> dict[str, Any]:
     reader = zlib.decompressobj()
     text = reader.decompress(packed, MAX_UNPACKED)
     if not reader.eof:
-        raise ValueError(f"what is packed is cut, or larger than {MAX_UNPACKED:,} bytes")
+        raise ValueError(f"the packed request is cut off, or larger than {MAX_UNPACKED:,} bytes")
     request: dict[str, Any] = json.loads(text)
     return request

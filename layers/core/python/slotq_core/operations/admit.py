@@ -106,7 +106,7 @@ class Admitter:
     def _may_recount(self, refused: LimitReached) -> bool:
         """Return whether a recount is due and can help. A recount does not change the number of
         submissions in this minute."""
-        if not caller_limits.is_of_what_waits(refused):
+        if not caller_limits.counts_waiting_jobs(refused):
             return False
         now = self._clock.now()
         return self._store.take_turn(RECOUNT, now=now, next_at=now + RECOUNT_EVERY)

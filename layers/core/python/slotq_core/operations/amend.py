@@ -87,7 +87,7 @@ class Wish:
         """Raises TooLate if the job is no longer in one of the wanted states."""
         if job.state not in self.states:
             wanted = " or ".join(sorted(self.states))
-            raise TooLate(f"job {job.name} is {job.state} by now, not {wanted}", field="states")
+            raise TooLate(f"job {job.name} is now {job.state}, not {wanted}", field="states")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,7 +102,7 @@ class Changed:
 def alive(job: Job) -> Job:
     """Return the job. Raises TooLate if the job has ended."""
     if job.terminal:
-        raise TooLate(f"job {job.name} has ended already: it is {job.state}", field="name")
+        raise TooLate(f"job {job.name} has already ended: it is {job.state}", field="name")
     return job
 
 
@@ -147,7 +147,7 @@ def with_hold(job: Job, *, held: bool, by: str, now: int) -> Job:
         return move(job, state, at=now, message=f"released by {by}")
     if job.active:
         raise TooLate(
-            f"job {job.name} is {job.state}; only a job that waits can be held. Cancel it, or "
+            f"job {job.name} is {job.state}; only a waiting job can be held. Cancel it, or "
             "lower its priority so that others evict it",
             field="held",
         )
@@ -164,7 +164,7 @@ def without_attempt(job: Job, *, number: int, by: str, now: int) -> Job:
     """
     if number > job.attempts:
         raise InvalidRequest(
-            f"job {job.name} has begun {job.attempts} attempts, and none of number {number}",
+            f"job {job.name} has begun {job.attempts} attempts; there is no attempt {number}",
             field="give_up",
         )
     if job.attempt is None or job.attempt.number != number:

@@ -194,5 +194,5 @@ def _done(wish: Wish, changed: Changed) -> _Done:
 
 
 def _not_reached(wish: Wish) -> Outcome:
-    error = NotReached("the time of an answer was used up before its turn; send it again")
+    error = NotReached("time ran out before this change; send it again")
     return Outcome(name=wish.name, error=error)

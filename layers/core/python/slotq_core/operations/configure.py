@@ -41,7 +41,8 @@ def ignored_settings(pools: Iterable[Pool]) -> Iterator[Finding]:
             if getattr(pool, key) is not None:
                 option = f"--{key.replace('_', '-')} none"
                 text = (
-                    f"its {key} is ignored: {why}; `slotq pools set {pool.name} {option}` ends it"
+                    f"its {key} is ignored: {why}; `slotq pools set {pool.name} {option}` "
+                    "removes it"
                 )
                 yield Finding(kind="ignored_setting", subject=pool.name, text=text)
 
@@ -149,7 +150,7 @@ class Configurator:
                 continue
             self._wake()
             return
-        raise Unavailable("others change the configuration at this moment")
+        raise Unavailable("somebody else is changing the configuration; try again")
 
     def _last(self) -> ConfigurationChange | None:
         return next(iter(self._store.changes(limit=1)), None)
@@ -176,9 +177,10 @@ def _needs(job: Job, pool: str, rest: set[str]) -> bool:
 
 
 def _outdated(revision: int, seen: int | None, last: ConfigurationChange | None) -> Outdated:
-    by = f" ({last.who} has changed it at {iso(last.at)})" if last else ""
+    by = f" ({last.who} changed it at {iso(last.at)})" if last else ""
     return Outdated(
-        f"the configuration is at revision {revision} by now{by}, not at {seen}: look again",
+        f"the configuration is now at revision {revision}{by}, not {seen}: read it again, then "
+        "repeat the change",
         field="revision",
     )
 
@@ -190,4 +192,4 @@ def _find(now: Configuration, name: str) -> Pool | None:
 
 def _not_there(name: str, now: Configuration) -> str:
     there = ", ".join(pool.name for pool in now.pools)
-    return f"there is no pool '{name}'; there are {there}" if there else "there is no pool"
+    return f"there is no pool '{name}'; the pools are {there}" if there else "there is no pool"

@@ -42,4 +42,4 @@ class Poisons:
             try:
                 self._store.quarantine(poison)
             except SlotQError as error:
-                yield f"{poison.key}: could not be put out of the way: {error}"
+                yield f"{poison.key}: could not be set aside: {error}"

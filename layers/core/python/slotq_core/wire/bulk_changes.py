@@ -17,8 +17,7 @@ MOST_AT_ONCE = 100
 
 
 class ChangeBody(AmendmentBody):
-    """What shall be different about one job: as PATCH /jobs/{name} takes it, or that it is
-    cancelled, or submitted again."""
+    """Changes of one job, as PATCH /jobs/{name} takes them, or its cancellation or retry."""
 
     name: str = Field(max_length=names.LONGEST)
     cancel: bool = Field(default=False, strict=True)
@@ -40,8 +39,8 @@ class ChangeBody(AmendmentBody):
             amends = amends or bool(self.tags)
         if self.cancel + self.retry + amends != 1 or (self.new_name is not None and not self.retry):
             raise ValueError(
-                "say what shall change: cancel alone, retry (with tags and new_name if you like), "
-                "or any of held, tags, give_up"
+                "say what to change: cancel alone, retry (with tags and new_name if you like), "
+                "or any of held, tags and give_up"
             )
         return self
 
@@ -54,7 +53,7 @@ class BulkBody(BaseModel):
 
 
 class OutcomeView(BaseModel):
-    """What became of one change: the job as it then stood, or the error that kept it as it was."""
+    """The outcome of one change: the job after it, or the error."""
 
     name: str
     """The name in the change."""

@@ -67,7 +67,7 @@ def _rules(value: object) -> tuple[CallerRule, ...]:
     rules = tuple(_rule(f"callers.{n}", entry) for n, entry in enumerate(value))
     patterns = [rule.callers for rule in rules]
     if twice := next((each for each in patterns if patterns.count(each) > 1), None):
-        raise InvalidRequest(f"callers: '{twice}' is there more than once", field="callers")
+        raise InvalidRequest(f"callers: '{twice}' occurs more than once", field="callers")
     return rules
 
 
@@ -77,7 +77,7 @@ def _rule(path: str, entry: object) -> CallerRule:
     _known(entry, ("callers", "together", *OF_A_CALLER), f"{path}.")
     pattern, together = entry.get("callers"), entry.get("together", False)
     if not isinstance(pattern, str) or not 0 < len(pattern) <= LONGEST_PATTERN:
-        raise _wrong(f"{path}.callers", "the ARN of a caller, * standing for any text", pattern)
+        raise _wrong(f"{path}.callers", "the ARN of a caller, where * matches any text", pattern)
     if not isinstance(together, bool):
         raise _wrong(f"{path}.together", "true or false", together)
     own = {

@@ -78,7 +78,7 @@ class WorldLoader:
         if others:
             self._others.put_back(now=now)
         for line, touched in others:
-            if not self._others.bring_over(line, sieve, now=now):
+            if not self._others.move_to_own_lines(line, sieve, now=now):
                 self._remove(line, touched, now)
         if others:
             lines = self._lines(sieve)
@@ -91,7 +91,7 @@ class WorldLoader:
         lines = sieve.read(items, _line)
         for line, touched in lines:
             if touched is None:
-                sieve.note(table.line_key(line), "when it was last touched cannot be read")
+                sieve.note(table.line_key(line), "the time of its last touch cannot be read")
         return lines
 
     def _pools(self, sieve: Sieve) -> tuple[tuple[Pool, ...], dict[str, Holders]]:

@@ -238,7 +238,7 @@ class MemoryStore:
         if not opens_line and line_of(job) not in self._index.lines():
             raise Conflict("there is no such line")
         if job.name in self._jobs:
-            raise NameTaken(f"there is a job named {job.name} already")
+            raise NameTaken(f"a job named {job.name} exists already")
         self._requests[job.name] = packed
         return self._keep(replace(job, version=1))
 

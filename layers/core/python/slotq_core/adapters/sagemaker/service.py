@@ -100,7 +100,10 @@ class SageMakerTraining:
         except _Failure as failure:
             if failure.code == "ResourceInUse":
                 if self._clock.now() - began >= LONGEST_CALL // 2:
-                    message = "the name is in use, and SageMaker is too slow to say by whom"
+                    message = (
+                        "the name is in use, and SageMaker did not say in time by which "
+                        "training job"
+                    )
                     return Answer(verdict=Verdict.RETRY, message=message)
                 return self._taken_or_ours(attempt)
             return self._unless_there(attempt, failure.answer(CREATE))
@@ -120,7 +123,7 @@ class SageMakerTraining:
         except _Failure as failure:
             if failure.not_found or refused.verdict not in RIGHTS:
                 return refused
-            why = f"{refused.message}; and whether it runs cannot be seen: {failure.text}"
+            why = f"{refused.message}; SageMaker does not show whether it runs: {failure.text}"
             return replace(refused, verdict=Verdict.RETRY, message=why)
         return Answer(verdict=Verdict.ALREADY_DONE) if ours else refused
 
@@ -132,14 +135,14 @@ class SageMakerTraining:
             ours = self._is_ours(attempt)
         except _Failure as failure:
             said = failure.answer(LOOK)
-            why = f"the name is in use; by whom? {said.message}"
+            why = f"the name is in use, by an unknown training job: {said.message}"
             return replace(said, verdict=Verdict.RETRY, message=why)
         if ours:
             return Answer(verdict=Verdict.ALREADY_DONE)
         return Answer(
             verdict=Verdict.FAIL,
-            message=f"the name {name} is taken in SageMaker by a training job that is not this "
-            "queue's",
+            message=f"SageMaker already has a training job named {name}, which is not from this "
+            "queue",
         )
 
     def _is_ours(self, attempt: Attempt) -> bool:
@@ -195,7 +198,7 @@ class SageMakerTraining:
         }
         while True:
             if self._clock.now() - began > LONGEST_LISTING:
-                raise Unavailable("ListTrainingJobs: too many pages for the time that there is")
+                raise Unavailable("ListTrainingJobs: there was no time to read every page")
             try:
                 page = self._ask("list_training_jobs", lambda: asked)
             except _Failure as failure:

@@ -141,28 +141,28 @@ def mend_line() -> Expression:
     }
 
 
-def unmark(whose: Mapping[str, Any]) -> Expression:
+def unmark(entry_time: Mapping[str, Any]) -> Expression:
     """Remove a record's expiry mark. Condition: the record belongs to the given job, which
     lives."""
     return {
         "UpdateExpression": "REMOVE expiresAt",
-        "ConditionExpression": "entryTime = :whose",
-        "ExpressionAttributeValues": {":whose": whose},
+        "ConditionExpression": "entryTime = :entry",
+        "ExpressionAttributeValues": {":entry": entry_time},
     }
 
 
-def expire(*, whose: Mapping[str, Any], at: Mapping[str, Any]) -> Expression:
+def expire(*, entry_time: Mapping[str, Any], at: Mapping[str, Any]) -> Expression:
     """Mark a record to expire at `at` (seconds since the epoch), if it belongs to the job that
-    entered the queue at `whose`.
+    entered the queue at `entry_time`.
 
     The name may be in use again, and records of a living job never expire. A record without an
-    entry time (`layout.items.whose`) belongs to that job too.
+    entry time (`layout.items.entry_time_of`) belongs to that job too.
     """
     of_old = "(attribute_exists(pk) AND attribute_not_exists(entryTime))"
     return {
         "UpdateExpression": "SET expiresAt = :at",
-        "ConditionExpression": f"entryTime = :whose OR {of_old}",
-        "ExpressionAttributeValues": {":at": at, ":whose": whose},
+        "ConditionExpression": f"entryTime = :entry OR {of_old}",
+        "ExpressionAttributeValues": {":at": at, ":entry": entry_time},
     }
 
 

@@ -59,18 +59,18 @@ def history_of(change: Change) -> Items:
 
     The entry time on each record says which job it belongs to: a later job may have the same name.
     """
-    whose = {"entryTime": {"S": iso(change.after.entry_time)}}
+    entered = {"entryTime": {"S": iso(change.after.entry_time)}}
     name, began, items = change.after.name, change.after.attempt, Items()
     last = change.before.attempt
     if began and (last is None or last.number != began.number):
-        items[table.attempt_key(name, began.number)] = {**write(began), **whose}
-        items[table.name_key(began.training_job)] = {"jobName": {"S": name}, **whose}
+        items[table.attempt_key(name, began.number)] = {**write(began), **entered}
+        items[table.name_key(began.training_job)] = {"jobName": {"S": name}, **entered}
     if change.ended:
-        items[table.attempt_key(name, change.ended.number)] = {**write(change.ended), **whose}
+        items[table.attempt_key(name, change.ended.number)] = {**write(change.ended), **entered}
     return items
 
 
-def whose(record: Mapping[str, Value]) -> str | None:
+def entry_time_of(record: Mapping[str, Value]) -> str | None:
     """Return the entry time of the job that a history record belongs to. None: the record is older
     than this attribute. Names were not used again then, so the record belongs to the only job of
     its name."""

@@ -45,7 +45,7 @@ class OtherLines:
                 self._calls.update(table.line_key(line), expressions.touch_line(now))
                 self._calls.delete(key_of(item))
 
-    def bring_over(self, line: str, sieve: Sieve, *, now: int) -> bool:
+    def move_to_own_lines(self, line: str, sieve: Sieve, *, now: int) -> bool:
         """Move the line's jobs into this version's lines. Return whether the line had any items.
         Unreadable items stay, and are noted in the sieve."""
         items = [*self._calls.query(expressions.partition(table.waiting_partition(line)))]
