@@ -107,7 +107,7 @@ def test_each_that_cannot_be_is_told_why(account: Account):
     submit(account, "waits")
     outcomes = retried(account, "waits", "nobody", "a")
     assert [code(it) for it in outcomes] == ["invalid_request", "no_such_job", "a-r2"]
-    assert "only what has ended is tried again" in outcomes[0]["error"]["message"]
+    assert "only an ended job can be retried" in outcomes[0]["error"]["message"]
     (odd,) = retried(account, "a", new_name="no name")
     assert odd["error"]["field"] == "TrainingJobName"
     (late,) = retried(account, "a", states=["failed"])
@@ -196,7 +196,7 @@ def test_a_retry_excludes_other_changes(account: Account, more):
     cancelled(account, "a")
     status, error = account.call(change({"name": "a", **more}))
     assert (status, error["code"], error["field"]) == (400, "invalid_request", "changes.0")
-    assert "say what shall change" in error["message"]
+    assert "say what to change" in error["message"]
 
 
 def test_who_is_not_signed_retries_nothing(account: Account):
