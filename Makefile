@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/installed
 SDK3 := $(VENV)/sagemaker3
 SDK3_INSTALLED := $(SDK3)/installed
 SDK3_TESTS := tests/e2e/test_sdk_v3.py tests/unit/client/test_session3.py \
-	tests/unit/client/test_client_page.py
+	tests/unit/client/test_client_page.py tests/unit/client/test_keywords.py
 SAM := $(VENV)/sam/bin/sam
 SAM_INSTALLED := $(VENV)/sam/installed
 AUDIT_INSTALLED := $(VENV)/audit/installed

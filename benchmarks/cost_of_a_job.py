@@ -69,7 +69,7 @@ class Customer:
     def look(self, name: str) -> None:
         self.send({**sample("get-job"), "path": f"/jobs/{name}"})
 
-    def told(self, training_job: str, *events: str) -> None:
+    def deliver(self, training_job: str, *events: str) -> None:
         for each in events:
             event = sample(each)
             event["detail"].pop("Tags", None)
@@ -99,114 +99,114 @@ def nothing(_: Customer) -> None:
     pass
 
 
-def simple(its: Customer) -> None:
-    its.submit("job")
-    its.told("job", *EVENTS)
+def simple(customer: Customer) -> None:
+    customer.submit("job")
+    customer.deliver("job", *EVENTS)
 
 
-def simple_of_two(its: Customer) -> None:
-    its.submit("urgent", **BOTH, **URGENT)
-    its.told("urgent", *EVENTS)
+def simple_of_two(customer: Customer) -> None:
+    customer.submit("urgent", **BOTH, **URGENT)
+    customer.deliver("urgent", *EVENTS)
 
 
-def evicted(its: Customer) -> None:
-    its.submit("job", **BOTH)
-    its.told("job", *EVENTS[:2])
-    its.submit("urgent", **BOTH, **URGENT)
-    its.told("job", "training-stopping", "training-stopped")
-    its.told("urgent", *EVENTS)
-    its.told(training_job_name("job", 2), *EVENTS)
+def evicted(customer: Customer) -> None:
+    customer.submit("job", **BOTH)
+    customer.deliver("job", *EVENTS[:2])
+    customer.submit("urgent", **BOTH, **URGENT)
+    customer.deliver("job", "training-stopping", "training-stopped")
+    customer.deliver("urgent", *EVENTS)
+    customer.deliver(training_job_name("job", 2), *EVENTS)
 
 
-def beside(its: Customer) -> None:
+def beside(customer: Customer) -> None:
     """Two jobs run and a thousand jobs of two slots wait. One of the two ends, and nothing can
     start."""
-    its.submit("keeper")
-    its.submit("filler")
-    its.crowd()
-    its.told("filler", *EVENTS)
+    customer.submit("keeper")
+    customer.submit("filler")
+    customer.crowd()
+    customer.deliver("filler", *EVENTS)
 
 
-def behind(its: Customer) -> None:
+def behind(customer: Customer) -> None:
     """The same, with a job of one slot behind the thousand. It fits when one of the two has
     ended."""
-    its.submit("keeper")
-    its.submit("filler")
-    its.crowd()
-    its.submit("job")
-    its.told("filler", *EVENTS)
-    its.told("job", *EVENTS)
+    customer.submit("keeper")
+    customer.submit("filler")
+    customer.crowd()
+    customer.submit("job")
+    customer.deliver("filler", *EVENTS)
+    customer.deliver("job", *EVENTS)
 
 
-def two_run(its: Customer) -> None:
-    its.submit("keeper")
-    its.submit("filler")
+def two_run(customer: Customer) -> None:
+    customer.submit("keeper")
+    customer.submit("filler")
 
 
-def running(its: Customer) -> None:
-    two_run(its)
-    its.look("keeper")
+def running(customer: Customer) -> None:
+    two_run(customer)
+    customer.look("keeper")
 
 
-def an_event_more(its: Customer) -> None:
-    two_run(its)
-    its.told("keeper", "training-starting", "training-starting")
+def an_event_more(customer: Customer) -> None:
+    two_run(customer)
+    customer.deliver("keeper", "training-starting", "training-starting")
 
 
-def an_event(its: Customer) -> None:
-    two_run(its)
-    its.told("keeper", "training-starting")
+def an_event(customer: Customer) -> None:
+    two_run(customer)
+    customer.deliver("keeper", "training-starting")
 
 
-def one_waits(its: Customer) -> None:
-    two_run(its)
-    its.submit("job")
+def one_waits(customer: Customer) -> None:
+    two_run(customer)
+    customer.submit("job")
 
 
-def waiting(its: Customer) -> None:
-    one_waits(its)
-    its.look("job")
+def waiting(customer: Customer) -> None:
+    one_waits(customer)
+    customer.look("job")
 
 
-def one_waits_behind(its: Customer) -> None:
-    two_run(its)
-    its.crowd()
-    its.submit("job")
+def one_waits_behind(customer: Customer) -> None:
+    two_run(customer)
+    customer.crowd()
+    customer.submit("job")
 
 
-def waiting_behind(its: Customer) -> None:
-    one_waits_behind(its)
-    its.look("job")
+def waiting_behind(customer: Customer) -> None:
+    one_waits_behind(customer)
+    customer.look("job")
 
 
-def many(its: Customer) -> None:
+def many(customer: Customer) -> None:
     for n in range(LISTED):
-        its.submit(f"job-{n}")
+        customer.submit(f"job-{n}")
 
 
-def listed(its: Customer) -> None:
-    many(its)
-    its.send("list-jobs")
+def listed(customer: Customer) -> None:
+    many(customer)
+    customer.send("list-jobs")
 
 
-def quiet(its: Customer) -> None:
-    its.minutes(5)
+def quiet(customer: Customer) -> None:
+    customer.minutes(5)
 
 
-def five_more_minutes(its: Customer) -> None:
-    its.minutes(10)
+def five_more_minutes(customer: Customer) -> None:
+    customer.minutes(10)
 
 
-def crowded(its: Customer) -> None:
-    two_run(its)
-    its.crowd()
-    its.minutes(5)
+def crowded(customer: Customer) -> None:
+    two_run(customer)
+    customer.crowd()
+    customer.minutes(5)
 
 
-def crowded_for_longer(its: Customer) -> None:
-    two_run(its)
-    its.crowd()
-    its.minutes(10)
+def crowded_for_longer(customer: Customer) -> None:
+    two_run(customer)
+    customer.crowd()
+    customer.minutes(10)
 
 
 MEASURED: dict[str, tuple[Script, Script, int]] = {
@@ -232,12 +232,12 @@ def cost_of(script: Script) -> Counts:
         aside = boto3.client("dynamodb", region_name="us-east-1")
         for account in in_use(Account(), patch):
             app.manager()  # A cold start belongs to no job.
-            its = Customer(account, aside)
+            customer = Customer(account, aside)
             with metered(account.dynamodb, aside) as meter, _silence():
-                script(its)
+                script(customer)
             return Counts(
-                requests=its.requests,
-                invocations=its.invocations,
+                requests=customer.requests,
+                invocations=customer.invocations,
                 dynamodb_calls=meter.calls.total(),
                 read_units=meter.read_units,
                 write_units=meter.write_units,

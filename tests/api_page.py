@@ -28,6 +28,11 @@ PUBLIC = {
     "print_queue_state": "output/plain_table.py",
 }
 """What `slotq` exports beside its version, in the order of the page, and where it is."""
+SETTINGS = {
+    "JobSettings": "jobs/submission.py",
+    "QueueSettings": "session/queue_settings.py",
+}
+"""The keyword arguments that several of these take, and where they are."""
 TITLES = {
     "install": "`slotq.install`: plain boto3 through the queue",
     "QueueClient": "`slotq.QueueClient`: the queue's calls",
@@ -44,6 +49,11 @@ def page() -> str:
     for name, file in PUBLIC.items():
         node = definition(CLIENT / file, name)
         parts.append(f"## {TITLES[name]}\n\n{prose(node)}\n\n```python\n{stub(node)}```\n")
+    parts.append(
+        "## Settings\n\nThe keyword arguments behind `Unpack`; each may be left out. "
+        "`SessionSettings` are `QueueSettings` and the\nkeyword arguments of the SDK's own Session."
+        f"\n\n{settings()}\n"
+    )
     parts.append(f"## `slotq.errors`\n\n{errors()}\n")
     parts.append(
         "## Views\n\nWhat the client returns are the models of `slotq_core.wire.views` (`JobView`, "
@@ -85,12 +95,36 @@ def methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef]:
 
 def signature(node: ast.FunctionDef) -> str:
     """As the code has it, after the decorators that are part of it."""
-    lines = [f"@{ast.unparse(each)}" for each in node.decorator_list]
+    decorators = [ast.unparse(each) for each in node.decorator_list]
+    lines = [f"@{each}" for each in decorators if not each.startswith("takes(")]
     says = (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " ")
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
     if says and node.name not in PUBLIC:
         lines += [f"# {line}" for line in textwrap.wrap(says, 92)]
     return "\n".join([*lines, f"def {node.name}({ast.unparse(node.args)}){returns}: ..."])
+
+
+def settings() -> str:
+    """The keyword arguments behind `Unpack`, with their texts."""
+    stubs = []
+    for name, file in SETTINGS.items():
+        node = definition(CLIENT / file, name)
+        assert isinstance(node, ast.ClassDef)
+        bases = ", ".join(ast.unparse(base) for base in node.bases)
+        stubs.append("\n".join([f"class {name}({bases}):", *map(_keyword, _fields(node))]))
+    return "```python\n" + "\n\n".join(stubs) + "\n```"
+
+
+def _fields(node: ast.ClassDef) -> Iterator[ast.AnnAssign]:
+    return (item for item in node.body if isinstance(item, ast.AnnAssign))
+
+
+def _keyword(field: ast.AnnAssign) -> str:
+    """`key: Annotated[type, "text"]`, with the text as a comment."""
+    assert isinstance(field.annotation, ast.Subscript)
+    assert isinstance(field.annotation.slice, ast.Tuple)
+    kind, text = field.annotation.slice.elts
+    return f"    # {ast.literal_eval(text)}\n    {ast.unparse(field.target)}: {ast.unparse(kind)}"
 
 
 def errors() -> str:

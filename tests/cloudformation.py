@@ -37,26 +37,29 @@ class Resolver:
 
     def __init__(self, template: Mapping[str, Any], parameters: Mapping[str, str]) -> None:
         defaults = {
-            name: str(its.get("Default", "")) for name, its in template["Parameters"].items()
+            name: str(parameter.get("Default", ""))
+            for name, parameter in template["Parameters"].items()
         }
         self._lists = {
             name
-            for name, its in template["Parameters"].items()
-            if its["Type"] == "CommaDelimitedList"
+            for name, parameter in template["Parameters"].items()
+            if parameter["Type"] == "CommaDelimitedList"
         }
         self.parameters = {**defaults, **parameters}
         self._conditions = template["Conditions"]
         self._functions = {
             "Ref": self._ref,
-            "GetAtt": lambda its: self._physical[its if isinstance(its, str) else ".".join(its)],
+            "GetAtt": lambda value: self._physical[
+                value if isinstance(value, str) else ".".join(value)
+            ],
             "Sub": self._sub,
-            "If": lambda its: self(its[1] if self._condition(its[0]) else its[2]),
-            "Join": lambda its: its[0].join(self(its[1])),
-            "Split": lambda its: self(its[1]).split(its[0]),
-            "Equals": lambda its: str(self(its[0])) == str(self(its[1])),
-            "Not": lambda its: not self(its[0]),
-            "And": lambda its: all(map(self, its)),
-            "Or": lambda its: any(map(self, its)),
+            "If": lambda value: self(value[1] if self._condition(value[0]) else value[2]),
+            "Join": lambda value: value[0].join(self(value[1])),
+            "Split": lambda value: self(value[1]).split(value[0]),
+            "Equals": lambda value: str(self(value[0])) == str(self(value[1])),
+            "Not": lambda value: not self(value[0]),
+            "And": lambda value: all(map(self, value)),
+            "Or": lambda value: any(map(self, value)),
         }
 
     def __call__(self, node: Any) -> Any:
@@ -115,10 +118,10 @@ def statements(
 ) -> list[dict[str, Any]]:
     """What a role of the template may do. `source`: the template; that in the repository."""
     resources = (source or template())["Resources"]
-    resolve, its = Resolver(template(), parameters), resources[role]["Properties"]
-    shared = [resources[each["Ref"]]["Properties"] for each in its["ManagedPolicyArns"]]
+    resolve, properties = Resolver(template(), parameters), resources[role]["Properties"]
+    shared = [resources[each["Ref"]]["Properties"] for each in properties["ManagedPolicyArns"]]
     found: list[dict[str, Any]] = []
-    for policy in resolve([*shared, *its["Policies"]]):
+    for policy in resolve([*shared, *properties["Policies"]]):
         found += policy["PolicyDocument"]["Statement"]
     return found
 
@@ -133,18 +136,18 @@ def _named(node: Any) -> Iterator[str]:
     if isinstance(node, list):
         for each in node:
             yield from _named(each)
-    for key, its in node.items() if isinstance(node, Mapping) else ():
+    for key, value in node.items() if isinstance(node, Mapping) else ():
         match key:
             case "Ref":
-                yield its
+                yield value
             case "Fn::GetAtt":
-                yield its[0]
+                yield value[0]
             case "Fn::Sub":
-                text, *more = [its] if isinstance(its, str) else its
+                text, *more = [value] if isinstance(value, str) else value
                 yield from (each.split(".")[0] for each in re.findall(r"\$\{([^!}]+)\}", text))
                 yield from _named(more)
             case "Fn::If":
-                yield its[0]
-                yield from _named(its)
+                yield value[0]
+                yield from _named(value)
             case _:
-                yield from _named(its)
+                yield from _named(value)

@@ -18,7 +18,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.reconcile import Reconciler
 from slotq_core.operations.status import Status
-from slotq_core.ports import Store
+from slotq_core.ports.store import Store
 from slotq_core.wire.submission import parse_submission
 
 INSTANCE_TYPE = "ml.m5.large"

@@ -24,7 +24,7 @@ from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import MetricUnit
 from botocore.config import Config
 
-from slotq_core.adapters import eventbridge as announcements
+from slotq_core.adapters import eventbridge
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.eventbridge import Announcements, AnnouncingStore
 from slotq_core.adapters.initial_settings import take_in
@@ -43,7 +43,7 @@ from slotq_core.adapters.sqs import QUEUE_VARIABLE, SqsDeadLetters
 from slotq_core.errors import NotUnderstood, SlotQError
 from slotq_core.manager import QueueManager
 from slotq_core.operations.passes import PassResult
-from slotq_core.operations.rights_report import is_of_a_right
+from slotq_core.operations.rights_report import is_missing_right
 
 if TYPE_CHECKING:
     from slotq_core.api import Routes
@@ -137,7 +137,9 @@ def on_training_event(event: Event, context: Any) -> dict[str, Any]:
     except NotUnderstood as error:
         return put_away(event, str(error))
     if seen.odd:
-        logger.warning("part of this event is odd", job=seen.training_job, odd=seen.odd)
+        logger.warning(
+            ("part of this event has an unknown form"), job=seen.training_job, odd=seen.odd
+        )
         count("Odd")
     if ignored := manager().observe(seen):
         logger.info("this event changes nothing", job=seen.training_job, why=ignored)
@@ -156,18 +158,18 @@ def on_tick(_event: Event, context: Any) -> dict[str, Any]:
     try:
         waited = manager().longest_wait()
     except SlotQError as error:
-        logger.warning("who waits longest is not known", error=type(error).__name__)
+        logger.warning("the longest wait is not known", error=type(error).__name__)
     else:
         metrics.add_metric(name="OldestWaiting", unit=MetricUnit.Seconds, value=waited // 1000)
     return done
 
 
 def on_unknown(event: Event, _context: Any) -> dict[str, Any]:
-    return put_away(event, "no trigger of the queue looks like this event")
+    return put_away(event, "this event is not a trigger of the queue")
 
 
 def not_here(_event: Event, _context: Any) -> dict[str, Any]:
-    raise NotUnderstood("another of the queue's functions serves such events")
+    raise NotUnderstood("another function of the queue serves such events")
 
 
 def budget_of(context: Any) -> int:
@@ -186,7 +188,7 @@ def told(result: PassResult) -> dict[str, Any]:
     for right in result.missing_rights:
         logger.warning("a right is missing", right=right)
     refused = [*result.troubles, *(finding.text for finding in result.findings)]
-    if missing := len(result.missing_rights) + sum(map(is_of_a_right, refused)):
+    if missing := len(result.missing_rights) + sum(map(is_missing_right, refused)):
         count("RightsMissing", missing)
     return {"decisions": len(result.decisions), "busy": result.busy}
 
@@ -194,7 +196,7 @@ def told(result: PassResult) -> dict[str, Any]:
 def announce() -> None:
     """Announce the changes that this invocation has committed."""
     if lost := announced().send():
-        logger.warning("state changes that nobody heard of", number=lost)
+        logger.warning("state changes that were not announced", number=lost)
         count("NotAnnounced", lost)
 
 
@@ -239,7 +241,7 @@ def routes() -> Routes:
 def manager() -> QueueManager:
     """Return the queue over DynamoDB and SageMaker, created once per cold start."""
     table, history = os.environ["SLOTQ_TABLE"], history_from_environment()
-    if os.environ.get(announcements.VARIABLE) == "1":
+    if os.environ.get(eventbridge.VARIABLE) == "1":
         store: DynamoStore = AnnouncingStore(
             client("dynamodb"), table, history=history, announcements=announced()
         )

@@ -101,9 +101,9 @@ class Door:
 
 def described() -> bytes:
     """docs/openapi.json, which a test compares with the code, without the signature."""
-    its = document()
-    del its["security"], its["components"]["securitySchemes"]
-    return json.dumps(its).encode()
+    description = document()
+    del description["security"], description["components"]["securitySchemes"]
+    return json.dumps(description).encode()
 
 
 class _Quiet(WSGIRequestHandler):

@@ -1,6 +1,6 @@
-"""What schemathesis cannot know of the queue: which instance type it has, and which jobs.
+"""What schemathesis cannot know: the queue's instance types and jobs.
 
-Without these every submission is refused for its instance type, and no job is ever found.
+Without these, every submission is refused for its instance type, and no job is ever found.
 """
 
 from __future__ import annotations

@@ -30,11 +30,15 @@ def nested(depth: int) -> str:
 GROUP = {"InstanceGroupName": "g", "InstanceType": "ml.p4d.24xlarge", "InstanceCount": 1}
 NOT_TAKEN: dict[str, tuple[str, str, str]] = {
     # the fault: (the body, the field that the answer names, words of its message)
-    "a key twice": (with_member('"TrainingJobName": "other"'), "", "'TrainingJobName' is there"),
-    "a key twice, deep inside": (with_member('"a": [{"b": 1, "b": 2}]'), "", "'b' is there twice"),
+    "a key twice": (
+        with_member('"TrainingJobName": "other"'),
+        "",
+        "'TrainingJobName' occurs twice",
+    ),
+    "a key twice, deep inside": (with_member('"a": [{"b": 1, "b": 2}]'), "", "'b' occurs twice"),
     "a very long key twice": (with_member(f'"{"k" * 9000}": 1, "{"k" * 9000}": 2'), "", "twice"),
-    "NaN": (with_member('"Odd": NaN'), "", "NaN is no number"),
-    "Infinity": (with_member('"Odd": -Infinity'), "", "-Infinity is no number"),
+    "NaN": (with_member('"Odd": NaN'), "", "NaN is not a number"),
+    "Infinity": (with_member('"Odd": -Infinity'), "", "-Infinity is not a number"),
     "more than any float": (with_member('"Odd": 1e999'), "", "too large"),
     "an integer of 100 digits": (with_member('"Odd": ' + "9" * 100), "", "too large"),
     "an integer of 5,000 digits": (with_member('"Odd": ' + "9" * 5000), "", "too large"),

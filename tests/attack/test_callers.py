@@ -83,9 +83,24 @@ def test_a_request_is_withheld_from_other_signers(account: Account):
     assert account.call(forged("get-request", query=True))[1]["withheld"]
 
 
+def test_who_retries(account: Account):
+    """FORGED has submitted it, and may read it; whoever signs as another may not run it."""
+    for name in ("add-job", "cancel-job"):
+        event = sample(name)
+        event["requestContext"]["identity"]["userArn"] = FORGED
+        account.call(event)
+    event = forged("change-jobs", query=True)
+    event["body"] = json.dumps({"changes": [{"name": "job1", "retry": True}]})
+    (outcome,) = account.call(event)[1]["outcomes"]
+    assert (outcome["job"], outcome["error"]["code"]) == (None, "request_withheld")
+    event["requestContext"]["identity"]["userArn"] = FORGED
+    (outcome,) = account.call(event)[1]["outcomes"]
+    assert outcome["job"]["submitter"] == FORGED
+
+
 NAMING = (
-    *("add-job", "amend-job", "cancel-job", "get-request", "set-pool", "remove-pool"),
-    *("get-version", "mend"),
+    *("add-job", "amend-job", "cancel-job", "change-jobs", "get-request", "set-pool"),
+    *("remove-pool", "get-version", "mend"),
 )
 """The samples of all routes that use the caller."""
 

@@ -102,7 +102,7 @@ def test_a_broken_item_stops_nothing_else(account: Account, draw: st.DataObject)
         account.clock.set(account.clock.now() + (1 + minutes) * 61_000)
         account.send("tick")
         account.settle()
-    running = [job for job in account.plane._jobs.values() if job.status == "InProgress"]
+    running = [job for job in account.plane.jobs() if job.status == "InProgress"]
     assert len(running) <= 2
     look(account)
     with suppress(app.Failed):  # Of an unreadable job: Lambda tries again.
@@ -117,9 +117,8 @@ def test_a_broken_item_stops_nothing_else(account: Account, draw: st.DataObject)
 
 
 def look(account: Account) -> None:
-    account.clock.set(
-        account.clock.now() + 61_000
-    )  # The queue examines itself at most once a minute.
+    # The queue examines itself at most once a minute.
+    account.clock.set(account.clock.now() + 61_000)
     for event in ("list-jobs", "list-pools", "examine"):
         status, answer = account.call(event)
         assert status == 200, (event, answer)

@@ -51,8 +51,8 @@ def _routes() -> tuple[tuple[str, str, str], ...]:
     functions = {name: it for name, it in resources if it["Type"] == "AWS::Serverless::Function"}
     return tuple(
         (name, event["Properties"]["Method"], event["Properties"]["Path"])
-        for name, its in functions.items()
-        for event in its["Properties"]["Events"].values()
+        for name, function in functions.items()
+        for event in function["Properties"]["Events"].values()
         if event["Type"] == "Api"
     )
 

@@ -31,10 +31,10 @@ def test_every_extension_exists_for_both_processors():
     found = sorted(LAYER.rglob("*.so*"))
     assert any("pydantic_core" in path.name for path in found)
     for path in found:
-        (its,) = [name for name in MACHINES if f"-{name}-linux-gnu.so" in path.name]
-        assert machine(path) == MACHINES[its], path
+        (processor,) = [name for name in MACHINES if f"-{name}-linux-gnu.so" in path.name]
+        assert machine(path) == MACHINES[processor], path
         for other in MACHINES:
-            assert path.with_name(path.name.replace(its, other)).exists(), path
+            assert path.with_name(path.name.replace(processor, other)).exists(), path
 
 
 def test_every_module_is_compiled_and_stays_valid():
@@ -124,7 +124,7 @@ def test_the_layers_clients_work_as_with_the_whole_botocore():
         "            shapes[name] = [given, sorted(told), errors]\n"
         "        found[f'{service} {region}'] = [client.meta.endpoint_url, shapes]\n"
     )
-    operations = {name: sorted(its) for name, its in build_layer.KEPT.items()}
+    operations = {name: sorted(names) for name, names in build_layer.KEPT.items()}
     code = f"OPERATIONS = {operations!r}\n{code}"
     out = run(f"{code}print(json.dumps([botocore.__version__, found]))")
     whole: dict = {"get_session": get_session, "botocore": botocore}

@@ -54,8 +54,8 @@ def functions(variables: Mapping[str, str], tmp_path: Path) -> Iterator[Callable
     made: list[Function] = []
 
     def begin(name: str, **more: str) -> Function:
-        its = cloudformation.template()["Resources"][name]["Properties"]
-        own = {"SLOTQ_SERVES": its["Environment"]["Variables"]["SLOTQ_SERVES"]}
+        properties = cloudformation.template()["Resources"][name]["Properties"]
+        own = {"SLOTQ_SERVES": properties["Environment"]["Variables"]["SLOTQ_SERVES"]}
         log = tmp_path / f"{len(made)}-{name}.log"
         made.append(Function(name, {**variables, **own, **more}, log))
         return made[-1]

@@ -64,10 +64,10 @@ def resolved(node: Any, **parameters: str) -> Any:
 
 def made(resources: dict[str, Any], name: str, **parameters: str) -> Any:
     """A resource's properties as deployed with these parameters; None if it is not deployed."""
-    its = resources[name]
-    if "Condition" in its and not resolved({"Condition": its["Condition"]}, **parameters):
+    resource = resources[name]
+    if "Condition" in resource and not resolved({"Condition": resource["Condition"]}, **parameters):
         return None
-    return resolved(its["Properties"], **parameters)
+    return resolved(resource["Properties"], **parameters)
 
 
 def of_type(resources: dict[str, Any], kind: str) -> list[dict[str, Any]]:
@@ -108,11 +108,11 @@ def test_the_stack_makes_an_endpoint_on_request(resources):
     for parameters in ({}, PRIVATE, {**OWN_ENDPOINT, "ApiAccess": "regional"}):
         assert made(resources, "Endpoint", **parameters) is None
         assert made(resources, "EndpointSecurityGroup", **parameters) is None
-    its = made(resources, "Endpoint", **OWN_ENDPOINT)
-    assert its["ServiceName"] == "com.amazonaws.us-east-1.execute-api"
-    assert (its["VpcId"], its["SubnetIds"]) == ("vpc-0a", ["subnet-0a", "subnet-0b"])
-    assert its["SecurityGroupIds"] == ["sg-0e0e"]
-    assert its["PrivateDnsEnabled"] == "true"
+    endpoint = made(resources, "Endpoint", **OWN_ENDPOINT)
+    assert endpoint["ServiceName"] == "com.amazonaws.us-east-1.execute-api"
+    assert (endpoint["VpcId"], endpoint["SubnetIds"]) == ("vpc-0a", ["subnet-0a", "subnet-0b"])
+    assert endpoint["SecurityGroupIds"] == ["sg-0e0e"]
+    assert endpoint["PrivateDnsEnabled"] == "true"
     (group,) = [made(resources, "EndpointSecurityGroup", **OWN_ENDPOINT)]
     (rule,) = group["SecurityGroupIngress"]
     assert (rule["FromPort"], rule["ToPort"], rule["CidrIp"]) == (443, 443, "172.31.0.0/16")
@@ -173,9 +173,9 @@ def deployment(template: dict[str, Any]) -> str:
 def test_every_change_of_the_api_is_deployed():
     """A stage serves the last deployment; otherwise callers would stay denied or admitted."""
     (api,) = [
-        its
-        for its in transformed()["Resources"].values()
-        if its["Type"] == "AWS::ApiGateway::RestApi"
+        resource
+        for resource in transformed()["Resources"].values()
+        if resource["Type"] == "AWS::ApiGateway::RestApi"
     ]
     reach = reaching(transformed(), api)
     assert reach >= {"ApiAccess", "VpcEndpointIds", "VpcId"}
@@ -225,9 +225,8 @@ def test_every_route_is_signed_and_reaches_the_function(resources):
         assert operation["security"] == [{"AWS_IAM": []}]
         integration = operation["x-amazon-apigateway-integration"]
         assert integration["type"] == "aws_proxy"
-        assert (
-            "credentials" not in integration
-        )  # otherwise callers would need lambda:InvokeFunction
+        # With credentials, callers would need lambda:InvokeFunction.
+        assert "credentials" not in integration
     served = {
         route: str(it["x-amazon-apigateway-integration"]["uri"]) for route, it in routes.items()
     }
@@ -318,9 +317,9 @@ def test_every_role_has_the_given_boundary_path_and_name(resources):
     }
     keys = ("PermissionsBoundary", "Path", "RoleName")
     for name in (f"{function}Role" for function in FUNCTIONS):
-        its = {key: resources[name]["Properties"][key] for key in keys}
-        assert resolved(its) == {}
-        named = resolved(its, **told)
+        properties = {key: resources[name]["Properties"][key] for key in keys}
+        assert resolved(properties) == {}
+        named = resolved(properties, **told)
         assert named.pop("RoleName").startswith("ml-slotq-us-east-1-")
         assert named == {"PermissionsBoundary": BOUNDARY, "Path": "/ml/queues/"}
     policy = made(resources, "ReadTheTable", **told)
@@ -334,8 +333,8 @@ def test_each_function_has_reserved_concurrency_on_request(resources, concurrenc
     functions = of_type(resources, "AWS::Lambda::Function")
     assert len(functions) == len(FUNCTIONS)
     for function in functions:
-        its = {"Reserved": function["ReservedConcurrentExecutions"]}
-        assert resolved(its, Concurrency=concurrency).get("Reserved") == kept
+        properties = {"Reserved": function["ReservedConcurrentExecutions"]}
+        assert resolved(properties, Concurrency=concurrency).get("Reserved") == kept
         assert function["TracingConfig"] == {"Mode": "Active"}
 
 
@@ -348,8 +347,8 @@ def test_a_new_account_reserves_no_concurrency(resources):
 def test_no_api_request_reaches_the_queue_manager(resources):
     allowed = of_type(resources, "AWS::Lambda::Permission")
     sources: dict[str, set[str]] = {}
-    for its in allowed:
-        sources.setdefault(its["FunctionName"]["Ref"], set()).add(its["Principal"])
+    for permission in allowed:
+        sources.setdefault(permission["FunctionName"]["Ref"], set()).add(permission["Principal"])
     api = {"apigateway.amazonaws.com"}
     assert sources == {"QueueManager": {"events.amazonaws.com"}, "Door": api, "Views": api}
 
@@ -373,7 +372,7 @@ def before(resources: dict[str, Any], name: str) -> set[str]:
 def test_a_first_deployment_can_fail_only_before_the_table_exists(resources):
     """The table outlives a failed deployment and blocks the next one. Resources made only on
     request are left out: CloudFormation cannot wait for what may not exist."""
-    always = {name for name, its in resources.items() if "Condition" not in its}
+    always = {name for name, resource in resources.items() if "Condition" not in resource}
     missing = always - before(resources, "Queue") - {"Queue"}
     assert missing == set(), "the table must wait for these: add them to its DependsOn"
     assert resources["Queue"]["DeletionPolicy"] == "RetainExceptOnCreate"
@@ -392,7 +391,9 @@ def test_another_table_name_is_refused_before_anything_has_changed(resources):
     assert first["ManagedPolicyName"] == other["ManagedPolicyName"]
     assert moved["ManagedPolicyName"] != first["ManagedPolicyName"]
     told = {
-        name for name, its in resources.items() if "TableName" in cloudformation.depends_on(its)
+        name
+        for name, resource in resources.items()
+        if "TableName" in cloudformation.depends_on(resource)
     }
     for name in told - {"ReadTheTable", "Dashboard", "JobsToTopic"}:
         assert "ReadTheTable" in before(resources, name), name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from slotq_core.adapters.dynamodb.layout import table as keys
+from slotq_core.adapters.dynamodb.layout import table
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
 
@@ -55,19 +55,19 @@ def _key(key: Key) -> dict[str, Any]:
 
 
 def job(name: str) -> Key:
-    return keys.job_key(name)
+    return table.job_key(name)
 
 
 def active(name: str, pool: str = "p5") -> Key:
-    return keys.active_key(pool, name)
+    return table.active_key(pool, name)
 
 
 def claim(name: str, pool: str = "p5") -> Key:
-    return keys.claim_key(pool, name)
+    return table.claim_key(pool, name)
 
 
 def ledger(pool: str = "p5") -> Key:
-    return keys.ledger_key(pool)
+    return table.ledger_key(pool)
 
 
 def text(value: str) -> dict[str, str]:
@@ -86,9 +86,9 @@ def another(line: str) -> str:
 def as_another_version(items: Table, *waiting: Job) -> None:
     """Move these jobs to the lines and sort keys that another version would have given them."""
     for job in waiting:
-        own = keys.waiting_key(job)
+        own = table.waiting_key(job)
         copy = items.get(own)
         items.remove(own)
-        items.remove(keys.line_key(line_of(job)))
+        items.remove(table.line_key(line_of(job)))
         items.put((f"WAITING#{another(line_of(job))}", f"more#{own[1]}"), copy)
-        items.put(keys.line_key(another(line_of(job))), {"touched": number(job.entry_time)})
+        items.put(table.line_key(another(line_of(job))), {"touched": number(job.entry_time)})

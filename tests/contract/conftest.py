@@ -16,7 +16,7 @@ from moto import mock_aws
 from slotq.local.services import moto_dynamodb
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.adapters.memory.store import MemoryStore
-from slotq_core.ports import Store
+from slotq_core.ports.store import Store
 from tests.contract.by_hand import Table
 from tests.faults.fake_dynamodb import FakeDynamo
 

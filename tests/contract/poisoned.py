@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.ports import Poison, World
+from slotq_core.ports.stored import Poison, World
 from tests.contract.by_hand import text
 from tests.contract.worlds import (
     NOW,

@@ -17,7 +17,8 @@ from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import Conflict, Misconfigured, NameTaken
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import TERMINAL_STATES, Job, JobState
-from slotq_core.ports import Change, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change
 from tests.contract.worlds import (
     NOW,
     REQUEST,

@@ -76,6 +76,14 @@ def test_a_broken_wake_stops_no_pass(dynamo: DynamoStore, items: Table) -> None:
     assert dynamo.take_lease("one", now=NOW, until=NOW + 9) is not None
 
 
+def test_a_lease_that_nobody_holds_is_free_whenever_it_ends(
+    dynamo: DynamoStore, items: Table
+) -> None:
+    items.put(wake_key(), {"until": number(NOW + 5)})
+    assert dynamo.take_lease("one", now=NOW, until=NOW + 9) is not None
+    assert dynamo.take_lease("two", now=NOW, until=NOW + 9) is None
+
+
 @pytest.mark.parametrize("odd", ["0", "-1", "3.5", "1e20", "9" * 38])
 def test_a_broken_generation_is_handled_once(dynamo: DynamoStore, items: Table, odd: str) -> None:
     """Otherwise the pass that holds the lease would run again for ever."""
@@ -90,5 +98,6 @@ def test_a_broken_generation_is_handled_once(dynamo: DynamoStore, items: Table, 
 
 def test_a_turn_with_a_broken_time_is_due(dynamo: DynamoStore, items: Table) -> None:
     items.put(("SCHEDULER", "RECONCILE"), {"nextAt": text("soon")})
+    assert dynamo.next_turn("RECONCILE") is None
     assert dynamo.take_turn("RECONCILE", now=NOW, next_at=NOW + 9)
     assert not dynamo.take_turn("RECONCILE", now=NOW, next_at=NOW + 9)

@@ -14,7 +14,10 @@ from slotq_core.errors import Conflict, Misconfigured, Outdated, PoolInUse, Unav
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import PoolState
 from slotq_core.operations.configure import Configurator
-from slotq_core.ports import ConfigurationChange, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import ConfigurationChange
+from tests.contract import by_hand
+from tests.contract.by_hand import Table
 from tests.contract.faults import before_the_next
 from tests.contract.worlds import (
     NOW,
@@ -270,6 +273,35 @@ def test_two_concurrent_configurations_do_not_mix(
         configure(dynamo, a_pool("p5"), a_pool("p6"))
     assert [pool.name for pool in dynamo.pools()] == ["p5", "p6"]
     assert len(_records(client, table)) == 3
+
+
+def test_two_who_are_the_first_to_configure_do_not_mix(
+    dynamo: DynamoStore, client: Any, table: str
+) -> None:
+    interfere = partial(configure, DynamoStore(client, table), a_pool("p4"))
+    with before_the_next(client, "TransactWriteItems", interfere):
+        configure(dynamo, a_pool("p5"))
+    assert [pool.name for pool in dynamo.pools()] == ["p5"]
+    assert len(_records(client, table)) == 2
+
+
+def test_a_pool_whose_ledger_comes_back_meanwhile_keeps_what_is_used(
+    dynamo: DynamoStore, client: Any, table: str
+) -> None:
+    """Somebody restores a lost ledger while the pool is made anew: no slot is given twice."""
+    a_queue(dynamo, a_pool("p5", 2))
+    starts(dynamo, "job1")
+    items = Table(client, table)
+    ledger = items.get(by_hand.ledger())
+    items.remove(by_hand.ledger())
+    items.remove(("CONFIG", "POOL#p5"))
+    interfere = partial(items.put, by_hand.ledger(), ledger)
+    with before_the_next(client, "TransactWriteItems", interfere):
+        configure(dynamo, a_pool("p5", 2))
+    commit(dynamo, starting(waits(dynamo, "job2")))
+    with pytest.raises(Conflict):
+        commit(dynamo, starting(waits(dynamo, "job3")))
+    assert list(dynamo.inspect()) == []
 
 
 def test_a_job_that_starts_just_before_its_pool_is_removed_keeps_it(

@@ -13,7 +13,8 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.admission.caller_limits import MINUTE
 from slotq_core.errors import Conflict
 from slotq_core.model.limits import CallerLimits, CallerUse, QueueUse
-from slotq_core.ports import Counter, Store
+from slotq_core.ports.counters import Counter
+from slotq_core.ports.store import Store
 from slotq_core.wire.limits_definition import limits_from
 from tests.contract.by_hand import Table
 from tests.contract.worlds import (

@@ -15,7 +15,7 @@ from slotq_core.operations.passes import JOBS_PER_COMMIT, _transactions
 from slotq_core.policy.actions.consolidate import MOST
 from slotq_core.policy.lifecycle.apply import cancelled, pools_touched, steps
 from slotq_core.policy.plan import Decision, DropClaim, EndBackoff, Evict, GiveUp, Move, Start
-from slotq_core.ports import Change
+from slotq_core.ports.stored import Change
 from tests.contract.worlds import NOW, S, a_job, a_pool, an_attempt
 
 POOLS = {name: a_pool(name, 500) for name in ("p5", "p4")}

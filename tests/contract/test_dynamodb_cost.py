@@ -1,8 +1,8 @@
-"""What a load costs: as much with 10,000 waiting jobs as with 10.
+"""The cost of a load is the same with 10,000 waiting jobs as with 10.
 
-Read units are computed from the sizes of the items as DynamoDB counts them (a strongly consistent
-Query: one unit for each 4 KB, or part, of all that it reads), because neither engine here reports
-them as AWS bills them.
+Read units come from the sizes of the items as DynamoDB counts them (a strongly consistent Query:
+one unit for each 4 KB, or part, of all items read), because neither engine here reports units as
+AWS bills them.
 """
 
 from __future__ import annotations

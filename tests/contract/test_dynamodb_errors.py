@@ -26,7 +26,7 @@ from slotq_core.errors import (
     Unavailable,
 )
 from slotq_core.model.jobs import Job
-from slotq_core.ports import Change
+from slotq_core.ports.stored import Change
 from tests.contract.faults import cancelled, losing_the_answer, refusing
 from tests.contract.worlds import (
     NOW,

@@ -12,7 +12,7 @@ from slotq_core.adapters.dynamodb.store import DynamoStore, time_to_live
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import NameTaken, NoSuchJob, Unavailable
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.ports import Store
+from slotq_core.ports.store import Store
 from tests.contract.by_hand import Table
 from tests.contract.faults import refusing
 from tests.contract.test_alike import everything_of_what_has_ended_expires

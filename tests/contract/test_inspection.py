@@ -17,7 +17,8 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.policy.lines import line_of
-from slotq_core.ports import Finding, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Finding
 from tests.contract import by_hand
 from tests.contract.by_hand import Table, active, number, text
 from tests.contract.faults import before_the_next
@@ -323,7 +324,7 @@ def test_an_inspection_without_time_says_so_and_reports_no_fault(
         left = iter(range(looks, -1000, -1))
         found = list(dynamo.inspect(mend=True, time_left=partial(next, left)))
         assert [each.kind for each in found] == ["unfinished"], looks
-        assert "items were read" in found[0].text
+        assert "items were examined" in found[0].text
     assert list(dynamo.inspect(time_left=lambda: 1)) == []
 
 

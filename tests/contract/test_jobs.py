@@ -14,7 +14,8 @@ from slotq_core.lifecycle import move
 from slotq_core.model.attempts import Attempt, AttemptOutcome
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.ports import Change, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change
 from tests.contract import worlds
 from tests.contract.worlds import (
     NOW,

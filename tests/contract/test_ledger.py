@@ -6,7 +6,8 @@ import pytest
 
 from slotq_core.errors import Conflict
 from slotq_core.model.demand import Demand
-from slotq_core.ports import Ledger, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Ledger
 from tests.contract.worlds import (
     NOW,
     REQUEST,

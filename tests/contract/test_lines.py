@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from slotq_core.adapters.snapshots import MAX_DUE
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.ports import Change, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change
 from tests.contract.worlds import (
     NOW,
     a_pool,

@@ -8,7 +8,8 @@ import pytest
 
 from slotq_core.errors import Conflict
 from slotq_core.model.jobs import Claim, Job
-from slotq_core.ports import Change, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change
 from tests.contract.worlds import (
     NOW,
     a_pool,

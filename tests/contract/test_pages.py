@@ -11,7 +11,7 @@ import pytest
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import JobState
-from slotq_core.ports import Sighting
+from slotq_core.ports.training import Sighting
 from tests.contract.faults import on
 from tests.contract.worlds import (
     NOW,

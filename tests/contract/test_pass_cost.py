@@ -11,7 +11,7 @@ from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.manager import QueueManager
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
-from slotq_core.ports import Answer, Observation, Request, Sighting, Verdict
+from slotq_core.ports.training import Answer, Observation, Request, Sighting, Verdict
 from tests.contract.test_dynamodb_cost import WAITING, crowd, fill, measured
 from tests.contract.worlds import NOW, REQUEST, a_job, a_pool, a_queue, runs
 

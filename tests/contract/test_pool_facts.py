@@ -12,7 +12,9 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Conflict
 from slotq_core.model.demand import Demand
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
-from slotq_core.ports import Store
+from slotq_core.ports.store import Store
+from tests.contract import by_hand
+from tests.contract.by_hand import Table
 from tests.contract.faults import before_the_next
 from tests.contract.test_races import at_once
 from tests.contract.worlds import (
@@ -143,6 +145,18 @@ def test_foreign_use_of_a_removed_pool_is_not_counted(
     a_queue(dynamo, a_pool("p5"), a_pool("p4"))
     assert seen(dynamo).foreign == Demand()
     assert list(dynamo.inspect()) == []
+
+
+def test_what_others_occupy_opens_no_pool(dynamo: DynamoStore, client: Any, table: str) -> None:
+    """What the ledger has free goes by hand between the look and the count."""
+    a_queue(dynamo, a_pool("p5", 3))
+    items = Table(client, table)
+    interfere = partial(items.change, by_hand.ledger(), free_slots=None)
+    with before_the_next(client, "UpdateItem", interfere):
+        dynamo.set_foreign("p5", Demand(slots=1))
+    left = items.get(by_hand.ledger())
+    assert "free_slots" not in left
+    assert "foreign_slots" not in left
 
 
 def test_only_a_change_of_foreign_use_raises_the_version(store: Store) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
+
 from slotq_core.adapters.dynamodb.layout.table import line_key
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import Conflict, NameTaken, Unavailable
@@ -15,7 +17,8 @@ from slotq_core.lifecycle import move
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.lines import line_of
-from slotq_core.ports import Change, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change
 from tests.contract.faults import answering, before_the_next
 from tests.contract.worlds import (
     NOW,
@@ -115,25 +118,18 @@ def test_concurrent_submissions_cancel_neither_each_other_nor_a_pass(racing_stor
     assert len(store.load_all(NOW).snapshot.waiting) == THREADS - 1
 
 
-def test_exactly_one_of_a_start_and_a_cancel_holds(racing_store: Store) -> None:
+def holding(job: Job) -> Change:
+    return Change(before=job, after=move(job, JobState.HELD, at=NOW + 1))
+
+
+@pytest.mark.parametrize("verb", [cancelling, holding])
+def test_exactly_one_of_a_start_and_a_users_verb_holds(
+    racing_store: Store, verb: Callable[[Job], Change]
+) -> None:
     store = a_queue(racing_store, a_pool("p5", 4))
     for turn in range(10):
         job = waits(store, f"job{turn}")
-        results = at_once(_commit(store, starting(job)), _commit(store, cancelling(job)))
-        assert len(won(results)) == 1
-        kept = store.job(job.name)
-        assert kept == won(results)[0][0]
-        if kept and kept.active:
-            commit(store, completing(kept))
-    assert store.load(NOW).ledgers["p5"].used == Demand()
-
-
-def test_exactly_one_of_a_start_and_a_hold_holds(racing_store: Store) -> None:
-    store = a_queue(racing_store, a_pool("p5", 4))
-    for turn in range(10):
-        job = waits(store, f"job{turn}")
-        held = Change(before=job, after=move(job, JobState.HELD, at=NOW + 1))
-        results = at_once(_commit(store, starting(job)), _commit(store, held))
+        results = at_once(_commit(store, starting(job)), _commit(store, verb(job)))
         assert len(won(results)) == 1
         kept = store.job(job.name)
         assert kept == won(results)[0][0]

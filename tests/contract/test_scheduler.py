@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from slotq_core.ports import Sighting, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.training import Sighting
 from tests.contract.test_races import THREADS, at_once, won
 from tests.contract.worlds import NOW
 
@@ -140,6 +141,14 @@ def test_a_turn_comes_once(store: Store) -> None:
     assert not store.take_turn("RECONCILE", now=NOW + 299, next_at=NOW + 600)
     assert store.take_turn("RECONCILE", now=NOW + 300, next_at=NOW + 600)
     assert store.take_turn("another", now=NOW, next_at=NOW + 300)
+
+
+def test_the_next_turn_is_known_once_one_was_taken(store: Store) -> None:
+    assert store.next_turn("RECONCILE") is None
+    store.take_turn("RECONCILE", now=NOW, next_at=NOW + 300)
+    assert store.next_turn("RECONCILE") == NOW + 300
+    store.postpone("RECONCILE", next_at=NOW + 100)
+    assert store.next_turn("RECONCILE") == NOW + 100
 
 
 def test_a_turn_can_be_postponed_and_brought_forward(store: Store) -> None:

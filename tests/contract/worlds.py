@@ -12,7 +12,8 @@ from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOr
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
 from slotq_core.model.pools import Pool
-from slotq_core.ports import Change, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change
 
 S = JobState
 NOW = 1_700_000_000_000

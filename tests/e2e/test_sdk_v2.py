@@ -98,10 +98,8 @@ def test_a_fit_waits_is_evicted_resumes_and_completes(aws, estimator, said):
 def test_a_framework_estimator_works(aws, estimator, said):
     """`PyTorch`, whose image name the SDK provides; the emulator runs the script."""
     queue, evidence = QueueClient(), Evidence("torch", aws.bucket)
-    versions = {
-        "framework_version": "2.1",
-        "py_version": "py310",
-    }  # The oldest SDK knows no later version.
+    # The oldest SDK knows no later version.
+    versions = {"framework_version": "2.1", "py_version": "py310"}
     torch = estimator("torch", steps=60, priority=1, kind=PyTorch, **versions)
     join = in_background(lambda: torch.fit(job_name="torch"))
     until(lambda: evidence.checkpoint("torch") is not None, "torch has no checkpoint")

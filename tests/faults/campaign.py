@@ -14,7 +14,8 @@ from tests.faults import chaos, crashes, interleavings, mutants
 from tests.faults.crashes import Crash
 from tests.faults.interleavings import Schedule
 from tests.faults.real_dynamodb import real_engine
-from tests.faults.scenarios import SCENARIOS, Scenario
+from tests.faults.scenarios import Scenario
+from tests.faults.stories import SCENARIOS
 from tests.faults.world import World
 
 Task = tuple[str, ...]

@@ -31,20 +31,11 @@ from slotq.local.training.knobs import Knobs
 from slotq.local.training.virtual_runner import Work
 from slotq_core.manager import QueueManager
 from slotq_core.model.jobs import JobState
+from tests.faults.clients import HOSTILE
 from tests.faults.crashes import AFTER, BEFORE, THROTTLED, finish_quietly, strike
+from tests.faults.gate import Call, Gate, Invocation, Killed
 from tests.faults.scenarios import hostile
-from tests.faults.world import (
-    HOSTILE,
-    START,
-    TABLE,
-    TYPES,
-    Call,
-    Gate,
-    Invocation,
-    Killed,
-    World,
-    pool,
-)
+from tests.faults.world import START, TABLE, TYPES, World, pool
 from tests.queue_world import request
 
 _HANDLER = str(Path(__file__).parents[2] / "functions" / "queue_manager")

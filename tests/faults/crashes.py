@@ -25,9 +25,11 @@ from typing import Any
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 
+from tests.faults.clients import SOON
+from tests.faults.gate import Call, Gate, Killed
 from tests.faults.promises import CONVERGENT, STABLE
 from tests.faults.scenarios import Scenario, Step
-from tests.faults.world import SOON, TICK, Call, Gate, Killed, World
+from tests.faults.world import TICK, World
 
 BEFORE, AFTER = "killed before", "killed after"
 NO_ANSWER, THROTTLED = "no answer", "throttled"

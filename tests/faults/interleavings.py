@@ -23,9 +23,12 @@ from slotq.local.training.virtual_runner import Work
 from slotq_core.adapters.dynamodb.loading import LINE_KEPT
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import Pool
+from tests.faults.clients import SOON
 from tests.faults.crashes import LEFTOVER
+from tests.faults.gate import Call, Gate
 from tests.faults.promises import CONVERGENT
-from tests.faults.world import SOON, Call, Gate, World, delivered, pool
+from tests.faults.scenarios import hostile
+from tests.faults.world import World, delivered, pool
 
 S = JobState
 Choices = tuple[int, ...]
@@ -294,7 +297,7 @@ def an_event(training_job: str, status: str) -> tuple[str, Handler]:
     """The plane's event about this training job, whether the plane sends it or not."""
 
     def act(world: World) -> None:
-        there = world.plane._jobs.get(training_job)
+        there = world.plane.job(training_job)
         if there is not None and (status in {there.status, there.secondary}):
             world.deliver(there.event(account="123456789012", region="us-east-1"))
 
@@ -340,7 +343,25 @@ def ends(**states: Any) -> dict[str, frozenset[JobState]]:
 LONG = Work(runtime=9_000_000, stop=20_000)
 C, X = S.COMPLETED, S.CANCELLED
 
-CASES: tuple[Case, ...] = (
+
+def beside_a_hostile_job(case: Case) -> Case:
+    """The same case, where the passes also meet another user's request that SageMaker refuses at
+    length, in a pool of its own."""
+
+    def before(world: World) -> None:
+        case.before(world)
+        world.submit_body(hostile(pools="h"), by="eve")
+
+    return replace(
+        case,
+        name=f"{case.name}_beside_a_hostile_job",
+        before=before,
+        ends={**case.ends, **ends(hostile=S.FAILED)},
+        pools=(*case.pools, pool("h")),
+    )
+
+
+ALONE: tuple[Case, ...] = (
     Case("submit_and_pass", stored("a"), (a_submit("b"), A_PASS), ends(a=C, b=C)),
     Case(
         "submit_beside_a_pass_that_ends",
@@ -495,4 +516,16 @@ CASES: tuple[Case, ...] = (
         bound=1,
         leases=False,
     ),
+)
+
+WITH_A_HOSTILE_JOB = (
+    "cancel_and_pass",
+    "submit_and_pass",
+    "two_passes_decide_differently",
+    "two_passes_evict",
+)
+"""Cases that also run beside a hostile job: short ones, in which passes run."""
+
+CASES = ALONE + tuple(
+    beside_a_hostile_job(case) for case in ALONE if case.name in WITH_A_HOSTILE_JOB
 )

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from slotq_core.adapters.dynamodb import calls as dynamodb_calls
+from slotq_core.adapters.dynamodb import calls
 from slotq_core.adapters.dynamodb.layout import (
     expressions as dynamodb_expressions,
 )
@@ -22,22 +22,23 @@ from slotq_core.adapters.dynamodb.layout import (
     ledger_expressions as dynamodb_ledger_expressions,
 )
 from slotq_core.adapters.dynamodb.store import DynamoStore
-from slotq_core.adapters.sagemaker import sagemaker_errors
-from slotq_core.adapters.sagemaker import service as sagemaker
+from slotq_core.adapters.sagemaker import sagemaker_errors, service
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.lifecycle import move
 from slotq_core.model.jobs import Job, JobState
-from slotq_core.operations import pool_lessons as lessons
+from slotq_core.operations import pool_lessons
+from slotq_core.operations.admit import Admitter
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.reconcile import Reconciler
-from slotq_core.policy.lifecycle import apply, retry
-from slotq_core.policy.lifecycle import missing_rights as rights
+from slotq_core.policy.lifecycle import apply, missing_rights, retry
 from slotq_core.policy.lifecycle.missing_rights import EVERYBODY
-from slotq_core.ports import RIGHTS, Change, Observation, Verdict
+from slotq_core.ports.stored import Change
+from slotq_core.ports.training import RIGHTS, Observation, Verdict
 from tests.faults import crashes, interleavings
 from tests.faults.crashes import BEFORE, NO_ANSWER, NOISY, SILENT, TOLD, Crash
 from tests.faults.promises import BLAMELESS, CAPACITY, CONVERGENT, LOST, ONE_LIVE, PLACE, Broken
-from tests.faults.scenarios import SCENARIOS, started_first
+from tests.faults.scenarios import started_first
+from tests.faults.stories import SCENARIOS
 from tests.faults.world import World
 
 Hunt = Callable[[], Iterator[World]]
@@ -215,12 +216,12 @@ def _cancel_comes_too_late() -> AbstractContextManager[Any]:
 @contextmanager
 def _index_reads() -> Iterator[None]:
     """Decisions use reads that lag behind, as an index does."""
-    right = dynamodb_calls.TableCalls.query
+    right = calls.TableCalls.query
 
     def wrong(self: Any, expression: Any, *, limit: Any = None, **_: Any) -> Any:
         return right(self, expression, limit=limit, consistent=False)
 
-    with patch.object(dynamodb_calls.TableCalls, "query", wrong):
+    with patch.object(calls.TableCalls, "query", wrong):
         yield
 
 
@@ -261,13 +262,13 @@ def _all_is_seen_to() -> AbstractContextManager[Any]:
 
 def _one_transaction_less() -> AbstractContextManager[Any]:
     """A job's copies are written after its own item, not with it."""
-    right = dynamodb_calls.TableCalls.transact
+    right = calls.TableCalls.transact
 
     def wrong(self: Any, actions: Any) -> None:
         for action in actions:
             right(self, [action])
 
-    return patch.object(dynamodb_calls.TableCalls, "transact", wrong)
+    return patch.object(calls.TableCalls, "transact", wrong)
 
 
 def _refusals_end_jobs() -> AbstractContextManager[Any]:
@@ -276,7 +277,7 @@ def _refusals_end_jobs() -> AbstractContextManager[Any]:
         replace(row, verdict=Verdict.FAIL) if row.verdict in RIGHTS else row
         for row in sagemaker_errors.CREATE
     )
-    return patch.object(sagemaker, "CREATE", rows)
+    return patch.object(service, "CREATE", rows)
 
 
 def _refusals_are_believed() -> AbstractContextManager[Any]:
@@ -285,19 +286,40 @@ def _refusals_are_believed() -> AbstractContextManager[Any]:
 
 
 def _a_role_closes_the_pool() -> AbstractContextManager[Any]:
-    right = lessons.Lessons._refused
+    right = pool_lessons.Lessons._refused
 
     def wrong(self: Any, pool: str, role: str, action: str, message: str) -> None:
         right(self, pool, EVERYBODY, action, message)
 
-    return patch.object(lessons.Lessons, "_refused", wrong)
+    return patch.object(pool_lessons.Lessons, "_refused", wrong)
 
 
 def _a_right_never_returns() -> AbstractContextManager[Any]:
-    return patch.object(rights, "rests", lambda *_: True)
+    return patch.object(missing_rights, "rests", lambda *_: True)
+
+
+def _never_audited() -> AbstractContextManager[Any]:
+    return patch.object(Admitter, "audit", lambda _: None)
+
+
+def met(label: str) -> Callable[[World], str]:
+    """That somebody's submission has met a limit."""
+    return lambda world: "" if label in world.limited else f"{label} has met no limit"
 
 
 MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "a caller's count has no limit",
+        without_condition(dynamodb_expressions, "count_submission"),
+        undisturbed("submissions_meet_the_limit_of_a_minute", met("submit c")),
+        CONVERGENT,
+    ),
+    Mutant(
+        "nobody audits the counts",
+        _never_audited,
+        crash("submissions_meet_the_limit_of_what_waits", TOLD),
+        CONVERGENT,
+    ),
     Mutant(
         "no condition on a job's version",
         without_condition(dynamodb_expressions, "job_unchanged"),

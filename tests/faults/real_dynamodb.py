@@ -17,7 +17,7 @@ import boto3
 from botocore.config import Config
 
 from tests.contract import dynamodb_local
-from tests.faults import world as world_module
+from tests.faults import world
 from tests.faults.expressions import Item
 from tests.faults.fake_dynamodb import (
     Change,
@@ -61,12 +61,12 @@ def real_engine() -> Iterator[Engine]:
     """Put every world made in this context on DynamoDB Local. Raises `dynamodb_local.NotHere`."""
     with dynamodb_local.running() as endpoint:
         engine = Engine(_client(endpoint))
-        before, world_module.make_dynamo = world_module.make_dynamo, engine.make
+        before, world.make_dynamo = world.make_dynamo, engine.make
         try:
             yield engine
             engine.look()
         finally:
-            world_module.make_dynamo = before
+            world.make_dynamo = before
 
 
 def _client(endpoint: str) -> Any:

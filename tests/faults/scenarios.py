@@ -1,5 +1,8 @@
-"""The stories that are interrupted at each call. Each is short: a few users' requests, faults of
-SageMaker, and the end that must come whatever happens to the handlers."""
+"""What a story is, and the steps that it is made of.
+
+Each is short: a few users' requests, faults of SageMaker, and the end that must come whatever
+happens to the handlers.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,14 @@ from typing import Any
 from slotq.local.training.call_errors import PlaneError
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.virtual_runner import Work
+from slotq_core.adapters.dynamodb.layout.table import CALLERS, use_key
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.model.jobs import JobState
+from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import Pool
-from tests.faults.world import TABLE, EventPolicy, Gate, World, delivered, pool
+from tests.faults.gate import Gate
+from tests.faults.world import TABLE, EventPolicy, World, delivered, pool
 from tests.queue_world import request
 
 S = JobState
@@ -49,6 +55,7 @@ class Scenario:
     """Jobs in one transaction; None: the default."""
     history: int | None = None
     """How long ended jobs are kept (ms); None: the default."""
+    limits: Limits = NO_LIMITS
     or_else: Mapping[str, frozenset[JobState | None]] = field(default_factory=dict)
     """Other ends of a job, for when a fault puts another user's action before or after it."""
     then: Callable[[World], str] = lambda _: ""
@@ -66,6 +73,7 @@ class Scenario:
             runtime=self.runtime,
             per_commit=self.per_commit,
             history=self.history,
+            limits=self.limits,
             **more,
         )
         for step in self.steps:
@@ -93,9 +101,10 @@ class Scenario:
                 ends[step.job].add(S.COMPLETED)
         for step in self.steps:
             if step.verb == "cancel" and step.label in world.refused:
-                ends[step.job].add(
-                    S.COMPLETED
-                )  # The cancel came before the submission had got through.
+                # The cancel came before the submission had got through.
+                ends[step.job].add(S.COMPLETED)
+            if step.label in world.limited and step.job not in world.accepted:
+                ends[step.job].add(None)
         return {name: frozenset(states) for name, states in ends.items()}
 
 
@@ -108,9 +117,13 @@ def submit(at: float, job: str, **fields: Any) -> Step:
 
 def submit_hostile(at: float, **settings: str) -> Step:
     def act(world: World) -> None:
-        world.submit_body(hostile(**settings))
+        world.submit_body(hostile(**settings), by="eve")
 
     return Step(at, "submit hostile", act, "submit", "hostile")
+
+
+def retry(at: float, job: str, becomes: str) -> Step:
+    return Step(at, f"retry {job}", lambda world: world.retry(job), "submit", becomes)
 
 
 def requeue(at: float, job: str, attempt: int = 1) -> Step:
@@ -186,7 +199,7 @@ def started_first(job: str) -> Callable[[World], str]:
     """Of all training jobs ever created."""
 
     def look(world: World) -> str:
-        there = sorted(world.plane._jobs.values(), key=lambda each: each.serial)
+        there = world.plane.jobs()
         first = there[0].tags.get(JOB_TAG, "") if there else ""
         return "" if first == job else f"{first} has started before {job}"
 
@@ -201,302 +214,18 @@ def nothing_left_of(job: str) -> Callable[[World], str]:
     return look
 
 
+def counters_converge(world: World) -> str:
+    """Once all has ended and two ticks have passed, nobody's jobs are counted as waiting."""
+    world.go(130)
+    items = [item for key, item in world.table.items.items() if key[0] == CALLERS]
+    items += [world.table.items[use_key()]] if use_key() in world.table.items else []
+    left = [item["waiting"]["N"] for item in items if item["waiting"]["N"] != "0"]
+    return f"nobody waits, and {left} are counted" if left else ""
+
+
 def done(*names: str) -> dict[str, JobState]:
     return dict.fromkeys(names, S.COMPLETED)
 
 
 def minutes(count: float) -> Work:
     return Work(runtime=round(count * 60_000), stop=30_000)
-
-
-EVERY_RIGHT = ",".join(
-    f"sagemaker:{action}"
-    for action in (
-        "CreateTrainingJob",
-        "StopTrainingJob",
-        "DescribeTrainingJob",
-        "ListTrainingJobs",
-        "ListTags",
-    )
-)
-WRONG_ROLE = "arn:aws:iam::123456789012:role/wrong"
-"""SageMaker cannot assume it for a while."""
-
-STORIES: tuple[Scenario, ...] = (
-    Scenario("submit_and_complete", (submit(1, "a"),), done("a")),
-    Scenario(
-        "third_of_two_waits",
-        (submit(1, "a"), submit(2, "b"), submit(3, "c")),
-        done("a", "b", "c"),
-        pools=(pool(slots=2),),
-    ),
-    Scenario(
-        "preempt_chain",
-        (
-            submit(1, "low", priority=1),
-            submit(20, "mid", priority=2),
-            submit(90, "high", priority=3),
-        ),
-        done("low", "mid", "high"),
-        work={name: minutes(2) for name in ("low", "mid", "high")},
-    ),
-    Scenario(
-        "two_slots_four_jobs",
-        (
-            submit(1, "job1", priority=1),
-            submit(2, "job2", priority=2),
-            submit(20, "job3", priority=1),
-            submit(40, "job4", priority=3),
-        ),
-        done("job1", "job2", "job3", "job4"),
-        pools=(pool(slots=2),),
-        work={f"job{n}": minutes(1.5) for n in (1, 2, 3, 4)},
-    ),
-    Scenario(
-        "cancel_waiting",
-        (submit(1, "a"), submit(2, "b"), cancel(10, "b")),
-        {"a": S.COMPLETED, "b": S.CANCELLED},
-        runtime=500_000,
-    ),
-    Scenario(
-        "cancel_at_once",
-        (submit(1, "a"), cancel(1, "a")),
-        {"a": S.CANCELLED},
-        runtime=2_000_000,
-    ),
-    Scenario(
-        "requeue_while_running",
-        (submit(1, "a"), submit(2, "b"), requeue(40, "a")),
-        done("a", "b"),
-        work={"a": Work(runtime=100_000, stop=20_000)},
-        pools=(pool(slots=2),),
-    ),
-    Scenario(
-        "cancel_while_starting",
-        (submit(1, "a"), submit(2, "b"), cancel(10, "a")),
-        {"a": S.CANCELLED, "b": S.COMPLETED},
-        knobs={"start_seconds": 30},
-        work={"a": Work(runtime=9_000_000)},
-    ),
-    Scenario(
-        "cancel_running",
-        (submit(1, "a"), submit(2, "b"), cancel(30, "a")),
-        {"a": S.CANCELLED, "b": S.COMPLETED},
-        work={"a": Work(runtime=9_000_000, stop=20_000)},
-    ),
-    Scenario(
-        "cancel_while_stopping",
-        (submit(1, "low"), submit(20, "high", priority=1), cancel(35, "low")),
-        {"low": S.CANCELLED, "high": S.COMPLETED},
-        work={"low": Work(runtime=9_000_000, stop=60_000)},
-    ),
-    Scenario(
-        "cancel_the_claimant",
-        (submit(1, "low"), submit(20, "high", priority=1), cancel(35, "high")),
-        {"low": S.COMPLETED, "high": S.CANCELLED},
-        work={"low": Work(runtime=120_000, stop=60_000), "high": Work(runtime=9_000_000)},
-    ),
-    Scenario(
-        "no_capacity_at_create",
-        (submit(1, "a"), submit(2, "b", priority=1)),
-        done("a", "b"),
-        knobs={"refuse_creates": 2},
-    ),
-    Scenario(
-        "no_capacity_later",
-        (submit(1, "a"), submit(2, "b")),
-        done("a", "b"),
-        knobs={"fail_provisioning": 1, "start_seconds": 10},
-    ),
-    Scenario(
-        "second_choice_pool",
-        (
-            submit(1, "a", pools="p,q"),
-            submit(2, "b", pools="p,q"),
-            submit(20, "c", pools="p,q", priority=5),
-        ),
-        done("a", "b", "c"),
-        pools=(pool("p"), pool("q")),
-        knobs={"refuse_creates": 1},
-        work={name: minutes(2) for name in "abc"},
-    ),
-    Scenario(
-        "one_evicts_three",
-        (
-            submit(1, "s1"),
-            submit(2, "s2"),
-            submit(3, "s3"),
-            submit(4, "other", priority=9),
-            submit(30, "big", slots=3, priority=5),
-        ),
-        done("s1", "s2", "s3", "big", "other"),
-        pools=(pool(slots=4),),
-        work={
-            "s1": Work(runtime=100_000, stop=5_000),
-            "s2": Work(runtime=100_000, stop=15_000),
-            "s3": Work(runtime=100_000, stop=25_000),
-            "big": Work(runtime=100_000),
-        },
-        runtime=150_000,
-    ),
-    Scenario(
-        "fault_then_back_off",
-        (submit(1, "a"), submit(5, "b")),
-        done("a", "b"),
-        knobs={"fail_internally": 1, "start_seconds": 5},
-        runtime=100_000,
-    ),
-    Scenario(
-        "completes_while_stopping",
-        (submit(1, "low"), submit(30, "high", priority=1)),
-        done("low", "high"),
-        work={"low": Work(runtime=45_000, stop=60_000), "high": minutes(1)},
-    ),
-    Scenario(
-        "max_runtime_over_attempts",
-        (submit(1, "low", max_runtime=100), submit(61, "high", priority=1)),
-        {"low": S.FAILED, "high": S.COMPLETED},
-        work={"low": Work(runtime=9_000_000), "high": minutes(1)},
-    ),
-    Scenario(
-        "fails_and_tries_again",
-        (submit(1, "a", retries="1"),),
-        {"a": S.FAILED},
-        work={"a": Work(runtime=40_000, exit_code=1, checkpoint=False)},
-    ),
-    Scenario(
-        "pending_too_long",
-        (submit(1, "a", pools="p,q"), submit(2, "b", pools="p")),
-        done("a", "b"),
-        pools=(pool("p", pending_timeout=60_000), pool("q")),
-        knobs={"stick_pending": 1, "start_seconds": 5},
-        runtime=100_000,
-    ),
-    Scenario(
-        "account_limit_is_smaller",
-        (submit(1, "a"), submit(2, "b")),
-        done("a", "b"),
-        pools=(pool(slots=2),),
-        knobs={"limits": {"ml.m5.large": 1}},
-        runtime=100_000,
-    ),
-    Scenario(
-        "name_is_taken",
-        (
-            submit(1, "first"),
-            submit(2, "a"),
-            plane(3, "CreateTrainingJob", **request("a")),
-            submit(5, "b"),
-        ),
-        {"first": S.COMPLETED, "a": S.FAILED, "b": S.COMPLETED},
-        runtime=70_000,
-        or_else={"a": frozenset({S.COMPLETED, None})},
-    ),
-    Scenario(
-        "stopped_by_others",
-        (submit(1, "a"), submit(2, "b"), plane(30, "StopTrainingJob", TrainingJobName="a")),
-        {"a": S.STOPPED, "b": S.COMPLETED},
-        runtime=100_000,
-        or_else={"a": frozenset({S.COMPLETED})},
-    ),
-    Scenario(
-        "large_eviction_in_two_transactions",
-        (
-            *(submit(1 + n, f"s{n}") for n in range(5)),
-            submit(30, "big", slots=5, priority=5),
-        ),
-        done("big", *(f"s{n}" for n in range(5))),
-        pools=(pool(slots=5),),
-        work={f"s{n}": Work(runtime=60_000, stop=5_000 * n) for n in range(5)},
-        runtime=40_000,
-        per_commit=3,
-    ),
-    Scenario(
-        "an_orphan_is_stopped",
-        (submit(1, "a"), plane(10, "CreateTrainingJob", **ghost("ghost")), until(1_700)),
-        done("a"),
-        work={"ghost": Work(runtime=None)},
-        runtime=100_000,
-        then=is_now("ghost", "Stopped"),
-    ),
-    Scenario(
-        "foreign_training_jobs_count",
-        (
-            plane(0.5, "CreateTrainingJob", **request("theirs")),
-            submit(61, "a"),
-            submit(62, "b"),
-            until(480),
-        ),
-        done("a", "b"),
-        pools=(pool(slots=2, count_foreign=True),),
-        work={"theirs": Work(runtime=400_000)},
-        runtime=100_000,
-        then=is_now("theirs", "Completed"),
-    ),
-    Scenario(
-        "history_goes_and_the_name_comes_again",
-        (
-            submit(1, "a"),
-            plane(320, "DeleteTrainingJob", TrainingJobName="a"),
-            submit(330, "a"),
-            until(2_100),
-        ),
-        done("a"),
-        runtime=40_000,
-        history=200_000,
-        # Deleted in SageMaker before the queue has learned of its end.
-        or_else={"a": frozenset({S.STOPPED})},
-        then=nothing_left_of("a"),
-    ),
-    Scenario(
-        "the_right_to_create_vanishes",
-        (
-            submit(1, "a"),
-            knobs(1.5, denied="sagemaker:CreateTrainingJob"),
-            submit(21, "b", priority=3),
-            knobs(130, denied=""),
-        ),
-        done("a", "b"),
-        pools=(pool(slots=2),),
-        work={"a": Work(runtime=150_000), "b": Work(runtime=20_000)},
-    ),
-    Scenario(
-        "every_right_vanishes",
-        (
-            submit(1, "low"),
-            submit(20, "high", priority=1),
-            knobs(20.5, denied=EVERY_RIGHT),
-            submit(30, "later"),
-            cancel(40, "low"),
-            knobs(80, denied=""),
-        ),
-        {"low": S.CANCELLED, "high": S.COMPLETED, "later": S.COMPLETED},
-        work={"low": Work(runtime=9_000_000, stop=5_000)},
-        runtime=20_000,
-    ),
-    Scenario(
-        "a_role_is_wrong_for_a_while",
-        (
-            knobs(0.5, lost_roles=WRONG_ROLE),
-            submit(1, "a", role=WRONG_ROLE, priority=2),
-            submit(2, "b", role=WRONG_ROLE, priority=2),
-            submit(3, "c"),
-            knobs(40, lost_roles=""),
-        ),
-        done("a", "b", "c"),
-        runtime=20_000,
-    ),
-    Scenario(
-        "a_hostile_submission",
-        (
-            submit_hostile(0.5),
-            submit(1, "a"),
-            submit(2, "b"),
-        ),
-        {**done("a", "b"), "hostile": S.FAILED},
-        pools=(pool(slots=2),),
-        runtime=60_000,
-    ),
-)
-
-SCENARIOS = tuple(beside_a_hostile_job(story) for story in STORIES)

@@ -13,7 +13,7 @@ from tests.faults import campaign, chaos, crashes, interleavings
 from tests.faults.interleavings import CASES
 from tests.faults.mutants import MUTANTS, caught
 from tests.faults.real_dynamodb import real_engine
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.stories import SCENARIOS
 
 STRIDE = 61
 """One of this many crash points is tried."""
@@ -37,6 +37,19 @@ def test_a_scenario_survives_its_crashes(scenario):
     for crash in list(crashes.crash_points(calls))[len(scenario.name) :: STRIDE]:
         world = crashes.run(scenario, crash)
         assert not world.watch.broken, f"{crash}: {world.watch.broken}"
+
+
+@pytest.mark.parametrize(
+    ("name", "over"),
+    [
+        ("submissions_meet_the_limit_of_what_waits", "submit crowd"),
+        ("submissions_meet_the_limit_of_a_minute", "submit c"),
+    ],
+)
+def test_the_scenarios_of_the_limits_meet_them(name, over):
+    scenario = next(each for each in SCENARIOS if each.name == name)
+    _, world = crashes.count_calls(scenario)
+    assert (world.watch.broken, world.limited) == ([], {over})
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -1,10 +1,8 @@
 """A whole queue on a virtual clock, in which every call to AWS goes through a gate.
 
-The manager, the store and the SageMaker adapter are the real ones; DynamoDB is `fake_dynamodb`,
-SageMaker is the emulator's training plane. Each trigger (request, event, asked-for pass, tick) is
-an invocation of its own, with a manager of its own, as a fresh Lambda would be. The gate decides
-what becomes of each call: it may count it, kill the handler before or after it, let other handlers
-go first, throttle it, or lose its answer.
+The manager, the store and the SageMaker adapter are real; DynamoDB is `fake_dynamodb`, and
+SageMaker is the emulator's training plane. Each trigger (request, event, requested pass, tick) is a
+separate invocation with a new manager, as in a fresh Lambda.
 """
 
 from __future__ import annotations
@@ -17,9 +15,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from slotq.local.services.plane_client import PlaneClient
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.training_job import TrainingJob
@@ -28,16 +23,27 @@ from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.adapters.lambda_wake import AsynchronousPass
 from slotq_core.adapters.sagemaker.observations import observation_of
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
-from slotq_core.errors import Refused, SlotQError
+from slotq_core.errors import LimitReached, Refused, SlotQError
 from slotq_core.manager import QueueManager
 from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Submission
+from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import Pool
 from slotq_core.operations import passes
-from slotq_core.operations.amend import Amendment
+from slotq_core.operations.amend import Amendment, Retry, Wish
 from slotq_core.operations.passes import JOBS_PER_COMMIT
 from slotq_core.wire.submission import parse_submission
+from tests.faults.clients import (
+    SOON,
+    GatedClient,
+    LambdaClient,
+    LeaselessStore,
+    WatchedPlane,
+    no_time_passes,
+)
 from tests.faults.fake_dynamodb import FakeDynamo, Table
-from tests.faults.promises import CONVERGENT, Watch
+from tests.faults.gate import Gate, Invocation, Killed
+from tests.faults.promises import CONVERGENT, LOST, Watch
 from tests.queue_world import request
 
 logging.getLogger("slotq_core.adapters.lambda_wake").disabled = True
@@ -47,12 +53,8 @@ TABLE = "queue"
 TYPES = {"p": "ml.m5.large", "q": "ml.c5.xlarge", "r": "ml.r5.large", "h": "ml.m4.xlarge"}
 """Each pool has a different instance type, so that the plane's count distinguishes them."""
 TICK = 60_000
-SOON = 50
-"""How long an event or a requested pass takes to arrive (ms)."""
 LAG = 1_000
 """How far an index may lag behind (ms)."""
-MOST_CALLS = 5_000
-"""The most calls of one invocation. More is an endless loop."""
 AGAIN = " again"
 RETRIES = (60_000, 120_000)
 """When Lambda retries a failed asynchronous invocation."""
@@ -60,40 +62,6 @@ RETRIES = (60_000, 120_000)
 
 def pool(name: str = "p", slots: int = 1, **fields: Any) -> Pool:
     return Pool(name=name, instance_type=TYPES[name], capacity=Demand(slots=slots), **fields)
-
-
-class Killed(BaseException):
-    """The handler is gone in the middle of its work. Nothing in the queue catches this."""
-
-
-@dataclass
-class Invocation:
-    """One run of the handler."""
-
-    number: int
-    label: str
-    calls: int = 0
-    dead: bool = False
-
-
-@dataclass(frozen=True)
-class Call:
-    invocation: Invocation
-    service: str
-    operation: str
-    request: Mapping[str, Any]
-    do: Callable[..., Any]
-
-    def __str__(self) -> str:
-        at = self.request.get("TrainingJobName") or _keys(self.request)
-        return f"{self.service}:{self.operation} {at}".rstrip()
-
-
-class Gate:
-    """Lets every call through; subclasses do more."""
-
-    def through(self, call: Call) -> Any:
-        return call.do()
 
 
 make_dynamo: Callable[[], FakeDynamo] = FakeDynamo
@@ -128,6 +96,7 @@ class World:
         leases: bool = True,
         per_commit: int | None = None,
         history: int | None = None,
+        limits: Limits = NO_LIMITS,
     ) -> None:
         """`runtime`: of each job that `work` does not name (ms). `leases=False`: each lease is over
         as soon as it is taken, so that passes run beside each other: it must do no harm."""
@@ -145,6 +114,9 @@ class World:
         self.history: list[str] = []
         """The history, a line each, for people to read when something breaks."""
         self.refused: set[str] = set()
+        """The labels of what users were refused."""
+        self.limited: set[str] = set()
+        """Those of them that have met a limit."""
         self.accepted: set[str] = set()
         self.users_ask_again = True
         self.calls = 0
@@ -153,13 +125,16 @@ class World:
         self.dynamo = self._new_dynamo()
         self._services = {
             "dynamodb": self.dynamo,
-            "sagemaker": _Plane(self),
-            "lambda": _Lambda(self),
+            "sagemaker": WatchedPlane(self),
+            "lambda": LambdaClient(self),
         }
         self._due: list[_Due] = []
         self._numbers = itertools.count()
         self._invocations = itertools.count(1)
-        DynamoStore(self.dynamo, TABLE).configure(self.pools, who="campaign", now=START)
+        store = DynamoStore(self.dynamo, TABLE)
+        store.configure(self.pools, who="campaign", now=START)
+        if limits != NO_LIMITS:
+            store.set_limits(limits, who="campaign", now=START)
         self.after(TICK, "tick", self._tick)
 
     def _new_plane(self, work: Mapping[str, Work], default: Work, knobs: Knobs | None) -> Plane:
@@ -190,12 +165,17 @@ class World:
             body["StoppingCondition"]["MaxRuntimeInSeconds"] = limit
         self.submit_body(body, tries=tries)
 
-    def submit_body(self, body: Mapping[str, Any], *, tries: int = 3) -> None:
+    def submit_body(self, body: Mapping[str, Any], *, tries: int = 3, by: str = "ann") -> None:
         name = body["TrainingJobName"]
         submission, wanted = parse_submission(json.dumps(body))
 
         def ask(manager: QueueManager, _: Invocation) -> None:
-            manager.submit(submission, wanted, submitter="ann")
+            try:
+                manager.submit(submission, wanted, submitter=by)
+            except LimitReached:
+                if name in self.watch.jobs:
+                    self.watch.note(LOST, f"{name} has met a limit and is kept all the same")
+                raise
             self.accepted.add(name)
             if name not in self.watch.jobs:
                 self.watch.note("1 nothing lost", f"{name} was accepted and is not kept")
@@ -204,6 +184,23 @@ class World:
 
     def cancel(self, name: str, *, tries: int = 3) -> None:
         self._user(f"cancel {name}", lambda manager, _: manager.cancel(name, by="ann"), tries)
+
+    def retry(self, name: str, *, tries: int = 3) -> None:
+        """A user's request of one change, by the hundred's way; one who gets no answer asks
+        again."""
+
+        def renamed(body: Mapping[str, Any], new_name: str) -> tuple[Submission, dict[str, Any]]:
+            return parse_submission({**body, "TrainingJobName": new_name})
+
+        def ask(manager: QueueManager, _: Invocation) -> None:
+            wish = Wish(name=name, amendment=None, retry=Retry(renamed=renamed))
+            (outcome,) = manager.bulk.run([wish], by="ann")
+            if outcome.error is not None:
+                raise outcome.error
+            assert outcome.status is not None
+            self.accepted.add(outcome.status.job.name)
+
+        self._user(f"retry {name}", ask, tries)
 
     def requeue(self, name: str, attempt: int, *, tries: int = 3) -> None:
         """A user's requeue of this attempt. A user without an answer asks again."""
@@ -331,6 +328,8 @@ class World:
             return False
         except Refused as error:
             self.refused.add(label.removesuffix(AGAIN))
+            if isinstance(error, LimitReached):
+                self.limited.add(label.removesuffix(AGAIN))
             self.say(f"[{invocation.number}] refused: {error}")
         except SlotQError as error:
             self.say(f"[{invocation.number}] {type(error).__name__}: {error}")
@@ -341,7 +340,7 @@ class World:
         return True
 
     def manager(self, invocation: Invocation) -> QueueManager:
-        kind = DynamoStore if self.leases else _Leaseless
+        kind = DynamoStore if self.leases else LeaselessStore
         sagemaker, lambdas = self.wire(invocation, "sagemaker"), self.wire(invocation, "lambda")
         training = SageMakerTraining(queue=TABLE, clock=self.clock, make_client=lambda: sagemaker)
         return QueueManager(
@@ -356,7 +355,7 @@ class World:
     def wire(self, invocation: Invocation, service: str) -> Any:
         """A client of that service whose calls belong to this invocation and go through the
         gate."""
-        return _Wire(self, invocation, service, self._services[service])
+        return GatedClient(self, invocation, service, self._services[service])
 
     def say(self, what: str) -> None:
         self.history.append(f"{(self.clock.now() - START) / 1000:9.3f} s  {what}")
@@ -364,13 +363,13 @@ class World:
     # --- SageMaker's own view
 
     def live_training_jobs(self) -> Mapping[str, TrainingJob]:
-        return self.plane._live
+        return self.plane.live()
 
     def ours_live(self) -> set[str]:
-        return self.ours & set(self.plane._live)
+        return self.ours & set(self.plane.live())
 
     def status_of(self, training_job: str) -> str:
-        there = self.plane._jobs.get(training_job)
+        there = self.plane.job(training_job)
         return there.status if there else "not there"
 
     def _emit(self, event: Mapping[str, Any]) -> None:
@@ -397,112 +396,6 @@ def on_event(
     return take_in
 
 
-HOSTILE = "hostile"
-"""The first part of names of jobs whose requests SageMaker refuses at length."""
-
-
-def refuse_hostile(body: Mapping[str, Any]) -> None:
-    """SageMaker's answer to such a request quotes it whole, among words of other refusals."""
-    if not body["TrainingJobName"].startswith(HOSTILE):
-        return
-    quoted = ", ".join(f"{key}={value}" for key, value in body["HyperParameters"].items())
-    text = f"{len(quoted)} validation errors detected: Value '{{{quoted}}}' at 'hyperParameters'"
-    said = {
-        "Error": {"Code": "ValidationException", "Message": text[:20_000]},
-        "ResponseMetadata": {"HTTPStatusCode": 400},
-    }
-    raise ClientError(said, "CreateTrainingJob")
-
-
-class _Plane(PlaneClient):
-    """The training plane with watched creates."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(world.plane)
-        self._world = world
-
-    def create_training_job(self, **request: Any) -> dict[str, Any]:
-        name = request["TrainingJobName"]
-        refuse_hostile(request)
-        before = self._world.plane._jobs.get(name)
-        try:
-            return super().create_training_job(**request)
-        finally:
-            there = self._world.plane._jobs.get(name)
-            if there is not None and there is not before:
-                self._world.ours.add(name)
-                self._world.watch.created(there)
-                self._world.look()
-
-
-def no_time_passes(_: float) -> None:
-    """The schedule decides what happens meanwhile."""
-
-
-class _Leaseless(DynamoStore):
-    """Every lease is over at once, and no pass is skipped."""
-
-    def take_lease(
-        self, holder: str, *, now: int, until: int, only_news: bool = False
-    ) -> int | None:
-        return super().take_lease(holder, now=now, until=now)
-
-
-class _Lambda:
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def invoke(self, **_: Any) -> dict[str, Any]:
-        self._world.after(SOON, "pass", self._world.run_pass)
-        return {}
-
-
-class _Wire:
-    """A client whose calls go through the world's gate."""
-
-    def __init__(self, world: World, invocation: Invocation, service: str, target: Any) -> None:
-        self._world, self._invocation = world, invocation
-        self._service, self._target = service, target
-
-    def __getattr__(self, method: str) -> Callable[..., Any]:
-        target = getattr(self._target, method)
-
-        def ask(**request: Any) -> Any:
-            invocation = self._invocation
-            if invocation.dead:
-                raise Killed
-            invocation.calls += 1
-            self._world.calls += 1
-            if invocation.calls > MOST_CALLS:
-                self._world.watch.note(CONVERGENT, f"{invocation.label} makes no end of calls")
-                invocation.dead = True
-                raise Killed
-            call = Call(
-                invocation, self._service, method, request, lambda **more: target(**request, **more)
-            )
-            try:
-                return self._world.gate.through(call)
-            except Killed:
-                invocation.dead = True
-                raise
-
-        return ask
-
-
 def _named(event: Mapping[str, Any]) -> str:
     detail = event["detail"]
     return f"event {detail['TrainingJobName']} {detail['SecondaryStatus']}"
-
-
-def _keys(request: Mapping[str, Any]) -> str:
-    if actions := request.get("TransactItems"):
-        return ", ".join(_key(next(iter(each.values()))) for each in actions)
-    if "Key" in request or "Item" in request:
-        return _key(request)
-    pk = request.get("ExpressionAttributeValues", {}).get(":pk", {})
-    return str(pk.get("S", ""))
-
-
-def _key(action: Mapping[str, Any]) -> str:
-    key = action.get("Key") or action["Item"]
-    return f"{key['pk']['S']}/{key['sk']['S']}"

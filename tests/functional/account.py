@@ -133,6 +133,15 @@ class Account:
         assert answer["multiValueHeaders"]["Content-Type"] == ["application/json"]
         return answer["statusCode"], json.loads(answer["body"])
 
+    def completes(self, training_job: str) -> None:
+        """The training job ends, and SageMaker tells."""
+        self.plane.job(training_job).status = "Completed"
+        event = sample("training-completed")
+        event["detail"]["TrainingJobName"] = training_job
+        event["detail"].pop("Tags", None)
+        self.send(event)
+        self.settle()
+
     def settle(self) -> None:
         """Deliver requested passes and training events until none are left."""
         self.plane.advance()

@@ -49,7 +49,7 @@ def test_a_change_of_an_ended_or_unknown_job_is_refused(account: Account):
     ("body", "field", "said"),
     [
         ([], "", "JSON object"),
-        ({}, "", "say what shall change"),
+        ({}, "", "say what to change"),
         ({"held": "yes"}, "held", "boolean"),
         ({"priority": 5}, "priority", "not permitted"),
         ({"tags": {"priority": 5}}, "tags.priority", "string"),

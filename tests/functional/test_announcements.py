@@ -24,7 +24,7 @@ def account(account: Account, monkeypatch: pytest.MonkeyPatch) -> Account:
 
 def heard(account: Account, job: str = "job1") -> list[dict[str, Any]]:
     details = [json.loads(entry["Detail"]) for entry in account.announced.entries]
-    return [its for its in details if its["job"] == job]
+    return [detail for detail in details if detail["job"] == job]
 
 
 def test_every_state_change_is_announced_once_in_order(account: Account):
@@ -37,7 +37,7 @@ def test_every_state_change_is_announced_once_in_order(account: Account):
     account.clock.set(account.clock.now() + HOUR)
     account.settle()
     told = heard(account)
-    states = [its["to"] for its in told]
+    states = [event["to"] for event in told]
     assert states == [
         *("pending", "starting", "running", "stopping", "preempted"),
         *("starting", "running", "completed"),
@@ -48,7 +48,7 @@ def test_every_state_change_is_announced_once_in_order(account: Account):
         assert JobState(after["to"]) in TRANSITIONS[JobState(before["to"])]
         assert after["job_version"] > before["job_version"]
     assert told[-1]["training_job"].startswith("job1-qstamp-2-")
-    assert {its["queue"] for its in told} == {TABLE}
+    assert {event["queue"] for event in told} == {TABLE}
     kinds = {(entry["Source"], entry["DetailType"]) for entry in account.announced.entries}
     assert kinds == {(SOURCE, DETAIL_TYPE)}
 
@@ -71,7 +71,9 @@ def test_an_unreachable_bus_stops_nothing(account: Account, output, refuses):
     account.announced.refuses = None
     account.clock.set(account.clock.now() + HOUR)
     account.settle()
-    assert [its["to"] for its in heard(account)] == ["completed"], "what is lost is not sent late"
+    assert [event["to"] for event in heard(account)] == ["completed"], (
+        "what is lost is not sent late"
+    )
 
 
 def test_a_refused_submission_and_a_repeated_event_announce_nothing(account: Account):
@@ -80,7 +82,7 @@ def test_a_refused_submission_and_a_repeated_event_announce_nothing(account: Acc
     account.send("pass")
     account.send("training-in-progress")
     account.send("training-in-progress")
-    assert [its["to"] for its in heard(account)] == ["pending", "starting", "running"]
+    assert [event["to"] for event in heard(account)] == ["pending", "starting", "running"]
 
 
 def test_nothing_is_announced_when_announcements_are_off(account: Account, monkeypatch):

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from slotq.cli.main import cli
 from slotq_core.adapters.dynamodb.layout.table import table_definition
-from slotq_core.adapters.dynamodb.repair.backup import BackupError, load, save
+from slotq_core.adapters.dynamodb.repair.backup import BackupError, load_table, save_table
 from tests.functional.account import TABLE, Account, add_job, sample
 from tests.functional.conftest import in_use
 
@@ -39,44 +39,35 @@ def real(dynamodb_local_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Itera
 @pytest.fixture(params=["account", "real"])
 def queue(request: pytest.FixtureRequest) -> Account:
     """One job has ended, one was evicted for another, two run, two wait."""
-    its: Account = request.getfixturevalue(request.param)
+    account: Account = request.getfixturevalue(request.param)
     for name, priority in (("ended", 1), ("evicted", 1), ("runs", 2), ("urgent", 3)):
-        submit(its, name, priority)
+        submit(account, name, priority)
         if name == "evicted":
-            complete(its, "ended")
-    submit(its, "waits", 1)
-    return its
+            account.completes("ended")
+    submit(account, "waits", 1)
+    return account
 
 
-def submit(its: Account, name: str, priority: int = 1) -> None:
+def submit(account: Account, name: str, priority: int = 1) -> None:
     tags = [{"Key": "priority", "Value": str(priority)}]
     secret = {"API_TOKEN": "hunter2"}
-    assert its.call(add_job(TrainingJobName=name, Tags=tags, Environment=secret))[0] == 202
-    its.settle()
+    assert account.call(add_job(TrainingJobName=name, Tags=tags, Environment=secret))[0] == 202
+    account.settle()
 
 
-def complete(its: Account, training_job: str) -> None:
-    its.plane._jobs[training_job].status = "Completed"
-    event = sample("training-completed")
-    event["detail"]["TrainingJobName"] = training_job
-    event["detail"].pop("Tags", None)
-    its.send(event)
-    its.settle()
+def states(account: Account) -> dict[str, str]:
+    return {job["name"]: job["state"] for job in account.call("list-jobs")[1]["jobs"]}
 
 
-def states(its: Account) -> dict[str, str]:
-    return {job["name"]: job["state"] for job in its.call("list-jobs")[1]["jobs"]}
+def items(account: Account) -> list[Any]:
+    return sorted(account.items(), key=lambda item: (item["pk"]["S"], item["sk"]["S"]))
 
 
-def items(its: Account) -> list[Any]:
-    return sorted(its.items(), key=lambda item: (item["pk"]["S"], item["sk"]["S"]))
-
-
-def wiped(its: Account) -> Account:
+def wiped(account: Account) -> Account:
     """Replace the table by an empty one of the same name."""
-    its.dynamodb.delete_table(TableName=TABLE)
-    its.dynamodb.create_table(**table_definition(TABLE))
-    return its
+    account.dynamodb.delete_table(TableName=TABLE)
+    account.dynamodb.create_table(**table_definition(TABLE))
+    return account
 
 
 BEFORE = {
@@ -91,16 +82,16 @@ BEFORE = {
 def test_a_restored_queue_continues(queue: Account, tmp_path: Path):
     assert states(queue) == BEFORE
     kept, request = items(queue), queue.call(get("runs", "/request"))
-    count = save(queue.dynamodb, TABLE, tmp_path / "queue.jsonl")
+    count = save_table(queue.dynamodb, TABLE, tmp_path / "queue.jsonl")
     assert count == len(kept)
     assert states(wiped(queue)) == {}
-    assert load(queue.dynamodb, TABLE, tmp_path / "queue.jsonl") == count
+    assert load_table(queue.dynamodb, TABLE, tmp_path / "queue.jsonl") == count
     assert items(queue) == kept
     assert states(queue) == BEFORE
     assert queue.call(get("runs", "/request")) == request
     assert queue.call("examine")[1]["findings"] == []
-    complete(queue, "urgent")
-    complete(queue, "runs")
+    queue.completes("urgent")
+    queue.completes("runs")
     assert states(queue) == {
         **BEFORE, "urgent": "completed", "runs": "completed", "evicted": "running",
         "waits": "running",
@@ -119,12 +110,12 @@ def get(name: str, tail: str = "") -> dict[str, Any]:
 def test_an_older_backup_is_reconciled_with_sagemaker(queue: Account, tmp_path: Path):
     """A job that ran has ended unseen. One that waited runs already: it is adopted, not started
     twice. One that the backup does not know is an orphan and is stopped."""
-    save(queue.dynamodb, TABLE, tmp_path / "queue.jsonl")
-    complete(queue, "urgent")
+    save_table(queue.dynamodb, TABLE, tmp_path / "queue.jsonl")
+    queue.completes("urgent")
     assert states(queue)["evicted"] == "running"
     submit(queue, "later", 9)
     assert states(queue)["later"] == "running"
-    load(wiped(queue).dynamodb, TABLE, tmp_path / "queue.jsonl")
+    load_table(wiped(queue).dynamodb, TABLE, tmp_path / "queue.jsonl")
     assert states(queue) == BEFORE
     for _ in range(8):
         queue.clock.set(queue.clock.now() + 2 * MINUTE)
@@ -135,7 +126,7 @@ def test_an_older_backup_is_reconciled_with_sagemaker(queue: Account, tmp_path: 
     assert "later" not in now
     assert now["urgent"] == "completed"
     assert queue.call("examine")[1]["findings"] == []
-    live = [name for name, its in queue.plane._jobs.items() if its.status == "InProgress"]
+    live = [its.name for its in queue.plane.jobs() if its.status == "InProgress"]
     assert "later" not in live
     assert len(live) <= 2
     held = {job["training_job"] for job in queue.call("list-jobs")[1]["jobs"] if job["pool"]}
@@ -160,7 +151,7 @@ def test_a_change_during_the_export_is_noticed(small: Account, tmp_path: Path, m
         scan = staticmethod(late)
 
     with pytest.raises(BackupError, match="stop the queue first"):
-        save(Disturbed(), TABLE, tmp_path / "queue.jsonl")
+        save_table(Disturbed(), TABLE, tmp_path / "queue.jsonl")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -168,11 +159,11 @@ def test_a_file_is_never_overwritten_and_is_readable_by_its_owner_alone(
     small: Account, tmp_path: Path
 ):
     path = tmp_path / "queue.jsonl"
-    save(small.dynamodb, TABLE, path)
+    save_table(small.dynamodb, TABLE, path)
     assert path.stat().st_mode & 0o777 == 0o600
     text = path.read_text()
-    with pytest.raises(BackupError, match="there already"):
-        save(small.dynamodb, TABLE, path)
+    with pytest.raises(BackupError, match="exists already"):
+        save_table(small.dynamodb, TABLE, path)
     assert path.read_text() == text
     assert list(tmp_path.iterdir()) == [path]
 
@@ -193,30 +184,30 @@ BROKEN = {
 @pytest.mark.parametrize("damage", BROKEN.values(), ids=BROKEN.keys())
 def test_a_damaged_file_changes_nothing(small: Account, tmp_path: Path, damage):
     path = tmp_path / "queue.jsonl"
-    save(small.dynamodb, TABLE, path)
+    save_table(small.dynamodb, TABLE, path)
     path.write_bytes(damage(path.read_text()).encode(errors="surrogateescape"))
     kept = items(small)
     with pytest.raises(BackupError):
-        load(small.dynamodb, TABLE, path, replace=True)
+        load_table(small.dynamodb, TABLE, path, replace=True)
     assert items(small) == kept
 
 
 def test_a_table_with_items_is_replaced_only_on_request(small: Account, tmp_path: Path):
     path = tmp_path / "queue.jsonl"
-    save(small.dynamodb, TABLE, path)
+    save_table(small.dynamodb, TABLE, path)
     kept = items(small)
     submit(small, "job2")
     there = items(small)
     with pytest.raises(BackupError, match="nothing was changed"):
-        load(small.dynamodb, TABLE, path)
+        load_table(small.dynamodb, TABLE, path)
     assert items(small) == there != kept
-    load(small.dynamodb, TABLE, path, replace=True)
+    load_table(small.dynamodb, TABLE, path, replace=True)
     assert items(small) == kept
 
 
 def test_unprocessed_items_are_sent_again(small: Account, tmp_path: Path):
     path, paused = tmp_path / "queue.jsonl", []
-    save(small.dynamodb, TABLE, path)
+    save_table(small.dynamodb, TABLE, path)
     kept = items(small)
 
     class Reluctant:
@@ -230,7 +221,7 @@ def test_unprocessed_items_are_sent_again(small: Account, tmp_path: Path):
             small.dynamodb.batch_write_item(RequestItems={TABLE: taken})
             return {"UnprocessedItems": {TABLE: left} if left else {}}
 
-    load(Reluctant(), TABLE, path, replace=True, pause=paused.append)
+    load_table(Reluctant(), TABLE, path, replace=True, pause=paused.append)
     assert items(small) == kept
     assert paused
 
@@ -243,8 +234,8 @@ def test_every_type_of_attribute_is_restored(account: Account, tmp_path: Path):
         "BS": {"BS": [b"a"]}, "SS": {"SS": ["s"]}, "BOOL": {"BOOL": False},
     }  # fmt: skip
     account.dynamodb.put_item(TableName=TABLE, Item=odd)
-    save(account.dynamodb, TABLE, tmp_path / "file")
-    load(account.dynamodb, TABLE, tmp_path / "file", replace=True)
+    save_table(account.dynamodb, TABLE, tmp_path / "file")
+    load_table(account.dynamodb, TABLE, tmp_path / "file", replace=True)
     assert account.items() == [odd]
 
 

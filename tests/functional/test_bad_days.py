@@ -72,11 +72,14 @@ def test_an_event_for_an_older_attempt_changes_nothing(account: Account, output)
 NO_TIMES = {"TrainingEndTime": None, "LastModifiedTime": None, "CreationTime": None}
 NO_TIMES["TrainingStartTime"] = None
 ODD = {
-    "null times": (NO_TIMES, "it says no time"),
-    "a time in words": ({"TrainingEndTime": "half past ten"}, "TrainingEndTime is no time"),
-    "a time that is a list": ({"LastModifiedTime": [1]}, "LastModifiedTime is no time"),
-    "a time that is no number": ({"TrainingEndTime": float("nan")}, "TrainingEndTime is no time"),
-    "a time without end": ({"TrainingEndTime": "inf"}, "TrainingEndTime is no time"),
+    "null times": (NO_TIMES, "it has no time"),
+    "a time in words": ({"TrainingEndTime": "half past ten"}, "TrainingEndTime is not a time"),
+    "a time that is a list": ({"LastModifiedTime": [1]}, "LastModifiedTime is not a time"),
+    "a time that is not a number": (
+        {"TrainingEndTime": float("nan")},
+        "TrainingEndTime is not a time",
+    ),
+    "a time without end": ({"TrainingEndTime": "inf"}, "TrainingEndTime is not a time"),
     "a time next year": ({"TrainingEndTime": 1_850_000_000_000}, "far ahead"),
     "a secondary status nobody knew": ({"SecondaryStatus": "Pondering"}, "'Pondering'"),
 }

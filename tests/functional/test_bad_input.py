@@ -34,7 +34,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "empty body": (raw(""), "", "not JSON"),
     "not JSON": (raw("TrainingJobName: job1"), "", "not JSON"),
     "half of it": (raw(sample("add-job")["body"][:-1]), "", "not JSON"),
-    "nested beyond reason": (raw("[" * 100_000), "", "not JSON"),
+    "nested beyond reason": (raw("[" * 100_000), "", "does not accept this JSON"),
     "a list": (raw("[]"), "", "JSON object"),
     "a string": (raw('"job1"'), "", "JSON object"),
     "null": (raw("null"), "", "JSON object"),
@@ -76,8 +76,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "preemptible: maybe": (add_job(Tags=tags(slotq_preemptible="maybe")), "Tags", "true or false"),
     "a negative min-runtime": (add_job(Tags=tags(slotq_min_runtime="-1")), "Tags", "0 to"),
     "too many retries": (add_job(Tags=tags(slotq_retries="101")), "Tags", "0 to 100"),
-    "an empty list of pools": (add_job(Tags=tags(slotq_pools="")), "Tags", "comma separated"),
-    "one pool twice": (add_job(Tags=tags(slotq_pools="main,main")), "Tags", "comma separated"),
+    "an empty list of pools": (add_job(Tags=tags(slotq_pools="")), "Tags", "separated by commas"),
+    "one pool twice": (add_job(Tags=tags(slotq_pools="main,main")), "Tags", "separated by commas"),
     "a pool that is not there": (add_job(Tags=tags(slotq_pools="moon")), "Tags", "main"),
     "a demand without an amount": (add_job(Tags=tags(slotq_demand="gpus")), "Tags", "gpus=8"),
     "an empty demand": (add_job(Tags=tags(slotq_demand="")), "Tags", "gpus=8"),
@@ -252,7 +252,7 @@ def test_the_name_of_a_foreign_training_job_is_refused(account: Account):
     account.plane.handle("CreateTrainingJob", json.loads(sample("add-job")["body"]))
     status, error = account.call("add-job")
     assert (status, error["code"], error["field"]) == (409, "name_taken", NAME)
-    assert "not this queue's" in error["message"]
+    assert "not from this queue" in error["message"]
 
 
 @pytest.mark.parametrize("event", ["get-job", "cancel-job"])

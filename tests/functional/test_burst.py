@@ -1,6 +1,7 @@
-"""Hundreds of submissions at once, to the real handler: all are accepted, none waits for a pass.
+"""Hundreds of concurrent submissions to the real handler: all are accepted, and none waits for a
+pass.
 
-Every invocation is a thread of its own, those that a submission asks for too, as Lambda has it.
+Each invocation is a thread, also those that a submission requests, as in Lambda.
 """
 
 from __future__ import annotations

@@ -72,8 +72,8 @@ def test_a_hundred_changes_request_one_pass(account: Account):
     [
         ([], "changes", "at least 1"),
         ([{"name": "job1", "cancel": True}] * (MOST_AT_ONCE + 1), "changes", "at most 100"),
-        ([{"name": "job1"}], "changes.0", "say what shall change"),
-        ([{"name": "job1", "cancel": False}], "changes.0", "say what shall change"),
+        ([{"name": "job1"}], "changes.0", "say what to change"),
+        ([{"name": "job1", "cancel": False}], "changes.0", "say what to change"),
         ([{"name": "job1", "cancel": True, "held": True}], "changes.0", "cancel alone"),
         ([{"name": "job1", "cancel": 1}], "changes.0.cancel", "boolean"),
         ([{"cancel": True}], "changes.0.name", "required"),

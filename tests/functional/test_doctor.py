@@ -63,7 +63,7 @@ def test_the_doctor_leaves_an_unconfirmed_start_to_the_pass(account: Account):
     creates = account.plane.calls["CreateTrainingJob"]
     status, body = account.call("mend")
     assert findings((status, body)) == [("stale_intent", "job1", False)]
-    assert body["findings"][0]["text"].endswith("the next pass does it again")
+    assert body["findings"][0]["text"].endswith("the next pass repeats it")
     assert account.plane.calls["CreateTrainingJob"] == creates
     account.settle()
     later(account, MINUTE)
@@ -93,7 +93,7 @@ def test_the_tick_reconciles_every_five_minutes(account: Account, output):
     drifted(account)
     account.send("tick")
     assert account.state("job1") == "completed"
-    assert "has ended (completed) unseen" in output()
+    assert "has ended (completed) without an event" in output()
     listings = account.plane.calls["ListTrainingJobs"]
     for _ in range(5):
         later(account, MINUTE)
@@ -146,7 +146,11 @@ def test_an_examination_is_allowed_once_a_minute(account: Account):
         assert json.loads(answer["body"])["code"] == "examined_lately"
     assert account.call("mend")[0] == 200  # Whoever has looked may repair at once,
     assert account.call("mend")[0] == 429  # and only once.
-    later(account, MINUTE)
+    later(account, MINUTE - 19_500)
+    answer = account.send("examine")
+    assert answer["multiValueHeaders"]["Retry-After"] == ["20"]
+    assert "ask again in 20 seconds" in json.loads(answer["body"])["message"]
+    later(account, 19_500)
     assert account.call("examine")[0] == 200
     account.dynamodb.meta.events.unregister("before-call.dynamodb.Scan", unique_id="scans")
     assert len(scans) == 3

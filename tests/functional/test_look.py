@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import slotq_core
+from slotq_core.version import __version__
 from tests.functional.account import Account, add_job, sample
 
 
@@ -61,7 +61,7 @@ def about(**identity: Any) -> dict[str, Any]:
 
 
 def test_version_names_the_release_and_the_caller(account: Account, monkeypatch):
-    answer = {"version": 1, "slotq": slotq_core.__version__, "caller": "arn:aws:iam::1:user/ada"}
+    answer = {"version": 1, "slotq": __version__, "caller": "arn:aws:iam::1:user/ada"}
     event = about(userArn="arn:aws:iam::1:user/ada")
     assert account.call(event) == (200, answer)
     monkeypatch.setenv("SLOTQ_SERVES", "views")

@@ -9,12 +9,12 @@ from slotq_core.adapters.dynamodb.layout.table import active_key, job_key
 from tests.functional.account import EVENTS, TABLE, Account, add_job, sample
 
 POISON = {
-    "poison-no-detail": "the event has no detail, or one that is no object",
-    "poison-detail-is-text": "the event has no detail, or one that is no object",
+    "poison-no-detail": "the event has no detail, or its detail is not an object",
+    "poison-detail-is-text": "the event has no detail, or its detail is not an object",
     "poison-no-name": "the event's detail names no training job",
-    "poison-unknown-status": "TrainingJobStatus 'Hibernating' is not known here",
-    "poison-odd-field": "the event's detail is not of SageMaker's form (AttributeError)",
-    "poison-unknown-source": "no trigger of the queue looks like this event",
+    "poison-unknown-status": "unknown TrainingJobStatus 'Hibernating'",
+    "poison-odd-field": "the event's detail does not have SageMaker's form (AttributeError)",
+    "poison-unknown-source": "this event is not a trigger of the queue",
 }
 SECRETS = ("sagemaker_program", "pytorch-training", "amzn-s3-demo-bucket", "RoleArn")
 

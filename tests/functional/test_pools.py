@@ -99,8 +99,8 @@ def test_an_unsigned_caller_changes_nothing(account: Account):
     ("body", "field", "said"),
     [
         ([], "", "the pool's settings"),
-        ({}, "", "say what shall change: slots"),
-        ({"revision": 1}, "", "say what shall change"),
+        ({}, "", "say what to change: slots"),
+        ({"revision": 1}, "", "say what to change"),
         ({"slots": -1}, "slots", "greater than or equal to 0"),
         ({"slots": 10_001}, "slots", "10000"),
         ({"slots": "4"}, "slots", "integer"),
@@ -136,14 +136,19 @@ def test_refusals_have_their_codes(account: Account):
     tags = [{"Key": "slotq:pools", "Value": "small"}]
     account.call(add_job(TrainingJobName="other", Tags=tags))
     for event, status, code, said in (
-        (set_pool({"slots": 1}, "nowhere"), 404, "no_such_pool", "there are main, small, spare"),
-        (remove_pool("nowhere"), 404, "no_such_pool", "there are main, small, spare"),
-        (remove_pool("main"), 409, "pool_in_use", "1 of its slots in use"),
+        (
+            set_pool({"slots": 1}, "nowhere"),
+            404,
+            "no_such_pool",
+            "the pools are main, small, spare",
+        ),
+        (remove_pool("nowhere"), 404, "no_such_pool", "the pools are main, small, spare"),
+        (remove_pool("main"), 409, "pool_in_use", "while 1 of its slots"),
         (remove_pool("small"), 409, "pool_in_use", "for it alone (other)"),
-        (remove_pool("spare", revision="1"), 409, "outdated", "revision 3 by now"),
+        (remove_pool("spare", revision="1"), 409, "outdated", "now at revision 3"),
         (set_pool({"slots": 9, "revision": 1}), 409, "outdated", OPERATOR),
         (remove_pool("small", revision="x"), 400, "invalid_request", "revision takes an integer"),
-        (remove_pool("small", force="1"), 400, "invalid_request", "'force' is not known here"),
+        (remove_pool("small", force="1"), 400, "invalid_request", "no parameter 'force' here"),
         (changes(limit="101"), 400, "invalid_request", "limit takes an integer from 1 to 100"),
     ):
         told = account.call(event)

@@ -103,7 +103,7 @@ def test_an_event_that_changes_nothing_is_logged_with_its_job_and_counted(accoun
     account.send("training-stopped")
     account.send("training-in-progress")
     written = output()
-    assert "no job of the queue's ever ran under that name" in written
+    assert "no job of this queue ever ran under that name" in written
     assert "that attempt of job1 is over" in written
     assert written.count('"Ignored"') >= 2
     assert account.state("job1") == "stopped"

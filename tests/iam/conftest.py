@@ -15,8 +15,9 @@ from slotq_core.adapters.dynamodb.layout.items import job_of
 from tests.built.replies import function_of
 from tests.contract.by_hand import Table, as_another_version
 from tests.faults import crashes
-from tests.faults.scenarios import STORIES
-from tests.faults.world import Invocation, World
+from tests.faults.gate import Invocation
+from tests.faults.stories import STORIES
+from tests.faults.world import World
 from tests.functional.account import HOUR, TABLE, Account, add_job, context, forget, sample
 from tests.functional.conftest import account  # noqa: F401 - pytest finds fixtures by their name
 from tests.iam.recorder import FUNCTION, PLAN, VOLUMES, Client, Recorder

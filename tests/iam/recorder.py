@@ -92,7 +92,7 @@ def _sagemaker(operation: str, request: Mapping[str, Any], plane: Plane) -> Iter
         if operation == "CreateTrainingJob":
             yield from _create(arn, request)
         else:
-            there = plane._jobs.get(name)
+            there = plane.job(name)
             tags = there.tags if there else {}
             yield call(action, arn, {f"aws:ResourceTag/{key}": tags[key] for key in tags})
 

@@ -48,18 +48,18 @@ def statements(page: str, heading: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("who", MAY)
 def test_each_principal_has_the_documented_rights(who: str):
-    its = statements("permissions.md", who)
+    granted = statements("permissions.md", who)
     allowed = {
         name
         for name, arn in CALLS.items()
-        if judge(its, call("execute-api:Invoke", arn)) is Verdict.ALLOWED
+        if judge(granted, call("execute-api:Invoke", arn)) is Verdict.ALLOWED
     }
     assert allowed == MAY[who]
 
 
 @pytest.mark.parametrize("who", MAY)
 def test_nobody_may_call_another_api_or_the_function(who: str):
-    its = statements("permissions.md", who)
+    granted = statements("permissions.md", who)
     other = API.replace("a1b2c3d4e5", "f6g7h8i9j0") + "/GET/jobs"
     function = "arn:aws:lambda:eu-west-1:123456789012:function:slotq-queue-manager"
     for asked in (
@@ -69,16 +69,16 @@ def test_nobody_may_call_another_api_or_the_function(who: str):
         call("sagemaker:CreateTrainingJob", "arn:aws:sagemaker:eu-west-1:123456789012:x/y"),
         call("dynamodb:DeleteTable", TABLE),
     ):
-        assert judge(its, asked) is Verdict.DENIED
+        assert judge(granted, asked) is Verdict.DENIED
 
 
 def test_operators_may_do_what_a_backup_needs():
     """And nobody else may."""
     for who in MAY:
-        its = statements("permissions.md", who)
+        granted = statements("permissions.md", who)
         for action in ("BatchWriteItem", "GetItem", "Scan"):
             for table in (TABLE, f"{TABLE}-restored"):
-                verdict = judge(its, call(f"dynamodb:{action}", table))
+                verdict = judge(granted, call(f"dynamodb:{action}", table))
                 assert (verdict is Verdict.ALLOWED) == (who == "Who operates")
 
 

@@ -15,7 +15,7 @@ import pytest
 from slotq_core.adapters.settings import plans_from_environment, roles_from_environment
 from slotq_core.api import METHODS
 from tests.cloudformation import Resolver, statements, template
-from tests.faults.scenarios import SCENARIOS, WRONG_ROLE
+from tests.faults.stories import SCENARIOS, WRONG_ROLE
 from tests.faults.world import TABLE as CAMPAIGN_TABLE
 from tests.functional.account import TABLE, sample
 from tests.iam.conftest import Recorders
@@ -92,8 +92,8 @@ def roles() -> dict[str, list[dict]]:
 
 def test_every_call_is_allowed(calls):
     """Except passing a role of the campaign's world that the queue may not pass."""
-    for role, its in roles().items():
-        refused = {asked for asked in calls[role] if judge(its, asked) is not Verdict.ALLOWED}
+    for role, granted in roles().items():
+        refused = {asked for asked in calls[role] if judge(granted, asked) is not Verdict.ALLOWED}
         wrong = {asked for asked in refused if asked.resource == WRONG_ROLE}
         assert {asked.action for asked in wrong} <= {"iam:PassRole"}
         assert [str(asked) for asked in refused - wrong] == [], role
@@ -114,16 +114,16 @@ def test_enough_calls_were_recorded(calls, campaign):
 
 
 def test_every_statement_is_needed(calls):
-    for role, its in roles().items():
-        for left_out in its:
-            rest = [statement for statement in its if statement is not left_out]
+    for role, granted in roles().items():
+        for left_out in granted:
+            rest = [statement for statement in granted if statement is not left_out]
             denied = [asked for asked in calls[role] if judge(rest, asked) is Verdict.DENIED]
             assert denied, f"{role} does not need {left_out['Sid']}"
 
 
 def test_no_statement_allows_an_unused_action_or_resource(calls):
-    for role, its in roles().items():
-        for statement in its:
+    for role, granted in roles().items():
+        for statement in granted:
             for action in many(statement["Action"]):
                 assert "*" not in action
                 for resource in many(statement["Resource"]):
@@ -134,8 +134,8 @@ def test_no_statement_allows_an_unused_action_or_resource(calls):
 
 
 def test_a_wildcard_is_used_only_where_one_name_is_not_enough(calls):
-    for role, its in roles().items():
-        for statement in its:
+    for role, granted in roles().items():
+        for statement in granted:
             wild = [each for each in many(statement["Resource"]) if "*" in each]
             assert bool(wild) == (statement["Sid"] in WIDE), f"{role} {statement['Sid']}"
             for resource in wild:
@@ -146,8 +146,8 @@ def test_a_wildcard_is_used_only_where_one_name_is_not_enough(calls):
 
 def test_every_condition_is_needed(calls):
     """Each call that a condition admits is denied without the key and with another value."""
-    for role, its in roles().items():
-        for statement in its:
+    for role, granted in roles().items():
+        for statement in granted:
             keys = [key for part in statement.get("Condition", {}).values() for key in part]
             passed = [asked for asked in calls[role] if applies(statement, asked)]
             for key in keys:
@@ -156,7 +156,9 @@ def test_every_condition_is_needed(calls):
                     for other in ({}, {key: ("another",)}):
                         without = {name: it for name, it in context.items() if name != key}
                         odd = call(asked.action, asked.resource, without | other)
-                        assert judge(its, odd) is Verdict.DENIED, f"{role} {statement['Sid']} {key}"
+                        assert judge(granted, odd) is Verdict.DENIED, (
+                            f"{role} {statement['Sid']} {key}"
+                        )
 
 
 TRAINING_JOB = f"arn:aws:sagemaker:{OWN}:training-job/job1"
@@ -206,18 +208,20 @@ def test_calls_similar_to_allowed_ones_are_denied(role, asked):
 
 def test_the_door_admits_exactly_the_roles_that_may_be_passed():
     resolve = Resolver(template(), PARAMETERS)
-    its = template()["Resources"]["Door"]["Properties"]["Environment"]["Variables"]
-    admitted = roles_from_environment(resolve(its)).allowed
+    variables = template()["Resources"]["Door"]["Properties"]["Environment"]["Variables"]
+    admitted = roles_from_environment(resolve(variables)).allowed
     (passes,) = [each for each in roles()[MANAGER] if each["Action"] == "iam:PassRole"]
     assert list(admitted or ()) == passes["Resource"] == [ROLE, CAMPAIGN_ROLE, WRONG_ROLE]
 
 
 def test_the_door_admits_exactly_the_training_plans_that_may_be_used():
     resolve = Resolver(template(), PARAMETERS)
-    its = template()["Resources"]["Door"]["Properties"]["Environment"]["Variables"]
+    variables = template()["Resources"]["Door"]["Properties"]["Environment"]["Variables"]
     (uses,) = [it for it in roles()[MANAGER] if it["Sid"] == "StartThemOnTrainingPlans"]
-    assert list(plans_from_environment(resolve(its)).allowed or ()) == uses["Resource"] == [PLAN]
-    none = Resolver(template(), {**PARAMETERS, "TrainingPlanArns": ""})(its)
+    assert (
+        list(plans_from_environment(resolve(variables)).allowed or ()) == uses["Resource"] == [PLAN]
+    )
+    none = Resolver(template(), {**PARAMETERS, "TrainingPlanArns": ""})(variables)
     assert plans_from_environment(none).allowed == ()
 
 
@@ -270,9 +274,9 @@ def routes() -> set[str]:
     """`METHOD/path` of each API event in the template."""
     events = [
         event["Properties"]
-        for its in template()["Resources"].values()
-        if its["Type"] == "AWS::Serverless::Function"
-        for event in its["Properties"]["Events"].values()
+        for resource in template()["Resources"].values()
+        if resource["Type"] == "AWS::Serverless::Function"
+        for event in resource["Properties"]["Events"].values()
         if event["Type"] == "Api"
     ]
     return {f"{event['Method']}{event['Path']}" for event in events}
@@ -294,13 +298,13 @@ def test_the_template_has_exactly_the_routes_of_the_api():
 
 
 def on_the_page(sid: str) -> dict:
-    """The policy of docs/security.md with this statement."""
+    """The policy of docs/guardrails.md with this statement."""
     found = re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)
     (text,) = [text for text in found if f'"{sid}"' in text]
     return json.loads(text)
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guardrails.md"
 FULL_ACCESS = {"Effect": "Allow", "Action": "*", "Resource": "*"}
 """FullAWSAccess, with which every organisation begins."""
 QUEUE_ROLE = "arn:aws:iam::123456789012:role/slotq-QueueManagerRole-EXAMPLE"
@@ -334,11 +338,11 @@ def test_the_sample_scp_lets_no_automl_job_take_the_pools(action):
 
 def test_the_table_of_statements_is_printed(calls):
     """`pytest -s` shows it: what each statement allows and how many different calls it served."""
-    for role, its in roles().items():
+    for role, granted in roles().items():
         print(f"\n{role}: {len(calls[role])} different calls")
-        for statement in its:
+        for statement in granted:
             served = [asked for asked in calls[role] if applies(statement, asked)]
-            rest = [each for each in its if each is not statement]
+            rest = [each for each in granted if each is not statement]
             alone = [asked for asked in served if judge(rest, asked) is Verdict.DENIED]
             keys = [key for part in statement.get("Condition", {}).values() for key in part]
             actions = ", ".join(many(statement["Action"]))

@@ -1,6 +1,7 @@
-"""All of the policy at once, on random scenarios: projects, users, gangs, sweeps, slices, moves.
+"""All parts of the policy at once, on random scenarios: projects, users, gangs, sweeps, slices,
+moves.
 
-Each rule has its own properties beside this; here they meet.
+Other files have the properties of each rule; here the rules meet.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from slotq.simulate import simulate
 from slotq.simulate.report import unequal
 from slotq.simulate.run.live import live_record
-from slotq.simulate.scenario.scenario import GroupSpec, JobSpec, PoolSpec, Scenario, SchedulerSpec
+from slotq.simulate.scenario.scenario import Scenario
+from slotq.simulate.scenario.sections import GroupSpec, JobSpec, PoolSpec, SchedulerSpec
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan

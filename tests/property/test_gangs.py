@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from slotq.simulate import simulate
 from slotq.simulate.report import unequal
 from slotq.simulate.run.live import live_record
-from slotq.simulate.scenario.scenario import GroupSpec, JobSpec, PoolSpec, Scenario
+from slotq.simulate.scenario.scenario import Scenario
+from slotq.simulate.scenario.sections import GroupSpec, JobSpec, PoolSpec
 from slotq_core.admission.rules import check_gang
 from slotq_core.errors import NeverFits
 from slotq_core.model.jobs import TERMINAL_STATES, JobState

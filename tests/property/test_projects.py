@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from slotq.simulate import simulate
 from slotq.simulate.report import unequal
 from slotq.simulate.run.live import live_record
-from slotq.simulate.scenario.scenario import JobSpec, PoolSpec, ProjectSpec, Scenario
+from slotq.simulate.scenario.scenario import Scenario
+from slotq.simulate.scenario.sections import JobSpec, PoolSpec, ProjectSpec
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot

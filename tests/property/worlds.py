@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from slotq.simulate.scenario.scenario import JobSpec, PoolSpec, Scenario
+from slotq.simulate.scenario.scenario import Scenario
+from slotq.simulate.scenario.sections import JobSpec, PoolSpec
 from slotq_core.model.attempts import Attempt, StopCause, StopOrder
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from slotq.errors import ScenarioError
 from slotq.simulate import load
-from slotq.simulate.scenario.scenario import ScenarioError
 
 POOL = "pools: [{name: p, capacity: 1}]"
 JOB = "jobs: [{name: j, submit_at: 0, runtime: 1}]"
@@ -16,26 +16,26 @@ JOB = "jobs: [{name: j, submit_at: 0, runtime: 1}]"
 @pytest.mark.parametrize(
     ("lines", "line", "message"),
     [
-        ([POOL, "users: [{name: u, limits: {q: {HIGH: 1}}}]"], 2, "no pool 'q'; there are p"),
+        ([POOL, "users: [{name: u, limits: {q: {HIGH: 1}}}]"], 2, "no pool 'q'; these exist: p"),
         ([POOL, "users: [{name: u, limits: {p: {GOLD: 1}}}]"], 2, "no class 'GOLD'"),
         ([POOL, "users: [{name: u, limits: {p: {AUTO: 1}}}]"], 2, "no class 'AUTO'"),
         ([POOL, "users: [{name: u, limits: {p: {HIGH: -1}}}]"], 2, "from 0 to 1,000,000 is"),
         ([POOL, "users: [{name: u, limits: {p: 3}}]"], 2, "slots by class are needed"),
         ([POOL, "users: [{name: u, limits: 3}]"], 2, "limits by pool and class are needed"),
         ([POOL, "users: [{name: u, groups: [g]}]"], 2, "no user group 'g'"),
-        ([POOL, "users: [{name: u}, {name: u}]"], 2, "'u' is there already"),
+        ([POOL, "users: [{name: u}, {name: u}]"], 2, "'u' exists already"),
         ([POOL, "user_groups: [{name: g, limits: {q: {}}}]"], 2, "no pool 'q'"),
         (["pools: [{name: p, capacity: 1, time_slice: 0}]"], 1, "more than 0 seconds"),
         (["pools: [{name: p, capacity: 1, time_slice: -5}]"], 1, "more than 0 seconds"),
         (
             ["classes: [{name: A, value: 3, demote_to: AUTO, demote_after: 9}]", POOL],
             1,
-            "AUTO is settled at each admission",
+            "the class of AUTO at each admission",
         ),
         (
             [POOL, "classes: [{name: A, value: 3}]", "users: [{name: u, limits: {p: {HIGH: 1}}}]"],
             3,
-            "no class 'HIGH'; there are A",
+            "no class 'HIGH'; these exist: A",
         ),
         (
             ["pools: [{name: p, capacity: 1, time_slice: 5}]", "jobs: [{name: j, submit_at: 0}]"],

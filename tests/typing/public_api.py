@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, assert_type
 
 import slotq
-from slotq import QueueClient, QueuedJob, install, print_queue_state
+from slotq import QueueClient, QueuedJob, QueueTrainingJobSession, install, print_queue_state
 from slotq.errors import NotCompleted, Outdated, Refused, SlotQError
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.configuration import ChangeView
@@ -15,6 +15,9 @@ from slotq_core.wire.views import AttemptView, FindingView, JobView, PoolsView, 
 def the_queue(request: dict[str, Any]) -> None:
     queue = install(priority=5, pools=["p5", "p4"], preemptible=False, min_runtime=600)
     assert_type(queue, QueueClient)
+    session = QueueTrainingJobSession(priority=5, pools="p5", default_bucket="ours")
+    assert_type(session.queue, QueueClient)
+    assert_type(queue.with_settings(retries=2), QueueClient)
     assert_type(QueueClient("https://queue/prod", region="eu-west-1"), QueueClient)
     assert_type(queue.submit(request), JobView)
     assert_type(queue.job("job1"), JobView)

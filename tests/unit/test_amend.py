@@ -13,7 +13,7 @@ from slotq_core.model.jobs import JobState, Submission
 from slotq_core.model.users import PriorityClass
 from slotq_core.operations.amend import Amendment, Revision, settled
 from slotq_core.policy.lifecycle.priority_classes import classes_of
-from slotq_core.ports import Change
+from slotq_core.ports.stored import Change
 from slotq_core.wire.amendment import retagged
 from slotq_core.wire.submission import parse_submission
 from tests.queue_world import QueueWorld, evicting, pool
@@ -104,7 +104,7 @@ def test_a_hold_is_too_late_for_a_job_that_holds_slots():
     world = QueueWorld()
     world.submit("job1")
     world.deliver()
-    with pytest.raises(TooLate, match="job1 is running; only a job that waits can be held"):
+    with pytest.raises(TooLate, match="job1 is running; only a waiting job can be held"):
         hold(world, "job1")
     world.later(200)
     with pytest.raises(TooLate, match="ended"):
@@ -259,9 +259,9 @@ UPPER = PriorityClass(name="ABOVE_NORMAL", value=20, demote_to="NORMAL", demote_
 
 
 @pytest.mark.parametrize(
-    ("ran", "its"), [(600_000, "ABOVE_NORMAL"), (1_800_000, "NORMAL"), (9_000_000, "NORMAL")]
+    ("ran", "expected"), [(600_000, "ABOVE_NORMAL"), (1_800_000, "NORMAL"), (9_000_000, "NORMAL")]
 )
-def test_a_new_class_does_not_reset_the_time_before_demotion(ran, its):
+def test_a_new_class_does_not_reset_the_time_before_demotion(ran, expected):
     """A class that a user sets anew counts all running time, in whatever class it was."""
     asked = Submission(name="job1", instance_type="t", demand=Demand(slots=1))
     job = waits(
@@ -275,8 +275,8 @@ def test_a_new_class_does_not_reset_the_time_before_demotion(ran, its):
     anew = waits("job1", priority=20, priority_class="ABOVE_NORMAL")
     revision = Revision(request={}, before=asked, after=replace(asked, priority=20))
     after = settled(job, revision, anew, classes_of([UPPER, LOWER]))
-    assert (after.priority_class, after.ran) == (its, ran)
-    assert after.priority == {"NORMAL": 10, "ABOVE_NORMAL": 20}[its]
+    assert (after.priority_class, after.ran) == (expected, ran)
+    assert after.priority == {"NORMAL": 10, "ABOVE_NORMAL": 20}[expected]
     left = UPPER.demote_after - (after.ran - after.ran_before_class)
-    assert its == "NORMAL" or left == UPPER.demote_after - ran
+    assert expected == "NORMAL" or left == UPPER.demote_after - ran
     assert (after.admitted_class or after.priority_class) == "ABOVE_NORMAL"

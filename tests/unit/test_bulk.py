@@ -10,7 +10,7 @@ from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.errors import InvalidRequest, NoSuchJob, NotUnderstood, TooLate, Unavailable
 from slotq_core.model.jobs import JobState
 from slotq_core.operations import bulk
-from slotq_core.operations.amend import Amendment, Revision, Wish
+from slotq_core.operations.amend import Amendment, Retry, Revision, Wish
 from slotq_core.operations.bulk import BUDGET, LARGEST_COMMIT, NotReached
 from slotq_core.wire.submission import parse_submission
 from tests.queue_world import QueueWorld, pool
@@ -40,9 +40,13 @@ class SlowStore(MemoryStore):
         self.world.clock.set(self.world.clock.now() + self.takes)
         return super().commit(changes, seen=seen or {})
 
+    def submit(self, job, request, *, opens_line=True):
+        self.world.clock.set(self.world.clock.now() + self.takes)
+        return super().submit(job, request, opens_line=opens_line)
+
     def job(self, name):
         if name == self.odd:
-            raise NotUnderstood(f"what is kept of job {name} cannot be read")
+            raise NotUnderstood(f"the record of job {name} cannot be read")
         self.gone = self.gone or name == self.last
         return super().job(name)
 
@@ -165,6 +169,31 @@ def test_jobs_without_time_left_are_reported_and_can_be_sent_again(world, monkey
     assert [it.error is None for it in again] == [True] * 6 + [False] * 3, "three cost nothing"
 
 
+def retries(*names):
+    def renamed(request, name):
+        return parse_submission({**request, "TrainingJobName": name})
+
+    return [Wish(name=name, amendment=None, retry=Retry(renamed=renamed)) for name in names]
+
+
+def test_retries_for_which_there_is_no_time_can_be_sent_again(world):
+    all_of(world, CANCEL, range(1, 10))
+    world.store.takes, world.woken = BUDGET // 3, 0
+    wishes = retries(*(f"job{n}" for n in range(1, 10)))
+    outcomes = world.manager.bulk.run(wishes, by="ann")
+    assert [it.error is None for it in outcomes] == [True] * 3 + [False] * 6
+    assert all(isinstance(it.error, NotReached) for it in outcomes[3:])
+    assert world.woken == 1
+    again = world.manager.bulk.run(wishes, by="ann")
+    assert [it.status.job.name for it in again[:6]] == [f"job{n}-r2" for n in range(1, 7)]
+
+
+def test_a_retry_stops_no_attempt(world):
+    (outcome,) = world.manager.bulk.run(retries("job0"), by="ann")
+    assert isinstance(outcome.error, InvalidRequest)
+    assert world.training_jobs() == {"job0": "InProgress"}
+
+
 def test_each_request_makes_progress_with_a_slow_table(world, monkeypatch):
     monkeypatch.setattr(bulk, "JOBS_PER_COMMIT", 1)
     world.store.takes = 2 * BUDGET
@@ -203,7 +232,7 @@ def test_a_job_in_another_state_than_selected_is_left_alone(world):
     ]
     for _ in ("first", "again"):
         outcomes = world.manager.bulk.run(wishes, by="eve")
-        assert "job0 is running by now, not pending" in str(outcomes[0].error)
+        assert "job0 is now running, not pending" in str(outcomes[0].error)
         assert [it.error for it in outcomes[1:]] == [None, None]
     assert world.job("job0").state is JobState.RUNNING
 

@@ -142,7 +142,7 @@ def test_a_second_cancel_changes_nothing_and_after_the_end_it_is_too_late():
     world.submit("job2")
     world.deliver()
     world.later(100)
-    with pytest.raises(TooLate, match="job2 has ended already: it is completed"):
+    with pytest.raises(TooLate, match="job2 has already ended: it is completed"):
         world.manager.cancel("job2", by="ann")
     with pytest.raises(NoSuchJob, match="no job 'job3'"):
         world.manager.cancel("job3", by="ann")

@@ -17,7 +17,7 @@ from slotq.simulate import load as load_scenario
 from slotq.simulate import simulate
 from slotq.simulate.report import differences
 from slotq.simulate.run.metrics import Figures, Metrics
-from slotq.simulate.scenario.scenario import SECTIONS
+from slotq.simulate.scenario.contents import SECTIONS
 from slotq.simulate.scenario.sections import ChangeSpec, WhySpec
 from slotq_core.lifecycle import TRANSITIONS
 from tests import scenario_pages
@@ -88,9 +88,8 @@ def skip_options(command, words):
 
 def check_arguments(command, words):
     flags = {flag for option in command.params for flag in (*option.opts, *option.secondary_opts)}
-    own = (
-        words[: words.index("--")] if "--" in words else words
-    )  # the rest belongs to another program
+    # The rest belongs to another program.
+    own = words[: words.index("--")] if "--" in words else words
     for word in own:
         if word.startswith("--"):
             flag = word.partition("=")[0]
@@ -102,8 +101,9 @@ def check_arguments(command, words):
             pytest.fail(str(error))
 
 
-def test_every_command_is_in_the_readme_or_the_commands_page():
-    text = (ROOT / "README.md").read_text() + (ROOT / "docs" / "cli.md").read_text()
+def test_every_command_is_in_the_readme_or_the_commands_pages():
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("cli*.md"))]
+    text = "".join(page.read_text() for page in pages)
     for name in COMMANDS:
         assert f"slotq {name}" in text
 
@@ -149,8 +149,8 @@ def test_traces_in_the_docs_load(text, tmp_path):
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_the_docs_list_every_key_of_a_scenario_and_no_other(section):
-    text = (ROOT / "docs" / "simulate.md").read_text()
-    body = re.split(r"\n##", text.partition(f"\n### {section}\n")[2])[0]
+    text = (ROOT / "docs" / "scenario-file.md").read_text()
+    body = re.split(r"\n##", text.partition(f"\n## {section}\n")[2])[0]
     deeper = {"pools": ("Each of the `changes`", ChangeSpec), "expect": ("Of `why` only", WhySpec)}
     lead, inner = deeper.get(section, ("no such words", None))
     first, *nested = body.split(lead)
@@ -204,7 +204,7 @@ def test_the_diagram_of_the_states_is_the_lifecycle():
 def test_names_on_the_protocol_page_exist():
     files = {path.name for path in ROOT.rglob("*.py") if ".venv" not in path.parts}
     assert set(re.findall(r"`(\w+\.py)`", PROTOCOL)) <= files
-    rows = PROTOCOL.partition("## Why each promise holds")[2].partition("## Bad days")[0]
+    rows = PROTOCOL.partition("## Why each promise holds")[2]
     last = [line.split("|")[4] for line in rows.splitlines() if re.match(r"\| \d", line)]
     assert len(last) == 10
     named = {name for cell in last for name in re.findall(r"`([^`]+)`", cell)}
@@ -213,7 +213,7 @@ def test_names_on_the_protocol_page_exist():
 
 def test_metrics_of_the_bad_days_page_exist():
     handler = (ROOT / "functions" / "queue_manager" / "app.py").read_text()
-    days = PROTOCOL.partition("## Bad days")[2]
+    days = (ROOT / "docs" / "bad-days.md").read_text()
     named = {
         word
         for part in re.findall(r"metrics? ((?:`\w+`(?:, )?)+)", days)

@@ -22,7 +22,7 @@ from slotq_core.errors import (
     TooManyWaiting,
 )
 from slotq_core.model.limits import NO_LIMITS, CallerLimits, CallerUse, QueueUse
-from slotq_core.wire.limits_definition import limits_from, settings_of
+from slotq_core.wire.limits_definition import limit_settings, limits_from
 
 ADA = "arn:aws:iam::123456789012:user/ada"
 CI = "arn:aws:sts::123456789012:assumed-role/ci/run-7"
@@ -84,7 +84,7 @@ def test_zero_is_no_limit():
 
 def test_all_callers_share_the_common_limit():
     check_queue(LIMITS, QueueUse(waiting=7))
-    with pytest.raises(QueueFull, match="8 jobs of all callers wait, and 8 is the most") as full:
+    with pytest.raises(QueueFull, match="8 jobs of all callers wait, and the limit is 8") as full:
         check_queue(LIMITS, QueueUse(waiting=8))
     assert full.value.retry_after == 60
     assert opens_lines(LIMITS, QueueUse(lines=8))
@@ -98,13 +98,13 @@ def test_a_refusal_names_the_limit_and_the_time_to_retry():
     fast = caller_refusal(own, CallerUse(waiting=4, submissions=6), caller=ADA, now=45_001)
     assert isinstance(fast, TooManySubmissions)
     assert fast.retry_after == 15
-    assert "6 jobs in this minute, and 6 is the most (submissions)" in fast.message
+    assert "6 jobs in this minute, and the limit is 6 (submissions)" in fast.message
     last = caller_refusal(own, CallerUse(submissions=6), caller=ADA, now=59_999)
     assert last.retry_after == 1
 
 
 def test_settings_survive_writing_and_reading():
-    assert limits_from(settings_of(LIMITS)) == LIMITS
+    assert limits_from(limit_settings(LIMITS)) == LIMITS
     assert limits_from({"waiting": 3}, LIMITS).rules == LIMITS.rules
 
 

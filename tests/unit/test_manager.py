@@ -13,7 +13,7 @@ from slotq_core.model.attempts import AttemptOutcome
 from slotq_core.model.jobs import JobState
 from slotq_core.names import training_job_name
 from slotq_core.operations.effects import HANDLER_LIFETIME
-from slotq_core.ports import Observation, Phase
+from slotq_core.ports.training import Observation, Phase
 from tests.queue_world import INSTANCE_TYPE, QueueWorld, evicting, pool, request
 
 LIFETIME = HANDLER_LIFETIME / 1000
@@ -58,7 +58,7 @@ def test_the_same_submission_again_is_the_same_job():
 def test_a_name_belongs_to_one_submission():
     world = QueueWorld()
     world.submit("job1")
-    with pytest.raises(NameTaken, match="another submission named 'job1' is pending"):
+    with pytest.raises(NameTaken, match="another job named 'job1' is pending"):
         world.submit("job1", priority=3)
     world.deliver()
     world.later(100)
@@ -69,7 +69,7 @@ def test_a_name_belongs_to_one_submission():
 def test_a_name_taken_by_a_foreign_training_job_is_refused():
     world = QueueWorld()
     world.client.create_training_job(**request("job1"))
-    with pytest.raises(NameTaken, match="not this queue's"):
+    with pytest.raises(NameTaken, match="not from this queue"):
         world.submit("job1")
     assert world.states() == {}
 
@@ -81,7 +81,7 @@ def test_a_foreign_training_job_that_takes_the_name_later_fails_the_job():
     world.manager.run_pass()
     job = world.job("job1")
     assert job.state is JobState.FAILED
-    assert "is taken in SageMaker" in job.message
+    assert "not from this queue" in job.message
 
 
 def test_the_next_handler_finishes_a_create_with_a_lost_answer():
@@ -425,7 +425,7 @@ def test_trouble_with_one_job_does_not_stop_the_others():
 
 
 def _change(before, after):
-    from slotq_core.ports import Change
+    from slotq_core.ports.stored import Change
 
     return Change(before=before, after=after)
 

@@ -177,8 +177,7 @@ def test_a_role_may_be_lost_after_the_create_was_accepted():
     }
     from slotq_core.adapters.sagemaker.observations import observation_of
 
-    world.plane._jobs.pop("job1")
-    world.plane._live.pop("job1")
+    world.plane.job("job1").enter("Failed", "Failed", world.clock.now(), "")
     world.manager.observe(observation_of(failed, at=world.clock.now()))
     assert world.job("job1").state == "backoff"
     assert [each.action for each in missing(world)] == ["sts:AssumeRole"]

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from slotq_core.errors import NotUnderstood, Unavailable
-from slotq_core.ports import Observation, Phase, Poison, World
+from slotq_core.ports.stored import Poison, World
+from slotq_core.ports.training import Observation, Phase
 from tests.queue_world import QueueWorld
 
 BROKEN = Poison(key="JOB#odd JOB", reason="it has no jobState")
@@ -51,7 +52,7 @@ def test_an_item_that_cannot_be_quarantined_is_still_reported_once():
     for _ in range(3):
         result = world.manager.run_pass()
     assert len(world.letters) == 1
-    assert result.troubles == ("JOB#odd JOB: could not be put out of the way: no answer",)
+    assert result.troubles == ("JOB#odd JOB: could not be set aside: no answer",)
     poisoned.refuse = None
     world.manager.run_pass()
     assert poisoned.quarantined == [BROKEN]

@@ -13,7 +13,8 @@ from slotq_core.errors import Unavailable
 from slotq_core.model.jobs import JobState
 from slotq_core.operations.effects import HANDLER_LIFETIME
 from slotq_core.operations.reconcile import LONGEST_INTERVAL, RECONCILE_EVERY
-from slotq_core.ports import Finding, Observation, Phase
+from slotq_core.ports.stored import Finding
+from slotq_core.ports.training import Observation, Phase
 from tests.queue_world import QueueWorld, pool, request
 
 MINUTE = 60
@@ -65,7 +66,9 @@ def test_a_missed_end_is_recorded():
     wait(world, 90)
     (found,) = reconcile(world)
     assert kinds([found]) == [("ended_unseen", "job1", True)]
-    assert found.text == "training job job1 has ended (completed) unseen: its end is taken in"
+    assert found.text == (
+        "training job job1 has ended (completed) without an event: its end is recorded"
+    )
     assert world.states() == {"job1": "completed"}
     (attempt,) = world.manager.status("job1").attempts
     assert attempt.ended_at == world.clock.now()
@@ -113,7 +116,7 @@ def test_a_deletion_outside_the_queue_ends_the_job():
     assert kinds(reconcile(world)) == [("vanished", "job1", True)]
     job = world.job("job1")
     assert job.state is JobState.STOPPED
-    assert job.message == "its training job job1 is not in SageMaker any more"
+    assert job.message == "its training job job1 is no longer in SageMaker"
 
 
 def test_an_evicted_job_whose_training_job_was_deleted_waits_again():
@@ -275,7 +278,7 @@ def test_foreign_training_jobs_count_in_the_first_pool_of_their_type_that_counts
     )
     (found,) = reconcile(world)
     assert kinds([found]) == [("foreign", "first", True)]
-    assert found.text == "training jobs outside the queue occupy 3 of its slots, and 0 were counted"
+    assert found.text == "training jobs outside the queue use 3 of its slots; the queue counted 0"
     assert foreign(world) == {"closed": 0, "first": 3, "second": 0}
     versions = world.store.load(world.clock.now()).ledgers
     assert reconcile(world) == []

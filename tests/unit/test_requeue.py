@@ -92,7 +92,7 @@ def test_a_requeue_is_too_late_for_a_cancelled_or_ended_job(world):
     with pytest.raises(TooLate, match="is being cancelled, by eve"):
         give_up(world, "job1")
     world.deliver()
-    with pytest.raises(TooLate, match="has ended already: it is cancelled"):
+    with pytest.raises(TooLate, match="has already ended: it is cancelled"):
         give_up(world, "job1")
     with pytest.raises(NoSuchJob):
         give_up(world, "job9")
@@ -100,7 +100,7 @@ def test_a_requeue_is_too_late_for_a_cancelled_or_ended_job(world):
 
 def test_a_requeue_of_an_unknown_attempt_is_refused(world):
     before = world.job("job1")
-    with pytest.raises(InvalidRequest, match="begun 1 attempts, and none of number 2"):
+    with pytest.raises(InvalidRequest, match="begun 1 attempts; there is no attempt 2"):
         give_up(world, "job1", attempt=2)
     assert world.job("job1") == before
 
@@ -115,7 +115,7 @@ def test_a_job_that_completes_before_the_stop_is_completed(world):
         return commit(*args, **kwargs)
 
     world.store.commit = completed_first
-    with pytest.raises(TooLate, match="has ended already: it is completed"):
+    with pytest.raises(TooLate, match="has already ended: it is completed"):
         give_up(world, "job1")
     assert world.states() == {"job1": "completed"}
 
@@ -145,6 +145,6 @@ def test_a_non_preemptible_job_can_be_requeued():
 
 def test_a_request_cannot_requeue_and_hold(world):
     before = world.job("job1")
-    with pytest.raises(TooLate, match="stopping; only a job that waits can be held"):
+    with pytest.raises(TooLate, match="stopping; only a waiting job can be held"):
         give_up(world, "job1", held=True)
     assert world.job("job1") == before

@@ -19,7 +19,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.operations import effects
 from slotq_core.operations.effects import HANDLER_LIFETIME, LONGEST_EFFECT, SLOW
 from slotq_core.operations.passes import PASS_BUDGET
-from slotq_core.ports import Change
+from slotq_core.ports.stored import Change
 from tests.queue_world import QueueWorld, pool
 
 
@@ -87,7 +87,9 @@ def test_a_pass_tries_nothing_twice():
 def test_slow_calls_are_reported():
     world, _ = with_slow("slow")
     world.submit("slow")
-    assert world.manager.run_pass().troubles == ("slow: it took 27.0 s; it comes last now",)
+    assert world.manager.run_pass().troubles == (
+        "slow: the call took 27.0 s; the job goes last from now on",
+    )
 
 
 def test_slow_effects_come_last_among_unfinished_ones():
@@ -143,7 +145,7 @@ def test_no_effect_begins_without_time_and_that_is_reported():
     tried = set(client.created())
     assert len(tried) == 2
     assert {trouble for trouble in told if "no time" in trouble} == {
-        f"{name}: this pass has no time left for it" for name in names - tried
+        f"{name}: no time left in this pass" for name in names - tried
     }
 
 

@@ -16,7 +16,7 @@ from slotq_core.errors import Misconfigured
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.operations.effects import HANDLER_LIFETIME
-from slotq_core.wire.limits_definition import MOST, settings_of
+from slotq_core.wire.limits_definition import MOST, limit_settings
 from slotq_core.wire.submission import SubmissionBody
 from slotq_core.wire.views import ErrorView
 from tests import cloudformation
@@ -154,18 +154,18 @@ def test_alarms_and_dashboard_show_existing_metrics(template):
 def test_every_alarm_has_a_section_and_a_recipient(template):
     page = (ROOT / "docs" / "operations.md").read_text()
     alarms = {
-        name: its["Properties"]
-        for name, its in template["Resources"].items()
-        if its["Type"] == "AWS::CloudWatch::Alarm"
+        name: resource["Properties"]
+        for name, resource in template["Resources"].items()
+        if resource["Type"] == "AWS::CloudWatch::Alarm"
     }
     assert len(alarms) >= 9
     sections = dict(re.findall(r"^### (\w+)\n\n((?:(?!^#).*\n)+)", page, re.MULTILINE))
     assert set(sections) == set(alarms)
-    for name, its in alarms.items():
+    for name, alarm in alarms.items():
         assert "**Do:**" in sections[name]
-        assert its["AlarmDescription"]
-        assert its["AlarmActions"] == its["OKActions"]
-        assert its["AlarmActions"] == [
+        assert alarm["AlarmDescription"]
+        assert alarm["AlarmActions"] == alarm["OKActions"]
+        assert alarm["AlarmActions"] == [
             {"If": ["HasAlarmTopic", {"Ref": "AlarmTopicArn"}, {"Ref": "AWS::NoValue"}]}
         ]
 
@@ -197,9 +197,9 @@ PLATFORM |= {"UnrecognizedClientException", "OptInRequired"}
 
 
 def test_every_parameter_is_documented(template):
-    page = (ROOT / "docs" / "deploy.md").read_text()
-    for name, its in template["Parameters"].items():
-        assert its["Description"]
+    page = (ROOT / "docs" / "deploy-parameters.md").read_text()
+    for name, parameter in template["Parameters"].items():
+        assert parameter["Description"]
         assert f"| `{name}` |" in page
 
 
@@ -245,37 +245,39 @@ def test_missing_parameters_of_a_private_api_are_refused_first(template, paramet
     ],
 )
 def test_ids_and_names_are_validated_first(template, name, right, wrong):
-    its = template["Parameters"][name]
-    for value in (right, its["Default"]):
-        assert re.fullmatch(its["AllowedPattern"], value)
-    assert not re.fullmatch(its["AllowedPattern"], wrong)
+    parameter = template["Parameters"][name]
+    for value in (right, parameter["Default"]):
+        assert re.fullmatch(parameter["AllowedPattern"], value)
+    assert not re.fullmatch(parameter["AllowedPattern"], wrong)
 
 
 def test_the_defaults_work_in_any_new_account(template):
     """No endpoint, no reservation, no quota beyond a new account's; only the role is required."""
-    its = template["Parameters"]
-    assert its["ApiAccess"]["Default"] == "regional"
-    assert its["Concurrency"]["Default"] == 0
-    (pool,) = parse_pools(its["Pools"]["Default"])
+    parameters = template["Parameters"]
+    assert parameters["ApiAccess"]["Default"] == "regional"
+    assert parameters["Concurrency"]["Default"] == 0
+    (pool,) = parse_pools(parameters["Pools"]["Default"])
     assert pool.instance_type == "ml.m5.large"
-    asked = {name for name, each in its.items() if "Default" not in each}
+    asked = {name for name, each in parameters.items() if "Default" not in each}
     assert asked == {"ExecutionRoleArns"}
 
 
 def test_no_role_can_be_named_by_a_wildcard(template):
-    its = template["Parameters"]["ExecutionRoleArns"]
-    assert re.fullmatch(its["AllowedPattern"], "arn:aws:iam::123456789012:role/service-role/a_b")
+    parameter = template["Parameters"]["ExecutionRoleArns"]
+    assert re.fullmatch(
+        parameter["AllowedPattern"], "arn:aws:iam::123456789012:role/service-role/a_b"
+    )
     for wide in ("*", "arn:aws:iam::123456789012:role/*", "arn:aws:iam::123456789012:role/a?"):
-        assert not re.fullmatch(its["AllowedPattern"], wide)
+        assert not re.fullmatch(parameter["AllowedPattern"], wide)
 
 
 def test_the_table_is_retained_protected_and_restorable(template):
     table = template["Resources"]["Queue"]
     assert table["DeletionPolicy"] == "RetainExceptOnCreate"
     assert table["UpdateReplacePolicy"] == "Retain"
-    its = table["Properties"]
-    assert its["DeletionProtectionEnabled"] is True
-    assert its["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    properties = table["Properties"]
+    assert properties["DeletionProtectionEnabled"] is True
+    assert properties["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
 
 
 @pytest.mark.parametrize(("key", "encryption"), [("", {"SSEEnabled": True}), (KEY, OWN_KEY)])
@@ -304,8 +306,10 @@ def test_only_allowed_principals_may_call_the_api(template, access):
 
 
 def test_the_gateways_refusals_look_like_the_queues(template):
-    for its in template["Resources"]["Api"]["Properties"]["GatewayResponses"].values():
-        ErrorView.model_validate_json(its["ResponseTemplates"]["application/json"], strict=True)
+    for response in template["Resources"]["Api"]["Properties"]["GatewayResponses"].values():
+        ErrorView.model_validate_json(
+            response["ResponseTemplates"]["application/json"], strict=True
+        )
 
 
 def test_the_gateway_accepts_every_submission_that_the_queue_accepts(template):
@@ -318,8 +322,8 @@ def test_the_gateway_accepts_every_submission_that_the_queue_accepts(template):
 
 
 def test_clients_find_the_queue_by_the_templates_parameter(template):
-    its = template["Resources"]["Discovery"]["Properties"]
-    found = cloudformation.Resolver(template, {})(its)
+    properties = template["Resources"]["Discovery"]["Properties"]
+    found = cloudformation.Resolver(template, {})(properties)
     assert found["Name"] == parameter_of("slotq")
     assert read_where(found["Value"]) == {
         "endpoint": "https://a1b2c3d4e5.execute-api.us-east-1.amazonaws.com/prod",
@@ -362,8 +366,8 @@ def test_the_layers_versions_are_the_tests():
 
 
 def test_samconfig_sets_only_existing_parameters(template):
-    for its in deployments().values():
-        for override in its.get("parameter_overrides", []):
+    for deployment in deployments().values():
+        for override in deployment.get("parameter_overrides", []):
             name, _, value = override.partition("=")
             assert name in template["Parameters"]
             allowed = template["Parameters"][name].get("AllowedValues")
@@ -373,17 +377,21 @@ def test_samconfig_sets_only_existing_parameters(template):
 def deployments() -> dict[str, Any]:
     """The parameters of `sam deploy` in samconfig.toml, by environment."""
     config = tomllib.loads((ROOT / "samconfig.toml").read_text())
-    return {name: its["deploy"]["parameters"] for name, its in config.items() if name != "version"}
+    return {
+        name: section["deploy"]["parameters"]
+        for name, section in config.items()
+        if name != "version"
+    }
 
 
 def test_sam_deploy_may_name_roles_and_can_be_repeated(template):
     """Named roles and policies need a separate capability. A failed first deployment leaves a stack
     that cannot be updated, so it is removed."""
     assert set(deployments()) == {"default", "dev", "prod"}
-    for its in deployments().values():
-        assert its["capabilities"] == "CAPABILITY_NAMED_IAM"
-        assert its["on_failure"] == "DELETE"
-        assert its["resolve_s3"] is True
+    for deployment in deployments().values():
+        assert deployment["capabilities"] == "CAPABILITY_NAMED_IAM"
+        assert deployment["on_failure"] == "DELETE"
+        assert deployment["resolve_s3"] is True
 
 
 def _pins(path: str) -> list[str]:
@@ -429,7 +437,7 @@ def test_the_doctor_is_throttled_more_than_the_rest(template):
 
 def test_a_new_queue_has_limits(template):
     limits = parse_limits(template["Parameters"]["Limits"]["Default"])
-    settings = settings_of(limits)
+    settings = limit_settings(limits)
     assert all(settings[key] for key in MOST)
     pattern = re.compile(template["Parameters"]["Limits"]["AllowedPattern"])
     for text in ("", "waiting=5", "waiting=5,lines=0", '{"callers": []}'):

@@ -17,10 +17,10 @@ from slotq_core.wire.training_request import (
     MOST_FAULTS,
     MOST_UNKNOWN,
     Shape,
-    faults_at_the_door,
     faults_by,
     known_shape,
     nearest,
+    submission_faults,
 )
 from tests.least_request import least_request
 from tests.training_fields import page
@@ -42,7 +42,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 
 def at_the_door(request: dict[str, Any]) -> dict[str, str]:
-    return {fault.path: fault.message for fault in faults_at_the_door(request)}
+    return {fault.path: fault.message for fault in submission_faults(request)}
 
 
 def at_the_client(request: dict[str, Any]) -> dict[str, str]:
@@ -62,7 +62,7 @@ def test_a_request_that_sagemaker_takes_has_no_fault():
 BOTH = [
     # path, value, message
     ("RoleArn", None, "is required"),
-    ("RoleArn", "", "is required, and empty"),
+    ("RoleArn", "", "is required, and must not be empty"),
     ("AlgorithmSpecification", None, "is required"),
     ("ResourceConfig", None, "is required"),
     ("OutputDataConfig", None, "is required"),
@@ -220,14 +220,14 @@ def test_a_stored_request_is_read_by_earlier_rules():
 )
 def test_the_largest_body_is_checked_fast(more):
     began = time.process_time()
-    found = faults_at_the_door({**least_request("job1"), **more})
+    found = submission_faults({**least_request("job1"), **more})
     assert time.process_time() - began < 1, "seconds"
     assert len(found) <= MOST_FAULTS + 1
 
 
 def test_more_unknown_fields_than_a_release_adds_are_refused():
     unknown = {f"Zz{n}": n for n in range(MOST_UNKNOWN + 1)}
-    (fault,) = faults_at_the_door(least_request("job1", **unknown))
+    (fault,) = submission_faults(least_request("job1", **unknown))
     assert "unknown" in fault.message
     del unknown["Zz0"]
-    assert faults_at_the_door(least_request("job1", **unknown)) == []
+    assert submission_faults(least_request("job1", **unknown)) == []

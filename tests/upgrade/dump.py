@@ -117,7 +117,7 @@ class Story:
             detail.pop(field, None)
         detail["TrainingJobName"] = name
         detail["FailureReason"] = reason or detail.get("FailureReason")
-        self.its.plane._jobs[name].status = detail["TrainingJobStatus"]
+        self.its.plane.job(name).status = detail["TrainingJobStatus"]
         self.recorder.note("ended", {"name": name, "status": detail["TrainingJobStatus"]})
         self.its.send(event)
         self.its.settle()
@@ -323,7 +323,7 @@ def main(words: list[str]) -> None:
     if words:
         path = Path(words[0])
     else:
-        from slotq_core import __version__
+        from slotq_core.version import __version__
 
         path = Path(__file__).with_name("tables") / f"{__version__}.json"
     if path.exists():

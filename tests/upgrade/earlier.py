@@ -34,7 +34,7 @@ def take_over(its: Account, dumped: dict[str, Any]) -> None:
         its.clock.set(told["at"])
         its.plane.advance()
         if told["call"] == "ended":
-            its.plane._jobs[told["request"]["name"]].status = told["request"]["status"]
+            its.plane.job(told["request"]["name"]).status = told["request"]["status"]
         else:
             getattr(client, told["call"])(**told["request"])
     its.clock.set(dumped["now"])
@@ -54,15 +54,9 @@ def job(its: Account, name: str) -> dict[str, Any]:
 def live(its: Account) -> list[str]:
     """Running or stopping training jobs, in order of creation."""
     running = {"InProgress", "Stopping"}
-    return [name for name, each in its.plane._jobs.items() if each.status in running]
+    return [each.name for each in its.plane.jobs() if each.status in running]
 
 
 def completes(its: Account, name: str) -> None:
     """End the job's training job and deliver the event."""
-    training_job = job(its, name)["training_job"]
-    its.plane._jobs[training_job].status = "Completed"
-    event = sample("training-completed")
-    event["detail"]["TrainingJobName"] = training_job
-    event["detail"].pop("Tags", None)
-    its.send(event)
-    its.settle()
+    its.completes(job(its, name)["training_job"])

@@ -24,8 +24,8 @@ TOLD = {
 
 @pytest.fixture(params=EARLIER)
 def stack(request: pytest.FixtureRequest) -> dict[str, Any]:
-    its: dict[str, Any] = earlier.read(EARLIER[request.param])["stack"]
-    return its
+    recorded: dict[str, Any] = earlier.read(EARLIER[request.param])["stack"]
+    return recorded
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +42,12 @@ def test_stateful_and_shared_resources_are_not_replaced(stack, now, template):
     """Same logical id, type, and properties that CloudFormation replaces a resource for, when the
     deployer changes nothing."""
     resolve = cloudformation.Resolver(template, {})
-    for name, its in stack["resources"].items():
-        present = {
-            key: value
-            for key, value in (now["resources"].get(name) or {}).items()
-            if not _is_left_out(value, resolve)
-        }
-        assert _without_indexes(present) == _without_indexes(its), name
+    for name, resource in stack["resources"].items():
+        before, present = (
+            {key: value for key, value in found.items() if not _is_left_out(value, resolve)}
+            for found in (resource, now["resources"].get(name) or {})
+        )
+        assert _without_indexes(present) == _without_indexes(before), name
 
 
 def _is_left_out(value: Any, resolve: cloudformation.Resolver) -> bool:
@@ -58,21 +57,24 @@ def _is_left_out(value: Any, resolve: cloudformation.Resolver) -> bool:
 def _without_indexes(resource: dict[str, Any] | None) -> dict[str, Any]:
     """An index can be added or removed in place, with its attributes."""
     indexes = {"GlobalSecondaryIndexes", "AttributeDefinitions"}
-    return {key: its for key, its in (resource or {}).items() if key not in indexes}
+    return {key: value for key, value in (resource or {}).items() if key not in indexes}
 
 
 def test_at_most_one_index_changes_in_an_update(stack, now):
     """DynamoDB adds or removes one index in an update and changes none; an update that needs more
     is rolled back."""
     before, after = (
-        {each["IndexName"]: each for each in its["resources"]["Queue"]["GlobalSecondaryIndexes"]}
-        for its in (stack, now)
+        {
+            each["IndexName"]: each
+            for each in version["resources"]["Queue"]["GlobalSecondaryIndexes"]
+        }
+        for version in (stack, now)
     )
     assert len(before.keys() ^ after.keys()) <= 1
     assert all(after[name] == before[name] for name in before.keys() & after.keys())
     types = [
-        {each["AttributeName"]: each["AttributeType"] for each in its["AttributeDefinitions"]}
-        for its in (stack["resources"]["Queue"], now["resources"]["Queue"])
+        {each["AttributeName"]: each["AttributeType"] for each in version["AttributeDefinitions"]}
+        for version in (stack["resources"]["Queue"], now["resources"]["Queue"])
     ]
     assert all(types[1][name] == types[0][name] for name in types[0].keys() & types[1].keys())
 
@@ -88,10 +90,10 @@ def test_the_table_outlives_the_stack(template):
 
 def test_the_deployers_parameters_are_still_accepted(stack, now, template):
     """The version's own samconfig.toml and defaults, and a value for each parameter without one."""
-    for name, its in stack["parameters"].items():
-        assert now["parameters"][name]["Type"] == its["Type"]
-        assert "Default" in now["parameters"][name] or "Default" not in its
-        value = str(its["Default"]) if "Default" in its else TOLD[name]
+    for name, parameter in stack["parameters"].items():
+        assert now["parameters"][name]["Type"] == parameter["Type"]
+        assert "Default" in now["parameters"][name] or "Default" not in parameter
+        value = str(parameter["Default"]) if "Default" in parameter else TOLD[name]
         assert allowed(template["Parameters"][name], value), name
     for overrides in stack["samconfig"].values():
         for name, _, value in (each.partition("=") for each in overrides):
@@ -122,3 +124,4 @@ def test_every_earlier_version_is_tried():
     """A version's dump is never removed, because somebody has such a table."""
     assert {"2026-11-20-656aad1", "2026-11-20-2e90652"} <= set(EARLIER)
     assert {"2026-11-20-d4e5f3e", "2026-11-20-ee519d4"} <= set(EARLIER)
+    assert "0.2.0" in EARLIER

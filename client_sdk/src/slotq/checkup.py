@@ -112,22 +112,22 @@ def checkup(
 
 
 def _not_looked_at(name: str) -> Check:
-    return Check(name=name, text="not looked at", looked=False)
+    return Check(name=name, text="not checked", looked=False)
 
 
 def _name(look: Look) -> Check:
     if look.proxy:
-        return Check(name="name", text=f"is left to the proxy {look.proxy}")
+        return Check(name="name", text=f"the proxy {look.proxy} looks up the name")
     try:
         addresses = look.network.resolve(look.host)
     except OSError as error:
-        text = f"{look.host} has no address here: {error}"
+        text = f"this machine finds no address for {look.host}: {error}"
         return Check(
             name="name",
             text=text,
-            advice="Is the endpoint spelled right? A private API's name is known in its VPC only: "
-            "connect to it, or use the VPC endpoint's own name (vpce-….execute-api.…) and set "
-            "api_id.",
+            advice="Check the endpoint's spelling. The name of a private API is known only "
+            "inside its VPC: connect to the VPC, or use the VPC endpoint's own name "
+            "(vpce-….execute-api.…) and set api_id.",
             error=CannotReach(text),
         )
     return Check(name="name", text=f"{look.host} is {', '.join(addresses)} ({_kind(addresses)})")
@@ -135,7 +135,7 @@ def _name(look: Look) -> Check:
 
 def _kind(addresses: list[str]) -> str:
     private = [ipaddress.ip_address(address.partition("%")[0]).is_private for address in addresses]
-    return "private" if all(private) else "public: not by way of a VPC endpoint"
+    return "private" if all(private) else "public: not through a VPC endpoint"
 
 
 def _route(look: Look) -> Check:
@@ -150,8 +150,9 @@ def _route(look: Look) -> Check:
         advice = (
             "Is the emulator running? `slotq local start --detach` starts it."
             if look.host in _LOOPBACK
-            else "The name is right, the way is not: a route (VPC, peering, VPN) must lead there, "
-            f"and the VPC endpoint's security group must admit you on port {look.port}."
+            else "The name is right, but there is no way there. You need a route (VPC, "
+            "peering, VPN), and the VPC endpoint's security group must admit you on port "
+            f"{look.port}."
         )
         return Check(name="route", text=text, advice=advice, error=CannotReach(text))
     return Check(name="route", text=f"port {look.port} answers")
@@ -189,8 +190,8 @@ def _answer(look: Look) -> Check:
     try:
         look.about = AboutView.model_validate_json(answer.content)
     except ValidationError:
-        text = f"{look.endpoint} answers, but not as the queue does"
-        advice = "The endpoint must be the queue's API, and end with its stage (…/prod)."
+        text = f"{look.endpoint} answers, but it is not the queue"
+        advice = "The endpoint must be the queue's API and end with its stage (…/prod)."
         return Check(name="answer", text=text, advice=advice, error=UnexpectedAnswer(text))
     return Check(name="answer", text=f"the queue takes you for {look.about.caller}")
 
@@ -201,7 +202,7 @@ def _clock(look: Look) -> Check:
     try:
         there = parsedate_to_datetime(said or "")
     except ValueError:
-        return Check(name="clock", text="the answer says no time", looked=False)
+        return Check(name="clock", text="the answer has no time", looked=False)
     ahead = look.now() - there
     seconds = round(abs(ahead.total_seconds()))
     if abs(ahead) < MOST_SKEW:
@@ -210,7 +211,7 @@ def _clock(look: Look) -> Check:
     return Check(
         name="clock",
         text=text,
-        advice="Signatures hold for five minutes: set the clock (`timedatectl set-ntp true`).",
+        advice="A signature is valid for five minutes: set the clock (`timedatectl set-ntp true`).",
         error=NotAllowed(text),
     )
 
@@ -251,7 +252,9 @@ def _permissions(look: Look) -> Check:
 def _versions(look: Look) -> Check:
     here = __version__
     if look.about is None:
-        text = f"this client is {here}, the queue an older release that does not say which"
+        text = (
+            f"this client is {here}, the queue is an older release that does not report its version"
+        )
     elif look.about.version != VERSION or _series(look.about.slotq) != _series(here):
         text = f"this client is {here}, the queue {look.about.slotq}"
     else:

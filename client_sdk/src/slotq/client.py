@@ -6,36 +6,36 @@ import copy
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Self, TypeVar
+from typing import Any, Self, Unpack
 from urllib.parse import quote
 
-from pydantic import ValidationError
-
+from slotq.configuration.keywords import takes
 from slotq.configuration.settings import Config, load
 from slotq.errors import (
     ExaminedLately,
     InvalidRequest,
     NotAllowed,
+    RequestWithheld,
     TooLate,
     TooManySubmissions,
-    UnexpectedAnswer,
 )
-from slotq.jobs import resubmit as again
+from slotq.jobs import resubmit
 from slotq.jobs.job import QueuedJob, QueuedJobList
 from slotq.jobs.many import Many
 from slotq.jobs.rendering import JobList, PoolList
 from slotq.jobs.request_check import check
-from slotq.jobs.submission import jsonable, settings_tags, with_tags
-from slotq.transport import discovery, refusals
+from slotq.jobs.submission import JobSettings, jsonable, settings_tags, with_tags
+from slotq.transport import answers, discovery
+from slotq.transport.answers import View
 from slotq.transport.patience import patiently, to_stderr
 from slotq.transport.signed_http import Answer, Transport
 from slotq_core import names
 from slotq_core.model.jobs import JobState
+from slotq_core.resubmission import check_shown
 from slotq_core.wire.body import MAX_BODY
 from slotq_core.wire.bulk_changes import OutcomesView, OutcomeView
 from slotq_core.wire.configuration import ChangesView, ChangeView, LimitsView
 from slotq_core.wire.views import (
-    VERSION,
     AboutView,
     DoctorView,
     FindingView,
@@ -46,18 +46,6 @@ from slotq_core.wire.views import (
     RequestView,
 )
 
-View = TypeVar(
-    "View",
-    JobView,
-    QueueView,
-    OutcomesView,
-    PoolsView,
-    LimitsView,
-    ChangesView,
-    DoctorView,
-    RequestView,
-    AboutView,
-)
 # Named here, for `list` within the class is one of its methods.
 JobViews = list[JobView]
 PoolViews = list[PoolView]
@@ -110,28 +98,12 @@ class QueueClient:
         self.tags: Mapping[str, str] = settings_tags(priority=self.config.priority)
         """The settings of every job that it submits and that names none itself."""
 
-    def with_settings(
-        self,
-        *,
-        priority: int | None = None,
-        pools: str | Iterable[str] | None = None,
-        demand: Mapping[str, int] | None = None,
-        preemptible: bool | None = None,
-        min_runtime: int | None = None,
-        retries: int | None = None,
-    ) -> Self:
-        """The same client, whose submissions have these settings where a request names none itself.
-        `demand`: what a job needs besides slots, by name. `min_runtime` in seconds."""
-        tags = settings_tags(
-            priority=priority,
-            pools=pools,
-            demand=demand,
-            preemptible=preemptible,
-            min_runtime=min_runtime,
-            retries=retries,
-        )
+    @takes(JobSettings)
+    def with_settings(self, **settings: Unpack[JobSettings]) -> Self:
+        """The same client, whose submissions have these settings where a request names none
+        itself."""
         other = copy.copy(self)
-        other.tags = {**self.tags, **tags}
+        other.tags = {**self.tags, **settings_tags(**settings)}
         return other
 
     @property
@@ -155,8 +127,8 @@ class QueueClient:
         body = json.dumps(request).encode()
         if len(body) > MAX_BODY:
             raise InvalidRequest(
-                f"the request has {len(body):,} bytes, the queue takes {MAX_BODY:,}: put what is "
-                "large (hyperparameters, environment) into S3"
+                f"the request has {len(body):,} bytes, and the limit is {MAX_BODY:,}: move "
+                "large values (hyperparameters, environment) to S3"
             )
         check(request)
 
@@ -268,11 +240,10 @@ class QueueClient:
         What the first writes its checkpoints to, the second finds there.
         """
         kept = self._request(name)
-        if kept.withheld:
-            raise NotAllowed(
-                f"'{name}' was submitted under another IAM identity, and its {kept.withheld[0]} is "
-                "shown to that one alone: ask its submitter to clone it"
-            )
+        try:
+            check_shown(name, kept.withheld)
+        except RequestWithheld as refused:
+            raise NotAllowed(refused.message) from None
         request = {**kept.request, "TrainingJobName": new_name}
         return self._put(with_tags(request, settings_tags(priority=priority), override=True))
 
@@ -285,7 +256,7 @@ class QueueClient:
         A name is used once, so it is another job: `new_name`, else the first free one of
         `<name>-r2`, `<name>-r3` … . It goes on from the first one's checkpoints.
         """
-        return again.retry(self, name, new_name, priority=priority)
+        return resubmit.retry(self, name, new_name, priority=priority)
 
     def pools(self) -> PoolViews:
         """The pools in their order, with what is used of them and what was learned of them."""
@@ -348,14 +319,16 @@ class QueueClient:
     def many(
         self, jobs: Iterable[str | QueuedJob | JobView], *, states: Iterable[str] | None = None
     ) -> Many:
-        """Jobs to cancel, hold … together: a request for each hundred, and an outcome for each job
-        (`Many`). `states`: only those that are still in one of these; None: whatever they are."""
+        """Jobs to cancel, hold, retry … together: a request for each hundred, and an outcome for
+        each job (`Many`). `states`: only those that are still in one of these; None: whatever they
+        are."""
         names = [job if isinstance(job, str) else job.name for job in jobs]
         return Many(self, names, states=states)
 
     def change(self, changes: Sequence[Mapping[str, Any]]) -> Outcomes:
-        """Change up to 100 jobs in one request, each as if alone: `{"name": …, "cancel": True}`, or
-        with any of `held`, `tags` and `give_up`; `states`: only while it is in one of these.
+        """Change up to 100 jobs in one request, each as if alone: `{"name": …, "cancel": True}`,
+        `{"name": …, "retry": True}` with `new_name` and `tags` of the new job, or any of `held`,
+        `tags` and `give_up`; `states`: only while it is in one of these.
 
         An outcome for each, in this order; the error `unavailable` says that there was no time for
         that one. Raises InvalidRequest where a change is malformed; then nothing is changed.
@@ -378,23 +351,7 @@ class QueueClient:
         return self._read(JobView, self.transport.call("PATCH", _path(name), body=body))
 
     def _read(self, view: type[View], answer: Answer) -> View:
-        if not 200 <= answer.status_code < 300:
-            signed = self.transport.credentials() is not None
-            raise refusals.error(answer, config=self.config, signed=signed)
-        try:
-            read = view.model_validate_json(answer.content)
-        except ValidationError:
-            raise self._not_the_queue(answer) from None
-        if "version" not in read.model_fields_set or read.version != VERSION:
-            raise self._not_the_queue(answer)
-        return read
-
-    def _not_the_queue(self, answer: Answer) -> UnexpectedAnswer:
-        return UnexpectedAnswer(
-            f"{self.config.endpoint} answered {answer.status_code} with something that is not the "
-            "queue's: check that the endpoint is the queue's API and ends with its stage (…/prod), "
-            f"and that the queue speaks this client's version ({VERSION})"
-        )
+        return answers.read(view, answer, self.transport, self.config)
 
 
 def _states(wanted: str | Iterable[str]) -> list[str]:
@@ -414,8 +371,5 @@ def _pool_path(name: str) -> str:
 
 def _path(name: str) -> str:
     if not names.is_legal(name):
-        raise InvalidRequest(
-            f"{name!r} cannot be a job's name: those are 1 to 63 letters, digits and hyphens",
-            field="name",
-        )
+        raise InvalidRequest(f"{name!r} cannot be a job's name: use {names.RULE}", field="name")
     return "/jobs/" + quote(name, safe="")

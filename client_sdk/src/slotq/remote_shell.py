@@ -29,11 +29,12 @@ Run = Callable[[Sequence[str]], int]
 
 _GUIDE = "https://docs.aws.amazon.com/sagemaker/latest/dg/train-remote-debugging.html"
 _MISSING = {
-    "TargetNotConnected": "the container does not answer to SSM. Its role needs "
-    "ssmmessages:CreateControlChannel, CreateDataChannel, OpenControlChannel and OpenDataChannel; "
-    "in a VPC without internet there must be an endpoint for ssmmessages; and for a minute after "
-    "its start it is not there yet",
-    "AccessDeniedException": "you lack the right: ssm:StartSession on the training job and on the "
+    "TargetNotConnected": "the container does not answer SSM. If it started less than a minute "
+    "ago, try again. Else its role needs "
+    "ssmmessages:CreateControlChannel, CreateDataChannel, "
+    "OpenControlChannel and OpenDataChannel, and a VPC without internet "
+    "needs an endpoint for ssmmessages",
+    "AccessDeniedException": "you need ssm:StartSession on the training job and on the "
     "document, and ssm:TerminateSession",
 }
 
@@ -45,12 +46,12 @@ def running_job(client: QueueClient, name: str) -> JobView:
         return job
     why = f"job {name} is {job.state}"
     if job.state in ACTIVE_STATES:
-        raise NoShell(f"{why}: there is a shell while it is running")
+        raise NoShell(f"{why}: a shell needs a running job")
     if job.state in {JobState.PENDING, JobState.PREEMPTED, JobState.BACKOFF, JobState.HELD}:
         raise NoShell(
-            f"{why}: there is a shell once it runs; `slotq why {name}` tells what it waits for"
+            f"{why}: a shell needs a running job; `slotq why {name}` explains what it waits for"
         )
-    raise NoShell(f"{why}: nothing runs any more; `slotq show {name}` tells where its logs are")
+    raise NoShell(f"{why}: a shell needs a running job; `slotq logs {name}` shows what it printed")
 
 
 def open_shell(
@@ -67,8 +68,8 @@ def open_shell(
     region = aws.region_name
     if shutil.which(PLUGIN) is None:
         raise NoShell(
-            f"{PLUGIN} is not on the PATH: install it (search for “Install the Session Manager "
-            "plugin for the AWS CLI” in AWS's documentation), then try again"
+            f"{PLUGIN} is not on the PATH: install it (see “Install the Session Manager plugin "
+            "for the AWS CLI” in AWS's documentation), then try again"
         )
     if not _debuggable(aws, client, name, training_job):
         raise NoShell(_not_enabled(training_job))
@@ -105,7 +106,7 @@ def _debuggable(aws: Any, client: QueueClient, name: str, training_job: str) -> 
 
 def _not_enabled(training_job: str) -> str:
     return (
-        "RemoteDebugConfig is not enabled for it. For this attempt: `aws sagemaker "
+        "RemoteDebugConfig is not enabled for the job. For this attempt: `aws sagemaker "
         f"update-training-job --training-job-name {training_job} --remote-debug-config "
         "EnableRemoteDebug=true`, while it is downloading or training. For all attempts: submit it "
         'with "RemoteDebugConfig": {"EnableRemoteDebug": true} (SDK v2: '

@@ -18,7 +18,7 @@ from slotq.local.entry.signatures import Caller
 from slotq.local.front import Front
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.errors import Unavailable
-from slotq_core.ports import Phase, Verdict
+from slotq_core.ports.training import Phase, Verdict
 from tests.unit.sagemaker.adapter_world import World, attempt, job, request
 
 

@@ -60,7 +60,7 @@ def test_a_change_of_pools_is_recorded_under_the_signers_name(account: Account) 
     pools("set", "spare", "--slots", "1", "--instance-type", "ml.m5.large", "--state", "paused")
     pools("resize", "spare", "+2")
     refused = pools("set", "spare", "--slots", "9", "--revision", "1", check=False)
-    assert (refused.returncode, "look again" in refused.stderr) == (1, True)
+    assert (refused.returncode, "read it again" in refused.stderr) == (1, True)
     pools("remove", "spare")
     _, removed, resized, made, *_ = pools("history").stdout.splitlines()
     assert "removed; it had 3 slots" in removed
@@ -106,7 +106,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resul
 def test_a_folder_has_at_most_one_emulator(account: Account, here: Callable[..., Result]) -> None:
     ran = here("start", "--port", "0", folder=account.folder)
     assert ran.exit_code == 1
-    assert f"running already, at {account.running.url}" in ran.stderr
+    assert f"an emulator already runs at {account.running.url}" in ran.stderr
     assert "slotq local stop" in ran.stderr
 
 
@@ -130,18 +130,18 @@ def test_commands_without_an_emulator_are_errors(command: str, here: Callable[..
 
 
 WRONG = [
-    (["--pool", "p"], "'p' is no pool: write NAME=SLOTS@INSTANCE_TYPE"),
+    (["--pool", "p"], "'p' is not a pool: write NAME=SLOTS@INSTANCE_TYPE"),
     (["--pool", "p=-1"], "slots must be a whole number from 0 to 10000"),
     (["--knob", "colour=1"], "there is no knob 'colour'"),
     (["--knob", "throttle"], "'throttle' is not NAME=VALUE"),
-    (["--grace", "-1"], "a number of seconds from 0 up"),
+    (["--grace", "-1"], "a number of seconds, at least 0"),
     (["--tick", "0"], "must be more than 0 seconds"),
     (["--tick", "nan"], "must be more than 0 seconds"),
     (["--tick", "inf"], "must be more than 0 seconds"),
     (["--port", "65536"], "65536 is not in the range 0<=x<=65535"),
     (["--port", "-1"], "-1 is not in the range 0<=x<=65535"),
-    (["--region", "us-east-9"], "there is no region 'us-east-9'; there are"),
-    (["--region", ""], "there is no region ''; there are"),
+    (["--region", "us-east-9"], "there is no region 'us-east-9'; the regions are"),
+    (["--region", ""], "there is no region ''; the regions are"),
 ]
 
 
@@ -205,7 +205,7 @@ def test_stop_ends_leftover_jobs_after_a_crash_without_namespaces(tmp_path: Path
     os.kill(account.running.pid, signal.SIGKILL)
     account.until(lambda: gone(account.running.pid), "the end of the emulator")
     said = slotq("local", "stop", folder=tmp_path).stdout
-    assert "gone already. 2 processes" in said
+    assert "had already ended. 2 processes" in said
     account.until(lambda: all(gone(pid) for pid in pids), "the end of its jobs")
 
 

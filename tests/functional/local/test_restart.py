@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from slotq.local import state as kept_state
+from slotq.local.state import GOES_ON
 from tests.functional.local.account import Account, gone
 from tests.functional.local.conftest import slotq, start
 from tests.functional.local.test_queue import call, state, wait_for
@@ -42,7 +42,7 @@ def test_a_restarted_emulator_continues_where_it_was(tmp_path: Path) -> None:
     )
     before.s3.create_bucket(Bucket="mine")
     said = slotq("local", "stop", folder=tmp_path).stdout
-    assert kept_state.GOES_ON in said
+    assert GOES_ON in said
 
     after = start(tmp_path, "--pool", "main=1", "--no-isolation", "--tick", "1")
     try:
@@ -103,5 +103,5 @@ def test_an_unreadable_save_is_reported(tmp_path: Path) -> None:
     (tmp_path / "kept/state.json").write_text("half")
     refused = slotq("local", "start", "--port", "0", folder=tmp_path, check=False)
     assert refused.returncode == 1
-    assert "--fresh begins anew" in refused.stderr
+    assert "start afresh with --fresh" in refused.stderr
     assert (tmp_path / "kept/state.json").read_text() == "half"

@@ -87,9 +87,8 @@ def test_fit_stop_and_resume_from_the_checkpoint(
 
     second = pytorch(aws, tmp_path, hyperparameters=parameters)
     second.fit(data, job_name="sdk-fit-again", wait=False)
-    aws.ended(
-        "sdk-fit-again"
-    )  # The SDK looks every 30 seconds; the pause is cut so that it finds the end at once.
+    # The SDK looks every 30 seconds, so wait here until it can find the end at once.
+    aws.ended("sdk-fit-again")
     second.latest_training_job.wait()
     assert aws.said("sdk-fit-again") == ["from step 4", "data 1,2"]
     assert second.model_data == f"s3://{aws.bucket}/sdk-fit-again/output/model.tar.gz"

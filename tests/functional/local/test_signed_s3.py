@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import io
+import urllib.error
+import urllib.request
 from typing import Any
 from urllib.parse import urlsplit
 
 import boto3
 import pytest
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.config import Config
+from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
+from slotq.local.entry.chunk_signatures import SIGNED
 from tests.functional.local.account import Account
 
 KEYS = [
@@ -119,6 +126,60 @@ def test_a_changed_body_is_refused(account: Account) -> None:
     with pytest.raises(ClientError, match="XAmzContentSHA256Mismatch"):
         s3.put_object(Bucket=account.bucket, Key="changed", Body=b"x")
     assert not account.keys("changed")
+
+
+class InChunks(S3SigV4Auth):
+    """Signs a body in chunks, as SDKs for other languages do."""
+
+    def payload(self, request: AWSRequest) -> str:
+        return SIGNED
+
+    def chunks(self, request: AWSRequest, *parts: bytes) -> bytes:
+        """The body, of a request that was signed."""
+        last = request.headers["Authorization"].rpartition("=")[2]
+        body = b""
+        for part in (*parts, b""):
+            covered = [hashlib.sha256(each).hexdigest() for each in (b"", part)]
+            head = (f"{SIGNED.removeprefix('STREAMING-')}", request.context["timestamp"])
+            text = "\n".join((*head, self.credential_scope(request), last, *covered))
+            last = self.signature(text, request)
+            body += f"{len(part):x};chunk-signature={last}\r\n".encode() + part + b"\r\n"
+        return body
+
+
+def put_in_chunks(
+    account: Account, key: str, *parts: bytes, change: bytes = b""
+) -> tuple[int, bytes]:
+    keys = account.running.keys
+    url = f"{account.running.url}/{account.bucket}/{key}"
+    size = sum(map(len, parts))
+    headers = {
+        "Content-Type": "application/octet-stream",
+        "Content-Encoding": "aws-chunked",
+        "X-Amz-Decoded-Content-Length": str(size),
+        "X-Amz-Content-SHA256": SIGNED,
+    }
+    request = AWSRequest(method="PUT", url=url, headers=headers)
+    auth = InChunks(Credentials(keys.access_key, keys.secret_key), "s3", "us-east-1")
+    auth.add_auth(request)
+    body = auth.chunks(request, *parts)
+    if change:
+        body = body.replace(parts[0], change)
+    sent = urllib.request.Request(url, body, dict(request.headers), method="PUT")
+    try:
+        with urllib.request.urlopen(sent, timeout=10) as said:
+            return int(said.status), said.read()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read()
+
+
+def test_a_body_in_signed_chunks(account: Account) -> None:
+    """It was taken unchecked: only the header's signature counted."""
+    assert put_in_chunks(account, "chunks", b"first", b"second")[0] == 200
+    assert account.read("chunks") == b"firstsecond"
+    status, said = put_in_chunks(account, "forged", b"first", b"second", change=b"forge")
+    assert (status, b"SignatureDoesNotMatch" in said) == (403, True)
+    assert not account.keys("forged")
 
 
 def test_a_session_needs_its_token_in_every_call(account: Account) -> None:

@@ -195,7 +195,7 @@ def test_a_job_that_cannot_start_fails(account: Account) -> None:
     reasons = {
         "no-data": "ClientError: Data download failed: no S3 objects found under S3 URL",
         "no-script": "ClientError: the script 'other.py' is not in s3://",
-        "no-command": "ClientError: the emulator runs no images",
+        "no-command": "ClientError: the emulator cannot run images",
     }
     for name, reason in reasons.items():
         shown = account.ended(name)

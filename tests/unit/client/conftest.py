@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from slotq.cli.app import App
 from slotq.cli.main import cli
+from slotq.session.installed_sdk import sdk_version
 from tests.unit.client.fake_queue import (
     Clock,
     FakeHttp,
@@ -96,3 +97,12 @@ def slotq(app):
         return CliRunner(charset=charset).invoke(cli, args, obj=app(**(world or {})), **options)
 
     return run
+
+
+@pytest.fixture
+def no_telemetry(monkeypatch):
+    """SageMaker's SDK sends none. Its own setting would be validated seventy times in each fit."""
+    pytest.importorskip("sagemaker", reason="no SageMaker SDK is installed")
+    package = "sagemaker.core" if sdk_version() == 3 else "sagemaker"
+    sender = f"{package}.telemetry.telemetry_logging._send_telemetry_request"
+    monkeypatch.setattr(sender, lambda *args, **kwargs: None)

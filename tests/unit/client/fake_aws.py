@@ -5,11 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import boto3
 from botocore.exceptions import ClientError
+
+REQUEST = {
+    "TrainingJobName": "job1",
+    "AlgorithmSpecification": {"TrainingImage": "train:1", "TrainingInputMode": "File"},
+    "RoleArn": "arn:aws:iam::123456789012:role/trainer",
+    "OutputDataConfig": {"S3OutputPath": "s3://out"},
+    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
+    "StoppingCondition": {"MaxRuntimeInSeconds": 60},
+}
+"""The smallest request that SageMaker takes."""
 
 
 def refused(operation: str, code: str = "AccessDenied") -> ClientError:
     return ClientError({"Error": {"Code": code, "Message": f"{code} in a test"}}, operation)
+
+
+def make_default_bucket() -> None:
+    """The bucket that SageMaker's SDK takes where none is named, in moto's account."""
+    boto3.client("s3").create_bucket(
+        Bucket="sagemaker-eu-west-1-123456789012",
+        CreateBucketConfiguration={"LocationConstraint": "eu-west-1"},
+    )
 
 
 class FakeLogs:

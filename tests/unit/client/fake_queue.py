@@ -32,10 +32,17 @@ from slotq_core.errors import (
     PoolInUse,
     Refused,
     TooLate,
+    TooManySubmissions,
 )
 from slotq_core.model.demand import Demand
 from slotq_core.model.limits import NO_LIMITS, QueueUse
 from slotq_core.model.pools import PoolHealth
+from slotq_core.resubmission import (
+    all_taken,
+    check_ended_in_vain,
+    check_shown,
+    names_to_try,
+)
 from slotq_core.wire import views as wire
 from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
 from slotq_core.wire.bulk_changes import ChangeBody, OutcomesView, OutcomeView, parse_changes
@@ -161,6 +168,8 @@ class FakeQueue:
         self.release = slotq.__version__
         self.reaches: int | None = None
         """The number of changes that the queue has time for in one request; None: all."""
+        self.room: int | None = None
+        """The number of submissions that this minute has room for; None: any number."""
 
     def script(self, *views: JobView) -> None:
         self.jobs[views[0].name] = views[0]
@@ -209,17 +218,33 @@ class FakeQueue:
                     assert isinstance(there, JobView)
                     if there.state not in change.states:
                         raise TooLate(f"job {change.name} has moved on", field="states")
-                    if change.cancel and there.state != "cancelled":
-                        self._cancel(change.name)
-                    if not change.cancel:
-                        self._amend(change.name, change)
+                    there = self._changed(there, change)
                 except Refused as refusal:
                     error = ErrorView(
                         code=refusal.code, message=refusal.message, field=refusal.field
                     )
-            job = None if error else self.jobs[change.name]
+            job = None if error else there
             outcomes.append(OutcomeView(name=change.name, job=job, error=error))
         return OutcomesView(outcomes=outcomes)
+
+    def _changed(self, job: JobView, change: ChangeBody) -> JobView:
+        if change.retry:
+            return self._retry(job, change)
+        if change.cancel:
+            return job if job.state == "cancelled" else self._cancel(job.name)
+        return self._amend(job.name, change)
+
+    def _retry(self, job: JobView, change: ChangeBody) -> JobView:
+        check_ended_in_vain(job.name, job.state)
+        check_shown(job.name, self.withheld)
+        for name in [change.new_name] if change.new_name else names_to_try(job.name):
+            if self.room == 0:
+                raise TooManySubmissions("60 in this minute are the most")
+            request = retagged(self.requests.get(job.name, {}), change.tags)
+            if name not in self.requests:
+                self.room = None if self.room is None else self.room - 1
+                return self._submit(json.dumps({**request, "TrainingJobName": name}).encode())
+        raise all_taken(job.name)
 
     def _limits(self, method: str, body: bytes) -> LimitsView:
         if method == "PATCH":
@@ -320,7 +345,7 @@ class FakeQueue:
             assert wanted.give_up == job.attempts_begun
             job = job.model_copy(update={"state": "stopping", "message": "given up by ada"})
         if wanted.held and job.pool is not None:
-            raise TooLate(f"job {name} is {job.state}; only a job that waits can be held")
+            raise TooLate(f"job {name} is {job.state}; only a waiting job can be held")
         if wanted.held is not None:
             job = job.model_copy(update={"state": "held" if wanted.held else "pending"})
         self.jobs[name] = job

@@ -7,7 +7,7 @@ import math
 import boto3
 import pytest
 
-import slotq as package
+import slotq
 from slotq.cli.exits import Exit
 from slotq.configuration.settings import load
 from slotq.errors import InvalidRequest, NotConfigured
@@ -38,7 +38,7 @@ def test_a_job_setting_out_of_bounds_is_refused(settings, said):
 
 def test_install_refuses_a_wrong_setting_at_once(http):
     with pytest.raises(InvalidRequest, match="retries"):
-        package.install(boto3.Session(), queue=client_of(http), endpoint=ENDPOINT, retries=-1)
+        slotq.install(boto3.Session(), queue=client_of(http), endpoint=ENDPOINT, retries=-1)
 
 
 @pytest.mark.parametrize("how", [{"poll": 0}, {"poll": -1}, {"poll": math.nan}, {"timeout": -1}])

@@ -55,7 +55,7 @@ def test_the_table_says_what_to_do(slotq):
     assert result.exit_code == Exit.UNREACHABLE
     assert "route        WRONG  no connection to queue.test, port 443: timed out" in result.output
     assert "security group must admit you on port 443" in result.output
-    assert "permissions  -      not looked at" in result.output
+    assert "permissions  -      not checked" in result.output
 
 
 def test_wrong_settings_fail_the_settings_check(doctor):
@@ -70,7 +70,7 @@ def test_wrong_settings_fail_the_settings_check(doctor):
 @pytest.mark.parametrize(
     ("network", "name", "said"),
     [
-        (FakeNetwork(addresses=()), "name", "known in its VPC only"),
+        (FakeNetwork(addresses=()), "name", "known only inside its VPC"),
         (FakeNetwork(closed=True), "route", "security group"),
     ],
 )
@@ -83,7 +83,7 @@ def test_a_network_fault_fails_the_network_check(doctor, http, network, name, sa
 
 def test_a_public_address_is_reported(doctor):
     _, checks = doctor(network=FakeNetwork(addresses=("10.0.0.7", "52.1.2.3")))
-    assert "not by way of a VPC endpoint" in checks["name"]["text"]
+    assert "not through a VPC endpoint" in checks["name"]["text"]
 
 
 def test_with_a_proxy_the_name_is_not_resolved_here(doctor, monkeypatch):
@@ -105,7 +105,7 @@ def test_missing_credentials_fail_their_check(doctor, http):
         (no_connection(), Exit.UNREACHABLE, "cannot reach the queue"),
         (SSLError(endpoint_url="x", error="bad"), Exit.UNREACHABLE, "AWS_CA_BUNDLE"),
         (FakeAnswer(502, "{}"), Exit.UNREACHABLE, "answered 502"),
-        (FakeAnswer(200, "<html>"), Exit.UNREACHABLE, "not as the queue does"),
+        (FakeAnswer(200, "<html>"), Exit.UNREACHABLE, "but it is not the queue"),
         (FakeAnswer(404, '{"message": "nothing here"}'), Exit.UNREACHABLE, "ends with its stage"),
         (FakeAnswer(403, '{"message": "Forbidden"}'), Exit.NOT_ALLOWED, "SLOTQ_API_ID"),
         (
@@ -161,7 +161,7 @@ def test_missing_permissions_are_named_by_verb(doctor, http):
     assert checks["versions"]["ok"], "that is another matter"
 
 
-@pytest.mark.parametrize(("release", "well"), [("0.1.7", True), ("0.2.0", False), ("1.1.0", False)])
+@pytest.mark.parametrize(("release", "well"), [("0.2.7", True), ("0.3.0", False), ("1.1.0", False)])
 def test_different_versions_are_reported(doctor, queue, release, well):
     queue.release = release
     code, checks = doctor()

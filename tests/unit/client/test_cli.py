@@ -59,7 +59,7 @@ def test_show_lists_the_attempts(slotq):
     [
         (
             "job3",
-            f"job3: waits, {NEXT}: needs 1 slot; pool p5 has 0 free of 2",
+            f"job3: waiting, {NEXT}: needs 1 slot; pool p5 has 0 free of 2",
         ),
         ("job1", "job1: running in pool p5 (attempt 2: job1-qstamp-2-abcdef)"),
         ("job9", "job9: failed after 1 attempt: AlgorithmError: exit code 1"),
@@ -84,7 +84,7 @@ def test_why_shows_candidates_reservations_and_times(slotq, queue):
         "  room         pool p has 0 free",
         "  not evicted  a holds 1 slot: not preemptible",
         "  reserved     1 slot is owed to b",
-        "  times        none is known: it depends on what others do",
+        "  times        none known: it depends on other jobs",
     ]
 
 
@@ -94,7 +94,7 @@ def test_submit_reads_json_yaml_and_stdin(slotq, http, tmp_path):
     first = slotq("submit", str(tmp_path / "a.json"))
     assert first.exit_code == Exit.OK
     place = "place 4 in the line (3 ahead, since 2026-11-20 10:30 UTC)"
-    assert first.output == f"new: waits, {place}: the pool is full\n"
+    assert first.output == f"new: waiting, {place}: the pool is full\n"
     assert slotq("submit", str(tmp_path / "b.yaml")).exit_code == Exit.OK
     assert slotq("submit", "-", input=json.dumps(REQUEST)).exit_code == Exit.OK
     assert http.last_body() == REQUEST

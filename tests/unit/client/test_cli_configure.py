@@ -9,6 +9,7 @@ import tomllib
 
 import pytest
 
+from slotq import __version__
 from slotq.cli.app import App
 from slotq.cli.exits import Exit
 from slotq.configuration import config_file
@@ -32,7 +33,7 @@ def test_options_are_written_and_the_queue_is_tried(slotq, path):
     result = slotq("configure", "--endpoint", URL + "/", "--priority", "10")
     assert result.exit_code == Exit.OK, result.output
     assert content(path) == {"endpoint": URL, "priority": 10}
-    assert "the queue answers: release 0.1.0, takes you for arn:aws:iam::" in result.stderr
+    assert f"the queue answers: release {__version__}, you are arn:aws:iam::" in result.stderr
     assert load().endpoint == URL
 
 
@@ -166,7 +167,9 @@ def test_the_file_stays_when_the_queue_does_not_answer(slotq, http, path, troubl
     http.troubles = [trouble] * 5
     result = slotq("configure", "--endpoint", URL)
     assert result.exit_code == code
-    assert "The settings are written. `slotq doctor`" in result.stderr
+    assert (
+        "The settings are saved, but the queue does not answer yet: `slotq doctor`" in result.stderr
+    )
     assert content(path) == {"endpoint": URL}
     http.troubles = [trouble] * 5
     assert slotq("configure", "--endpoint", URL, "--no-check").exit_code == Exit.OK
@@ -174,7 +177,7 @@ def test_the_file_stays_when_the_queue_does_not_answer(slotq, http, path, troubl
 
 def test_a_variable_that_overrides_the_file_is_reported(slotq, monkeypatch):
     monkeypatch.setenv("SLOTQ_PRIORITY", "3")
-    assert "SLOTQ_PRIORITY is set, and counts" in slotq("configure", "--priority", "4").stderr
+    assert "SLOTQ_PRIORITY is set and overrides" in slotq("configure", "--priority", "4").stderr
 
 
 def test_the_list_shows_the_source_of_each_setting(slotq, monkeypatch, path):

@@ -35,7 +35,7 @@ def test_logs_of_one_attempt_can_be_chosen(run):
     assert run("job1", "--attempt", "2").output == "again from 2\nstep 3\n"
     result = run("job1", "--attempt", "3")
     assert result.exit_code == Exit.NO
-    assert "has begun 2 attempts, and none of number 3" in result.stderr
+    assert "has begun 2 attempts; there is no attempt 3" in result.stderr
 
 
 def test_json_is_one_document_for_each_line(run):
@@ -51,7 +51,7 @@ def test_json_is_one_document_for_each_line(run):
 def test_a_job_that_has_not_run_has_no_logs(run):
     result = run("job3")
     assert (result.exit_code, result.stdout) == (Exit.OK, "")
-    assert result.stderr.startswith("job3: waits, place 1")
+    assert result.stderr.startswith("job3: waiting, place 1")
 
 
 def test_denied_logs_are_an_error_not_empty_logs(run, logs, queue):

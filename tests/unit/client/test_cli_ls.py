@@ -108,7 +108,7 @@ def test_columns_can_be_chosen(slotq):
     ]
     result = slotq("ls", "--columns", "name,colour")
     assert result.exit_code == Exit.USAGE
-    assert "there is no column 'colour'; there are name, state" in result.stderr
+    assert "there is no column 'colour'; the columns are name, state" in result.stderr
 
 
 @pytest.mark.parametrize("name", COLUMNS)

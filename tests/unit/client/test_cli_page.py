@@ -1,4 +1,4 @@
-"""Every command line of docs/cli.md, run in order against a fake queue."""
+"""Every command line of the pages of `slotq`, run in order against a fake queue."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from tests.unit.client.fake_queue import (
     waiting,
 )
 
-PAGE = Path(__file__).parents[3] / "docs" / "cli.md"
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = "".join((DOCS / f"{name}.md").read_text() for name in ("cli", "cli-tools", "cli-operators"))
 LINES = [
     line
-    for block in re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    for block in re.findall(r"^```sh\n(.*?)^```", PAGES, re.MULTILINE | re.DOTALL)
     for line in block.splitlines()
 ]
 ELSEWHERE = {
@@ -101,7 +102,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "ascii"])
-def test_every_command_of_the_page_runs(slotq, folder, world, queue, charset):
+def test_every_command_of_the_pages_runs(slotq, folder, world, queue, charset):
     """`ascii`: as in a pipe or a cron job with LANG=C."""
     ran = set()
     for line in LINES:
@@ -130,12 +131,12 @@ def test_every_command_of_the_page_runs(slotq, folder, world, queue, charset):
 def test_the_page_lists_every_column():
     from slotq.output.columns import COLUMNS
 
-    (said,) = re.findall(r"`--columns` are of (.*?);", PAGE.read_text(), re.DOTALL)
+    (said,) = re.findall(r"`--columns` are of (.*?);", PAGES, re.DOTALL)
     assert re.split(r",\s+|\s+and\s+", said) == list(COLUMNS)
 
 
 def test_the_page_lists_every_check_of_the_doctor():
     from slotq.checkup import CHECKS
 
-    part = PAGE.read_text().partition("## doctor")[2].partition("## ")[0]
+    part = PAGES.partition("## doctor")[2].partition("## ")[0]
     assert re.findall(r"^\| (\w+) \|", part, re.MULTILINE)[1:] == list(CHECKS)

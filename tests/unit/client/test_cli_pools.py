@@ -13,7 +13,7 @@ from slotq.cli.main import cli
 from slotq_core.timestamps import from_iso
 from slotq_core.wire.configuration import ChangesView
 from slotq_core.wire.views import PoolsView, PoolView
-from tests.unit.client.fake_queue import FakeAnswer, FakeHttp, FakeQueue, client_of, pool_view
+from tests.unit.client.fake_queue import FakeAnswer, FakeQueue, client_of, pool_view
 
 
 @pytest.fixture
@@ -21,11 +21,6 @@ def queue():
     queue = FakeQueue()
     queue.pools = [pool_view("p5", used=1, foreign=2, count_foreign=True), pool_view("p4")]
     return queue
-
-
-@pytest.fixture
-def http(queue):
-    return FakeHttp(queue)
 
 
 @pytest.fixture
@@ -56,8 +51,8 @@ def test_pools_are_shown_with_their_health(slotq, queue, words):
     assert head.split() == titles
     assert first.split()[:7] == ["p5", "ml.p5.48xlarge", "active", "4", "1", "1", "0"]
     assert first.rstrip().endswith(
-        "the account allows 1 until 11-20 11:00:00; 2 capacity errors, tried again at "
-        "11-20 10:31:00: ResourceLimitExceeded"
+        "the account allows 1 until 11-20 11:00:00; 2 capacity errors, next try at 11-20 "
+        "10:31:00: ResourceLimitExceeded"
     )
     assert second.split()[-1] == "ok"
     said = PoolsView.model_validate_json(slotq(*words, "--json").output)
@@ -73,7 +68,7 @@ def test_show_prints_every_setting(slotq, queue):
     shown = slotq("pools", "show", "p5", "--json").output
     assert PoolView.model_validate_json(shown) == queue.pools[0]
     result = slotq("pools", "show", "p6")
-    assert (result.exit_code, "there are p5, p4" in result.stderr) == (Exit.NO, True)
+    assert (result.exit_code, "the pools are p5, p4" in result.stderr) == (Exit.NO, True)
 
 
 def test_set_sends_only_the_named_settings(slotq, http):
@@ -154,7 +149,7 @@ def test_a_wrong_command_line_changes_nothing(slotq, queue, words):
 
 def test_a_pool_below_its_use_is_reported(slotq):
     result = slotq("pools", "resize", "p5", "0")
-    assert "1 more slots of p5 are in use than it has now: nothing is stopped" in result.stderr
+    assert "pool p5 now has 1 slot fewer than are in use: nothing is stopped" in result.stderr
     assert "in use" not in slotq("pools", "resize", "p4", "0").stderr
     assert slotq("pools", "resize", "p5", "0", "--json").stderr == ""
 

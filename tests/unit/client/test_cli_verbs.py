@@ -74,7 +74,7 @@ def test_an_unreachable_queue_stops_all(slotq, http):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("hold", "job1"), "job1 is running; only a job that waits can be held"),
+        (("hold", "job1"), "job1 is running; only a waiting job can be held"),
         (("release", "gone"), "gone has ended"),
         (("cancel", "job9"), "job9 has ended"),
         (("priority", "3", "job9"), "job9 has ended"),
@@ -105,7 +105,7 @@ def test_an_unknown_job_suggests_similar_names(slotq, words):
     assert "there is no job 'jb3'" in result.stderr
     assert "Did you mean job3" in result.stderr
     result = slotq(*words, "quite-another", world={"aws": FakeServices()})
-    assert "`slotq ls --all` shows" in result.stderr
+    assert "`slotq ls --all` lists" in result.stderr
 
 
 def test_a_negative_priority_is_not_read_as_an_option(slotq, queue):
@@ -137,13 +137,12 @@ def test_a_clone_is_a_new_job(slotq, queue):
 
 
 def test_a_retry_is_a_new_job_under_the_next_free_name(slotq, queue):
-    assert slotq("retry", "job9").output.startswith("job9-r2: waits")
+    assert slotq("retry", "job9").output.startswith("job9-r2: waiting")
     assert queue.requests["job9-r2"] == REQUEST | {"TrainingJobName": "job9-r2"}
     assert slotq("retry", "job9").output.startswith("job9-r2: "), "as long as that one lives"
     queue.jobs["job9-r2"] = ended("failed", name="job9-r2")
-    queue.requests["job9-r2"] |= {
-        "RoleArn": f"{TRAINER}2"
-    }  # the name of an ended job cannot be submitted again
+    # The name of an ended job cannot be submitted again.
+    queue.requests["job9-r2"] |= {"RoleArn": f"{TRAINER}2"}
     assert slotq("retry", "job9").output.startswith("job9-r3: ")
     assert slotq("retry", "job9-r2", "--name", "own").output.startswith("own: ")
 
@@ -159,7 +158,7 @@ def test_several_jobs_are_retried_under_their_own_names(slotq, queue):
 def test_only_a_job_that_ended_without_completing_is_retried(slotq, queue):
     result = slotq("retry", "job1")
     assert result.exit_code == Exit.NO
-    assert "job1 is running: only what has ended" in result.stderr
+    assert "job1 is running: only an ended job" in result.stderr
     assert "slotq requeue job1" in result.stderr
     queue.jobs["fine"] = ended(name="fine")
     assert "slotq clone fine" in slotq("retry", "fine").stderr
@@ -171,7 +170,7 @@ def test_history_lists_every_attempt(slotq):
     assert lines[1].split()[:3] == ["#", "TRAINING", "JOB"]
     assert "evicted for job4" in lines[2]
     assert lines[3].split()[:2] == ["2", "job1-qstamp-2-abcdef"]
-    assert lines[4].startswith("job3: waits")
+    assert lines[4].startswith("job3: waiting")
 
 
 @pytest.mark.parametrize("line", ["hodl job3", "relase held", "prioriti 1 job3", "can job1"])

@@ -204,7 +204,7 @@ def test_an_impossible_job_name_is_not_sent(name):
 
 def test_a_too_large_request_is_not_sent():
     http = FakeHttp()
-    with pytest.raises(errors.InvalidRequest, match="put what is large"):
+    with pytest.raises(errors.InvalidRequest, match="move large values"):
         client_of(http).submit(REQUEST | {"HyperParameters": {"a": "x" * 1_100_000}})
     assert not http.sent
 

@@ -1,4 +1,4 @@
-"""The Python of docs/client.md, run in order against a served queue."""
+"""The Python of the client pages, run in order against a served queue."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from moto import mock_aws
 
 from slotq.jobs import notices
 from tests.least_request import TRAINER, least_request
+from tests.unit.client.fake_aws import make_default_bucket
 from tests.unit.client.fake_queue import FakeQueue, attempt, ended, running, served, waiting
 
-PAGE = Path(__file__).parents[3] / "docs" / "client.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = "".join((DOCS / name).read_text() for name in ("client.md", "client-jobs.md"))
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGES, re.MULTILINE | re.DOTALL)
 DONE = attempt(1, artifact="s3://my-bucket/models/plain/output/model.tar.gz", outcome="completed")
 
 
@@ -40,23 +42,19 @@ def page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     queue = QuickQueue()
     with mock_aws(), served(queue) as endpoint:
-        boto3.client("s3").create_bucket(
-            Bucket="sagemaker-eu-west-1-123456789012",
-            CreateBucketConfiguration={"LocationConstraint": "eu-west-1"},
-        )
+        make_default_bucket()
         monkeypatch.setenv("SLOTQ_ENDPOINT", endpoint)
         yield queue
 
 
 def block(mark):
     (found,) = (text for text in BLOCKS if mark in text)
-    return compile(found, "docs/client.md", "exec")
+    return compile(found, "docs", "exec")
 
 
-def test_the_estimator_example_runs(page, monkeypatch):
+@pytest.mark.usefixtures("no_telemetry")
+def test_the_estimator_example_runs(page):
     pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not installed")
-    sender = "sagemaker.telemetry.telemetry_logging._send_telemetry_request"
-    monkeypatch.setattr(sender, lambda *args, **kwargs: None)
     exec(block("Estimator("), {})
     tags = {tag["Key"]: tag["Value"] for tag in page.requests["my-job"]["Tags"]}
     assert tags == {"priority": "50", "slotq:pools": "p5,p4"}
@@ -66,9 +64,8 @@ def test_the_estimator_example_runs(page, monkeypatch):
     find_spec("sagemaker") is None or find_spec("sagemaker.core") is None,
     reason="the sagemaker3 extra is not installed",
 )
+@pytest.mark.usefixtures("no_telemetry")
 def test_the_model_trainer_example_runs(page, monkeypatch):
-    sender = "sagemaker.core.telemetry.telemetry_logging._send_telemetry_request"
-    monkeypatch.setattr(sender, lambda *args, **kwargs: None)
     monkeypatch.setenv("SAGEMAKER_VALIDATE_ROLE", "false")
     boto3.client("iam").create_role(RoleName="trainer", AssumeRolePolicyDocument="{}")
     exec(block("ModelTrainer("), {})
@@ -115,5 +112,5 @@ def test_the_log_example_runs(page, tmp_path):
 def test_the_queue_state_example_runs(page, capsys):
     page.jobs = {"job1": running(), "job3": waiting(1, name="job3", priority=10)}
     exec(block("print_queue_state"), {})
-    (shown,) = re.findall(r"^```text\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (shown,) = re.findall(r"^```text\n(.*?)^```", PAGES, re.MULTILINE | re.DOTALL)
     assert capsys.readouterr().out == shown

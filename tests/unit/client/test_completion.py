@@ -12,7 +12,7 @@ import time
 import pytest
 from click.shell_completion import ShellComplete
 
-from slotq.cli import name_arguments as names
+from slotq.cli import name_arguments
 from slotq.cli.machine.completion import SHELLS
 from slotq.cli.main import cli
 from tests.unit.client.fake_queue import job_view, no_connection, pool_view, served
@@ -98,7 +98,7 @@ def test_completion_is_silent_when_the_queue_does_not_answer(completed, http, ca
 
 
 def test_completion_gives_up_within_a_short_time(completed, monkeypatch):
-    monkeypatch.setattr(names, "PATIENCE", 0.05)
+    monkeypatch.setattr(name_arguments, "PATIENCE", 0.05)
     done = threading.Event()
 
     def slow(_):

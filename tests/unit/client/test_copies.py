@@ -121,7 +121,7 @@ def test_a_wrong_aws_profile_is_named_with_what_to_do(
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
     said = done.stderr.splitlines()[-1]
     assert said.startswith(f"slotq.errors.NotConfigured: the AWS profile 'nobody' (from {source}) ")
-    assert "there are team" in said
+    assert "the profiles are team" in said
     assert "aws configure --profile nobody" in said
 
 

@@ -68,8 +68,8 @@ def test_a_configured_api_id_is_kept():
     [
         (None, "ParameterNotFound"),
         ("no JSON", "/slotq/team"),
-        ("[]", "does not say endpoint and api_id"),
-        ('{"endpoint": "x"}', "does not say endpoint and api_id"),
+        ("[]", "has no endpoint and api_id"),
+        ('{"endpoint": "x"}', "has no endpoint and api_id"),
         ('{"endpoint": "ftp://x", "api_id": "a"}', "from /slotq/team"),
     ],
 )
@@ -86,6 +86,6 @@ def test_an_unreachable_ssm_is_an_error_within_seconds(monkeypatch: pytest.Monke
         keys = {"aws_access_key_id": "k", "aws_secret_access_key": "s"}
         aws = boto3.Session(region_name="eu-west-1", **keys)
         began = time.monotonic()
-        with pytest.raises(NotConfigured, match=r"(?s)a way to SSM.*SLOTQ_ENDPOINT"):
+        with pytest.raises(NotConfigured, match=r"(?s)the route to SSM.*SLOTQ_ENDPOINT"):
             complete(Config(queue="team"), aws=aws)
         assert time.monotonic() - began < 15

@@ -30,8 +30,8 @@ def followed(*answers, poll=5.0):
 def waits(place):
     """The text of `waiting(place)`."""
     return (
-        f"job1: waits, place {place} in the line ({place - 1} ahead, since 2026-11-20 10:30 UTC): "
-        "the pool is full"
+        f"job1: waiting, place {place} in the line ({place - 1} ahead, since 2026-11-20 10:30 UTC)"
+        ": the pool is full"
     )
 
 
@@ -56,20 +56,21 @@ def outlook(earliest):
 @pytest.mark.parametrize(
     ("earliest", "said"),
     [
-        ("2026-11-20T10:45:30.000Z", ", earliest time known 10:45 UTC"),
-        ("2026-11-21T00:05:00.000Z", ", earliest time known 2026-11-21 00:05 UTC"),
+        ("2026-11-20T10:45:30.000Z", ", earliest change 10:45 UTC"),
+        ("2026-11-21T00:05:00.000Z", ", earliest change 2026-11-21 00:05 UTC"),
         (None, ""),
     ],
 )
 def test_a_known_earliest_time_is_announced(earliest, said):
     assert standing(waiting(2, outlook=outlook(earliest))) == (
-        f"waits, place 2 in the line (1 ahead, since 2026-11-20 10:30 UTC{said}): the pool is full"
+        f"waiting, place 2 in the line (1 ahead, since 2026-11-20 10:30 UTC{said}): "
+        "the pool is full"
     )
 
 
 def test_the_pause_between_polls_is_bounded():
     job = job_view(state="backoff", outlook=outlook("2026-11-20T10:31:00.000Z"))
-    assert standing(job) == "pauses before its next attempt (earliest time known 10:31 UTC)"
+    assert standing(job) == "backing off before its next attempt (earliest change 10:31 UTC)"
 
 
 def test_a_long_wait_is_mentioned_from_time_to_time():
@@ -87,7 +88,7 @@ def test_an_eviction_names_its_beneficiary():
         running(2, evictions=1),
         ended(number=2, evictions=1),
     )
-    assert "evicted for job4: it stops, keeps its place" in said[1]
+    assert "evicted for job4: it is stopping, keeps its place" in said[1]
     assert said[2] == waits(1)
     assert said[3] == "job1: running in pool p5 (attempt 2: job1-qstamp-2-abcdef)"
     assert said[4] == "job1: completed after 2 attempts, evicted 1 time"

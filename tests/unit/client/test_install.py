@@ -16,8 +16,8 @@ from moto import mock_aws
 import slotq
 from slotq.errors import CannotReach, NotConfigured
 from slotq_core.names import LOG_GROUP
+from tests.unit.client.fake_aws import REQUEST
 from tests.unit.client.fake_queue import (
-    FakeHttp,
     FakeQueue,
     attempt,
     client_of,
@@ -28,23 +28,15 @@ from tests.unit.client.fake_queue import (
     waiting,
 )
 
-REQUEST = {
-    "TrainingJobName": "job1",
-    "AlgorithmSpecification": {"TrainingImage": "train:1", "TrainingInputMode": "File"},
-    "RoleArn": "arn:aws:iam::123456789012:role/trainer",
-    "OutputDataConfig": {"S3OutputPath": "s3://out"},
-    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
-    "StoppingCondition": {"MaxRuntimeInSeconds": 60},
-}
 EVICTED = attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")
-SECOND = "waits, place 2 in the line (1 ahead, since 2026-11-20 10:30 UTC): the pool is full"
-NEXT = "waits, place 1 in the line (0 ahead, since 2026-11-20 10:30 UTC): the pool is full"
+SECOND = "waiting, place 2 in the line (1 ahead, since 2026-11-20 10:30 UTC): the pool is full"
+NEXT = "waiting, place 1 in the line (0 ahead, since 2026-11-20 10:30 UTC): the pool is full"
 AGAIN = "job1-qstamp-2-abcdef"
 
 
 @cache
-def session():
-    """One session for all tests, because reading AWS's service models takes long."""
+def boto_session():
+    """One session for all tests of this file, because reading AWS's service models takes long."""
     return boto3.Session()
 
 
@@ -60,14 +52,11 @@ def queue():
 
 
 @pytest.fixture
-def http(queue):
-    return FakeHttp(queue)
-
-
-@pytest.fixture
 def sagemaker(http):
-    slotq.install(session(), queue=client_of(http), endpoint="https://queue.test/prod", priority=3)
-    return session().client("sagemaker")
+    slotq.install(
+        boto_session(), queue=client_of(http), endpoint="https://queue.test/prod", priority=3
+    )
+    return boto_session().client("sagemaker")
 
 
 def train(name):
@@ -137,14 +126,16 @@ def test_a_briefly_unavailable_queue_is_retried(queue, http, monkeypatch):
 
 
 def test_a_second_install_replaces_the_settings(sagemaker, http, queue):
-    slotq.install(session(), queue=client_of(http), endpoint="https://queue.test/prod", priority=9)
-    session().client("sagemaker").create_training_job(**REQUEST)
+    slotq.install(
+        boto_session(), queue=client_of(http), endpoint="https://queue.test/prod", priority=9
+    )
+    boto_session().client("sagemaker").create_training_job(**REQUEST)
     assert queue.requests["job1"]["Tags"] == [{"Key": "priority", "Value": "9"}]
 
 
 def test_the_settings_count_for_the_clients_submit_too(http, queue):
     given = client_of(http)
-    own = slotq.install(session(), queue=given, priority=4, pools=["p5", "p4"])
+    own = slotq.install(boto_session(), queue=given, priority=4, pools=["p5", "p4"])
     own.submit(REQUEST)
     assert queue.requests["job1"]["Tags"] == [
         {"Key": "priority", "Value": "4"},
@@ -224,9 +215,9 @@ def deleted(sagemaker):
         return SimpleNamespace(status_code=200), {"ResponseMetadata": {}}
 
     event = "before-call.sagemaker.DeleteTrainingJob"
-    session().events.register(event, answer)
+    boto_session().events.register(event, answer)
     yield names
-    session().events.unregister(event, answer)
+    boto_session().events.unregister(event, answer)
 
 
 def test_an_ended_job_is_deleted_with_all_its_training_jobs(sagemaker, queue, deleted):
@@ -328,7 +319,7 @@ class Reader:
     """Reads as an SDK does: the stream once, then from its last token until nothing is new."""
 
     def __init__(self, host=1):
-        self.logs, self.token = session().client("logs"), {}
+        self.logs, self.token = boto_session().client("logs"), {}
         self.stream = f"job1/algo-{host}-slotq"
 
     def new(self):
@@ -345,7 +336,7 @@ class Reader:
 
 def test_one_log_stream_follows_all_attempts(sagemaker, queue):
     queue.jobs["job1"] = waiting(2)
-    streams = session().client("logs").describe_log_streams(
+    streams = boto_session().client("logs").describe_log_streams(
         logGroupName=LOG_GROUP, logStreamNamePrefix="job1/"
     )["logStreams"]  # fmt: skip
     assert [stream["logStreamName"] for stream in streams] == ["job1/algo-1-slotq"]
@@ -384,7 +375,7 @@ def test_a_log_read_after_the_end_separates_the_attempts(sagemaker, queue):
 
 def test_only_the_first_hosts_stream_has_notices(sagemaker, queue):
     queue.jobs["job1"] = waiting(2, demand={"slots": 2})
-    streams = session().client("logs").describe_log_streams(
+    streams = boto_session().client("logs").describe_log_streams(
         logGroupName=LOG_GROUP, logStreamNamePrefix="job1/"
     )["logStreams"]  # fmt: skip
     assert len(streams) == 2
@@ -393,7 +384,7 @@ def test_only_the_first_hosts_stream_has_notices(sagemaker, queue):
 
 def test_logs_of_other_groups_and_jobs_come_from_cloudwatch(sagemaker, queue):
     written("other", "hello")
-    logs = session().client("logs")
+    logs = boto_session().client("logs")
     (stream,) = logs.describe_log_streams(
         logGroupName=LOG_GROUP, logStreamNamePrefix="other/"
     )["logStreams"]  # fmt: skip
@@ -405,6 +396,6 @@ def test_logs_of_other_groups_and_jobs_come_from_cloudwatch(sagemaker, queue):
 def test_an_unknown_token_is_refused(sagemaker, queue):
     queue.jobs["job1"] = waiting(2)
     with pytest.raises(ClientError, match="nextToken is invalid"):
-        session().client("logs").get_log_events(
+        boto_session().client("logs").get_log_events(
             logGroupName=LOG_GROUP, logStreamName="job1/algo-1-slotq", nextToken="f/123"
         )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 import pytest
 
 from slotq.errors import NameTaken, NoSuchJob, NotAllowed, NotCompleted, TooLate
-from slotq.jobs.resubmit import MOST_NAMES, next_names
 from slotq_core.model.jobs import JobState
+from slotq_core.resubmission import MOST_NAMES, names_to_try, next_names
 from tests.least_request import least_request
 from tests.unit.client.fake_queue import (
     Clock,
@@ -73,7 +71,7 @@ def test_a_clone_has_the_same_request_under_a_new_name(job, queue):
 def test_a_partly_withheld_request_is_not_cloned(job, client, queue):
     queue.requests["job1"] = REQUEST | {"Environment": {"TOKEN": "s3cr3t"}}
     queue.withheld = ["Environment"]
-    with pytest.raises(NotAllowed, match="its Environment is shown to that one alone"):
+    with pytest.raises(NotAllowed, match="only that identity may see its Environment"):
         job.clone("job2")
     assert "job2" not in queue.requests
     assert "Environment" not in client.request("job1")
@@ -147,7 +145,7 @@ def test_names_of_retries_fit_sagemakers_limit():
 
 def test_a_name_without_a_free_retry_name_is_an_error(client, job, queue):
     queue.jobs["job1"] = ended("failed")
-    for name in islice(next_names("job1"), MOST_NAMES):
+    for name in names_to_try("job1"):
         queue.requests[name] = {"TrainingJobName": name}
-    with pytest.raises(NameTaken, match=f"up to job1-r{MOST_NAMES + 1} are taken; choose one"):
+    with pytest.raises(NameTaken, match=f"up to job1-r{MOST_NAMES + 1} are taken; choose a name"):
         client.retry("job1")

@@ -109,7 +109,7 @@ def test_the_limits_are_shown_with_the_callers_use(slotq, http):
     rows = {line.split()[0]: line.split()[1:] for line in result.output.splitlines() if line}
     assert rows["waiting"][:3] == ["1,000", "5", "3"]
     assert rows["waiting_in_all"][:3] == ["1,234", "of", "none"]
-    assert "you are counted together with all of */ci" in result.output
+    assert "you count as one caller with all of */ci" in result.output
 
 
 def test_set_sends_the_named_limits(slotq, http):

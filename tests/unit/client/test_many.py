@@ -12,8 +12,10 @@ from slotq.errors import (
     NoSuchJob,
     NotAllowed,
     TooLate,
+    TooManySubmissions,
     Unavailable,
 )
+from tests.least_request import least_request
 from tests.unit.client.fake_queue import (
     FakeAnswer,
     FakeHttp,
@@ -33,11 +35,6 @@ NOT_YOURS = FakeAnswer(403, '{"Message": "User: ada is not authorized to perform
 def queue():
     """job0 to job249 wait."""
     return FakeQueue(*(waiting(n + 1, name=f"job{n}") for n in range(250)))
-
-
-@pytest.fixture
-def http(queue):
-    return FakeHttp(queue)
 
 
 @pytest.fixture
@@ -127,7 +124,7 @@ def test_a_connection_lost_half_way_loses_no_outcome(client, http, queue):
             http.troubles = [no_connection()] * 5
         return type(http).send(http, request)
 
-    client.transport._http = type("Cut", (), {"send": staticmethod(send)})()
+    http.send = send
     outcomes = client.many(queue.jobs).hold()
     assert [it.error is None for it in outcomes] == [True] * 200 + [False] * 50
     assert isinstance(outcomes[-1].error, CannotReach)
@@ -160,3 +157,80 @@ def test_only_jobs_still_in_the_state_are_changed(client, http, queue, answer):
     assert queue.jobs["job1"].state == "running"
     (alone,) = client.many(["job1"], states=["pending"]).cancel()
     assert isinstance(alone.error, TooLate)
+
+
+@pytest.fixture
+def failed(queue):
+    """fail0 to fail249 have failed."""
+    names = [f"fail{n}" for n in range(250)]
+    for name in names:
+        queue.jobs[name] = ended("failed", name=name)
+        queue.requests[name] = least_request(name)
+    return names
+
+
+def test_a_retry_is_a_request_for_each_hundred(client, http, queue, failed):
+    outcomes = client.many(failed).retry(priority=7)
+    assert (calls(http), sizes(http)) == ([("PATCH", "/jobs")] * 3, [100, 100, 50])
+    assert [it.name for it in outcomes] == failed
+    assert [it.job.name for it in outcomes] == [f"{name}-r2" for name in failed]
+    assert {it.job.priority for it in outcomes} == {7}
+
+
+def test_each_retry_that_is_refused_is_an_error_of_its_own(client, queue, failed):
+    queue.jobs["fine"] = ended(name="fine")
+    outcomes = client.many(["fail1", "job1", "fine", "nobody", "fail2"]).retry()
+    kinds = [type(it.error) for it in outcomes]
+    none = type(None)
+    assert kinds == [none, InvalidRequest, InvalidRequest, NoSuchJob, none]
+
+
+@pytest.mark.parametrize("names", [["fail1"], ["fail1", "fail2"]])
+def test_a_request_that_is_not_shown_whole_is_not_retried(client, queue, failed, names):
+    queue.withheld = ["Environment"]
+    for outcome in client.many(names).retry():
+        assert isinstance(outcome.error, NotAllowed)
+        assert "only that identity may see its Environment" in str(outcome.error)
+
+
+@pytest.mark.parametrize("answer", [NO_METHOD, NOT_YOURS])
+def test_where_it_may_not_it_retries_job_by_job(client, http, queue, failed, answer):
+    http.troubles = [answer]
+    outcomes = client.many(["fail1", "job1", "fail2"]).retry()
+    assert [it.job and it.job.name for it in outcomes] == ["fail1-r2", None, "fail2-r2"]
+    assert calls(http)[-1] == ("POST", "/add-job")
+
+
+class FullMinute(FakeHttp):
+    """A queue with room for 60 submissions, which says when to come again: in 30 seconds."""
+
+    def __init__(self, queue):
+        super().__init__(queue)
+        queue.room = 60
+
+    def send(self, request):
+        if request.url.endswith("/add-job") and self.queue.room == 0:
+            self.sent.append(request)
+            body = '{"version": 1, "code": "too_many_submissions", "message": "60 a minute"}'
+            return FakeAnswer(429, body, {"Retry-After": "30"})
+        return super().send(request)
+
+
+def test_retries_beyond_this_minute_wait_for_the_next(clock, queue, failed):
+    def next_minute():
+        queue.room = 60
+
+    http, clock.after_sleep = FullMinute(queue), next_minute
+    outcomes = client_of(http, clock=clock).many(failed[:100]).retry()
+    assert [it.job.name for it in outcomes] == [f"{name}-r2" for name in failed[:100]]
+    assert clock.slept == [30]
+    bulk = [each for each in http.sent if each.method == "PATCH"]
+    assert [len(json.loads(each.body)["changes"]) for each in bulk] == [100, 39]
+
+
+def test_retries_that_wait_in_vain_are_refused(clock, queue, failed):
+    http = FullMinute(queue)
+    outcomes = client_of(http, clock=clock).many(failed[:100]).retry()
+    assert [it.error is None for it in outcomes] == [True] * 60 + [False] * 40
+    assert {type(it.error) for it in outcomes[60:]} == {TooManySubmissions}
+    assert sum(clock.slept) == 180

@@ -9,7 +9,6 @@ import shlex
 from importlib.util import find_spec
 from pathlib import Path
 
-import boto3
 import pytest
 from click.testing import CliRunner
 from moto import mock_aws
@@ -18,6 +17,7 @@ from slotq.cli.app import App
 from slotq.cli.main import cli
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.submission import parse_submission
+from tests.unit.client.fake_aws import make_default_bucket
 from tests.unit.client.fake_queue import (
     Clock,
     FakeHttp,
@@ -57,19 +57,14 @@ def queue(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     queue = QuickQueue(job_view("job1", "pending"))
     with mock_aws(), served(queue) as endpoint:
-        boto3.client("s3").create_bucket(
-            Bucket="sagemaker-eu-west-1-123456789012",
-            CreateBucketConfiguration={"LocationConstraint": "eu-west-1"},
-        )
+        make_default_bucket()
         monkeypatch.setenv("SLOTQ_ENDPOINT", endpoint)
         yield queue
 
 
 @pytest.fixture
-def sdk(monkeypatch):
+def sdk(no_telemetry):
     pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not installed")
-    sender = "sagemaker.telemetry.telemetry_logging._send_telemetry_request"
-    monkeypatch.setattr(sender, lambda *args, **kwargs: None)
 
 
 @pytest.mark.usefixtures("sdk")

@@ -9,7 +9,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
-from slotq.jobs import progress as screen
+from slotq.jobs import progress
 from tests.unit.client.fake_queue import client_of, pool_view, running, waiting
 
 HOSTILE = "<script>alert(1)</script> & \x1b]0;owned\x07\u202e"
@@ -86,8 +86,8 @@ def test_texts_of_others_are_escaped_in_html_and_terminals(client, http, shown, 
 
 def test_waiting_is_displayed_in_both_forms_without_an_objects_repr(shell, monkeypatch):
     monkeypatch.setattr(shell, "kernel", SimpleNamespace(), raising=False)
-    notebook = screen.here()
-    assert isinstance(notebook, screen.Notebook)
+    notebook = progress.here()
+    assert isinstance(notebook, progress.Notebook)
     with capture_output() as captured:
         notebook.waiting(waiting(2))
         notebook.waiting(waiting(1))

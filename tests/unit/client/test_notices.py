@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from slotq.jobs import progress as screen
+from slotq.jobs import progress
 from slotq.jobs.follow import follow
 from slotq.jobs.job import QueuedJob
 from slotq.jobs.notices import Output, Trouble, print_line
@@ -75,7 +75,7 @@ def test_a_notice_also_goes_to_a_log_file(capsys, handled):
 
 def test_a_terminal_leaves_notices_to_a_handler_that_shows_them(capsys, handled):
     handled(sys.stderr)
-    terminal = screen.Terminal(sys.stdout, lambda: 200)
+    terminal = progress.Terminal(sys.stdout, lambda: 200)
     assert not terminal.waiting(waiting(2)), "so it is said"
     terminal.say("job1: waits")
     assert tuple(capsys.readouterr()) == ("", "slotq INFO job1: waits\n")
@@ -83,7 +83,7 @@ def test_a_terminal_leaves_notices_to_a_handler_that_shows_them(capsys, handled)
 
 def test_notices_below_the_shown_level_are_printed(capsys, handled):
     handled(sys.stderr, logging.WARNING)
-    for say in (print_line, screen.Terminal(sys.stdout, lambda: 200).say):
+    for say in (print_line, progress.Terminal(sys.stdout, lambda: 200).say):
         say("job1: waits")
         say(Trouble("no answer"))
         assert tuple(capsys.readouterr()) == ("job1: waits\n", "slotq WARNING no answer\n")
@@ -91,15 +91,15 @@ def test_notices_below_the_shown_level_are_printed(capsys, handled):
 
 def test_a_rewritten_line_is_logged_at_each_change(caplog):
     caplog.set_level(logging.INFO)
-    terminal = screen.Terminal(io.StringIO(), lambda: 200)
-    notebook = screen.Notebook(print_line, lambda key, both: None)
+    terminal = progress.Terminal(io.StringIO(), lambda: 200)
+    notebook = progress.Notebook(print_line, lambda key, both: None)
     for shown in (terminal, notebook):
         caplog.clear()
         for job in (waiting(2), waiting(2), waiting(1)):
             assert shown.waiting(job)
-        assert [record.message[:21] for record in caplog.records] == [
-            "job1: waits, place 2 ",
-            "job1: waits, place 1 ",
+        assert [record.message[:22] for record in caplog.records] == [
+            "job1: waiting, place 2",
+            "job1: waiting, place 1",
         ]
 
 

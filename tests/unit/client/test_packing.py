@@ -11,7 +11,7 @@ import tarfile
 import pytest
 
 from slotq.errors import NotConfigured
-from slotq.packaging import archive as packing
+from slotq.packaging import archive
 from slotq.packaging.archive import pack, packed_files
 from slotq.packaging.ignore_file import Ignored
 
@@ -126,7 +126,7 @@ def test_the_archive_keeps_contents_and_permissions(folder, tmp_path):
 
 
 def test_data_is_not_packed_by_mistake(folder, monkeypatch):
-    monkeypatch.setattr(packing, "MOST_BYTES", 50)
+    monkeypatch.setattr(archive, "MOST_BYTES", 50)
     with pytest.raises(
         NotConfigured, match=r"the largest are .*notes\.log.*\.slotqignore.*--input"
     ):
@@ -134,7 +134,7 @@ def test_data_is_not_packed_by_mistake(folder, monkeypatch):
 
 
 def test_something_else_than_a_folder_is_refused(tmp_path):
-    with pytest.raises(NotConfigured, match="is no folder"):
+    with pytest.raises(NotConfigured, match="is not a folder"):
         pack(tmp_path / "nowhere")
 
 

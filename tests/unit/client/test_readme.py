@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import boto3
 import pytest
 from moto import mock_aws
 
+from tests.unit.client.fake_aws import make_default_bucket
 from tests.unit.client.fake_queue import FakeQueue, ended, served
 
 pytest.importorskip("sagemaker.estimator", reason="the sagemaker2 extra is not installed")
@@ -24,17 +24,12 @@ class QuickQueue(FakeQueue):
 
 
 @pytest.fixture
-def notebook(tmp_path, monkeypatch):
+def notebook(tmp_path, monkeypatch, no_telemetry):
     """An empty folder with the training script, and AWS without a network."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("print('trained')\n")
-    sender = "sagemaker.telemetry.telemetry_logging._send_telemetry_request"
-    monkeypatch.setattr(sender, lambda *args, **kwargs: None)
     with mock_aws():
-        boto3.client("s3").create_bucket(
-            Bucket="sagemaker-eu-west-1-123456789012",
-            CreateBucketConfiguration={"LocationConstraint": "eu-west-1"},
-        )
+        make_default_bucket()
         yield
 
 

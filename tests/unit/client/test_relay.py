@@ -15,31 +15,22 @@ import boto3
 import pytest
 from moto import mock_aws
 
-import slotq as client_package
+import slotq
 from slotq.cli.machine.exec import NOT_FOUND
 from slotq.session.relay import Relay, clients, pointed_at, served
+from tests.unit.client.fake_aws import REQUEST
 from tests.unit.client.fake_queue import (
     ENDPOINT,
     FakeAnswer,
-    FakeHttp,
     FakeQueue,
     client_of,
     no_connection,
 )
 
-REQUEST = {
-    "TrainingJobName": "job1",
-    "AlgorithmSpecification": {"TrainingImage": "train:1", "TrainingInputMode": "File"},
-    "RoleArn": "arn:aws:iam::123456789012:role/trainer",
-    "OutputDataConfig": {"S3OutputPath": "s3://out"},
-    "ResourceConfig": {"InstanceType": "ml.p5.48xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
-    "StoppingCondition": {"MaxRuntimeInSeconds": 60},
-}
-
 
 @cache
-def session():
-    """One session for all tests, because reading AWS's service models takes long."""
+def boto_session():
+    """One session for all tests of this file, because reading AWS's service models takes long."""
     return boto3.Session()
 
 
@@ -49,15 +40,10 @@ def queue():
 
 
 @pytest.fixture
-def http(queue):
-    return FakeHttp(queue)
-
-
-@pytest.fixture
 def url(http):
     with mock_aws():
-        client_package.install(session(), queue=client_of(http), endpoint=ENDPOINT, priority=3)
-        with served(Relay(clients(session(), "eu-west-1"))) as address:
+        slotq.install(boto_session(), queue=client_of(http), endpoint=ENDPOINT, priority=3)
+        with served(Relay(clients(boto_session(), "eu-west-1"))) as address:
             yield address
 
 
@@ -89,7 +75,7 @@ def test_the_logs_of_a_job_are_served(url):
     post(url, "SageMaker.CreateTrainingJob", REQUEST)
     asked = {"logGroupName": "/aws/sagemaker/TrainingJobs", "logStreamName": "job1/algo-1-slotq"}
     _, said = post(url, "Logs_20140328.GetLogEvents", asked)
-    assert said["events"][0]["message"].startswith("slotq: job1: waits, place 1")
+    assert said["events"][0]["message"].startswith("slotq: job1: waiting, place 1")
 
 
 def test_other_calls_go_to_aws(url):

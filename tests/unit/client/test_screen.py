@@ -7,14 +7,14 @@ import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from slotq.jobs import progress as screen
+from slotq.jobs import progress
 from slotq.jobs.follow import follow
 from slotq.jobs.rendering import JOB, bundle
 from slotq_core.wire.views import OutlookView
 from tests.unit.client.fake_queue import Clock, attempt, ended, running, waiting
 
 EVICTED = [attempt(1, outcome="evicted", stop_cause="evicted", stopped_for="job4")]
-WAITS = "waits, place 2 in the line (1 ahead, since 2026-11-20 10:30 UTC): the pool is full"
+WAITS = "waiting, place 2 in the line (1 ahead, since 2026-11-20 10:30 UTC): the pool is full"
 
 
 def watched(shown, *answers):
@@ -37,7 +37,7 @@ def test_a_terminal_rewrites_one_line_below_the_permanent_ones():
     out = io.StringIO()
     again = waiting(2, state="preempted", evictions=1, attempts_begun=1, attempts=EVICTED)
     watched(
-        screen.Terminal(out, lambda: 200), waiting(2), waiting(2), waiting(1), running(),
+        progress.Terminal(out, lambda: 200), waiting(2), waiting(2), waiting(1), running(),
         again, again, running(2, evictions=1), ended(number=2, evictions=1),
     )  # fmt: skip
     assert out.getvalue().count(f"job1: {WAITS}") == 2
@@ -52,13 +52,13 @@ def test_a_terminal_rewrites_one_line_below_the_permanent_ones():
 
 def test_a_line_fits_a_narrow_terminal():
     out = io.StringIO()
-    screen.Terminal(out, lambda: 30).waiting(waiting(2, text="x" * 500))
+    progress.Terminal(out, lambda: 30).waiting(waiting(2, text="x" * 500))
     assert len(out.getvalue()) == 29
 
 
 def test_a_notebook_updates_a_small_table():
     lines, shown = [], []
-    notebook = screen.Notebook(lines.append, lambda key, both: shown.append((key, both)))
+    notebook = progress.Notebook(lines.append, lambda key, both: shown.append((key, both)))
     watched(notebook, waiting(2, "1 < 2"), waiting(1), running(), ended())
     assert [key for key, _ in shown] == ["slotq-job1", "slotq-job1"]
     assert "<td>1 &lt; 2</td>" in shown[0][1]["text/html"]
@@ -67,7 +67,7 @@ def test_a_notebook_updates_a_small_table():
 
 
 def test_a_file_gets_lines(capsys):
-    watched(screen.here(), waiting(2), running(), ended())
+    watched(progress.here(), waiting(2), running(), ended())
     assert capsys.readouterr().out.splitlines()[0] == f"job1: {WAITS}"
 
 
@@ -80,8 +80,8 @@ def test_a_notebook_kernel_is_recognised(monkeypatch):
     ipython.get_ipython = lambda: SimpleNamespace(kernel=object())
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", display)
-    shown = screen.here()
-    assert isinstance(shown, screen.Notebook)
+    shown = progress.here()
+    assert isinstance(shown, progress.Notebook)
     shown.waiting(waiting(2))
     shown.waiting(waiting(1))
     assert calls == [("display", "slotq-job1"), ("update", "slotq-job1")]
@@ -92,7 +92,7 @@ def test_ipython_in_a_terminal_is_a_terminal(monkeypatch):
     ipython.get_ipython = SimpleNamespace
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    assert isinstance(screen.here(), screen.Terminal)
+    assert isinstance(progress.here(), progress.Terminal)
 
 
 def test_the_table_has_a_known_earliest_time():

@@ -13,9 +13,8 @@ from moto import mock_aws
 
 from slotq.errors import CannotReach, InvalidRequest, NotConfigured
 from slotq.session import hooks
+from tests.unit.client.fake_aws import make_default_bucket
 from tests.unit.client.fake_queue import (
-    Clock,
-    FakeHttp,
     FakeQueue,
     attempt,
     client_of,
@@ -38,41 +37,23 @@ ROLE = "arn:aws:iam::123456789012:role/trainer"
 
 @cache
 def boto_session():
-    """One session for all tests, because reading AWS's service models takes long."""
+    """One session for all tests of this file, because reading AWS's service models takes long."""
     return boto3.Session()
+
+
+pytestmark = pytest.mark.usefixtures("no_telemetry")
 
 
 @pytest.fixture
 def aws():
     with mock_aws():
-        boto3.client("s3").create_bucket(
-            Bucket="sagemaker-eu-west-1-123456789012",
-            CreateBucketConfiguration={"LocationConstraint": "eu-west-1"},
-        )
+        make_default_bucket()
         yield boto_session()
-
-
-@pytest.fixture(autouse=True)
-def no_telemetry(monkeypatch):
-    """Not by the SDK's configuration file, which the SDK would validate seventy times in each
-    fit."""
-    sender = "sagemaker.telemetry.telemetry_logging._send_telemetry_request"
-    monkeypatch.setattr(sender, lambda *args, **kwargs: None)
 
 
 @pytest.fixture
 def queue():
     return FakeQueue()
-
-
-@pytest.fixture
-def http(queue):
-    return FakeHttp(queue)
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture
@@ -175,12 +156,11 @@ def test_fit_waits_across_an_eviction_and_uses_the_last_model(session, queue, aw
     job.fit(job_name="job1", logs=False)
     assert said[0] == "job1: in the queue with priority 0"
     assert said[-1] == "job1: completed after 2 attempts, evicted 1 time"
-    assert any("was evicted for job4; now waits, place 1" in line for line in said)
+    assert any("was evicted for job4; now waiting, place 1" in line for line in said)
     assert job.model_data.endswith("job1-qstamp-2-abcdef/output/model.tar.gz")
     shown = job.latest_training_job.describe()
-    assert (
-        shown["TrainingJobName"] == "job1"
-    )  # so that later calls on the estimator still mean the job
+    # Later calls on the estimator must still mean the job.
+    assert shown["TrainingJobName"] == "job1"
     assert shown["TrainingJobArn"].endswith("/job1-qstamp-2-abcdef")
 
 

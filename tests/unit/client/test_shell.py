@@ -73,8 +73,8 @@ def plugin(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def client():
-    queue = FakeQueue(
+def queue():
+    return FakeQueue(
         running(2),
         waiting(1, name="waits"),
         job_view("held", "held"),
@@ -82,17 +82,21 @@ def client():
         running(name="stops", state="stopping"),
         ended(name="done"),
     )
+
+
+@pytest.fixture
+def client(queue):
     return client_of(FakeHttp(queue))
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("waits", "job waits is pending: there is a shell once it runs; `slotq why waits`"),
-        ("held", "job held is held: there is a shell once it runs"),
-        ("starts", "job starts is starting: there is a shell while it is running"),
-        ("stops", "job stops is stopping: there is a shell while it is running"),
-        ("done", "job done is completed: nothing runs any more"),
+        ("waits", "job waits is pending: a shell needs a running job; `slotq why waits`"),
+        ("held", "job held is held: a shell needs a running job"),
+        ("starts", "job starts is starting: a shell needs a running job"),
+        ("stops", "job stops is stopping: a shell needs a running job"),
+        ("done", "job done is completed: a shell needs a running job"),
     ],
 )
 @pytest.mark.usefixtures("plugin")
@@ -150,10 +154,8 @@ def test_the_plugin_gets_the_session_and_the_terminal(client, plugin):
     assert url == "https://ssm.eu-west-1.amazonaws.com"
 
 
-def test_the_request_is_read_when_sagemaker_may_not_be_asked(client, plugin):
-    client.transport._http.queue.requests["job1"] = {
-        "RemoteDebugConfig": {"EnableRemoteDebug": True}
-    }
+def test_the_request_is_read_when_sagemaker_may_not_be_asked(client, queue, plugin):
+    queue.requests["job1"] = {"RemoteDebugConfig": {"EnableRemoteDebug": True}}
     assert open_shell(client, "job1", host=1, aws=FakeAws(denies=("describe",))) == 7
 
 
@@ -164,7 +166,7 @@ def test_ctrl_c_goes_to_the_session_while_it_runs():
 
 
 def test_the_command_exits_with_the_shells_code(client, plugin, monkeypatch):
-    monkeypatch.setattr("slotq.remote_shell._session", lambda client: FakeAws())
+    monkeypatch.setattr("slotq.transport.aws_session.made", lambda *_, **__: FakeAws())
     app = App(connect=lambda endpoint: client)
     assert CliRunner().invoke(cli, ["shell", "job1"], obj=app).exit_code == 7
     result = CliRunner().invoke(cli, ["shell", "waits"], obj=app)
@@ -175,4 +177,4 @@ def test_a_local_address_without_an_emulator_is_an_error(plugin):
     config = Config(endpoint="http://127.0.0.1:9/prod", region="us-east-1")
     app = App(connect=lambda endpoint: client_of(FakeHttp(FakeQueue(running())), config=config))
     result = CliRunner().invoke(cli, ["shell", "job1"], obj=app)
-    assert (result.exit_code, "no emulator" in result.stderr) == (Exit.NO, True)
+    assert (result.exit_code, "not your emulator" in result.stderr) == (Exit.NO, True)

@@ -96,7 +96,7 @@ def test_the_shortest_command_line_is_enough(submit, queue, s3):
         "Tags": [{"Key": "priority", "Value": "4"}],
     }
     assert "packed 1 file (" in result.stderr
-    assert result.stdout.startswith(f"{name}: waits")
+    assert result.stdout.startswith(f"{name}: waiting")
 
 
 def test_the_request_is_valid_for_sagemaker(submit, queue):
@@ -185,10 +185,10 @@ def test_a_missing_setting_is_named_with_the_ways_to_set_it(submit, s3, setting)
         (("job.json", "--input", "a=s3://b"), "--input is for a command line after --"),
         (("job.json", "--env", "A=b"), "--env is for a command line after --"),
         (("--input", "train", "--", "python"), "'train' is not NAME=VALUE"),
-        (("--input", "slotq=s3://x", "--", "python"), "the channel 'slotq' brings the code"),
+        (("--input", "slotq=s3://x", "--", "python"), "the channel 'slotq' carries the code"),
         (("--output", "bucket", "--", "python"), "must be s3://bucket/folder"),
         (("--role", "me", "--", "python"), "must be the ARN"),
-        (("--source", "nowhere", "--", "python"), "is no folder"),
+        (("--source", "nowhere", "--", "python"), "is not a folder"),
         (("nothing.json",), "nothing.json"),
     ],
 )

@@ -13,12 +13,11 @@ from click.testing import CliRunner
 from slotq.cli.app import App
 from slotq.cli.exits import Exit
 from slotq.cli.main import cli
-from slotq.cli.top import scene as scenes
 from slotq.cli.top.command import uninterrupted
 from slotq.cli.top.draw import HELP, HINTS, Frame, lines, since
 from slotq.cli.top.keyboard import named
 from slotq.cli.top.loop import Top
-from slotq.cli.top.scene import Mode, Scene, Wish, press
+from slotq.cli.top.scene import Mode, Scene, Wish, press, seen
 from slotq.errors import CannotReach
 from slotq_core.timestamps import from_iso
 from tests.terminal import Terminal
@@ -56,7 +55,7 @@ def a_queue() -> FakeQueue:
 
 def a_scene(**fields) -> Scene:
     queue = a_queue()
-    return replace(scenes.seen(Scene(), queue.pools, [*queue.jobs.values()]), **fields)
+    return replace(seen(Scene(), queue.pools, [*queue.jobs.values()]), **fields)
 
 
 def frame(width=80, height=24, **fields) -> Frame:
@@ -72,7 +71,7 @@ def of_two_users() -> Scene:
     queue = a_queue()
     eve = "arn:aws:sts::123456789012:assumed-role/lab/eve"
     queue.jobs["job3"] = queue.jobs["job3"].model_copy(update={"submitter": eve})
-    return replace(scenes.seen(Scene(), queue.pools, [*queue.jobs.values()]), chosen="job3")
+    return replace(seen(Scene(), queue.pools, [*queue.jobs.values()]), chosen="job3")
 
 
 def test_the_user_column_is_drawn_when_there_are_several():
@@ -173,15 +172,15 @@ def test_keys_without_a_job_say_so():
 def test_the_selection_follows_its_job_and_moves_on_at_its_end():
     scene = a_scene(chosen="job3")
     jobs = list(scene.jobs)
-    assert scenes.seen(scene, scene.pools, jobs[::-1]).chosen == "job3"
-    assert scenes.seen(scene, scene.pools, [*jobs[:2], *jobs[3:]]).chosen == "job4"
-    assert scenes.seen(scene, scene.pools, []).chosen == ""
+    assert seen(scene, scene.pools, jobs[::-1]).chosen == "job3"
+    assert seen(scene, scene.pools, [*jobs[:2], *jobs[3:]]).chosen == "job4"
+    assert seen(scene, scene.pools, []).chosen == ""
 
 
 def test_a_question_is_withdrawn_when_its_job_ends():
     scene = a_scene(chosen="job3", mode=Mode.CANCEL)
-    after = scenes.seen(scene, scene.pools, [job for job in scene.jobs if job.name != "job3"])
-    assert (after.mode, after.said) == (Mode.BROWSE, "job3 has ended meanwhile")
+    after = seen(scene, scene.pools, [job for job in scene.jobs if job.name != "job3"])
+    assert (after.mode, after.said) == (Mode.BROWSE, "job3 has ended")
     assert press(after, "y")[1] is None
 
 

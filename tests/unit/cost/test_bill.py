@@ -17,7 +17,7 @@ from tests import cloudformation
 
 ROOT = Path(__file__).parents[3]
 ONE = dict.fromkeys(PRICES, 1.0)
-ASSUME = {name: its.value for name, its in ASSUMED.items()}
+ASSUME = {name: assumption.value for name, assumption in ASSUMED.items()}
 COUNTS = {
     "job": Counts(requests=1, write_units=10),
     "job, evicted once": Counts(requests=1, write_units=16),
@@ -62,7 +62,7 @@ def test_billed_time_is_the_handlers_plus_its_waiting():
 
 def test_a_private_api_costs_an_endpoint_per_zone_and_a_key_its_month():
     assumed = {**ASSUME, "endpoint_zones": 2, "kms_keys": 1}
-    prices = {name: its.each for name, its in PRICES.items()}
+    prices = {name: price.each for name, price in PRICES.items()}
     fixed = {it.name: it.usd for it in bill(NOTHING, COUNTS, prices=prices, assumed=assumed).fixed}
     assert fixed["endpoint_hours"] == pytest.approx(14.6)
     assert fixed["kms_keys"] == 1
@@ -76,14 +76,16 @@ def test_a_month_costs_the_standing_parts_and_the_jobs():
 
 def test_every_count_appears_in_the_bill():
     assert set(COUNTS) <= set(measured())
-    its = measured()
-    assert its["job, evicted once"].write_units > its["job"].write_units
-    assert its["job, behind 1,000"].read_units > its["job"].read_units
+    counts = measured()
+    assert counts["job, evicted once"].write_units > counts["job"].write_units
+    assert counts["job, behind 1,000"].read_units > counts["job"].read_units
 
 
 def test_alarms_and_memory_are_as_in_the_template():
-    its = cloudformation.template()["Resources"]
-    alarms = [it["Properties"] for it in its.values() if it["Type"] == "AWS::CloudWatch::Alarm"]
+    resources = cloudformation.template()["Resources"]
+    alarms = [
+        it["Properties"] for it in resources.values() if it["Type"] == "AWS::CloudWatch::Alarm"
+    ]
     metrics = sum(
         len([each for each in alarm["Metrics"] if "MetricStat" in each])
         if "Metrics" in alarm
@@ -143,10 +145,10 @@ def test_impossible_numbers_are_usage_errors(words: tuple[str, ...]):
 
 def test_the_page_has_the_programs_counts_and_sum():
     page = (ROOT / "docs" / "cost.md").read_text()
-    for name, its in measured().items():
+    for name, counts in measured().items():
         (row,) = re.findall(rf"^\| {re.escape(name)} \| (.*) \|$", page, re.MULTILINE)
-        figures = [its.requests, its.invocations, its.dynamodb_calls, its.read_units]
-        figures += [its.write_units, its.sagemaker_calls, its.events_put]
+        figures = [counts.requests, counts.invocations, counts.dynamodb_calls, counts.read_units]
+        figures += [counts.write_units, counts.sagemaker_calls, counts.events_put]
         assert [float(cell.replace(",", "")) for cell in row.split(" | ")] == pytest.approx(
             figures, abs=0.051
         ), name

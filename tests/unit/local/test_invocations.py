@@ -70,7 +70,7 @@ def test_calls_come_before_events_and_a_pass_is_queued_once(
     answers: list[Any] = []
     caller = threading.Thread(target=lambda: answers.append(made.call({"n": "call"}, 5)))
     caller.start()
-    wait_until(lambda: sum(map(len, made._waiting.values())) == 4)
+    wait_until(lambda: made.waiting() == 4)
     function.go.set()
     caller.join(5)
     wait_until(made.settled)

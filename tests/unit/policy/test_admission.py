@@ -72,17 +72,17 @@ RIGHTS = Rights(
 )
 
 
-def classed(its: str | int, slots: int = 1, *pools: str) -> Submission:
-    named = its if isinstance(its, str) else ""
+def classed(wanted: str | int, slots: int = 1, *pools: str) -> Submission:
+    named = wanted if isinstance(wanted, str) else ""
     return replace(
         asked("ml.p5", slots, *pools),
         priority_class=named,
-        priority=0 if isinstance(its, str) else its,
+        priority=0 if isinstance(wanted, str) else wanted,
     )
 
 
 @pytest.mark.parametrize(
-    ("submission", "its", "priority"),
+    ("submission", "expected", "priority"),
     [
         (classed("HIGH"), "HIGH", 30),
         (classed("AUTO"), "AUTO", AUTO_VALUE),
@@ -94,9 +94,9 @@ def classed(its: str | int, slots: int = 1, *pools: str) -> Submission:
         (classed(7, 1, "c"), "", 7),
     ],
 )
-def test_a_limited_users_job_gets_a_class(submission, its, priority):
+def test_a_limited_users_job_gets_a_class(submission, expected, priority):
     job = admit(submission, POOLS, submitter="ann", now=7, rights=RIGHTS)
-    assert (job.priority_class, job.priority, job.auto) == (its, priority, its == "AUTO")
+    assert (job.priority_class, job.priority, job.auto) == (expected, priority, expected == "AUTO")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,12 @@ def test_a_limited_users_job_gets_a_class(submission, its, priority):
         (classed("NORMAL"), "ann", ClassNotAllowed, "2 of HIGH in pool a, 3 of HIGH in pool b"),
         (classed("LOW", 1, "a"), "ann", ClassNotAllowed, "no slots in class LOW"),
         (classed(7), "ann", ClassNotAllowed, "no slots in priority 7"),
-        (classed("GOLD"), "bob", InvalidRequest, "names no class: 'GOLD'; there are EXTREME_HIGH"),
+        (
+            classed("GOLD"),
+            "bob",
+            InvalidRequest,
+            "names no class: 'GOLD'; the classes are EXTREME_HIGH",
+        ),
         (classed("LOW", 2, "a"), "cyd", NeverFits, "1 in pool a"),
         (classed("HIGH", 1, "b"), "cyd", ClassNotAllowed, "there are none at all"),
     ],

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from slotq_core.admission.dependencies import circle, consequences, still_to_come
+from slotq_core.admission.dependencies import circle, consequences, incomplete_dependencies
 from slotq_core.errors import InvalidRequest
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.reasons import WaitsForJobs
@@ -37,8 +37,8 @@ def test_a_job_with_dependencies_does_not_wait_for_slots():
     job = waits("c", after=("a", "b"))
     assert not job.waits
     assert why(job, Plan(), None) == WaitsForJobs(jobs=("a", "b"))
-    assert WaitsForJobs(jobs=("a", "b")).sentence() == "comes after a, b, which have to complete"
-    assert WaitsForJobs(jobs=("a",)).sentence() == "comes after a, which has to complete"
+    assert WaitsForJobs(jobs=("a", "b")).sentence() == "comes after a, b, which must complete first"
+    assert WaitsForJobs(jobs=("a",)).sentence() == "comes after a, which must complete first"
 
 
 def test_each_completion_removes_a_dependency_and_the_last_frees_the_job():
@@ -77,22 +77,22 @@ STATES = {"done": S.COMPLETED, "there": S.RUNNING, "bad": S.FAILED, "gone": S.CA
 
 
 def test_admission_keeps_only_dependencies_that_have_not_completed():
-    assert still_to_come(("done", "there", "there"), STATES) == ("there",)
-    assert still_to_come((), {}) == ()
+    assert incomplete_dependencies(("done", "there", "there"), STATES) == ("there",)
+    assert incomplete_dependencies((), {}) == ()
 
 
 @pytest.mark.parametrize(
     ("after", "message"),
     [
-        (("there", "nobody"), "it comes after 'nobody', and there is no such job"),
+        (("there", "nobody"), "it comes after 'nobody', but there is no such job"),
         (("bad",), "it comes after 'bad', which has not completed: it failed"),
         (("gone",), "it comes after 'gone', which has not completed: it was cancelled"),
-        (("there",) * 51, "a job comes after at most 50 others, not 51"),
+        (("there",) * 51, "a job may come after at most 50 others, not 51"),
     ],
 )
 def test_a_dependency_that_can_never_complete_is_refused(after, message):
     with pytest.raises(InvalidRequest, match=message):
-        still_to_come(after, STATES)
+        incomplete_dependencies(after, STATES)
 
 
 @pytest.mark.parametrize(

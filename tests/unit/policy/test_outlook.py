@@ -16,7 +16,7 @@ from slotq_core.model.reasons import codes
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.status import looked_into
 from slotq_core.policy.cycle import plan
-from slotq_core.ports import World
+from slotq_core.ports.stored import World
 from slotq_core.wire.views import job_view
 from tests.unit.policy.test_reasons import NOW, pool, runs, stops, waits
 
@@ -66,7 +66,7 @@ def test_every_holder_of_slots_is_listed_with_the_reason_that_spares_it():
         ("not_preemptible", ("c",), 1),
         ("start_unanswered", ("d",), 1),
     ]
-    assert found.spared[0].sentence() == "a, b hold 2 slots of pool p: of no lower priority"
+    assert found.spared[0].sentence() == "a, b hold 2 slots of pool p: of equal or higher priority"
     assert found.spared[1].sentence() == "c holds 1 slot of pool p: not preemptible"
 
 
@@ -82,7 +82,7 @@ def test_the_first_holders_are_named_and_the_others_counted():
     (spared,) = found.spared
     assert (spared.count, spared.slots) == (9, 9)
     assert spared.sentence() == (
-        "j0, j1, j2, j3, j4 and 4 more hold 9 slots of pool p: of no lower priority"
+        "j0, j1, j2, j3, j4 and 4 more hold 9 slots of pool p: of equal or higher priority"
     )
 
 
@@ -94,7 +94,7 @@ def test_a_gang_is_spared_if_one_member_may_not_be_evicted():
     )
     assert [each.code for each in found.spared] == ["gang_stays", "not_preemptible"]
     assert found.spared[0].sentence() == (
-        "a holds 1 slot of pool p: gang g is stopped whole, and not all of it may be"
+        "a holds 1 slot of pool p: gang g is evicted whole, and some of its jobs may not be evicted"
     )
 
 
@@ -132,7 +132,7 @@ def test_room_is_reserved_for_a_job_that_moves_here():
     )
     assert found.reserved == (outlook.KeptForAMove(pool="p", job="comes", project="b", slots=1),)
     assert found.reserved[0].sentence() == (
-        "1 slot of pool p is kept for comes of project b, which moves there"
+        "1 slot of pool p is kept for comes of project b, which is moving there"
     )
 
 

@@ -138,7 +138,7 @@ def test_admission_checks_each_part():
     )
     with pytest.raises(NeverFits, match="the job needs 2 slots, more than any of its pools: gpu"):
         admit(asked, POOLS, submitter="u", now=NOW)
-    with pytest.raises(InvalidRequest, match="no member of a group"):
+    with pytest.raises(InvalidRequest, match="cannot belong to a group"):
         admit(replace(asked, group="g"), POOLS, submitter="u", now=NOW)
     fits = admit(replace(asked, parts=PARTS), POOLS, submitter="u", now=NOW)
     assert (fits.parts, fits.pools, fits.demand) == (PARTS, ("cpu", "gpu"), Demand(slots=3))

@@ -114,8 +114,7 @@ CASES = [
         reason=reasons.RightsMissing(
             pool="p", role=ROLE, action="iam:PassRole", until=None, probe="a", cause="no"
         ),
-        text=f"execution role {ROLE} lacks iam:PassRole in pool p; a tries whether it is there "
-        "again: no",
+        text=f"execution role {ROLE} lacks iam:PassRole in pool p; a is trying it: no",
     ),
     Case(
         sentence="nothing is evicted for it while its role lacks a right",
@@ -132,16 +131,15 @@ CASES = [
         sentence="the pool is full of equals",
         active=(runs("a"), runs("b")),
         reason=reasons.NoFreeSlots(pool="p", needed=1, free=0, capacity=2, lower_ranked=0),
-        text="needs 1 slot; pool p has 0 free of 2, and nothing that runs there has a lower "
-        "priority",
+        text="needs 1 slot; pool p has 0 free of 2, and no job there has a lower priority",
     ),
     Case(
         sentence="what ranks lower is not enough",
         active=(runs("a", priority=5), runs("b")),
         job=waits("job", priority=1, slots=2),
         reason=reasons.NoFreeSlots(pool="p", needed=2, free=0, capacity=2, lower_ranked=1),
-        text="needs 2 slots; pool p has 0 free of 2, and evicting what has a lower priority there "
-        "would not make enough room",
+        text="needs 2 slots; pool p has 0 free of 2, and evicting the jobs of lower priority "
+        "there would not free enough",
     ),
     Case(
         sentence="what ranks lower is inside its min_runtime",
@@ -165,7 +163,7 @@ CASES = [
         sentence="slots are coming free for it",
         active=(stops("a"), runs("b")),
         reason=reasons.SlotsComing(pool="p", needed=1, free=0, coming=1),
-        text="starts in pool p when the stopping jobs there have ended: it needs 1 slot, 0 free "
+        text="starts in pool p when the stopping jobs there have ended; needs 1 slot: 0 free "
         "now, 1 coming free",
     ),
     Case(
@@ -173,7 +171,7 @@ CASES = [
         active=(runs("a"), runs("b", priority=2)),
         job=waits("job", priority=1),
         reason=reasons.SlotsComing(pool="p", needed=1, free=0, coming=1),
-        text="starts in pool p when the stopping jobs there have ended: it needs 1 slot, 0 free "
+        text="starts in pool p when the stopping jobs there have ended; needs 1 slot: 0 free "
         "now, 1 coming free",
     ),
     Case(
@@ -207,8 +205,7 @@ CASES = [
         active=(runs("a"),),
         job=waits("job", slots=2, since=70_000),
         reason=reasons.Reserved(pool="p", needed=2, free=1),
-        text="pool p takes nothing that comes after this job until it has its 2 slots; 1 free so "
-        "far",
+        text="pool p starts nothing behind this job until the job has its 2 slots; 1 free so far",
     ),
     Case(
         sentence="it may still be passed",
@@ -216,8 +213,7 @@ CASES = [
         active=(runs("a"),),
         job=waits("job", slots=2, since=50_000),
         reason=reasons.NoFreeSlots(pool="p", needed=2, free=1, capacity=2, lower_ranked=0),
-        text="needs 2 slots; pool p has 1 free of 2, and nothing that runs there has a lower "
-        "priority",
+        text="needs 2 slots; pool p has 1 free of 2, and no job there has a lower priority",
         wake_at=NOW + 10_000,
     ),
     Case(
@@ -228,8 +224,7 @@ CASES = [
         reason=reasons.NoFreeSlots(
             pool="p", needed=4, free=2, capacity=8, lower_ranked=0, resource="gpus"
         ),
-        text="needs 4 gpus; pool p has 2 free of 8, and nothing that runs there has a lower "
-        "priority",
+        text="needs 4 gpus; pool p has 2 free of 8, and no job there has a lower priority",
     ),
     Case(
         sentence="its pool has less of another resource than it needs",
@@ -268,7 +263,7 @@ CASES = [
         groups=(Group(name="g", members=("job", "hand", "chief"), mandatory=("chief",)),),
         job=waits("job", group="g"),
         reason=reasons.GangIncomplete(group="g", needed=3, waiting=2, missing=("chief",)),
-        text="gang g starts with 3 jobs at once; 2 wait, without chief",
+        text="gang g must start 3 jobs at once; 2 wait, and these are missing: chief",
     ),
     Case(
         sentence="there is room for a part of its gang",
@@ -295,7 +290,7 @@ CASES = [
         groups=(Group(name="s", members=("a", "job"), max_parallel=1),),
         job=waits("job", group="s", priority=5),
         reason=reasons.SweepLimit(group="s", active=1, limit=1),
-        text="at most 1 job of sweep s may hold slots at once; 1 hold them or are owed them",
+        text="at most 1 job of sweep s may hold slots at once; 1 hold or are owed them",
     ),
     Case(
         sentence="as many as may hold slots in all, one of them by a claim",
@@ -304,7 +299,7 @@ CASES = [
         job=waits("job", priority=5),
         scheduler=SchedulerSettings(max_jobs=2),
         reason=reasons.JobLimitReached(active=2, limit=2),
-        text="at most 2 jobs may hold slots at once; 2 hold them or are owed them",
+        text="at most 2 jobs may hold slots at once; 2 hold or are owed them",
     ),
 ]
 
@@ -361,8 +356,9 @@ CASES += [
         groups=(Group(name="g", members=("a", "b", "job"), min_members=2),),
         job=waits("job", priority_class="AUTO", auto=True, submitter="ann", group="g"),
         reason=reasons.EndangersItsGang(group="g", pool="p", needed=1, free=6, counts_as="LOW"),
-        text="needs 1 slot and pool p has 6 free; but with it all of gang g, which runs without "
-        "it, could be evicted for more jobs: it would count as LOW",
+        text="needs 1 slot, and pool p has 6 free. Its gang g runs without it; "
+        "with it the whole gang could be evicted "
+        "for more jobs, as it would count as LOW",
     ),
     Case(
         sentence="another user's time slice is not over yet",
@@ -370,8 +366,8 @@ CASES += [
         active=(runs("a", submitter="ann", since=20_000),),
         job=waits("job", submitter="bob"),
         reason=reasons.TurnComes(pool="p", needed=1, free=0, until=NOW + 40_000),
-        text="needs 1 slot; pool p has 0 free, and the first time slice there that ends for it "
-        "does so at 1970-01-01T00:17:20.000Z",
+        text="needs 1 slot; pool p has 0 free, and the first time slice there ends at "
+        "1970-01-01T00:17:20.000Z",
         wake_at=NOW + 40_000,
     ),
 ]
@@ -396,8 +392,9 @@ CASES += [
         groups=(Group(name="g", members=("a", "b", "job"), min_members=2),),
         job=waits("job", project="nlp", group="g"),
         reason=reasons.EndangersItsGang(group="g", pool="p", needed=1, free=2, counts_as=""),
-        text="needs 1 slot and pool p has 2 free; but with it all of gang g, which runs without "
-        "it, could be reclaimed: its project would be beyond its fair share",
+        text="needs 1 slot, and pool p has 2 free. Its gang g runs without it; "
+        "with it the whole gang could be "
+        "reclaimed, as its project would be above its fair share",
     ),
     Case(
         sentence="the free slots belong to another project",

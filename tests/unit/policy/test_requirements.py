@@ -113,7 +113,7 @@ def test_a_gang_counts_the_members_that_a_pool_can_hold():
 @pytest.mark.parametrize(
     ("members", "said"),
     [
-        ([asked(mem=16)] * 5, "gang 'g' starts with 5 of its jobs at once, more than"),
+        ([asked(mem=16)] * 5, "gang 'g' must start 5 of its jobs at once, more than"),
         ([asked(mem=16), asked(mem=32)], "the job needs mem of at least 32, and the most"),
         ([asked(mem=32)] * 2, "the job needs mem of at least 32, and the most"),
     ],

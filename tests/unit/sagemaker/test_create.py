@@ -12,7 +12,7 @@ from slotq.local.services.plane_client import PlaneClient
 from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core import names
 from slotq_core.adapters.sagemaker.service import SageMakerTraining, create_request
-from slotq_core.ports import Verdict
+from slotq_core.ports.training import Verdict
 from tests import queue_world
 from tests.unit.sagemaker.adapter_world import (
     TYPE,
@@ -105,7 +105,7 @@ def test_a_name_of_a_foreign_training_job_is_taken(stranger: str) -> None:
     answer = world.training.create(request(), job(), attempt())
     assert answer.verdict is Verdict.FAIL
     assert answer.message == (
-        "the name job1 is taken in SageMaker by a training job that is not this queue's"
+        "SageMaker already has a training job named job1, which is not from this queue"
     )
 
 

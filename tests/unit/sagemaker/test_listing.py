@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slotq_core.errors import Unavailable
-from slotq_core.ports import Sighting
+from slotq_core.ports.training import Sighting
 from tests.unit.sagemaker.adapter_world import (
     TYPE,
     World,
@@ -53,7 +53,7 @@ def test_a_listing_that_takes_too_long_is_given_up() -> None:
     listing = iter(world.training.live())
     next(listing)
     world.clock.set(20_001)
-    with pytest.raises(Unavailable, match="too many pages"):
+    with pytest.raises(Unavailable, match="no time to read every page"):
         list(listing)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from slotq_core.adapters.sagemaker.observations import observation_of, observation_of_event
 from slotq_core.errors import NotUnderstood, Unavailable
-from slotq_core.ports import Phase, Verdict
+from slotq_core.ports.training import Phase, Verdict
 from tests.unit.sagemaker.adapter_world import (
     World,
     attempt,
@@ -68,13 +68,13 @@ def test_the_maximum_pending_time_is_a_capacity_error() -> None:
 ODD_EVENTS = [
     ({}, "has no detail"),
     ({"detail": None}, "has no detail"),
-    ({"detail": "job1"}, "or one that is no object"),
+    ({"detail": "job1"}, "or its detail is not an object"),
     ({"detail": {}}, "names no training job"),
     ({"detail": {"TrainingJobName": 7}}, "names no training job"),
-    ({"detail": {"TrainingJobName": "job1"}}, "TrainingJobStatus '' is not known here"),
-    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Paused"}}, "'Paused' is not known"),
-    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Failed", "CheckpointConfig": "x"}}, "not of SageMaker's form (AttributeError)"),
-    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Stopped", "CreationTime": 0, "StoppingCondition": {"MaxPendingTimeInSeconds": "x"}}}, "not of SageMaker's form (ValueError)"),
+    ({"detail": {"TrainingJobName": "job1"}}, "unknown TrainingJobStatus ''"),
+    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Paused"}}, "unknown TrainingJobStatus 'Paused'"),
+    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Failed", "CheckpointConfig": "x"}}, "does not have SageMaker's form (AttributeError)"),
+    ({"detail": {"TrainingJobName": "job1", "TrainingJobStatus": "Stopped", "CreationTime": 0, "StoppingCondition": {"MaxPendingTimeInSeconds": "x"}}}, "does not have SageMaker's form (ValueError)"),
 ]  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def test_a_malformed_event_is_not_understood(event: dict[str, Any], reason: str)
 def test_an_unknown_status_counts_as_no_answer() -> None:
     world = World()
     world.client.describe_training_job = lambda **_: {"TrainingJobStatus": "Paused"}
-    with pytest.raises(Unavailable, match="'Paused' is not known"):
+    with pytest.raises(Unavailable, match="unknown TrainingJobStatus 'Paused'"):
         world.training.describe("job1")
 
 

@@ -13,7 +13,7 @@ from botocore.exceptions import EndpointConnectionError, ParamValidationError
 from slotq.local.training.virtual_runner import VirtualClock
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
 from slotq_core.errors import RightMissing
-from slotq_core.ports import Verdict
+from slotq_core.ports.training import Verdict
 from tests.unit.sagemaker.adapter_world import (
     Failing,
     World,

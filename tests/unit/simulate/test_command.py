@@ -41,7 +41,7 @@ def test_expectations_that_hold_are_reported(slotq):
     result = slotq(WORLD + RIGHT, "--check", "--live")
     assert result.exit_code == 0
     assert "all 3 expectations hold" in result.stdout
-    assert "the queue itself does the same" in result.stdout
+    assert "the live path gives the same events" in result.stdout
     assert result.stderr == ""
 
 
@@ -117,11 +117,11 @@ def test_why_explains_a_waiting_job_at_a_moment(slotq):
     assert result.exit_code == 0
     at, *lines = result.stdout[result.stdout.index("at 12 s") :].splitlines()
     assert at == "at 12 s"
-    assert lines[0].startswith("high: waits, place 1")
+    assert lines[0].startswith("high: waiting, place 1")
     assert lines[1:] == [
         "  room         pool p has 0 free and 1 coming free of the 1 slot that it needs; 0 missing",
-        "  reserved     1 slot of pool p is owed to high, which others were stopped for",
-        "  times        none is known: it depends on what others do",
+        "  reserved     1 slot of pool p is owed to high: other jobs were stopped for it",
+        "  times        none known: it depends on other jobs",
     ]
 
 

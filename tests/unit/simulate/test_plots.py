@@ -115,7 +115,7 @@ def test_a_bounded_number_of_jobs_has_rows_and_more_are_counted(tmp_path):
     assert {"j0", f"j{MOST_ROWS - 1}"} <= few
     assert "j0" not in many
     assert any(
-        f"of {MOST_ROWS + 1} jobs wait" in text and f"up to {MOST_ROWS} jobs" in text
+        f"waiting jobs, of {MOST_ROWS + 1}" in text and f"up to {MOST_ROWS} jobs" in text
         for text in many
     )
 
@@ -188,7 +188,7 @@ def test_the_command_draws_each_kind_of_plot(tmp_path):
 def test_an_unknown_kind_is_refused_before_anything_is_read():
     result = CliRunner().invoke(cli, ["simulate", "none.yaml", "--plot", "run.pdf"])
     assert result.exit_code == 2
-    assert "a name that ends in .html or .png is needed" in result.stderr
+    assert "give a name that ends in .html or .png" in result.stderr
 
 
 def test_an_unwritable_file_is_an_error(tmp_path):

@@ -161,11 +161,11 @@ def _snake(name: str) -> str:
 
 
 _NEXT_STEPS: tuple[tuple[type[SlotQError], str], ...] = (
-    (NoSuchJob, "`slotq ls --all` shows the jobs that there are."),
+    (NoSuchJob, "`slotq ls --all` lists all jobs."),
     (TooLate, "Nothing was changed."),
     (NameTaken, "`slotq submit --again` takes the next free name."),
-    (TooManyWaiting, "`slotq limits` shows what you may and what you use."),
-    (PriorityTooHigh, "`slotq limits` shows what you may and what you use."),
+    (TooManyWaiting, "`slotq limits` shows your limits and what you use."),
+    (PriorityTooHigh, "`slotq limits` shows your limits and what you use."),
 )
 
 

@@ -44,7 +44,7 @@ def on_each(
             except Refused as error:
                 yield Outcome(name=name, error=error)
 
-    _show(app, client, outcomes(), shown, one=len(wanted) == 1)
+    _show(app, client, outcomes(), shown, single=len(wanted) == 1)
 
 
 def change_each(
@@ -58,7 +58,7 @@ def change_each(
         client,
         do(client.many(names, states=chosen.states or None)),
         explanation,
-        one=chosen.one,
+        single=chosen.one,
     )
 
 
@@ -68,11 +68,11 @@ def _show(
     outcomes: Iterable[Outcome],
     shown: Callable[[JobView], RenderableType],
     *,
-    one: bool,
+    single: bool,
 ) -> None:
     """Show every outcome, then exit with the code of the first failure.
 
-    In JSON, `one` job is a JobView; several are a QueueView of the jobs without an error. Each
+    In JSON, a `single` job is a JobView; several are a QueueView of the jobs without an error. Each
     error is an ErrorView on stderr.
     """
     done: list[JobView] = []
@@ -85,10 +85,10 @@ def _show(
                 app.console().print(shown(outcome.job))
         elif outcome.error is not None:
             failed.append(app.fail(outcome.error, hints.of(outcome.error, outcome.name)))
-            if one:
+            if single:
                 raise failed[0] from outcome.error
             failed[-1].show()
     if app.json:
-        app.answer(done[0] if one else queue_view(done), "")
+        app.answer(done[0] if single else queue_view(done), "")
     if failed:
         raise click.exceptions.Exit(failed[0].exit_code)

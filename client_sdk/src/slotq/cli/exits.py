@@ -30,10 +30,10 @@ class Exit(IntEnum):
 
 
 MEANINGS = {
-    Exit.OK: "it was done, or the answer is yes",
-    Exit.NO: "the answer is no: refused, not there, or the job did not complete",
+    Exit.OK: "done, or the answer is yes",
+    Exit.NO: "the answer is no: refused, not found, or the job did not complete",
     Exit.USAGE: "the command line, a file or a setting is wrong",
-    Exit.UNREACHABLE: "the queue cannot be reached, or does not answer as it should",
+    Exit.UNREACHABLE: "the queue cannot be reached, or its answer is not the queue's",
     Exit.NOT_ALLOWED: "the API did not let you in",
     Exit.TOO_LATE: "too late: the job has ended or moved on, and nothing was changed",
     Exit.INTERRUPTED: "interrupted (Ctrl-C); the queue goes on",

@@ -9,11 +9,11 @@ from slotq.errors import NotConfigured
 
 
 @contextmanager
-def needs_extra(name: str, *, of: str) -> Iterator[None]:
-    """If an import inside finds no package, say that `of` (a command, an option) needs an extra."""
+def needs_extra(name: str, *, command: str) -> Iterator[None]:
+    """If an import inside finds no package, say that `command` (or an option) needs an extra."""
     try:
         yield
     except ModuleNotFoundError as error:
         raise NotConfigured(
-            f"{of} needs {error.name}, which is not installed: pip install 'slotq[{name}]'"
+            f"{command} needs {error.name}, which is not installed: pip install 'slotq[{name}]'"
         ) from None

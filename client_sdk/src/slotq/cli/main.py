@@ -94,12 +94,10 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--endpoint", metavar="URL", help="The queue's API; else SLOTQ_ENDPOINT, else config."
-)
-@click.option("--profile", metavar="NAME", help="A profile of the config; else SLOTQ_PROFILE.")
+@click.option("--endpoint", metavar="URL", help="The queue's API.  [SLOTQ_ENDPOINT, or config]")
+@click.option("--profile", metavar="NAME", help="A profile of the config.  [SLOTQ_PROFILE]")
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of tables.")
-@click.option("--no-color", is_flag=True, help="Plain text; so does NO_COLOR, and a pipe.")
+@click.option("--no-color", is_flag=True, help="Plain text, as with NO_COLOR or in a pipe.")
 @click.pass_context
 def cli(
     ctx: click.Context,
@@ -111,8 +109,8 @@ def cli(
 ) -> None:
     """A priority queue in front of SageMaker training.
 
-    `slotq COMMAND --help` explains a command. Settings come from options, else SLOTQ_…
-    variables, else ~/.config/slotq/config.toml.
+    `slotq COMMAND --help` explains a command. Settings come from options, then SLOTQ_…
+    variables, then ~/.config/slotq/config.toml.
     """
     app = ctx.ensure_object(App)
     app.endpoint = endpoint or app.endpoint

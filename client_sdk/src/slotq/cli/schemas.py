@@ -91,7 +91,7 @@ class CostView(BaseModel):
 
 
 class BackupView(BaseModel):
-    """What was written into a file, or out of it."""
+    """The result of `save` or `load`."""
 
     items: int
     table: str
@@ -156,8 +156,8 @@ def document() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "What the commands of slotq print with --json",
-        "description": "Of a command that follows something (watch, logs, ls --watch) each line is "
-        "such a document. Errors are an ErrorView on stderr.",
+        "description": "A command that follows something (watch, logs, ls --watch) prints one "
+        "such document on each line. Errors are an ErrorView on stderr.",
         "$defs": {**dict(sorted(schemas["$defs"].items())), **commands},
     }
 

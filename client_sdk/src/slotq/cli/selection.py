@@ -73,7 +73,7 @@ class Selection:
     def _check(self) -> None:
         if not self.names and not self.by_options:
             raise click.UsageError(
-                "say which jobs: by NAME, or by --mine, --state, --name, --project, --pool, "
+                "say which jobs: give a NAME, or --mine, --state, --name, --project, --pool or "
                 "--submitter"
             )
         if self.mine and self.submitter is not None:
@@ -81,7 +81,9 @@ class Selection:
         # The queue ignores an empty value, so an unset variable would select all jobs.
         for option in ("submitter", "project", "pool"):
             if getattr(self, option) == "":
-                raise click.UsageError(f"--{option} is empty: say which, or leave it out")
+                raise click.UsageError(
+                    f"--{option} is empty: give a value, or leave the option out"
+                )
 
     def _found(self, client: QueueClient) -> list[JobView]:
         submitter = client.about().caller if self.mine else self.submitter
@@ -90,8 +92,8 @@ class Selection:
         )
         if len(seen) >= MOST_SHOWN:
             click.echo(
-                f"slotq: the queue tells of {MOST_SHOWN:,} jobs at a time, and there may be more: "
-                "select fewer, or repeat this for the rest",
+                f"slotq: the queue lists {MOST_SHOWN:,} jobs at a time, and there may be more: "
+                "select fewer, or repeat the command for the rest",
                 err=True,
             )
         found = [job for job in seen if self._has(job)]
@@ -155,8 +157,8 @@ def _options() -> list[Callable[..., Any]]:
         click.option("--project", help="Select jobs of this project."),
         click.option("--submitter", help="Select jobs of this user: an ARN, or a name in it."),
         click.option("--pool", type=PoolNames(), help="Select jobs that run or may run there."),
-        click.option("--dry-run", is_flag=True, help="Show which jobs it is, and change nothing."),
-        click.option("-y", "--yes", is_flag=True, help="Do not ask, however many are selected."),
+        click.option("--dry-run", is_flag=True, help="Show the selected jobs, and change nothing."),
+        click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation."),
     ]
 
 

@@ -38,7 +38,7 @@ class Moment(Word):
         try:
             given = datetime.fromisoformat(value)
         except ValueError:
-            self.fail(f"'{value}' is neither so long ago (30m, 2h, 7d) nor a date", param, ctx)
+            self.fail(f"'{value}' is neither a time ago (30m, 2h, 7d) nor a date", param, ctx)
         return given if given.tzinfo else given.replace(tzinfo=UTC)
 
 
@@ -47,7 +47,7 @@ class Amount(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
-        return self.fail(f"{value} is no number", param, ctx) if isnan(number) else number
+        return self.fail(f"{value} is not a number", param, ctx) if isnan(number) else number
 
 
 class NamedAmount(Word):
@@ -62,7 +62,7 @@ class NamedAmount(Word):
             return value
         name, _, amount = str(value).partition("=")
         if not name or not amount.isdecimal():
-            self.fail(f"{value!r} is no NAME=AMOUNT, e.g. gpus=16", param, ctx)
+            self.fail(f"{value!r} is not NAME=AMOUNT, such as gpus=16", param, ctx)
         return name, int(amount)
 
 

@@ -28,6 +28,7 @@ def seconds(setting: str, value: object, *, least: float = 0.0) -> float:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or value < least:  # type: ignore[arg-type, operator]
         raise InvalidRequest(
-            f"{setting} must be a number of seconds from {least:g} up, not {value!r}", field=setting
+            f"{setting} must be a number of seconds, at least {least:g}, not {value!r}",
+            field=setting,
         )
     return float(value)  # type: ignore[arg-type]

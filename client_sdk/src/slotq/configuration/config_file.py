@@ -36,7 +36,7 @@ def changed(path: Path, text: str, values: Values, *, profile: str | None) -> st
     after = "\n".join([*lines[:first], *own, *lines[last:]]).strip("\n") + "\n"
     if _read(after) != _expected(before, values, profile):
         raise NotConfigured(
-            f"{path} is written in a way that `slotq configure` cannot change; edit it by hand"
+            f"{path} has a form that `slotq configure` cannot change; edit it by hand"
         )
     return after
 

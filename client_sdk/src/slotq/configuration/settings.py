@@ -97,7 +97,7 @@ class Config:
         """The endpoint. Raises NotConfigured, with the ways to set an endpoint."""
         if self.endpoint is None:
             raise NotConfigured(
-                "no endpoint of the queue is configured. `slotq configure` asks for it; or set "
+                "the endpoint of the queue is not configured. Run `slotq configure`; or set "
                 "SLOTQ_ENDPOINT to the API's URL with its stage "
                 "(https://<id>.execute-api.<region>.amazonaws.com/prod), or "
                 "SLOTQ_QUEUE to the name of its stack, or write "
@@ -181,7 +181,7 @@ def read(path: Path, *, required: bool = False) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         if required:
-            raise NotConfigured(f"SLOTQ_CONFIG names {path}, which is not there") from None
+            raise NotConfigured(f"SLOTQ_CONFIG names {path}, which does not exist") from None
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise NotConfigured(f"{path} cannot be read as TOML: {error}") from None
@@ -212,10 +212,10 @@ def _parts(path: Path, document: Mapping[str, Any]) -> tuple[dict[str, object], 
 def _profile(path: Path, name: str, tables: Mapping[str, Any]) -> tuple[str, dict[str, object]]:
     """The source text of the profile, and its settings."""
     if name not in tables:
-        there = f"there are {', '.join(tables)}" if tables else "it has none"
+        there = f"the profiles are {', '.join(tables)}" if tables else "it has none"
         raise NotConfigured(
-            f"there is no profile '{name}' in {path}; {there}. `slotq --profile {name} configure` "
-            "makes it (the AWS profile is another setting: aws_profile, SLOTQ_AWS_PROFILE)"
+            f"there is no profile '{name}' in {path}; {there}. `slotq --profile {name} "
+            "configure` creates it (for a profile of AWS set aws_profile or SLOTQ_AWS_PROFILE)"
         )
     where = f"{path} [{PROFILES}.{name}]"
     if "profile" in tables[name]:
@@ -227,7 +227,7 @@ def _known(found: dict[str, object], where: str) -> dict[str, object]:
     unknown = sorted(set(found) - set(SETTINGS))
     if unknown:
         raise NotConfigured(
-            f"{where}: the setting '{unknown[0]}' is not known; there are {', '.join(SETTINGS)}"
+            f"{where}: there is no setting '{unknown[0]}'; the settings are {', '.join(SETTINGS)}"
         )
     return found
 

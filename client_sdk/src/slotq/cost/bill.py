@@ -76,7 +76,10 @@ def bill(
 def job_counts(usage: Usage, counts: Mapping[str, Counts], assumed: Mapping[str, float]) -> Counts:
     """The counts of one average job. The cost of jobs ahead is assumed to grow linearly."""
     job, thousands = counts["job"], usage.ahead / 1000
-    looked, looked_behind = counts["look at a job that waits"], counts["look at a job behind 1,000"]
+    looked, looked_behind = (
+        counts["look at a job that waits"],
+        counts[("look at a job behind 1,000")],
+    )
     look = looked + (looked_behind - looked) * thousands
     idle_events = max(0.0, assumed["events_each_attempt"] - NEEDED_EVENTS) * (1 + usage.evictions)
     return (

@@ -29,13 +29,13 @@ class Price:
 
 
 PRICES: Mapping[str, Price] = {
-    "api_requests": Price(usd=3.50, per=MILLION, unit="requests of a REST API"),
+    "api_requests": Price(usd=3.50, per=MILLION, unit="requests to a REST API"),
     "lambda_requests": Price(usd=0.20, per=MILLION, unit="invocations"),
     "lambda_gb_seconds": Price(usd=13.3334, per=MILLION, unit="GB-seconds on arm64"),
     "dynamodb_reads": Price(usd=0.125, per=MILLION, unit="read request units"),
     "dynamodb_writes": Price(usd=0.625, per=MILLION, unit="write request units"),
     "events_put": Price(usd=1.00, per=MILLION, unit="events of one's own on EventBridge"),
-    "log_gigabytes": Price(usd=0.50, per=1, unit="GB of log taken in"),
+    "log_gigabytes": Price(usd=0.50, per=1, unit="GB of logs ingested"),
     "traces": Price(usd=5.00, per=MILLION, unit="X-Ray traces"),
     "metrics": Price(usd=0.30, per=1, unit="metrics of one's own a month"),
     "alarm_metrics": Price(usd=0.10, per=1, unit="metrics in alarms a month"),
@@ -59,7 +59,7 @@ ASSUMED: Mapping[str, Assumption] = {
     "ms_each_sagemaker_call": Assumption(value=150, meaning="until SageMaker answers"),
     "ms_each_other_call": Assumption(value=20, meaning="until Lambda or EventBridge answers"),
     "events_each_attempt": Assumption(
-        value=6, meaning="state changes of which SageMaker tells; the queue needs three"
+        value=6, meaning="state changes that SageMaker reports; the queue needs three"
     ),
     "log_bytes_each_invocation": Assumption(value=2000, meaning="with metrics and Lambda's lines"),
     "traced_share": Assumption(

@@ -30,10 +30,10 @@ def run(console: Console, *, speed: float) -> bool:
         found = checks(jobs, evidence)
     console.print(heading("every attempt on one timeline"))
     console.print(timeline(jobs))
-    console.print(heading("what had to hold"))
+    console.print(heading("checks"))
     console.print(verdict(found))
     held = all(check.held for check in found)
-    console.print("\nAll of it held." if held else "\nSomething did not come out as it must.")
+    console.print("\nAll checks passed." if held else "\nA check failed.")
     return held
 
 

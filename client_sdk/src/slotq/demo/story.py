@@ -48,8 +48,8 @@ EVICTED = "job1"
 FOR = "job4"
 
 TELLING = {
-    "job1": "a slot is free, it starts",
-    "job2": "the other slot is free, it starts",
-    "job3": "nothing is free, and nothing that runs has a lower priority: it waits",
-    "job4": "nothing is free; job1, the lowest priority that runs, is stopped for it",
+    "job1": "a slot is free, so it starts",
+    "job2": "the other slot is free, so it starts",
+    "job3": "no slot is free and no running job has a lower priority, so it waits",
+    "job4": "no slot is free, so job1, the running job of lowest priority, is evicted for it",
 }

@@ -9,6 +9,7 @@ resubmit         submits an ended job again
 many             verbs for many jobs at once
 request_check    faults of a request, before it is sent
 sagemaker_model  the request's structure in this machine's botocore
+list_filters     the filters of ListTrainingJobs
 rendering        tables in HTML and plain text
 notices          what a session says: printed and logged
 """

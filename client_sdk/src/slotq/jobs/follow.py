@@ -88,11 +88,11 @@ def standing(job: JobView) -> str:
     """Where a job stands, in one line for people, without its name."""
     match job.state:
         case S.PENDING | S.PREEMPTED:
-            return f"waits, {_place(job)}{_why(job)}"
+            return f"waiting, {_place(job)}{_why(job)}"
         case S.HELD:
             return f"held since {since(job)}: it does not start until it is released"
         case S.BACKOFF:
-            return f"pauses before its next attempt{_bracketed(_earliest(job))}{_why(job)}"
+            return f"backing off before its next attempt{_bracketed(_earliest(job))}{_why(job)}"
         case S.STARTING:
             return f"starting in pool {job.pool} (attempt {job.attempts_begun})"
         case S.RUNNING:
@@ -108,8 +108,8 @@ def _stopping(job: JobView) -> str:
     if last is None or last.stop_cause not in _EVICTED:
         return f"stopping: {job.message}" if job.message else "stopping"
     return (
-        f"{ending(last)}: it stops, keeps its place in the line, and goes "
-        "on from its last checkpoint when it starts again"
+        f"{ending(last)}: it is stopping, keeps its place, and continues from its last "
+        "checkpoint when it starts again"
     )
 
 
@@ -149,7 +149,7 @@ def left(name: str, or_else: str) -> str:
 
 def _earliest(job: JobView) -> str:
     moment = earliest(job)
-    return f"earliest time known {moment}" if moment else ""
+    return f"earliest change {moment}" if moment else ""
 
 
 def _bracketed(text: str) -> str:
@@ -198,7 +198,7 @@ def patiently(
         except (CannotReach, Unavailable) as error:
             if since is None:
                 since = clock()
-                said = f"the queue does not answer, asking again (the job goes on): {error}"
+                said = f"the queue does not answer; asking again (the job goes on): {error}"
                 say(Trouble(said))
             if clock() - since >= PATIENCE:
                 raise

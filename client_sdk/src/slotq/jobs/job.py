@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 
 from slotq.configuration.bounds import SHORTEST_POLL, seconds
 from slotq.errors import NotCompleted
-from slotq.jobs import progress as screen
+from slotq.jobs import progress
 from slotq.jobs.follow import ended, follow
 from slotq.jobs.notices import logged
 from slotq.jobs.rendering import JOB, AttemptList, Bundle, Column, Listed, bundle
@@ -151,7 +151,7 @@ class QueuedJob:
         seconds("poll", poll, least=SHORTEST_POLL)
         if timeout is not None:
             seconds("timeout", timeout)
-        shown = screen.here() if say is None else screen.Plain(logged(say))
+        shown = progress.here() if say is None else progress.Plain(logged(say))
         until = None if timeout is None else clock() + timeout
 
         def rest(pause: float) -> None:

@@ -11,6 +11,7 @@ from slotq.errors import (
     Refused,
     SlotQError,
     TooLate,
+    TooManySubmissions,
     Unavailable,
     UnexpectedAnswer,
 )
@@ -50,6 +51,8 @@ class Queue(Protocol):
 
 Change = Mapping[str, Any]
 Verb = Callable[[str], JobView]
+Refusals = tuple[type[SlotQError], ...]
+"""Errors that concern one job alone."""
 
 
 class Many:
@@ -62,8 +65,7 @@ class Many:
     def __init__(
         self, queue: Queue, names: Iterable[str], *, states: Iterable[str] | None = None
     ) -> None:
-        """`states`: change only jobs that are still in one of these; others get TooLate.
-        `retry` ignores `states` and takes only jobs that have ended."""
+        """`states`: change only jobs that are still in one of these; others get TooLate."""
         self._queue = queue
         self.names = list(dict.fromkeys(names))
         self._states = None if states is None else sorted(states)
@@ -99,21 +101,31 @@ class Many:
         return self._together(changes, self._queue.requeue)
 
     def retry(self, *, new_name: str | None = None, priority: int | None = None) -> list[Outcome]:
-        """Retry the jobs one after the other, each under its next free name, or one job as
-        `new_name`. A job whose whole request the caller may not see gets NotAllowed."""
-        return self._singly(
-            self.names,
+        """Retry the jobs, each under its next free name, or one job as `new_name`. Each outcome has
+        the new job, under the old job's name. A job whose whole request the caller may not see gets
+        NotAllowed. Waits as `submit` does where the caller has submitted as much as one may in a
+        minute."""
+        change: dict[str, Any] = {"retry": True, "tags": settings_tags(priority=priority)}
+        if new_name is not None:
+            change["new_name"] = new_name
+        return self._change(
+            change,
             lambda name: self._queue.retry(name, new_name, priority=priority),
             refusals=(Refused, NotAllowed),
         )
 
-    def _change(self, change: Mapping[str, Any], alone: Verb) -> list[Outcome]:
+    def _change(
+        self, change: Mapping[str, Any], alone: Verb, *, refusals: Refusals = (Refused,)
+    ) -> list[Outcome]:
         if len(self.names) == 1 and self._states is None:
-            return self._singly(self.names, alone)
+            return self._singly(self.names, alone, refusals=refusals)
         legal = [name for name in self.names if names.is_legal(name)]
-        return self._together([{"name": name, **change} for name in legal], alone)
+        changes = [{"name": name, **change} for name in legal]
+        return self._together(changes, alone, refusals=refusals)
 
-    def _together(self, changes: Sequence[Change], alone: Verb) -> list[Outcome]:
+    def _together(
+        self, changes: Sequence[Change], alone: Verb, *, refusals: Refusals = (Refused,)
+    ) -> list[Outcome]:
         """Apply the changes by the hundred, then treat the remaining names one by one.
 
         All names are treated one by one if the caller may not change jobs in bulk, or the queue is
@@ -124,7 +136,10 @@ class Many:
         left = [{**change, **only} for change in changes]
         try:
             while left:
-                done |= {it.name: it for it in self._answered(left[:MOST_AT_ONCE])}
+                answered = self._answered(left[:MOST_AT_ONCE])
+                over = [it for it in answered if isinstance(it.error, TooManySubmissions)]
+                done |= {it.name: it for it in answered if it not in over}
+                done |= {it.name: it for it in self._next_minute(over, alone)}
                 left = [change for change in left if change["name"] not in done]
         except (NotAllowed, UnexpectedAnswer):
             pass
@@ -132,8 +147,17 @@ class Many:
             if not done:
                 raise
             done |= {name: Outcome(name=name, error=error) for name in self._not_in(done)}
-        done |= {it.name: it for it in self._singly(self._not_in(done), self._if_still(alone))}
+        rest = self._singly(self._not_in(done), self._if_still(alone), refusals=refusals)
+        done |= {it.name: it for it in rest}
         return [done[name] for name in self.names]
+
+    def _next_minute(self, over: list[Outcome], alone: Verb) -> list[Outcome]:
+        """Submit the first of the jobs beyond this minute's submissions alone, which waits for the
+        next minute; the others are left for the next request. All are refused if it waits in vain.
+        """
+        first = self._singly([it.name for it in over[:1]], alone)
+        in_vain = any(isinstance(it.error, TooManySubmissions) for it in first)
+        return over if in_vain else first
 
     def _if_still(self, alone: Verb) -> Verb:
         """The verb for one job, which first checks that the job is still in a wanted state."""
@@ -145,7 +169,7 @@ class Many:
             job = self._queue.job(name)
             if job.state not in states:
                 wanted = " or ".join(states)
-                raise TooLate(f"job {name} is {job.state} by now, not {wanted}", field="states")
+                raise TooLate(f"job {name} is now {job.state}, not {wanted}", field="states")
             return alone(name)
 
         return verb
@@ -158,7 +182,7 @@ class Many:
         views = self._queue.change(changes)
         reached = [it for it in views if it.error is None or it.error.code != NOT_REACHED]
         if not reached:
-            raise Unavailable("the queue has no time to change anything now; try again in a while")
+            raise Unavailable("the queue had no time for the changes; try again later")
         return [
             Outcome(name=it.name, job=it.job, error=of_one(it.error) if it.error else None)
             for it in reached
@@ -169,7 +193,7 @@ class Many:
         names: Sequence[str],
         verb: Verb,
         *,
-        refusals: tuple[type[SlotQError], ...] = (Refused,),
+        refusals: Refusals = (Refused,),
     ) -> list[Outcome]:
         done: list[Outcome] = []
         for name in names:

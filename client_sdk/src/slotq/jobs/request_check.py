@@ -36,5 +36,5 @@ def _refused(faults: list[Fault]) -> InvalidRequest:
     refused = refusal(faults)
     if not any(fault.dated for fault in faults):
         return refused
-    hint = f"botocore {botocore.__version__} says so; a newer one may know of more"
+    hint = f"according to botocore {botocore.__version__}; a newer version may know more fields"
     return InvalidRequest(f"{refused.message}\n({hint})", field=refused.field)

@@ -1,27 +1,16 @@
-"""Submit a job again that has ended without completing.
+"""Submit a job again that has ended without completing, request by request.
 
-A name is used only once, so that a job's history stays. A retry is therefore a new job with the
-same request under the next name: `train` becomes `train-r2`, `train-r2` becomes `train-r3`.
+One job is retried so, and every job where the caller may not change jobs in bulk. The rules are
+those of the queue's own retry (`slotq_core.resubmission`).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from itertools import count, islice
 from typing import Protocol
 
-from slotq.errors import InvalidRequest, NameTaken
-from slotq.jobs.follow import ended
-from slotq_core.model.jobs import JobState
+from slotq.errors import NameTaken
+from slotq_core.resubmission import all_taken, check_ended_in_vain, names_to_try
 from slotq_core.wire.views import JobView
-
-LONGEST_NAME = 63
-"""SageMaker's limit for TrainingJobName."""
-MOST_NAMES = 20
-"""Number of names to try; if all are taken, the user has to choose one."""
-
-_NUMBERED = re.compile(r"(?P<base>.+)-r(?P<number>[2-9]|[1-9][0-9]+)")
 
 
 class Queue(Protocol):
@@ -40,38 +29,12 @@ def retry(
     a submission raises. Two concurrent retries give the same job: while that job lives, submitting
     the same request under its name again returns the job.
     """
-    _refuse(queue.job(name))
+    check_ended_in_vain(name, queue.job(name).state)
     if new_name is not None:
         return queue.clone(name, new_name, priority=priority)
-    for candidate in islice(next_names(name), MOST_NAMES):
+    for candidate in names_to_try(name):
         try:
             return queue.clone(name, candidate, priority=priority)
         except NameTaken:
             continue
-    raise NameTaken(
-        f"{name} was tried again many times: the names up to {candidate} are taken; choose one",
-        field="TrainingJobName",
-    )
-
-
-def next_names(name: str) -> Iterator[str]:
-    """The names that follow `name`, without end."""
-    found = _NUMBERED.fullmatch(name)
-    base, number = (found["base"], int(found["number"])) if found else (name, 1)
-    for following in count(number + 1):
-        mark = f"-r{following}"
-        yield base[: LONGEST_NAME - len(mark)].rstrip("-") + mark
-
-
-def _refuse(job: JobView) -> None:
-    if not ended(job):
-        raise InvalidRequest(
-            f"job {job.name} is {job.state}: only what has ended is tried again "
-            f"(`slotq requeue {job.name}` gives up its attempt, and it waits again)",
-            field="name",
-        )
-    if job.state == JobState.COMPLETED:
-        raise InvalidRequest(
-            f"job {job.name} has completed; `slotq clone {job.name} NEW_NAME` runs it once more",
-            field="name",
-        )
+    raise all_taken(name)

@@ -5,48 +5,57 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Annotated, Any, TypedDict, Unpack
 
 from slotq.configuration.bounds import whole
+from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest
 from slotq_core import names
 from slotq_core.wire.pool_definition import LONGEST, MOST_OF_A_RESOURCE
 from slotq_core.wire.submission import MAX_RETRIES, PRIORITY_LIMIT
 
 
-def settings_tags(
-    *,
-    priority: int | None = None,
-    pools: str | Iterable[str] | None = None,
-    demand: Mapping[str, int] | None = None,
-    preemptible: bool | None = None,
-    min_runtime: int | None = None,
-    retries: int | None = None,
-) -> dict[str, str]:
-    """The tags that carry these settings; settings that are None are left to the queue.
+class JobSettings(TypedDict, total=False):
+    """The queue's settings of a job. None: left to the queue."""
 
-    `pools` is in order of preference, `min_runtime` in seconds. `demand` holds what a job needs
-    besides slots: resources and properties of a pool. Raises InvalidRequest with the name of the
-    setting if a number is out of range.
+    priority: Annotated[int | None, "high first; default from the config, else the queue's"]
+    pools: Annotated[str | Iterable[str] | None, "in order of preference"]
+    demand: Annotated[
+        Mapping[str, int] | None,
+        "what a job needs besides slots, by name: resources and properties of a pool",
+    ]
+    preemptible: Annotated[bool | None, "whether the job may be evicted"]
+    min_runtime: Annotated[int | None, "seconds after a start in which the job is not evicted"]
+    retries: Annotated[int | None, "how often a failed job is run again"]
+
+
+@takes(JobSettings)
+def settings_tags(**settings: Unpack[JobSettings]) -> dict[str, str]:
+    """The tags that carry these settings.
+
+    Raises InvalidRequest with the name of the setting if a number is out of range.
     """
-    for name, number, (low, high) in (
-        ("priority", priority, (-PRIORITY_LIMIT, PRIORITY_LIMIT)),
-        ("min_runtime", min_runtime, (0, LONGEST)),
-        ("retries", retries, (0, MAX_RETRIES)),
+    for name, (low, high) in (
+        ("priority", (-PRIORITY_LIMIT, PRIORITY_LIMIT)),
+        ("min_runtime", (0, LONGEST)),
+        ("retries", (0, MAX_RETRIES)),
     ):
+        number = settings.get(name)
         if number is not None:
             whole(name, number, low, high)
-    for name, number in (demand or {}).items():
+    pools, preemptible = settings.get("pools"), settings.get("preemptible")
+    demand = settings.get("demand") or {}
+    for name, number in demand.items():
         whole(f"demand.{name}", number, 1, MOST_OF_A_RESOURCE)
     if pools is not None and not isinstance(pools, str):
         pools = ",".join(pools)
     given = {
-        "priority": priority,
+        "priority": settings.get("priority"),
         names.POOLS_TAG: pools,
-        names.DEMAND_TAG: ",".join(f"{name}={n}" for name, n in (demand or {}).items()) or None,
+        names.DEMAND_TAG: ",".join(f"{name}={n}" for name, n in demand.items()) or None,
         "slotq:preemptible": None if preemptible is None else str(preemptible).lower(),
-        "slotq:min-runtime": min_runtime,
-        "slotq:retries": retries,
+        "slotq:min-runtime": settings.get("min_runtime"),
+        "slotq:retries": settings.get("retries"),
     }
     return {key: str(value) for key, value in given.items() if value is not None}
 

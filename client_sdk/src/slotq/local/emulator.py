@@ -171,7 +171,7 @@ class Emulator:
             "url": self.endpoint.url,
             "pools": self._options.pools,
             "isolated": self.runner.isolated,
-            "training_jobs": self.plane.live(),
+            "training_jobs": len(self.plane.live()),
             "settled": self.invocations.settled(),
         }
 
@@ -223,7 +223,7 @@ class Emulator:
         try:
             self._kept.save()
         except (OSError, BotoCoreError, ClientError) as error:
-            print(f"the state could not be kept: {error}", flush=True)
+            print(f"the state could not be saved: {error}", flush=True)
 
     def _save_on(self) -> None:
         while not self._closed.wait(_SAVE_SECONDS):
@@ -250,8 +250,8 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise CannotStart(
-            f"cannot listen on {host}:{port}: {error.strerror}. Choose another with --port, or "
-            "stop what listens there (`slotq local stop`, if it is an emulator)"
+            f"cannot listen on {host}:{port}: {error.strerror}. Choose another port with "
+            "--port, or stop the program that listens there (an emulator: `slotq local stop`)"
         ) from None
     return listening
 

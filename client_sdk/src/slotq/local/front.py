@@ -128,11 +128,11 @@ class Front:
     def _check_controller(self, environ: Environ) -> None:
         caller = environ.get("REMOTE_ADDR", "0.0.0.0")  # a caller; nothing is bound # nosec B104
         if not ipaddress.ip_address(caller).is_loopback:
-            raise Answer(_FORBIDDEN, "the controls answer this machine only")
+            raise Answer(_FORBIDDEN, "the controls answer only this machine")
         if not hmac.compare_digest(environ.get(_TOKEN, "").encode(), self._token.encode()):
             raise Answer(
                 _FORBIDDEN,
-                f"the controls want the header {TOKEN_HEADER}: $SLOTQ_LOCAL_TOKEN, after "
+                f"the controls require the header {TOKEN_HEADER}: $SLOTQ_LOCAL_TOKEN, after "
                 'eval "$(slotq local env)"',
             )
 
@@ -155,7 +155,8 @@ class Front:
                 return _json(self._health())
         raise Answer(
             "404 Not Found",
-            "there is GET /_slotq/health, GET and POST /_slotq/knobs, POST /_slotq/tick",
+            "unknown control; use GET /_slotq/health, GET or POST /_slotq/knobs, or POST "
+            "/_slotq/tick",
         )
 
 

@@ -32,14 +32,14 @@ class Beside:
         return _namespace(self.pid, "mnt") != _namespace(os.getpid(), "mnt")
 
 
-def open_shell(url: str, training_job: str, *, host: int) -> int:
+def open_local_shell(url: str, training_job: str, *, host: int) -> int:
     """Open a shell in instance `host` of a training job of the emulator at `url`. Returns the exit
     code. The shell ends with the job, like a session in SageMaker. Raises NotThere."""
     emulator = state.health_at(url, _token())
     if emulator is None:
         raise NotThere(
-            f"what answers at {url} is no emulator of this machine, or not yours: "
-            'eval "$(slotq local env)" leads to your own'
+            f"the server at {url} is not your emulator on this machine: run "
+            'eval "$(slotq local env)"'
         )
     beside = find(str(emulator["run"]), training_job, host)
     command = [next(path for path in map(shutil.which, _SHELLS) if path)]
@@ -73,8 +73,8 @@ def find(run: str, training_job: str, host: int) -> Beside:
         if leads and environment.get(MARK) == wanted:
             return Beside(pid=pid, environment=environment)
     raise NotThere(
-        f"training job {training_job} has no process algo-{host} now: it is being prepared or has "
-        "ended, or it has fewer instances"
+        f"training job {training_job} has no process algo-{host} now: the job is starting, has "
+        "ended, or has fewer instances"
     )
 
 

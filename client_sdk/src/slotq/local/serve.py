@@ -52,8 +52,8 @@ def refuse_second() -> None:
     saved = state.read()
     if saved is not None and saved.health() is not None:
         raise CannotStart(
-            f"an emulator is running already, at {saved.url} (process {saved.pid}): "
-            "`slotq local stop` ends it; SLOTQ_LOCAL_DIR keeps several apart"
+            f"an emulator already runs at {saved.url} (process {saved.pid}): stop it with "
+            "`slotq local stop`, or set SLOTQ_LOCAL_DIR for a second one"
         )
 
 

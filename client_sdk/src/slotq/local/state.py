@@ -26,7 +26,7 @@ from slotq.local.keys import TOKEN_HEADER, Keys
 from slotq_core.errors import SlotQError
 
 _STOP_SECONDS = 60.0
-GOES_ON = "`slotq local start` goes on from here, `slotq local start --fresh` begins anew."
+GOES_ON = "`slotq local start` continues from here; `slotq local start --fresh` starts afresh."
 _SDK_CONFIG = """\
 # Settings of SageMaker's Python SDK for the emulator (SAGEMAKER_USER_CONFIG_OVERRIDE).
 SchemaVersion: '1.0'
@@ -96,8 +96,8 @@ def _close(path: Path) -> None:
     seen = path.stat()
     if seen.st_uid != os.geteuid() or seen.st_mode & (stat.S_IWOTH | stat.S_ISVTX):
         raise NotPrivate(
-            f"{path} is not yours alone, and the emulator keeps its keys there: name a folder of "
-            "its own in SLOTQ_LOCAL_DIR"
+            f"other users can reach {path}, where the emulator keeps its keys: set "
+            "SLOTQ_LOCAL_DIR to a private folder"
         )
     if seen.st_mode & 0o077:
         path.chmod(0o700)
@@ -145,10 +145,10 @@ def stop() -> str:
         _end(saved.pid)
         said = f"The emulator at {saved.url} has ended. {GOES_ON}"
     else:
-        said = "The emulator was gone already."
+        said = "The emulator had already ended."
     left = sweep(f"{saved.run}/")
     forget()
-    return said + (f" {left} processes that it had left were ended." if left else "")
+    return said + (f" {left} processes that it had left behind were ended." if left else "")
 
 
 def _end(pid: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from slotq.output import job_tables as tables
+from slotq.output import job_tables
 from slotq.output.job_tables import moment, state_text, why
 from slotq.output.submitters import last_part, short_names
 from slotq_core.wire.views import JobView
@@ -24,12 +24,12 @@ class Column:
     """The sort key; None: the shown text."""
 
 
-def _number(of: Callable[[JobView], int | None], head: str) -> Column:
+def _number(number_of: Callable[[JobView], int | None], head: str) -> Column:
     """A numeric column: sorts by number, with missing numbers last."""
     return Column(
         head=f">{head}",
-        cell=lambda job: "" if of(job) is None else str(of(job)),
-        key=lambda job: (of(job) is None, of(job)),
+        cell=lambda job: "" if number_of(job) is None else str(number_of(job)),
+        key=lambda job: (number_of(job) is None, number_of(job)),
     )
 
 
@@ -73,7 +73,7 @@ def queue_table(jobs: Collection[JobView], columns: Sequence[str] | None = None)
     named = columns or (OF_SEVERAL if len(users) > 1 else DEFAULT)
     user = replace(COLUMNS["user"], cell=lambda job: users[job.submitter])
     chosen = [user if name == "user" else COLUMNS[name] for name in named]
-    shown = tables.columns(*(column.head for column in chosen))
+    shown = job_tables.columns(*(column.head for column in chosen))
     for job in jobs:
         shown.add_row(*(column.cell(job) for column in chosen))
     return shown if shown.row_count else Text("no jobs")

@@ -121,7 +121,7 @@ def explanation(job: JobView) -> str:
         ):
             lines += [f"  {what:<13}{each.text}" for each in entries]
         if not job.outlook.times:
-            lines.append(f"  {'times':<13}none is known: it depends on what others do")
+            lines.append(f"  {'times':<13}none known: it depends on other jobs")
     return "\n".join(lines)
 
 

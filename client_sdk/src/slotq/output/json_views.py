@@ -18,7 +18,7 @@ class LogLine(BaseModel):
 
 
 class CheckView(BaseModel):
-    """One thing that has to be right between this machine and the queue."""
+    """One check of the way from this machine to the queue."""
 
     name: str
     """For programs: `settings`, `name`, `route`, `credentials`, `answer`, `clock`, `permissions`,
@@ -31,8 +31,9 @@ class CheckView(BaseModel):
 
 
 class CheckupView(DoctorView):
-    """What stands between this machine and the queue; and what the queue finds wrong with itself,
-    nothing where it was not asked."""
+    """The checks of the way from this machine to the queue, and the queue's findings about itself.
+
+    There are no findings if the queue was not asked."""
 
     checks: list[CheckView]
 
@@ -45,7 +46,7 @@ class SettingView(BaseModel):
 
 
 class SettingsView(BaseModel):
-    """The settings that count here."""
+    """The settings that apply here."""
 
     version: int = VERSION
     file: str

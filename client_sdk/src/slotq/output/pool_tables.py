@@ -66,7 +66,7 @@ def health(pool: PoolView) -> str:
         said.append(f"the account allows {health.learned}{until}")
     if health.errors:
         times = "1 capacity error" if health.errors == 1 else f"{health.errors} capacity errors"
-        until = f", tried again at {moment(health.not_before)}" if health.not_before else ""
+        until = f", next try at {moment(health.not_before)}" if health.not_before else ""
         said.append(times + until + (f": {one_line(health.message)}" if health.message else ""))
     elif said and health.message:
         said.append(one_line(health.message))
@@ -78,7 +78,7 @@ def _missing(right: MissingRightView) -> str:
     """The text `the queue lacks iam:PassRole for role …, tried again at …: …`."""
     whose = f" for role {right.role}" if right.role else ""
     until = moment(right.not_before)
-    said = f"the queue lacks {right.action}{whose}, tried again at {until}"
+    said = f"the queue lacks {right.action}{whose}, next try at {until}"
     return f"{said}: {one_line(right.message)}"
 
 
@@ -93,7 +93,7 @@ def changes_table(changes: Iterable[ChangeView]) -> RenderableType:
         for pool in change.pools or [PoolChangeView(name="", before=None, after=None)]:
             what = changed(pool) if change.pools else "order: " + ", ".join(change.order)
             table.add_row(str(change.revision), moment(change.at), who(change.who), pool.name, what)
-    return table if table.row_count else Text("nothing was ever changed")
+    return table if table.row_count else Text("there are no changes")
 
 
 def _size(settings: PoolSettingsView) -> str:

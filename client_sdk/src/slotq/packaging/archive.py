@@ -35,7 +35,7 @@ def pack(folder: Path) -> Pack:
     Raises NotConfigured if `folder` is no folder, too large, or contains a link out of itself.
     """
     if not folder.is_dir():
-        raise NotConfigured(f"{folder} is no folder: --source names the one with the code")
+        raise NotConfigured(f"{folder} is not a folder: give --source the folder with the code")
     files = list(packed_files(folder))
     _check_size(folder, files)
     tar = io.BytesIO()
@@ -75,9 +75,9 @@ def _check_link(folder: Path, path: str) -> None:
     place = folder / path
     if place.is_symlink() and not (leads := place.resolve()).is_relative_to(folder.resolve()):
         raise NotConfigured(
-            f"{place} is a link to {leads}, outside of the folder that is packed: put a copy in "
-            "its place, name it in .slotqignore if the job does not need it, or give data as "
-            "--input NAME=s3://…"
+            f"{place} is a link to {leads}, outside the packed folder: replace it with a copy, "
+            "name it in .slotqignore if the job does not need it, or give data as --input "
+            "NAME=s3://…"
         )
 
 
@@ -96,9 +96,9 @@ def _check_size(folder: Path, files: list[str]) -> None:
         largest = sorted(sizes, key=lambda name: -sizes[name])[:3]
         shown = ", ".join(f"{name} ({sizes[name] / 1e6:,.0f} MB)" for name in largest)
         raise NotConfigured(
-            f"{folder} has {total / 1e6:,.0f} MB of files, and at most {MOST_BYTES / 1e6:,.0f} MB "
-            f"are packed; the largest are {shown}. Name what is no code in .slotqignore, and give "
-            "data as --input NAME=s3://…"
+            f"{folder} has {total / 1e6:,.0f} MB of files, and at most {MOST_BYTES / 1e6:,.0f} "
+            f"MB are packed; the largest are {shown}. Exclude what is not code in .slotqignore, "
+            "and give data as --input NAME=s3://…"
         )
 
 

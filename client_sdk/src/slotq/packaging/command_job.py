@@ -91,7 +91,9 @@ def request_of(
     name = job.name or job_name(job.command, now)
     output = _needed("output", job.output or config.output, "--output s3://bucket/folder")
     if CHANNEL in job.inputs:
-        raise NotConfigured(f"the channel '{CHANNEL}' brings the code; call the input otherwise")
+        raise NotConfigured(
+            f"the channel '{CHANNEL}' carries the code; choose another name for the input"
+        )
     channels = {CHANNEL: f"{code}/", **job.inputs}
     request: dict[str, Any] = {
         "TrainingJobName": name,
@@ -168,7 +170,7 @@ def _instance_type(job: CommandJob, config: Config, pools: Sequence[PoolView]) -
 def _needed(setting: str, value: str | None, option: str) -> str:
     if value is None:
         raise NotConfigured(
-            f"{setting} is not set: give {option}, or SLOTQ_{setting.upper()}, or keep it with "
+            f"{setting} is not set: give {option}, or SLOTQ_{setting.upper()}, or save it with "
             f"`slotq configure --{setting.replace('_', '-')} …`"
         )
     return value

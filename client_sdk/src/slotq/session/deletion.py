@@ -43,8 +43,8 @@ class Deletion:
     def _delete(self, job: JobView, region: str) -> Answer:
         if not ended(job):
             raise InUse(
-                f"job {job.name} is {job.state} in the queue: stop it first (StopTrainingJob, or "
-                f"`slotq cancel {job.name}`), and delete it when it has ended",
+                f"job {job.name} is {job.state} in the queue: stop it first (StopTrainingJob, "
+                f"or `slotq cancel {job.name}`), then delete it when it has ended",
                 field="TrainingJobName",
             )
         client = self._client(region)

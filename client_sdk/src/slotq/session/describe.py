@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from slotq_core.model.jobs import ACTIVE_STATES, TERMINAL_STATES, JobState
-from slotq_core.timestamps import from_iso
+from slotq_core.timestamps import from_iso, to_datetime
 from slotq_core.wire.views import JobView
 
 _ENDED = {
@@ -56,8 +55,8 @@ def description(job: JobView, request: Mapping[str, Any], *, region: str = "") -
         "SecondaryStatusTransitions": [],
         "ModelArtifacts": {"S3ModelArtifacts": ""},
         "OutputDataConfig": {"KmsKeyId": "", **request.get("OutputDataConfig", {})},
-        "CreationTime": _moment(job.entry_time),
-        "LastModifiedTime": _moment(job.changed_at),
+        "CreationTime": to_datetime(from_iso(job.entry_time)),
+        "LastModifiedTime": to_datetime(from_iso(job.changed_at)),
         **({"FailureReason": job.message} if status == "Failed" else {}),
     }
 
@@ -95,8 +94,8 @@ def summary(job: JobView, *, region: str) -> dict[str, Any]:
     return {
         "TrainingJobName": job.name,
         "TrainingJobArn": arn_of(job, region),
-        "CreationTime": _moment(job.entry_time),
-        "LastModifiedTime": _moment(job.changed_at),
+        "CreationTime": to_datetime(from_iso(job.entry_time)),
+        "LastModifiedTime": to_datetime(from_iso(job.changed_at)),
         "TrainingJobStatus": status,
         "SecondaryStatus": _secondary(job, status),
     }
@@ -111,7 +110,3 @@ def _secondary(job: JobView, status: str) -> str:
     if job.state in TERMINAL_STATES:
         return status
     return "Starting" if job.state == JobState.STARTING else "Pending"
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromtimestamp(from_iso(text) / 1000, UTC)

@@ -10,64 +10,41 @@ Clients that the session made before are as they were.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Unpack
 
 import boto3
 
 from slotq.client import QueueClient
+from slotq.configuration.keywords import takes
 from slotq.configuration.settings import load
 from slotq.jobs.notices import log, logged
 from slotq.session.deletion import Deletion
 from slotq.session.hooks import TakenCall, honour_sts_endpoint, take_over
+from slotq.session.queue_settings import QueueSettings, job_settings
 from slotq.session.training_calls import TrainingCalls
 from slotq.session.virtual_log_stream import VirtualLogs
 from slotq.transport import aws_session, discovery
 from slotq.transport.signed_http import Transport
 
 
-def install(
-    session: boto3.Session | None = None,
-    *,
-    endpoint: str | None = None,
-    api_id: str | None = None,
-    priority: int | None = None,
-    pools: str | Iterable[str] | None = None,
-    demand: Mapping[str, int] | None = None,
-    preemptible: bool | None = None,
-    min_runtime: int | None = None,
-    retries: int | None = None,
-    queue: QueueClient | None = None,
-    say: Callable[[str], None] | None = None,
-) -> QueueClient:
+@takes(QueueSettings)
+def install(session: boto3.Session | None = None, **settings: Unpack[QueueSettings]) -> QueueClient:
     """Send the training jobs of a boto3 session through the queue; returns the queue's client.
 
     What that client submits has the same settings.
 
-    `session`: boto3's default session where None. The settings become tags of each job; a tag that
-    a request carries itself wins. `demand`: what a job needs besides slots, by name.
-    `min_runtime` in seconds. `queue`: a client that is there already. `say` is told of each
-    submission, and so is the logger `slotq`. Installing again for the same queue replaces the
+    `session`: boto3's default session where None. The settings of jobs become tags of each job; a
+    tag that a request carries itself wins. Installing again for the same queue replaces the
     settings.
 
     A refusal of the queue is a ClientError of CreateTrainingJob, as SageMaker's own would be. Where
     the queue cannot be reached, `slotq.errors` are raised: the job then is not submitted.
     Raises NotConfigured when no endpoint is set.
     """
-    queue, training = connect(
-        session,
-        queue=queue,
-        say=log if say is None else logged(say),
-        endpoint=endpoint,
-        api_id=api_id,
-        priority=priority,
-        pools=pools,
-        demand=demand,
-        preemptible=preemptible,
-        min_runtime=min_runtime,
-        retries=retries,
-    )
+    say = settings.get("say")
+    queue, training = connect(session, settings, say=log if say is None else logged(say))
     aws = session or _default_session()
     honour_sts_endpoint(aws.events)
     Installation(aws, queue, training).on(aws.events)
@@ -76,28 +53,26 @@ def install(
 
 def connect(
     aws: boto3.Session | None,
+    settings: QueueSettings,
     *,
-    queue: QueueClient | None,
     say: Callable[[str], object],
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
-    endpoint: str | None = None,
-    api_id: str | None = None,
-    priority: int | None = None,
-    **settings: Any,
 ) -> tuple[QueueClient, TrainingCalls]:
     """The queue that is configured, with these settings, and SageMaker's calls over it.
 
-    `aws`: the session that signs; the configured one where None. A priority that is not given is
-    that of the queue's own settings, else the configured one. Raises NotConfigured.
+    `aws`: the session that signs; the configured one where None. `say` takes the place of that of
+    the settings. A priority that is not given is that of the queue's own settings, else the
+    configured one. Raises NotConfigured.
     """
-    config = load({"endpoint": endpoint, "api_id": api_id, "priority": priority})
+    config = load({key: settings.get(key) for key in ("endpoint", "api_id", "priority")})
+    queue, priority = settings.get("queue"), settings.get("priority")
     if queue is None:
         config = discovery.complete(config, aws=aws)
         queue = QueueClient(config=config, transport=Transport(config, aws=aws, sleep=sleep))
     elif priority is None and "priority" not in queue.tags:
         priority = config.priority
-    queue = queue.with_settings(priority=priority, **settings)
+    queue = queue.with_settings(**job_settings(settings) | {"priority": priority})
     return queue, TrainingCalls(queue, say=say, clock=clock, sleep=sleep)
 
 

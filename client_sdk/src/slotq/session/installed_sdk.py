@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from slotq.session.sdk2 import QueueTrainingJobSession
 
 _MISSING = (
-    "QueueTrainingJobSession needs the SageMaker Python SDK: pip install 'slotq[sagemaker2]' for "
-    "its version 2 (estimators), 'slotq[sagemaker3]' for its version 3 (ModelTrainer). "
-    "Without it there is slotq.install(boto_session). "
+    "QueueTrainingJobSession needs the SageMaker Python SDK: pip install 'slotq[sagemaker2]' "
+    "for its version 2 (estimators), 'slotq[sagemaker3]' for its version 3 (ModelTrainer). "
+    "Without it, use slotq.install(boto_session). "
 )
 
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from botocore.utils import parse_to_aware_datetime
-
+from slotq.jobs.list_filters import is_listed
 from slotq.session.describe import status_of, summary
 from slotq.session.hooks import Answer, Context, Params
 from slotq_core.model.jobs import TERMINAL_STATES, WAITING_STATES, JobState
@@ -101,15 +99,5 @@ def _wanted(row: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
     status = params.get("StatusEquals")
     if status is not None and row["TrainingJobStatus"] != status:
         return False
-    if str(params.get("NameContains", "")).lower() not in row["TrainingJobName"].lower():
-        return False
-    for moment in ("CreationTime", "LastModifiedTime"):
-        after = _moment(params.get(f"{moment}After"), datetime.min.replace(tzinfo=UTC))
-        before = _moment(params.get(f"{moment}Before"), datetime.max.replace(tzinfo=UTC))
-        if not after <= row[moment] <= before:
-            return False
-    return True
-
-
-def _moment(value: Any, absent: datetime) -> datetime:
-    return absent if value is None else parse_to_aware_datetime(value)
+    times = {key: row[key] for key in ("CreationTime", "LastModifiedTime")}
+    return is_listed(row["TrainingJobName"], times, params)

@@ -70,13 +70,16 @@ class Relay:
         """Answer one request. The names in `headers` are lower-case."""
         prefix, _, operation = headers.get("x-amz-target", "").partition(".")
         if prefix not in SERVICES:
-            return _error("UnknownOperationException", "only SageMaker and logs are relayed here")
+            return _error(
+                "UnknownOperationException", ("only SageMaker and CloudWatch Logs are relayed here")
+            )
         signed = _REGION.search(headers.get("authorization", ""))
         client = self._client(SERVICES[prefix], signed[1] if signed else None)
         name = xform_name(operation)
         if client.meta.method_to_api_mapping.get(name) != operation:
             return _error(
-                "UnknownOperationException", f"the boto3 of slotq does not know {operation} yet"
+                "UnknownOperationException",
+                (f"slotq's boto3 does not know {operation}; update boto3"),
             )
         return _called(getattr(client, name), body)
 
@@ -112,7 +115,7 @@ def _in_protocol(value: Any) -> Any:
         return round(value.timestamp(), 3)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
-    raise TypeError(f"{type(value).__name__} has no place in an answer")
+    raise TypeError(f"{type(value).__name__} cannot be part of an answer")
 
 
 @contextmanager

@@ -10,21 +10,22 @@ why, then the logs, across evictions, and returns when the job has completed.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Unpack
 
 from sagemaker.exceptions import UnexpectedStatusException
 from sagemaker.session import Session
 
-from slotq.client import QueueClient
 from slotq.configuration.bounds import SHORTEST_POLL, seconds
+from slotq.configuration.keywords import takes
 from slotq.errors import InvalidRequest, NoSuchJob
-from slotq.jobs import progress as screen
+from slotq.jobs import progress
 from slotq.jobs.follow import follow, left
 from slotq.jobs.job_logs import LogTail
 from slotq.jobs.notices import logged
 from slotq.session.hooks import honour_sts_endpoint
 from slotq.session.install import Installation, connect
+from slotq.session.queue_settings import QueueSettings, SessionSettings, parted
 from slotq_core.model.jobs import JobState
 from slotq_core.wire.views import JobView
 
@@ -35,56 +36,34 @@ LAST_LOGS = 2.0
 class QueueTrainingJobSession(Session):  # type: ignore[misc]
     """A SageMaker session whose training jobs go through the queue. All else is the parent's.
 
-    The settings below become tags of each job; a tag that an estimator carries itself wins.
-    `priority`: high first, default from the config, else the queue's. `pools`: in order of
-    preference. `demand`: what a job needs besides slots, by name. `min_runtime`: seconds. Other
+    The settings of jobs become tags of each job; a tag that an estimator carries itself wins. Other
     arguments are those of `sagemaker.session.Session`.
     """
 
+    @takes(QueueSettings, open_ended=True)
     def __init__(
         self,
         boto_session: Any = None,
         *args: Any,
-        endpoint: str | None = None,
-        api_id: str | None = None,
-        priority: int | None = None,
-        pools: str | Iterable[str] | None = None,
-        demand: Mapping[str, int] | None = None,
-        preemptible: bool | None = None,
-        min_runtime: int | None = None,
-        retries: int | None = None,
-        queue: QueueClient | None = None,
         poll: float = 5.0,
-        say: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
-        **kwargs: Any,
+        **settings: Unpack[SessionSettings],
     ) -> None:
-        """`poll`: seconds between two looks at the queue while waiting; `say` takes the lines that
-        are else printed; either way they go to the logger `slotq`. Raises at once, before anything
-        is uploaded: NotConfigured when no endpoint is set, InvalidRequest for a setting out of its
-        range.
+        """`poll`: seconds between two looks at the queue while waiting; without `say` the lines are
+        printed. Raises at once, before anything is uploaded: NotConfigured when no endpoint is set,
+        InvalidRequest for a setting out of its range.
         """
         poll = seconds("poll", poll, least=SHORTEST_POLL)
-        shown = screen.here() if say is None else screen.Plain(logged(say))
+        own, parents = parted(settings)
+        say = own.get("say")
+        shown = progress.here() if say is None else progress.Plain(logged(say))
         self._say, self._waiting = shown.say, shown.waiting
         self.queue, self._training = connect(
-            boto_session,
-            queue=queue,
-            say=self._say,
-            clock=clock,
-            sleep=sleep,
-            endpoint=endpoint,
-            api_id=api_id,
-            priority=priority,
-            pools=pools,
-            demand=demand,
-            preemptible=preemptible,
-            min_runtime=min_runtime,
-            retries=retries,
+            boto_session, own, say=self._say, clock=clock, sleep=sleep
         )
         self._poll, self._clock, self._sleep = poll, clock, sleep
-        super().__init__(boto_session, *args, **kwargs)
+        super().__init__(boto_session, *args, **parents)
 
     def _initialize(self, boto_session: Any, *args: Any, **kwargs: Any) -> None:
         """The parent's, and our hooks on the SageMaker client it has made: the boto session's other

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import wraps
 from inspect import unwrap
-from typing import Any
+from typing import Any, Unpack
 
 from botocore.exceptions import NoRegionError
 from sagemaker.core.helper.session_helper import Session
@@ -28,10 +28,11 @@ from sagemaker.core.resources import TrainingJob
 from sagemaker.core.utils.logs import CloudWatchLogsClient
 from sagemaker.core.utils.utils import SageMakerClient
 
-from slotq.client import QueueClient
+from slotq.configuration.keywords import takes
 from slotq.jobs.notices import logged, print_line
 from slotq.session.hooks import honour_sts_endpoint
 from slotq.session.install import Installation, connect
+from slotq.session.queue_settings import QueueSettings, SessionSettings, parted
 from slotq.session.shared_clients import given, mark, shared
 from slotq.session.training_calls import last_to_answer
 from slotq.transport import aws_session
@@ -42,52 +43,36 @@ _OURS = "slotq_wrapped"
 class QueueTrainingJobSession(Session):  # type: ignore[misc]
     """A SageMaker session whose training jobs go through the queue. The rest is inherited.
 
-    The settings below become tags of each job; a tag set on a trainer itself wins.
-    `priority`: high first, default from the config, else the queue's. `pools`: in order of
-    preference. `demand`: what a job needs besides slots, by name. `min_runtime`: seconds. Other
+    The settings of jobs become tags of each job; a tag set on a trainer itself wins. Other
     arguments are those of the SDK's `Session`.
 
     `boto_session`: None creates a new one. The attribute `boto_session` is a copy with the same
     credentials, whose SageMaker clients send their training jobs through the queue.
     """
 
+    @takes(QueueSettings, open_ended=True)
     def __init__(
         self,
         boto_session: Any = None,
         *args: Any,
-        endpoint: str | None = None,
-        api_id: str | None = None,
-        priority: int | None = None,
-        pools: str | Iterable[str] | None = None,
-        demand: Mapping[str, int] | None = None,
-        preemptible: bool | None = None,
-        min_runtime: int | None = None,
-        retries: int | None = None,
-        queue: QueueClient | None = None,
-        say: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
-        **kwargs: Any,
+        **settings: Unpack[SessionSettings],
     ) -> None:
-        """Raises NotConfigured if no endpoint is set, before anything is uploaded."""
+        """Without `say` the lines are printed. Raises NotConfigured if no endpoint is set, before
+        anything is uploaded."""
+        own, parents = parted(settings)
+        say = own.get("say")
         self.queue, training = connect(
             boto_session,
-            queue=queue,
+            own,
             say=print_line if say is None else logged(say),
             clock=clock,
             sleep=sleep,
-            endpoint=endpoint,
-            api_id=api_id,
-            priority=priority,
-            pools=pools,
-            demand=demand,
-            preemptible=preemptible,
-            min_runtime=min_runtime,
-            retries=retries,
         )
         aws = boto_session or aws_session.made()
         hooks = Installation(aws, self.queue, training)
-        super().__init__(_hooked(aws, hooks), *args, **kwargs)
+        super().__init__(_hooked(aws, hooks), *args, **parents)
         hooks.on(self.sagemaker_client.meta.events)  # The caller may have passed the client in.
         shared.add(self, hooks)
         for client in _of_nobody(aws):

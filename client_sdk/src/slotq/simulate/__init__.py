@@ -9,6 +9,7 @@ plot      the run as a picture
 from slotq.errors import ScenarioError
 from slotq.simulate.run.engine import simulate
 from slotq.simulate.run.record import Event, Record
-from slotq.simulate.scenario.scenario import Scenario, load
+from slotq.simulate.scenario.reading import load
+from slotq.simulate.scenario.scenario import Scenario
 
 __all__ = ["Event", "Record", "Scenario", "ScenarioError", "load", "simulate"]

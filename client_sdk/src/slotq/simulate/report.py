@@ -48,12 +48,12 @@ def differences(scenario: Scenario, record: Record) -> list[Difference]:
 def expectations(scenario: Scenario) -> int:
     """The number of single statements in the scenario's expectations."""
     return sum(
-        len(each.states)
-        + len(each.started)
-        + len(each.evictions)
-        + len(each.running_slots)
-        + len(each.why)
-        for each in scenario.expect
+        len(expected.states)
+        + len(expected.started)
+        + len(expected.evictions)
+        + len(expected.running_slots)
+        + len(expected.why)
+        for expected in scenario.expect
     )
 
 
@@ -119,19 +119,21 @@ def unequal(policy: Record, live: Record) -> list[Difference]:
 
     Events at the same moment may come in any order.
     """
-    ours, theirs = _ordered(policy), _ordered(live)
-    for place in range(max(len(ours), len(theirs))):
-        one = ours[place] if place < len(ours) else None
-        other = theirs[place] if place < len(theirs) else None
-        if one != other:
-            first = min((each for each in (one, other) if each), key=lambda event: event.t)
+    planned, lived = _ordered(policy), _ordered(live)
+    for place in range(max(len(planned), len(lived))):
+        expected_event = planned[place] if place < len(planned) else None
+        seen_event = lived[place] if place < len(lived) else None
+        if expected_event != seen_event:
+            first = min(
+                (each for each in (expected_event, seen_event) if each), key=lambda event: event.t
+            )
             return [
                 Difference(
                     at=first.t,
                     what="live",
                     of=first.job,
-                    expected=one.as_json() if one else None,
-                    seen=other.as_json() if other else None,
+                    expected=expected_event.as_json() if expected_event else None,
+                    seen=seen_event.as_json() if seen_event else None,
                 )
             ]
     return []

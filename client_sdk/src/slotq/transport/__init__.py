@@ -1,6 +1,7 @@
 """Calls to the queue.
 
 signed_http  one call, signed and repeated
+answers      answers as views
 refusals     error answers as exceptions
 discovery    finds a queue by its name
 aws_session  the boto3 session that signs

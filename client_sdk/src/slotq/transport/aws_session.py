@@ -46,11 +46,11 @@ def made(
 def no_such_profile(error: ProfileNotFound, *, source: str) -> NotConfigured:
     """The error for an AWS profile that does not exist."""
     there = botocore.session.Session().available_profiles
-    known = f"there are {', '.join(sorted(there))}" if there else "they have none"
+    known = f"the profiles are {', '.join(sorted(there))}" if there else "there are no profiles"
     return NotConfigured(
         f"the AWS profile '{error.kwargs['profile']}' (from {source}) is not in the AWS config "
-        f"files (`aws configure list-profiles`); {known}. Name one that is there, or none, or make "
-        f"it: `aws configure --profile {error.kwargs['profile']}`"
+        f"files (`aws configure list-profiles`); {known}. Choose one of these or none, or "
+        f"create it: `aws configure --profile {error.kwargs['profile']}`"
     )
 
 
@@ -81,9 +81,9 @@ def identity(aws: Any) -> Identity:
     method = getattr(credentials, "method", None)
     if method == _BY_KEYS:
         raise PicklingError(
-            "this client signs with keys that were handed to its boto3 session, and a pickle does "
-            "not carry credentials: use a profile (boto3.Session(profile_name=…)) or the "
-            "environment, or make the client where it is used"
+            "this client signs with keys that were passed to its boto3 session, and a pickle "
+            "carries no credentials: use a profile (boto3.Session(profile_name=…)) or the "
+            "environment, or create the client in the process that uses it"
         )
     named = None if method == "env" or aws.profile_name == "default" else aws.profile_name
     return Identity(profile=named, region=aws.region_name)

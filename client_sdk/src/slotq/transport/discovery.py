@@ -42,11 +42,10 @@ def complete(config: Config, *, aws: boto3.Session | None = None) -> Config:
         found = read_where(answer["Parameter"]["Value"])
     except (BotoCoreError, ClientError, ValueError) as error:
         raise NotConfigured(
-            f"the queue '{config.queue}' (from {config.source('queue')}) cannot be looked up in "
-            f"the SSM parameter {name}: {error}. Is it the name of the stack, is the region right "
-            f"({config.region or 'from your AWS settings'}), is there a way to SSM from "
-            "here, and may you ssm:GetParameter there? SLOTQ_ENDPOINT names the API without a "
-            "look-up."
+            f"the queue '{config.queue}' (from {config.source('queue')}) cannot be found in the "
+            f"SSM parameter {name}: {error}. Check the name of the stack, the region "
+            f"({config.region or 'from your AWS settings'}), the route to SSM, and that you "
+            "have ssm:GetParameter. Or set SLOTQ_ENDPOINT, which needs no look-up."
         ) from None
     endpoint = checked("endpoint", found["endpoint"], name)
     return replace(
@@ -61,5 +60,5 @@ def read_where(value: str) -> dict[str, Any]:
     """Parse the parameter's value. Raises ValueError if it lacks the endpoint or the API's id."""
     found = json.loads(value)
     if not isinstance(found, dict) or not {"endpoint", "api_id"} <= set(found):
-        raise ValueError("it does not say endpoint and api_id")
+        raise ValueError("it has no endpoint and api_id")
     return found

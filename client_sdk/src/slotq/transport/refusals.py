@@ -7,63 +7,25 @@ from typing import Any
 
 from slotq.configuration.settings import Config
 from slotq.errors import (
-    ClassNotAllowed,
-    ExaminedLately,
     InvalidRequest,
     LimitReached,
-    NameTaken,
-    NeverFits,
-    NoSuchJob,
-    NoSuchPool,
     NotAllowed,
-    Outdated,
-    PlanNotAllowed,
-    PoolInUse,
-    PriorityTooHigh,
-    QueueFull,
     Refused,
-    RoleNotAllowed,
+    RequestWithheld,
     SlotQError,
-    TooLate,
-    TooManyLines,
-    TooManySubmissions,
-    TooManyWaiting,
     Unavailable,
     UnexpectedAnswer,
 )
 from slotq.transport.signed_http import TRIES, Answer
+from slotq_core.errors import REFUSALS
 from slotq_core.wire.views import ErrorView
-
-BY_CODE: dict[str, type[Refused]] = {
-    kind.code: kind
-    for kind in (
-        InvalidRequest,
-        NeverFits,
-        ClassNotAllowed,
-        RoleNotAllowed,
-        PlanNotAllowed,
-        NameTaken,
-        TooLate,
-        PoolInUse,
-        Outdated,
-        PriorityTooHigh,
-        TooManySubmissions,
-        TooManyWaiting,
-        QueueFull,
-        TooManyLines,
-        ExaminedLately,
-        NoSuchPool,
-        NoSuchJob,
-    )
-}
-"""Refusals, by the stable code in the answer."""
 
 NOT_REACHED = "unavailable"
 """The code of an error that may disappear when the request is repeated."""
 
 _HINTS = {
     "missing authentication token": (
-        "the path is not one of the API's: the endpoint must end with the stage (…/prod)"
+        "the API has no such path: the endpoint must end with the stage (…/prod)"
     ),
     "is not authorized to perform": (
         "your IAM role needs execute-api:Invoke on the queue's API, and the API's resource policy "
@@ -75,8 +37,8 @@ _HINTS = {
         "machine's clock"
     ),
     "security token": (
-        "the AWS credentials are not known: check the AWS profile (SLOTQ_AWS_PROFILE) and the "
-        "account"
+        "AWS does not know these credentials: check the AWS profile (SLOTQ_AWS_PROFILE) and "
+        "the account"
     ),
     "forbidden": (
         "API Gateway found no API for this host: through a VPC endpoint set api_id (SLOTQ_API_ID) "
@@ -89,7 +51,7 @@ _HINTS = {
 def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:
     """The exception for an answer that reports no success."""
     status, said = answer.status_code, _object(answer.content)
-    kind = BY_CODE.get(str(said.get("code", "")))
+    kind = REFUSALS.get(str(said.get("code", "")))
     message = str(said.get("message") or said.get("Message") or "")
     if kind is not None:
         return _refusal(kind, message, str(said.get("field") or ""), answer)
@@ -97,11 +59,11 @@ def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:
         return NotAllowed(_not_allowed(status, message, config, signed=signed))
     if status == 429 or status >= 500:
         return Unavailable(
-            f"the queue at {config.endpoint} answered {status} {TRIES} times"
-            f"{_quoted(message)}; try again in a while"
+            f"the queue at {config.endpoint} answered {status} {TRIES} times{_quoted(message)}; "
+            "try again later"
         )
     if status == 413:
-        return InvalidRequest(f"the request is larger than the API takes{_quoted(message)}")
+        return InvalidRequest(f"the request is larger than the API allows{_quoted(message)}")
     if "code" in said and status not in {404, 405}:
         return Refused(message, field=str(said.get("field") or ""))
     return UnexpectedAnswer(
@@ -112,9 +74,11 @@ def error(answer: Answer, *, config: Config, signed: bool) -> SlotQError:
 
 def of_one(view: ErrorView) -> SlotQError:
     """The exception for one job of a bulk change that failed."""
+    if view.code == RequestWithheld.code:
+        return NotAllowed(view.message)
     if view.code in {NOT_REACHED, "internal_error"}:
         return Unavailable(view.message)
-    return BY_CODE.get(view.code, Refused)(view.message, field=view.field)
+    return REFUSALS.get(view.code, Refused)(view.message, field=view.field)
 
 
 def _refusal(kind: type[Refused], message: str, field: str, answer: Answer) -> Refused:

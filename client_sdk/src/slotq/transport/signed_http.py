@@ -187,7 +187,7 @@ class Transport:
         if isinstance(failure, SSLError):
             return "Check the host name, and AWS_CA_BUNDLE if a proxy re-signs TLS."
         if isinstance(failure, ProxyConnectionError):
-            return "Check HTTPS_PROXY, and put the host into NO_PROXY if it is reached directly."
+            return "Check HTTPS_PROXY; add the host to NO_PROXY if you reach it directly."
         return (
             "The API is private: call it from inside its VPC (or through a VPN), through an "
             "execute-api VPC endpoint whose security group admits you on port 443; check the URL."

@@ -5,6 +5,7 @@ In reading order; each imports only from those above it, and from `errors` and `
     model       jobs, pools, projects … as data
     lifecycle   the legal transitions of a job
     names       names and tokens of training jobs
+    resubmission  which jobs can be retried, and under which names
     wire        JSON to model and back
     privacy     who sees what of a request
     policy      what runs and what waits: begin with `policy.cycle`
@@ -18,6 +19,5 @@ In reading order; each imports only from those above it, and from `errors` and `
     openapi     their description
     errors      the one error tree
     timestamps  times as text
+    version     the version
 """
-
-__version__ = "0.1.0"

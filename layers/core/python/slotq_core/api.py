@@ -12,42 +12,27 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from slotq_core import __version__
 from slotq_core.errors import (
-    ClassNotAllowed,
     Conflict,
-    ExaminedLately,
     InvalidRequest,
     LimitReached,
-    NameTaken,
-    NeverFits,
-    NoSuchJob,
-    NoSuchPool,
-    Outdated,
-    PlanNotAllowed,
-    PoolInUse,
-    PriorityTooHigh,
-    QueueFull,
     Refused,
-    RoleNotAllowed,
     SlotQError,
-    TooLate,
-    TooManyLines,
-    TooManySubmissions,
-    TooManyWaiting,
     Unavailable,
 )
 from slotq_core.manager import QueueManager
-from slotq_core.model.jobs import JobState
-from slotq_core.operations.amend import Amendment, Revision, Wish
+from slotq_core.model.jobs import JobState, Submission
+from slotq_core.operations.amend import Amendment, Retry, Revision, Wish
 from slotq_core.operations.bulk import NotReached, Outcome
 from slotq_core.operations.status import MOST_LISTED, Status, Wanted
-from slotq_core.ports import Finding, Request
+from slotq_core.ports.stored import Finding
+from slotq_core.ports.training import Request
 from slotq_core.routing import Response, Router
 from slotq_core.timestamps import from_iso
+from slotq_core.version import __version__
 from slotq_core.wire import views as wire
 from slotq_core.wire.amendment import AmendmentBody, parse_amendment, retagged
-from slotq_core.wire.bulk_changes import OutcomesView, OutcomeView, parse_changes
+from slotq_core.wire.bulk_changes import ChangeBody, OutcomesView, OutcomeView, parse_changes
 from slotq_core.wire.configuration import (
     ChangesView,
     OwnLimitsView,
@@ -58,25 +43,6 @@ from slotq_core.wire.configuration import (
 )
 from slotq_core.wire.submission import parse_submission, read_submission
 
-STATUS_OF: Mapping[type[Refused], HTTPStatus] = {
-    InvalidRequest: HTTPStatus.BAD_REQUEST,
-    NeverFits: HTTPStatus.BAD_REQUEST,
-    ClassNotAllowed: HTTPStatus.BAD_REQUEST,
-    RoleNotAllowed: HTTPStatus.BAD_REQUEST,
-    PlanNotAllowed: HTTPStatus.BAD_REQUEST,
-    NoSuchJob: HTTPStatus.NOT_FOUND,
-    NoSuchPool: HTTPStatus.NOT_FOUND,
-    PoolInUse: HTTPStatus.CONFLICT,
-    Outdated: HTTPStatus.CONFLICT,
-    NameTaken: HTTPStatus.CONFLICT,
-    TooLate: HTTPStatus.CONFLICT,
-    PriorityTooHigh: HTTPStatus.FORBIDDEN,
-    TooManySubmissions: HTTPStatus.TOO_MANY_REQUESTS,
-    TooManyWaiting: HTTPStatus.TOO_MANY_REQUESTS,
-    QueueFull: HTTPStatus.TOO_MANY_REQUESTS,
-    TooManyLines: HTTPStatus.TOO_MANY_REQUESTS,
-    ExaminedLately: HTTPStatus.TOO_MANY_REQUESTS,
-}
 METHODS: Mapping[str, tuple[str, ...]] = {
     "/add-job": ("POST",),
     "/jobs": ("GET", "PATCH"),
@@ -109,6 +75,7 @@ class NotSigned(Refused):
     """The request has no signer."""
 
     code = "not_signed"
+    status = 403
 
 
 class Routes:
@@ -170,15 +137,7 @@ class Routes:
 
     def _change_jobs(self) -> Response:
         caller, changes = self._caller(), parse_changes(self._body())
-        wishes = [
-            Wish(
-                name=it.name,
-                amendment=None if it.cancel else _amendment(it),
-                states=frozenset(it.states),
-            )
-            for it in changes
-        ]
-        outcomes = self._manager().bulk.run(wishes, by=caller)
+        outcomes = self._manager().bulk.run([_wish(it) for it in changes], by=caller)
         return _json(HTTPStatus.OK, OutcomesView(outcomes=[self._outcome(it) for it in outcomes]))
 
     def _outcome(self, outcome: Outcome) -> OutcomeView:
@@ -266,7 +225,9 @@ class Routes:
         query = self._http.request.query
         for key in query:
             if key not in known:
-                raise InvalidRequest(f"'{key}' is not known here; use {known[0]}", field=key)
+                raise InvalidRequest(
+                    (f"there is no parameter '{key}' here; use {known[0]}"), field=key
+                )
         return query
 
     def _about(self) -> Response:
@@ -299,7 +260,7 @@ class Routes:
 
     def _unavailable(self, error: Exception) -> Response:
         self._unexpected(error)
-        message = "a service that the queue needs does not answer now; send the same request again"
+        message = "a service that the queue needs does not answer; send the same request again"
         return _error(HTTPStatus.SERVICE_UNAVAILABLE, UNAVAILABLE, message)
 
     def _failed(self, error: Exception) -> Response:
@@ -309,7 +270,7 @@ class Routes:
 
     def _failure(self) -> str:
         request_id = getattr(self._http.request.context, "aws_request_id", "unknown")
-        return f"the queue has failed; its log says more of request {request_id}"
+        return f"the queue failed; its log has the details under request {request_id}"
 
 
 def _as_matched(event: Mapping[str, Any]) -> bool:
@@ -338,7 +299,7 @@ def _selection(query: Mapping[str, Sequence[str]]) -> tuple[list[JobState] | Non
         if key not in {"state", "limit", *FILTERS}:
             known = ", ".join(("state", *FILTERS))
             raise InvalidRequest(
-                f"'{key[:40]}' is not known here; use {known} or limit", field=key[:40]
+                f"there is no parameter '{key[:40]}' here; use {known} or limit", field=key[:40]
             )
     words = [word.strip() for text in query.get("state", ()) for word in text.split(",")]
     for word in words:
@@ -392,6 +353,25 @@ def _amendment(body: AmendmentBody) -> Amendment:
     return Amendment(held=body.held, give_up=body.give_up, revise=revise if body.tags else None)
 
 
+def _wish(body: ChangeBody) -> Wish:
+    return Wish(
+        name=body.name,
+        amendment=None if body.cancel or body.retry else _amendment(body),
+        retry=_retry(body) if body.retry else None,
+        states=frozenset(body.states),
+    )
+
+
+def _retry(body: ChangeBody) -> Retry:
+    """The retry in a body. The new request is read as a new submission is."""
+
+    def renamed(request: Request, name: str) -> tuple[Submission, Request]:
+        kept = retagged(request, body.tags) if body.tags else request
+        return parse_submission({**kept, "TrainingJobName": name})
+
+    return Retry(renamed=renamed, new_name=body.new_name)
+
+
 def _view(status: Status) -> wire.JobView:
     return wire.job_view(
         status.job,
@@ -419,9 +399,7 @@ def _error(status: HTTPStatus, code: str, message: str, field: str = "") -> Resp
 
 
 def _refused(error: Refused) -> Response:
-    if isinstance(error, NotSigned):
-        return _error(HTTPStatus.FORBIDDEN, error.code, error.message)
-    answer = _json(STATUS_OF.get(type(error), HTTPStatus.BAD_REQUEST), _refusal(error))
+    answer = _json(HTTPStatus(error.status), _refusal(error))
     if isinstance(error, LimitReached):
         answer.headers["Retry-After"] = str(error.retry_after)
     return answer

@@ -11,6 +11,7 @@ SlotQError
 │   ├── TooLate           the job has ended, or moved on while we looked (409)
 │   ├── PoolInUse         jobs run in the pool, or wait for it alone (409)
 │   ├── Outdated          the configuration has changed since the caller looked (409)
+│   ├── RequestWithheld   only the submitter's IAM identity may submit the request again (403)
 │   ├── PriorityTooHigh   above the largest priority that the caller may give (403)
 │   ├── LimitReached      as much as one may have, for now: `retry_after` says when again (429)
 │   │   ├── TooManySubmissions  the caller's, in this minute
@@ -31,6 +32,8 @@ SlotQError
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 
 class SlotQError(Exception):
     """Base of all errors that SlotQ raises on purpose."""
@@ -40,10 +43,12 @@ class Refused(SlotQError):
     """The request cannot be accepted; the message says what would be right.
 
     `field` is the path of the faulty field in the request ("ResourceConfig.InstanceType"), empty if
-    no single field is at fault. `code` is stable and meant for programs.
+    no single field is at fault. `code` is stable and meant for programs; `status` is the HTTP
+    status of the answer.
     """
 
     code = "refused"
+    status = 400
 
     def __init__(self, message: str, *, field: str = "") -> None:
         super().__init__(message)
@@ -73,28 +78,39 @@ class PlanNotAllowed(Refused):
 
 class NameTaken(Refused):
     code = "name_taken"
+    status = 409
 
 
 class TooLate(Refused):
     code = "too_late"
+    status = 409
 
 
 class PoolInUse(Refused):
     code = "pool_in_use"
+    status = 409
 
 
 class Outdated(Refused):
     code = "outdated"
+    status = 409
+
+
+class RequestWithheld(Refused):
+    code = "request_withheld"
+    status = 403
 
 
 class PriorityTooHigh(Refused):
     code = "priority_too_high"
+    status = 403
 
 
 class LimitReached(Refused):
     """A limit is reached. `retry_after` is in seconds."""
 
     code = "limit_reached"
+    status = 429
 
     def __init__(self, message: str, *, field: str = "", retry_after: int = 60) -> None:
         super().__init__(message, field=field)
@@ -123,10 +139,22 @@ class ExaminedLately(LimitReached):
 
 class NoSuchPool(Refused):
     code = "no_such_pool"
+    status = 404
 
 
 class NoSuchJob(Refused):
     code = "no_such_job"
+    status = 404
+
+
+def _kinds(kind: type[Refused]) -> Iterator[type[Refused]]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from _kinds(below)
+
+
+REFUSALS: Mapping[str, type[Refused]] = {kind.code: kind for kind in _kinds(Refused)}
+"""All refusals, by code."""
 
 
 class Conflict(SlotQError):

@@ -21,13 +21,12 @@ from slotq_core.errors import (
     NoSuchJob,
     NotUnderstood,
     SlotQError,
-    TooLate,
     Unavailable,
 )
 from slotq_core.model.attempts import StopCause
 from slotq_core.model.jobs import Job, JobState, Submission
-from slotq_core.operations import rights_report as missing_rights
-from slotq_core.operations import status as explaining
+from slotq_core.model.reasons import units
+from slotq_core.operations import rights_report, status
 from slotq_core.operations.admit import Admitter
 from slotq_core.operations.amend import (
     Amendment,
@@ -44,21 +43,15 @@ from slotq_core.operations.effects import Effects
 from slotq_core.operations.passes import PASS_BUDGET, Passes, PassResult
 from slotq_core.operations.poison import Nowhere, Poisons
 from slotq_core.operations.reconcile import Reconciler
+from slotq_core.operations.resubmit import Resubmitter
 from slotq_core.operations.status import ANY_JOB, LimitsStatus, PoolStatus, Status, Wanted
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import cancelled
 from slotq_core.policy.state.user_limits import Rights
-from slotq_core.ports import (
-    Change,
-    Clock,
-    DeadLetters,
-    Finding,
-    Notifier,
-    Observation,
-    Request,
-    Store,
-    TrainingService,
-)
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change, Finding
+from slotq_core.ports.surroundings import Clock, DeadLetters, Notifier
+from slotq_core.ports.training import Observation, Request, TrainingService
 from slotq_core.privacy.disclosure import Shown, shown
 
 DOCTOR_BUDGET = 15_000
@@ -109,6 +102,7 @@ class QueueManager:
             poisons=self._poisons,
         )
         self._admitter = Admitter(store, clock)
+        self._resubmitter = Resubmitter(store, submit=self._submitted)
         self.configuration = Configurator(store, clock, self._wake)
         """The operators' verbs."""
         self.bulk = Bulk(
@@ -129,13 +123,23 @@ class QueueManager:
         InvalidRequest, NeverFits, ClassNotAllowed, RoleNotAllowed, PlanNotAllowed, NameTaken,
         PriorityTooHigh or LimitReached; then nothing is stored.
         """
-        known = self._store.job(submission.name)
-        if known is None:
-            known = self._keep(submission, request, submitter)
-        _refuse_other(known, submission)
-        return self._status(known)
+        changed = self._submitted(submission, request, submitter)
+        if changed.anew:
+            self._wake()
+        return self._status(changed.job)
 
-    def _keep(self, submission: Submission, request: Request, submitter: str) -> Job:
+    def _submitted(self, submission: Submission, request: Request, submitter: str) -> Changed:
+        """Store the job, unless the same submission is stored already. Asks for no pass."""
+        known = self._store.job(submission.name)
+        changed = (
+            self._keep(submission, request, submitter)
+            if known is None
+            else Changed(job=known, anew=False)
+        )
+        _refuse_other(changed.job, submission)
+        return changed
+
+    def _keep(self, submission: Submission, request: Request, submitter: str) -> Changed:
         """Store a new job. Returns the new job, or another caller's job stored under the same name
         meanwhile."""
         self._roles.check(submission.role, submitter=submitter)
@@ -149,9 +153,8 @@ class QueueManager:
         except NameTaken:
             if (kept_by_another := self._store.job(submission.name)) is None:
                 raise
-            return kept_by_another
-        self._wake()
-        return kept
+            return Changed(job=kept_by_another, anew=False)
+        return Changed(job=kept, anew=True)
 
     def cancel(self, name: str, *, by: str) -> Status:
         """Cancel the job. Raises NoSuchJob, or TooLate if the job has ended.
@@ -175,6 +178,10 @@ class QueueManager:
 
     def _fulfilled(self, wish: Wish, by: str) -> Changed:
         """Commit one wish and stop the attempt that it stops. Asks for no pass."""
+        if wish.retry is not None:
+            job = self._job(wish.name)
+            wish.check_state(job)
+            return self._resubmitter.retry(job, wish.retry, by=by)
         for _ in range(_TRIES):
             try:
                 decided = self._decided(wish, by)
@@ -193,9 +200,8 @@ class QueueManager:
         verbs raise, and TooLate if the job is no longer in one of the wish's states."""
         job = self._job(wish.name)
         decided = self._change_of(job, wish, by)
-        if isinstance(decided, Change) and job.state not in wish.states:
-            wanted = " or ".join(sorted(wish.states))
-            raise TooLate(f"job {job.name} is {job.state} by now, not {wanted}", field="states")
+        if isinstance(decided, Change):
+            wish.check_state(job)
         return decided
 
     def _change_of(self, job: Job, wish: Wish, by: str) -> Change | Job:
@@ -285,7 +291,7 @@ class QueueManager:
             found = self._reconciler.reconcile(mend=fix, starts=False, until=began + DOCTOR_BUDGET)
         except Unavailable as error:
             found = [Finding(kind="unavailable", subject="SageMaker", text=str(error))]
-        found += missing_rights.examine(self._store, mend=fix)
+        found += rights_report.examine(self._store, mend=fix)
         until = began + DOCTOR_ENDS
         found += ignored_settings(self._store.configuration().pools)
         found += self._store.inspect(mend=fix, time_left=lambda: until - self._clock.now())
@@ -298,10 +304,12 @@ class QueueManager:
         separate turns. Raises ExaminedLately."""
         task, now = "mend" if fix else "examine", self._clock.now()
         if not self._store.take_turn(task, now=now, next_at=now + EXAMINE_EVERY):
+            due = self._store.next_turn(task) or now
+            left = max(1, -(-(due - now) // 1000))
             raise ExaminedLately(
-                "the queue examines itself once a minute, and somebody has just asked it to; ask "
-                f"again in {EXAMINE_EVERY // 1000} seconds",
-                retry_after=EXAMINE_EVERY // 1000,
+                "the queue examines itself at most once a minute; ask again in "
+                f"{units(left, 'seconds')}",
+                retry_after=left,
             )
         return self.doctor(fix=fix)
 
@@ -336,7 +344,7 @@ class QueueManager:
             return Status(job=job, attempts=attempts)
         now = self._clock.now()
         world = self._store.load(now)
-        known = explaining.looked_into(job, world, self._place(job), now)
+        known = status.looked_into(job, world, self._place(job), now)
         return replace(known, attempts=attempts)
 
     def statuses(
@@ -347,7 +355,7 @@ class QueueManager:
         now = self._clock.now()
         found = self._store.jobs(JobState if states is None else states, limit=wanted.looks_at)
         jobs = [job for job in found if wanted.has(job)]
-        return explaining.statuses(jobs, self._store.load_all(now).snapshot, now)
+        return status.statuses(jobs, self._store.load_all(now).snapshot, now)
 
     def longest_wait(self) -> int:
         """The time since the oldest waiting job entered (ms); 0 if none waits."""
@@ -381,7 +389,7 @@ class QueueManager:
         place, now = self._place(job), self._clock.now()
         world = self._store.load(now)
         planned = plan(world.snapshot, now, more=world.more)
-        return Status(job=job, place=place, reason=explaining.why(job, planned, place))
+        return Status(job=job, place=place, reason=status.why(job, planned, place))
 
     def _place(self, job: Job) -> int | None:
         return 1 + self._store.ahead_of(job) if job.waits else None
@@ -393,7 +401,7 @@ class QueueManager:
             return  # The start will show whether the name is free.
         if there is not None:
             raise NameTaken(
-                f"SageMaker has a training job '{name}' that is not this queue's; "
+                f"SageMaker already has a training job '{name}', which is not from this queue; "
                 "choose another name",
                 field="TrainingJobName",
             )
@@ -416,7 +424,7 @@ def _refuse_other(known: Job, submission: Submission) -> None:
         )
     if known.digest != submission.digest:
         raise NameTaken(
-            f"another submission named '{known.name}' is {known.state}; choose another name, "
-            "or cancel that one first",
+            f"another job named '{known.name}' is {known.state}; choose another name, or "
+            "cancel that job first",
             field="TrainingJobName",
         )

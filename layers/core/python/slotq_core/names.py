@@ -14,6 +14,9 @@ from typing import Any
 LONGEST = 63
 """The most characters of a training job's name. The pattern alone allows any number of hyphens."""
 
+RULE = f"1 to {LONGEST} letters, digits and hyphens"
+"""What a name may be, for messages."""
+
 _NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 
 SCHEMA: dict[str, Any] = {"pattern": f"^{_NAME.pattern}$", "minLength": 1, "maxLength": LONGEST}

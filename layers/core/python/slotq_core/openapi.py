@@ -13,9 +13,10 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from slotq_core import __version__, names
+from slotq_core import names
 from slotq_core.api import MOST_CHANGES, MOST_JOBS
 from slotq_core.model.jobs import JobState
+from slotq_core.version import __version__
 from slotq_core.wire import (
     amendment as wire_amendment,
 )
@@ -56,14 +57,17 @@ _MODELS: tuple[type[BaseModel], ...] = (
 _REF = "#/components/schemas/{model}"
 
 _ERRORS = {
-    400: "Malformed, or it could never run: `message` tells each fault with its field and what is "
-    "right, on a line each; `field` is the first of them",
-    403: "Not signed by an IAM principal, or not allowed to",
-    404: "There is no such job or pool",
-    409: "The name is taken, or in use; or it is too late: what it was about has moved on",
-    429: "A limit is reached: `code` names it, and the header Retry-After says when again (s)",
-    500: "The queue has failed; its log says more under the request's id",
-    503: "A service that the queue needs does not answer; the same request again is safe",
+    400: "Malformed, or it could never run: `message` has a line for each fault, with its "
+    "field and what would be right; `field` is the first of them",
+    403: "Not signed by an IAM principal, or not allowed",
+    404: "No such job or pool",
+    409: (
+        "The name is taken or in use; or the request came too late, because the job or the "
+        "configuration has changed"
+    ),
+    429: "A limit is reached: `code` names it; the header Retry-After says when to try again (s)",
+    500: "The queue failed; its log has the details under the request's id",
+    503: "A service that the queue needs does not answer; it is safe to repeat the request",
 }
 
 
@@ -77,8 +81,8 @@ def document() -> dict[str, Any]:
             "title": "SlotQ",
             "version": __version__,
             "summary": "A priority queue in front of SageMaker training",
-            "description": "Every request is signed with AWS Signature V4 (execute-api); "
-            "who signed it is the submitter.",
+            "description": "Sign every request with AWS Signature V4 (execute-api). The signer "
+            "is the submitter.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "security": [{"sigv4": []}],
@@ -166,12 +170,11 @@ def _add_job() -> dict[str, Any]:
     return {
         "operationId": "addJob",
         "summary": "Submit a training job",
-        "description": "The body is a CreateTrainingJob request; the queue's settings travel "
-        "as its tags. The same body again, while the job lives, is answered with the same job.",
+        "description": "The body is a CreateTrainingJob request; its tags carry the queue's "
+        "settings. The same body again returns the same job, as long as the job "
+        "has not ended.",
         "requestBody": {"required": True, "content": _content("SubmissionBody")},
-        "responses": _responses(
-            202, "The job is kept, and will run", "JobView", 400, 403, 409, 429
-        ),
+        "responses": _responses(202, "The queue has stored the job", "JobView", 400, 403, 409, 429),
     }
 
 
@@ -180,7 +183,7 @@ def _list_jobs() -> dict[str, Any]:
     limit = {"type": "integer", "minimum": 1, "maximum": MOST_JOBS, "default": MOST_JOBS}
     return {
         "operationId": "listJobs",
-        "summary": "The jobs in the order of the queue: running, waiting by place, ended",
+        "summary": "List jobs in the order of the queue: running, waiting by place, ended",
         "parameters": [
             {
                 "name": "state",
@@ -188,22 +191,23 @@ def _list_jobs() -> dict[str, Any]:
                 "description": "Only jobs in these states (repeated, or comma separated)",
                 "schema": states,
             },
-            {"name": "limit", "in": "query", "description": "At most so many", "schema": limit},
+            {"name": "limit", "in": "query", "description": "The most to return", "schema": limit},
             *_filters(),
         ],
-        "responses": _responses(200, "The jobs, without their attempts", "QueueView", 400),
+        "responses": _responses(200, "The jobs, without attempts", "QueueView", 400),
     }
 
 
 def _change_jobs() -> dict[str, Any]:
     return {
         "operationId": "changeJobs",
-        "summary": f"Cancel or change up to {wire_bulk.MOST_AT_ONCE} jobs",
-        "description": "Each as alone, in the order given; one that is refused stops none of the "
-        "others. What there was no time for is `unavailable`: send it again. The same changes "
-        "again change nothing. A malformed body changes nothing at all.",
+        "summary": f"Cancel, change or retry up to {wire_bulk.MOST_AT_ONCE} jobs",
+        "description": "The queue makes each change as if it came alone, in the given order. A "
+        "refused change does not stop the others. A change for which time ran "
+        "out is `unavailable`: send it again. Repeating a request changes nothing; repeating a "
+        "retry while the new job is active returns that job. A malformed body changes nothing.",
         "requestBody": {"required": True, "content": _content("BulkBody")},
-        "responses": _responses(200, "What became of each", "OutcomesView", 400, 403),
+        "responses": _responses(200, "The outcome of each change", "OutcomesView", 400, 403),
     }
 
 
@@ -211,8 +215,8 @@ def _filters() -> list[dict[str, Any]]:
     text, moment = {"type": "string"}, {"type": "string", "format": "date-time"}
     meanings = {
         "project": ("Only jobs of this project", text),
-        "submitter": ("Only jobs of this ARN, or whose ARN has this between its slashes", text),
-        "pool": ("Only jobs that run in this pool or, while they do not run, accept it", text),
+        "submitter": ("Only jobs of this ARN, or of ARNs with this part between slashes", text),
+        "pool": ("Only jobs that run in this pool or, if they do not run, accept it", text),
         "since": ("Only jobs that entered then or later", moment),
         "until": ("Only jobs that entered then or before", moment),
     }
@@ -225,7 +229,7 @@ def _filters() -> list[dict[str, Any]]:
 def _get_job() -> dict[str, Any]:
     return {
         "operationId": "getJob",
-        "summary": "One job with its place, the reason why it waits, and its attempts",
+        "summary": "Show one job with its place, the reason why it waits, and its attempts",
         "responses": _responses(200, "The job", "JobView", 404),
     }
 
@@ -233,29 +237,30 @@ def _get_job() -> dict[str, Any]:
 def _cancel_job() -> dict[str, Any]:
     return {
         "operationId": "cancelJob",
-        "summary": "Cancel a job, whether it waits or runs",
-        "description": "A job that holds slots is `stopping` first. Cancelling a cancelled job "
-        "again changes nothing.",
-        "responses": _responses(200, "The job as it now stands", "JobView", 403, 404, 409),
+        "summary": "Cancel a waiting or running job",
+        "description": "A job that holds slots is first `stopping`. Cancelling a cancelled job "
+        "changes nothing.",
+        "responses": _responses(200, "The job as it is now", "JobView", 403, 404, 409),
     }
 
 
 def _amend_job() -> dict[str, Any]:
     return {
         "operationId": "amendJob",
-        "summary": "Hold a job, release it, give its attempt up, or change its tags",
-        "description": "A job that holds slots cannot be held; its settings change, and its pools "
-        "count from its next attempt on. Where it gives its attempt up it is stopped, and waits "
-        "again. It keeps its entry time. The same change again changes nothing.",
+        "summary": "Hold or release a job, give up its attempt, or change its tags",
+        "description": "A job that holds slots cannot be held; other changes are possible, and "
+        "new pools apply from its next attempt on. A job that gives up its "
+        "attempt is stopped and waits again. It keeps its entry time. The same "
+        "change again changes nothing.",
         "requestBody": {"required": True, "content": _content("AmendmentBody")},
-        "responses": _responses(200, "The job as it now stands", "JobView", 400, 403, 404, 409),
+        "responses": _responses(200, "The job as it is now", "JobView", 400, 403, 404, 409),
     }
 
 
 def _get_request() -> dict[str, Any]:
     return {
         "operationId": "getRequest",
-        "summary": "The job's CreateTrainingJob request, with the tags of today",
+        "summary": "Show the job's CreateTrainingJob request, with its current tags",
         "responses": _responses(200, "The request", "RequestView", 404),
     }
 
@@ -263,41 +268,38 @@ def _get_request() -> dict[str, Any]:
 def _list_pools() -> dict[str, Any]:
     return {
         "operationId": "listPools",
-        "summary": "The pools: their capacity, what is used of it, and what was learned of them",
-        "responses": _responses(200, "The pools, in their order", "PoolsView"),
+        "summary": "Show the pools: capacity, use and health",
+        "responses": _responses(200, "The pools, in order", "PoolsView"),
     }
 
 
 def _set_pool() -> dict[str, Any]:
     return {
         "operationId": "setPool",
-        "summary": "Change a pool's settings, or make a pool",
-        "description": "What the body does not name stays. Each change is recorded. The same "
-        "settings again change nothing. For operators: give the right to nobody else.",
+        "summary": "Change a pool's settings, or create a pool",
+        "description": "Settings that the body does not name stay. Each change is recorded. "
+        "The same settings again change nothing. For operators: give the right "
+        "to nobody else.",
         "requestBody": {"required": True, "content": _content("PoolBody")},
-        "responses": _responses(
-            200, "The pools as they now stand", "PoolsView", 400, 403, 404, 409
-        ),
+        "responses": _responses(200, "The pools as they are now", "PoolsView", 400, 403, 404, 409),
     }
 
 
 def _remove_pool() -> dict[str, Any]:
     schema = {"type": "integer", "minimum": 0}
-    said = "The configuration's revision that this was decided on: refused if there is another"
+    said = "Remove the pool only if the configuration still has this revision"
     return {
         "operationId": "removePool",
-        "summary": "Remove a pool in which nothing runs and for which alone nothing waits",
+        "summary": "Remove a pool; refused while jobs run in it or wait for it alone",
         "parameters": [{"name": "revision", "in": "query", "description": said, "schema": schema}],
-        "responses": _responses(
-            200, "The pools as they now stand", "PoolsView", 400, 403, 404, 409
-        ),
+        "responses": _responses(200, "The pools as they are now", "PoolsView", 400, 403, 404, 409),
     }
 
 
 def _get_limits() -> dict[str, Any]:
     return {
         "operationId": "getLimits",
-        "summary": "What callers may ask of the queue, and what the caller has used of it",
+        "summary": "Show the limits on callers, and what the caller uses",
         "responses": _responses(200, "The limits", "LimitsView", 403),
     }
 
@@ -306,10 +308,11 @@ def _set_limits() -> dict[str, Any]:
     return {
         "operationId": "setLimits",
         "summary": "Change the limits",
-        "description": "What the body does not name stays; 0 stands for no limit. Each change is "
-        "recorded. What waits already stays. For operators: give the right to nobody else.",
+        "description": "Limits that the body does not name stay; 0 is no limit. Each change is "
+        "recorded. Jobs that already wait stay. For operators: give the right "
+        "to nobody else.",
         "requestBody": {"required": True, "content": _content("LimitsBody")},
-        "responses": _responses(200, "The limits as they now stand", "LimitsView", 400, 403, 409),
+        "responses": _responses(200, "The limits as they are now", "LimitsView", 400, 403, 409),
     }
 
 
@@ -317,9 +320,11 @@ def _list_changes() -> dict[str, Any]:
     limit = {"type": "integer", "minimum": 1, "maximum": MOST_CHANGES, "default": MOST_CHANGES}
     return {
         "operationId": "listChanges",
-        "summary": "The changes of the configuration, the latest first: who, when, before, after",
+        "summary": (
+            "List the changes of the configuration, the latest first: who, when, before, after"
+        ),
         "parameters": [
-            {"name": "limit", "in": "query", "description": "At most so many", "schema": limit}
+            {"name": "limit", "in": "query", "description": "The most to return", "schema": limit}
         ],
         "responses": _responses(200, "The changes", "ChangesView", 400),
     }
@@ -328,7 +333,7 @@ def _list_changes() -> dict[str, Any]:
 def _about() -> dict[str, Any]:
     return {
         "operationId": "about",
-        "summary": "The release that answers, and whom it takes the caller for",
+        "summary": "Show the deployed release, and who the caller is",
         "responses": _responses(200, "This queue", "AboutView", 403),
     }
 
@@ -336,21 +341,21 @@ def _about() -> dict[str, Any]:
 def _examine() -> dict[str, Any]:
     return {
         "operationId": "examine",
-        "summary": "Everything kept that disagrees with itself or with SageMaker",
+        "summary": "List records that disagree with each other or with SageMaker",
         "description": "Reads the whole table and lists the account's training jobs, at most once "
         "a minute. For operators: give the right to nobody else.",
-        "responses": _responses(200, "What was found; nothing was changed", "DoctorView", 429),
+        "responses": _responses(200, "The findings; nothing was changed", "DoctorView", 429),
     }
 
 
 def _mend() -> dict[str, Any]:
     return {
         "operationId": "mend",
-        "summary": "The same, and mend it",
-        "description": "What needs a second look (a training job of the queue's that no job "
-        "expects) stays for a later call.",
+        "summary": "List these records, and mend them",
+        "description": "A training job of the queue that no job expects is stopped only at its "
+        "second sighting, in a later call.",
         "responses": _responses(
-            200, "What was found, and whether it is mended", "DoctorView", 403, 429
+            200, "The findings, and whether each is mended", "DoctorView", 403, 429
         ),
     }
 

@@ -16,13 +16,17 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def iso(moment: int) -> str:
     """`2026-11-20T10:30:00.000Z` for milliseconds since the epoch."""
-    stamp = _EPOCH + timedelta(milliseconds=moment)
+    stamp = to_datetime(moment)
     return stamp.strftime("%Y-%m-%dT%H:%M:%S.") + f"{stamp.microsecond // 1000:03d}Z"
 
 
 def from_iso(text: str) -> int:
     """Milliseconds since the epoch for what `iso` wrote, or any ISO 8601 moment with an offset."""
     return from_datetime(datetime.fromisoformat(text))
+
+
+def to_datetime(moment: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=moment)
 
 
 def from_datetime(stamp: datetime) -> int:

@@ -19,7 +19,7 @@ fish:                  slotq completion fish > ~/.config/fish/completions/slotq.
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print what makes SHELL complete commands, options, and the names of jobs and pools.
+    """Print a script that makes SHELL complete commands, options, and names of jobs and pools.
 
     Names come from the queue, if it answers within 1.5 seconds.
     """

@@ -23,10 +23,10 @@ from slotq.demo.environment import bare
 )
 @click.pass_obj
 def demo(app: App, speed: float) -> None:
-    """The queue at work on this machine: four jobs, two slots, an eviction and a resume.
+    """Watch the queue at work on this machine: four jobs, two slots, one eviction.
 
     Runs an emulator of its own; needs no AWS account. Takes about a minute. Exits with 1 if
-    anything did not come out as it must.
+    a check fails.
     """
     _hush()
     console = app.console()

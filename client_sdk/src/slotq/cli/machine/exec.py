@@ -21,16 +21,18 @@ NOT_FOUND = 127
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": True})
-@click.option("--priority", type=PRIORITY, metavar="N", help="Of jobs that carry no priority.")
-@click.option("--pools", metavar="NAMES", help="Of jobs that name none: by comma, best first.")
+@click.option("--priority", type=PRIORITY, metavar="N", help="Priority of jobs that have none.")
+@click.option(
+    "--pools", metavar="NAMES", help="Pools of jobs that name none: comma separated, best first."
+)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @click.pass_obj
 def execute(app: App, priority: int | None, pools: str | None, command: tuple[str, ...]) -> None:
     """Run COMMAND with its SageMaker training calls going through the queue.
 
-    For the AWS CLI and for SDKs in any language: it finds AWS_ENDPOINT_URL_SAGEMAKER set to an
-    address of this machine, where the queue answers for its jobs and AWS for all else. Without
-    COMMAND: your shell. The exit code is the command's own.
+    For the AWS CLI and for SDKs in any language. AWS_ENDPOINT_URL_SAGEMAKER leads COMMAND to an
+    address of this machine, where the queue answers for its jobs and AWS for everything else.
+    Without COMMAND it runs your shell. The exit code is the command's.
     """
     client = app.client()
     install(
@@ -53,7 +55,7 @@ def _shell() -> str:
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a command and return its exit code: 128 + the signal's number if a signal ended it."""
     if shutil.which(command[0], path=environment.get("PATH")) is None:
-        click.echo(f"slotq: there is no program {command[0]} on the PATH", err=True)
+        click.echo(f"slotq: the program {command[0]} is not on the PATH", err=True)
         return NOT_FOUND
     with _interrupts_left_to_it():
         code = subprocess.run(  # noqa: S603 - the user's own command # nosec B603

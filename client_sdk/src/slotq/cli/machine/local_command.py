@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @click.group
 def local() -> None:
-    """The emulator: the queue, a SageMaker that runs jobs as processes, and S3, on this machine.
+    """Run the emulator: the queue, S3, and a SageMaker that runs jobs as processes.
 
-    Jobs, buckets and the queue are kept when it ends, and there again when it starts.
+    It keeps jobs, buckets and the queue from one start to the next.
     """
 
 
@@ -32,7 +32,7 @@ def local() -> None:
     type=click.IntRange(0, 65535),
     default=4777,
     show_default=True,
-    help="0: any that is free.",
+    help="Port to listen on; 0: any free port.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -40,38 +40,42 @@ def local() -> None:
     "names",
     multiple=True,
     metavar="NAME[:PORT]",
-    help="Another name that clients call it by, e.g. host.docker.internal; several times for "
-    "several. Requests under any other name are refused.",
+    help="Another host name that clients use, e.g. host.docker.internal; may be given several "
+    "times. Requests to any other name are refused.",
 )
 @click.option(
     "--pool",
     "pools",
     multiple=True,
     metavar="NAME=SLOTS[@TYPE]",
-    help="A pool; several times for several. ;reserve_after=SECONDS and ;min_runtime=SECONDS may "
-    "follow. TYPE is ml.m5.large where it is left out.  [default: main=2]",
+    help="A pool; may be given several times. Add ;reserve_after=SECONDS or "
+    ";min_runtime=SECONDS. TYPE defaults to ml.m5.large.  [default: main=2]",
 )
-@click.option("--detach", is_flag=True, help="Run in the background; return when it answers.")
-@click.option("--fresh", is_flag=True, help="Begin anew: forget jobs, buckets and the queue.")
-@click.option("--tick", default=60.0, show_default=True, metavar="SECONDS", help="Between ticks.")
+@click.option(
+    "--detach", is_flag=True, help="Run in the background; return when the emulator answers."
+)
+@click.option("--fresh", is_flag=True, help="Start afresh: discard jobs, buckets and the queue.")
+@click.option(
+    "--tick", default=60.0, show_default=True, metavar="SECONDS", help="Time between ticks."
+)
 @click.option(
     "--grace",
     default=120.0,
     show_default=True,
     metavar="SECONDS",
-    help="From a stop's SIGTERM to its SIGKILL.",
+    help="Time between SIGTERM and SIGKILL when a job is stopped.",
 )
 @click.option(
     "--knob",
     "knobs",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Something out of the ordinary, e.g. refuse_creates=1, start_seconds=5, lose_events=2.",
+    help="Simulate a fault or a delay, e.g. refuse_creates=1, start_seconds=5, lose_events=2.",
 )
 @click.option(
     "--isolation/--no-isolation",
     default=None,
-    help="An own /opt/ml for each process (default: where this machine allows it).",
+    help="Give each process its own /opt/ml (default: if this machine allows it).",
 )
 @click.option("--region", default="us-east-1", show_default=True)
 def start(
@@ -89,7 +93,7 @@ def start(
     region: str,
 ) -> None:
     """Start the emulator."""
-    with needs_extra("local", of="slotq local start"):
+    with needs_extra("local", command="slotq local start"):
         from slotq.local import serve, state
         from slotq.local.emulator import Options
 
@@ -150,7 +154,8 @@ def _region(name: str) -> str:
     known = boto3.Session(region_name=name).get_available_regions("sagemaker")
     if name not in known:
         raise click.BadParameter(
-            f"there is no region '{name}'; there are {', '.join(known)}", param_hint="--region"
+            f"there is no region '{name}'; the regions are {', '.join(known)}",
+            param_hint="--region",
         )
     return name
 
@@ -182,7 +187,7 @@ def stop() -> None:
 @local.command
 @click.option("--json", "as_json", is_flag=True, help="As a JSON object.")
 def env(*, as_json: bool) -> None:
-    """Print what makes SDKs and slotq talk to the emulator: eval "$(slotq local env)"."""
+    """Print the settings that lead SDKs and slotq to the emulator: eval "$(slotq local env)"."""
     from slotq.local import state
 
     variables = state.variables(state.running())

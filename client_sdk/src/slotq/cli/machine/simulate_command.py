@@ -31,7 +31,7 @@ _FILE = click.Path(path_type=Path)
 def _picture(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
     """Check the picture's name before a long run, not after it."""
     if path is not None and path.suffix not in PICTURES:
-        raise click.BadParameter(f"a name that ends in {' or '.join(PICTURES)} is needed")
+        raise click.BadParameter(f"give a name that ends in {' or '.join(PICTURES)}")
     return path
 
 
@@ -44,7 +44,9 @@ def _questions(_: click.Context, __: click.Parameter, texts: Sequence[str]) -> l
             moment = float(at) if at != "end" else at
             found.append(Expectation.model_validate({"at": moment, "why": [{"job": name}]}))
         except ValueError:
-            raise click.BadParameter(f"a job and a second is needed: job2@30, not {text}") from None
+            raise click.BadParameter(
+                f"give a job and a second, such as job2@30, not {text}"
+            ) from None
     return found
 
 
@@ -57,14 +59,14 @@ slotq simulate world.yaml --trace jobs.csv --plot run.png"""
 
 @click.command("simulate", epilog=_EXAMPLES)
 @click.argument("file", type=_FILE)
-@click.option("--trace", type=_FILE, help="Jobs as a table (CSV), for the file's world.")
+@click.option("--trace", type=_FILE, help="Take the jobs from this table (CSV).")
 @click.option(
-    "--check", is_flag=True, help="Exit with 1 where the file's expectations do not hold."
+    "--check", is_flag=True, help="Exit with 1 if an expectation of the file does not hold."
 )
 @click.option(
     "--live",
     is_flag=True,
-    help="Run through manager, store and training plane as well; the events must be equal.",
+    help="Also run the live path (manager, store, training plane); the events must be equal.",
 )
 @click.option(
     "--why",
@@ -72,7 +74,7 @@ slotq simulate world.yaml --trace jobs.csv --plot run.png"""
     multiple=True,
     metavar="JOB@T",
     callback=_questions,
-    help="Say why that job waits at second T (or at the end).",
+    help="Explain why JOB waits at second T, or at the end.",
 )
 @click.option("--plot", type=_FILE, callback=_picture, help="Draw the run: a .html or .png file.")
 @click.option("--json", "as_json", is_flag=True, help="Print events, jobs and metrics as JSON.")
@@ -88,7 +90,7 @@ def simulate_command(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Run the scenario FILE through the queue's policy, in no time."""
+    """Run the scenario FILE through the queue's policy on a virtual clock."""
     app = ctx.ensure_object(App)
     scenario = _with_questions(load(file, trace), questions)
     record = simulate(scenario)
@@ -136,7 +138,7 @@ def _live(scenario: Scenario, record: Record) -> list[Difference]:
 
 
 def _draw(path: Path, scenario: Scenario, record: Record, *, title: str) -> None:
-    with needs_extra("plot", of="--plot"):
+    with needs_extra("plot", command="--plot"):
         from slotq.simulate.plot import save
     try:
         save(path, scenario, record, title=title)
@@ -200,10 +202,10 @@ def _projects(figures: Metrics) -> Table:
         "project", "jobs", "waited (s)", "95 % (s)", "evictions", "slot-hours",
         box=None, pad_edge=False,
     )  # fmt: skip
-    for name, each in figures.by_project.items():
+    for name, row in figures.by_project.items():
         table.add_row(
-            name, f"{each.jobs:,}", f"{each.wait_mean:g}", f"{each.wait_p95:g}",
-            str(each.evictions), f"{each.slot_seconds / 3600:,.1f}",
+            name, f"{row.jobs:,}", f"{row.wait_mean:g}", f"{row.wait_p95:g}",
+            str(row.evictions), f"{row.slot_seconds / 3600:,.1f}",
         )  # fmt: skip
     return table
 
@@ -218,26 +220,26 @@ def _judge(
 ) -> None:
     """Print success to stdout for people, differences to stderr."""
     asked = expectations(scenario) if check else 0
-    failed = sum(each.what != "live" for each in wrong)
+    failed = sum(difference.what != "live" for difference in wrong)
     if check and not asked:
-        click.echo("the file expects nothing: there is nothing to check")
+        click.echo("the file has no expectations, so there is nothing to check")
     elif check and not failed:
         click.echo(f"all {asked} expectations hold")
     elif check:
         click.echo(f"{file}: {failed} of {asked} expectations do not hold", err=True)
     if live and failed == len(wrong):
-        click.echo("the queue itself does the same, event by event")
-    for each in wrong:
-        click.echo(_difference(each), err=True)
+        click.echo("the live path gives the same events")
+    for difference in wrong:
+        click.echo(_difference(difference), err=True)
 
 
-def _difference(each: Difference) -> str:
+def _difference(difference: Difference) -> str:
     """The difference on two aligned lines, so that it is easy to see."""
-    what = "live run, first difference" if each.what == "live" else each.what
+    what = "live run, first difference" if difference.what == "live" else difference.what
     return (
-        f"at {each.at / 1000:g} s, {what} of {each.of}:\n"
-        f"  expected  {_said(each.expected)}\n"
-        f"  seen      {_said(each.seen)}"
+        f"at {difference.at / 1000:g} s, {what} of {difference.of}:\n"
+        f"  expected  {_said(difference.expected)}\n"
+        f"  seen      {_said(difference.seen)}"
     )
 
 

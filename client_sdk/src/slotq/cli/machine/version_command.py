@@ -14,7 +14,7 @@ from slotq_core.wire.views import VERSION
 @json_option
 @click.pass_obj
 def version(app: App) -> None:
-    """This program's version, and that of the JSON it speaks."""
+    """Print the versions of this program and of its JSON."""
     if app.json:
         click.echo(VersionView(slotq=__version__, wire=VERSION).model_dump_json())
     else:

@@ -12,16 +12,16 @@ import click
 
 from slotq.cli.app import App, json_option
 from slotq.errors import CannotReach, NotAllowed, NotConfigured
-from slotq_core.adapters.dynamodb.repair import backup as dynamodb_backup
+from slotq_core.adapters.dynamodb.repair.backup import load_table, save_table
 
 _TABLE = click.option("--table", required=True, metavar="NAME", help="The DynamoDB table.")
-_REGION = click.option("--region", metavar="NAME", help="Else as boto3 finds it.")
+_REGION = click.option("--region", metavar="NAME", help="Region of the table.  [as boto3 finds it]")
 _FILE = click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 
 
 @click.group
 def backup() -> None:
-    """The queue's table as a file, and back, with your own right to the table.
+    """Save the queue's table to a file and load it, with your own right to the table.
 
     Stop the queue first: docs/backup.md says how.
     """
@@ -34,9 +34,9 @@ def backup() -> None:
 @json_option
 @click.pass_obj
 def save(app: App, *, file: Path, table: str, region: str | None) -> None:
-    """Write the whole table to the new FILE, which holds every request: keep it safe."""
+    """Write the whole table to a new FILE. It contains every request: keep it safe."""
     with _client(region) as client:
-        count = dynamodb_backup.save(client, table, file)
+        count = save_table(client, table, file)
     _say(app, count, "saved from", table)
 
 
@@ -44,13 +44,13 @@ def save(app: App, *, file: Path, table: str, region: str | None) -> None:
 @_FILE
 @_TABLE
 @_REGION
-@click.option("--replace", is_flag=True, help="Delete what the table holds before.")
+@click.option("--replace", is_flag=True, help="First delete everything in the table.")
 @json_option
 @click.pass_obj
 def load(app: App, *, file: Path, table: str, region: str | None, replace: bool) -> None:
-    """Put what FILE holds into the table, which must be empty."""
+    """Write the items of FILE into the table, which must be empty."""
     with _client(region) as client:
-        count = dynamodb_backup.load(client, table, file, replace=replace)
+        count = load_table(client, table, file, replace=replace)
     _say(app, count, "loaded into", table)
 
 

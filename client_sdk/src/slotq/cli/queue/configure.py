@@ -22,7 +22,7 @@ from slotq.configuration.settings import (
     read,
 )
 from slotq.errors import NotConfigured, SlotQError
-from slotq.output import job_tables as tables
+from slotq.output import job_tables
 from slotq.output.json_views import SettingsView, SettingView
 
 _ASKED = {
@@ -54,17 +54,22 @@ def _options(command: Any) -> Any:
 
 @click.command
 @_options
-@click.option("--profile", metavar="NAME", help="Write into this profile; made if it is not there.")
-@click.option("--list", "listing", is_flag=True, help="Show what counts here, and whence.")
-@click.option("--no-check", is_flag=True, help="Do not ask the queue whether it answers.")
+@click.option("--profile", metavar="NAME", help="Write into this profile; create it if needed.")
+@click.option(
+    "--list",
+    "listing",
+    is_flag=True,
+    help="Show the settings that apply here and where each comes from.",
+)
+@click.option("--no-check", is_flag=True, help="Do not check that the queue answers.")
 @json_option
 @click.pass_obj
 def configure(
     app: App, /, *, profile: str | None, listing: bool, no_check: bool, **given: str | None
 ) -> None:
-    """Write settings into the config file, and see whether the queue answers.
+    """Write settings to the config file, and check that the queue answers.
 
-    Without options it asks for each. "-" removes a setting. The file is readable for you alone; its
+    Without options it asks for each setting; "-" removes one. Only you can read the file. Its
     comments stay.
     """
     app.profile = profile or app.profile
@@ -125,11 +130,11 @@ def _write(values: Mapping[str, Any], profile: str | None) -> None:
     load(chosen, environ=environ, document=tomllib.loads(text))
     config_file.save(path, text)
     where = f"{path} [profiles.{profile}]" if profile else str(path)
-    click.echo(f"written into {where}", err=True)
+    click.echo(f"written to {where}", err=True)
     for setting in values:
         variable = f"SLOTQ_{setting.upper()}"
         if os.environ.get(variable) and not profile:
-            click.echo(f"{variable} is set, and counts before the file", err=True)
+            click.echo(f"{variable} is set and overrides the file", err=True)
 
 
 _WHERE = ("HOME", "SLOTQ_CONFIG", "XDG_CONFIG_HOME")
@@ -139,9 +144,12 @@ def _look(app: App) -> None:
     try:
         about = app.client().about()
     except SlotQError as error:
-        hint = "The settings are written. `slotq doctor` says what stands between you and it."
+        hint = (
+            "The settings are saved, but the queue does not answer yet: `slotq doctor` finds "
+            "the cause."
+        )
         raise app.fail(error, hint) from error
-    click.echo(f"the queue answers: release {about.slotq}, takes you for {about.caller}", err=True)
+    click.echo(f"the queue answers: release {about.slotq}, you are {about.caller}", err=True)
 
 
 def _show(app: App) -> None:
@@ -154,7 +162,7 @@ def _show(app: App) -> None:
 
 
 def _table(config: Config) -> Any:
-    table = tables.columns("SETTING", "VALUE", "FROM")
+    table = job_tables.columns("SETTING", "VALUE", "FROM")
     for name in SETTINGS:
         value = getattr(config, name)
         table.add_row(name, "" if value is None else str(value), config.source(name))

@@ -39,24 +39,34 @@ def _one_of(known: Mapping[str, object]) -> Callable[..., Values]:
 _AMOUNT = Amount(min=0, max=1e9)
 
 
-@click.command
+# click leaves text after a backspace as it is; a docstring cannot contain one.
+_EXAMPLES = """\b
+slotq cost --jobs 5000 --evictions 0.5
+slotq cost --price api_requests=3.70 --assume memory_gb=1"""
+
+
+@click.command(epilog=_EXAMPLES)
 @click.option("--jobs", type=_AMOUNT, default=1000, show_default=True, help="Jobs a month.")
 @click.option(
-    "--evictions", type=_AMOUNT, default=0.2, show_default=True, help="Of a job, on average."
+    "--evictions",
+    type=_AMOUNT,
+    default=0.2,
+    show_default=True,
+    help="Evictions of a job, on average.",
 )
 @click.option(
     "--ahead",
     type=_AMOUNT,
     default=20,
     show_default=True,
-    help="Jobs before a new one, on average.",
+    help="Jobs waiting ahead of a new job, on average.",
 )
 @click.option(
     "--watched",
     type=_AMOUNT,
     default=1,
     show_default=True,
-    help="Hours in which somebody waits for a job before a screen, on average.",
+    help="Hours that somebody watches a job, on average.",
 )
 @click.option(
     "--price",
@@ -64,7 +74,7 @@ _AMOUNT = Amount(min=0, max=1e9)
     multiple=True,
     metavar="NAME=USD",
     callback=_one_of(PRICES),
-    help="Another price than the list's, for as many units as the list's is.",
+    help="Your price, for the same number of units as in the price list.",
 )
 @click.option(
     "--assume",
@@ -72,7 +82,7 @@ _AMOUNT = Amount(min=0, max=1e9)
     multiple=True,
     metavar="NAME=VALUE",
     callback=_one_of(ASSUMED),
-    help="Another assumption.",
+    help="Replace an assumption.",
 )
 @json_option
 @click.pass_obj
@@ -86,25 +96,20 @@ def cost(
     prices: Values,
     assumed: Values,
 ) -> None:
-    r"""What the queue costs a month and a job, without the training itself.
-
-    \b
-    slotq cost --jobs 5000 --evictions 0.5
-    slotq cost --price api_requests=3.70 --assume memory_gb=1
-    """
+    """Estimate what the queue costs a month and a job, without the training itself."""
     usage = Usage(jobs=jobs, evictions=evictions, ahead=ahead, watched=watched)
-    each = {name: prices.get(name, its.usd) / its.per for name, its in PRICES.items()}
+    unit_prices = {name: prices.get(name, its.usd) / its.per for name, its in PRICES.items()}
     values = {name: assumed.get(name, its.value) for name, its in ASSUMED.items()}
-    made = bill(usage, measured(), prices=each, assumed=values)
+    made = bill(usage, measured(), prices=unit_prices, assumed=values)
     if app.json:
-        click.echo(json.dumps(_as_json(made, each, values), indent=2))
+        click.echo(json.dumps(_as_json(made, unit_prices, values), indent=2))
         return
     app.console().print(_table(made))
     click.echo(
         f"\n{made.usd_per_job:.5f} USD a job, {made.usd_fixed:.2f} USD a month without any, "
         f"{made.usd_per_month:.2f} USD a month with {jobs:,.0f} jobs."
     )
-    click.echo(f"Prices: {AS_OF}{', but for yours' if prices else ''}. --json shows all of it.")
+    click.echo(f"Prices: {AS_OF}{', except yours' if prices else ''}. --json shows everything.")
 
 
 def _table(made: Bill) -> Table:

@@ -10,23 +10,28 @@ from slotq.checkup import Check, checkup
 from slotq.cli.app import App, json_option
 from slotq.cli.exits import Exit, exit_of
 from slotq.errors import NotAllowed
-from slotq.output import job_tables as tables
+from slotq.output import job_tables
 from slotq.output.json_views import CheckupView, CheckView
 from slotq_core.wire.views import FindingView
 
 
 @click.command
-@click.option("--fix", is_flag=True, help="Mend what the queue finds, as far as one look suffices.")
-@click.option("--client", "only_client", is_flag=True, help="Only what is between you and it.")
+@click.option("--fix", is_flag=True, help="Repair what can be repaired after one examination.")
+@click.option(
+    "--client",
+    "only_client",
+    is_flag=True,
+    help="Check only the way from this machine to the queue.",
+)
 @json_option
 @click.pass_obj
 def doctor(app: App, *, fix: bool, only_client: bool) -> None:
-    """What is wrong between this machine and the queue, and what the queue keeps that disagrees.
+    """Find what is wrong between this machine and the queue, and in the queue's records.
 
-    Looks at settings, name, route, credentials, the queue's answer, clock, permissions and
-    versions, and says which one is wrong and what to do. Then the queue looks at itself, if you are
-    one of its operators; once a minute, so this may wait. Exits with
-    0 if nothing was found or everything is mended; else as the first thing that is wrong.
+    Checks settings, name, route, credentials, the queue's answer, clock, permissions and versions,
+    and says what is wrong and what to do. For operators the queue then examines itself, at most
+    once a minute, so the command may wait. The exit code is 0 if nothing is wrong or everything is
+    mended, else that of the first failure.
     """
     checks = list(checkup(app.client, network=app.network, now=app.now))
     wrong = [check.error for check in checks if check.error is not None]
@@ -51,16 +56,16 @@ def doctor(app: App, *, fix: bool, only_client: bool) -> None:
 
 OPERATORS_ONLY = Check(
     name="queue",
-    text="not looked at: what the queue keeps is for operators to examine",
-    advice="An operator's `slotq doctor` shows whether it agrees with itself and with SageMaker.",
+    text="not checked: only operators may examine the queue's records",
+    advice="Ask an operator to run `slotq doctor`.",
     looked=False,
 )
 """Shown instead of the queue's findings to callers who may not ask for them."""
 
 
 def _page(checks: list[Check], found: list[FindingView] | None) -> RenderableType:
-    table = tables.columns("CHECK", "", "WHAT")
+    table = job_tables.columns("CHECK", "", "WHAT")
     for check in checks:
         word = {True: "ok", False: "WRONG", None: "-"}[check.ok]
         table.add_row(check.name, word, "\n".join(filter(None, (check.text, check.advice))))
-    return table if found is None else Group(table, Text(""), tables.findings_table(found))
+    return table if found is None else Group(table, Text(""), job_tables.findings_table(found))

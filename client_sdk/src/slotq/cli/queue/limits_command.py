@@ -15,16 +15,18 @@ from slotq_core.wire.configuration import LimitsView
 from slotq_core.wire.limits_definition import MOST, OF_A_CALLER
 
 _MEANINGS = {
-    "waiting": "jobs of one caller that wait, back off or are held",
-    "submissions": "new jobs of one caller in a minute",
+    "waiting": "one caller's jobs that wait, back off or are held",
+    "submissions": "one caller's new jobs in a minute",
     "priority": "the largest priority",
-    "waiting_in_all": "jobs of all callers that wait",
-    "lines": "kinds of jobs that wait, in all",
+    "waiting_in_all": "all callers' waiting jobs",
+    "lines": "lines of waiting jobs, in total",
 }
 
 amount = click.IntRange(min=0)
 revision_option = click.option(
-    "--revision", type=click.IntRange(min=0), help="Only if the configuration is still at this one."
+    "--revision",
+    type=click.IntRange(min=0),
+    help="Change only if the configuration still has this revision.",
 )
 
 
@@ -32,7 +34,7 @@ revision_option = click.option(
 @json_option
 @click.pass_context
 def limits(ctx: click.Context) -> None:
-    """What callers may ask of the queue, and what you have used of it."""
+    """Show and change what callers may ask of the queue."""
     if ctx.invoked_subcommand is None:
         app = ctx.ensure_object(App)
         _tell(app, app.client().limits())
@@ -48,13 +50,13 @@ def limits(ctx: click.Context) -> None:
 @json_option
 @click.pass_obj
 def set_(app: App, /, *, revision: int | None, **given: int | None) -> None:
-    """Change limits for every caller that no rule fits. 0 is no limit; what is not named stays.
+    """Change the limits of callers that no rule matches. 0 is no limit; other limits stay.
 
-    What waits already stays, also above a limit.
+    Jobs that already wait stay, even above a limit.
     """
     settings = {key: value for key, value in given.items() if value is not None}
     if not settings:
-        raise click.UsageError("say what shall change, e.g. --waiting 500")
+        raise click.UsageError("say what to change, e.g. --waiting 500")
     _tell(app, app.client().set_limits(settings, revision=revision))
 
 
@@ -63,33 +65,35 @@ def set_(app: App, /, *, revision: int | None, **given: int | None) -> None:
 @click.option("--waiting", type=amount, help="As in `set`.")
 @click.option("--submissions", type=amount, help="As in `set`.")
 @click.option("--priority", type=amount, help="As in `set`.")
-@click.option("--together/--apart", default=None, help="All of them count as one caller, or not.")
-@click.option("--remove", is_flag=True, help="They are as everybody else.")
+@click.option(
+    "--together/--apart", default=None, help="Count all of them as one caller, or each alone."
+)
+@click.option("--remove", is_flag=True, help="Remove the rule: they have everybody's limits.")
 @json_option
 @click.pass_obj
 def rule(
     app: App, /, callers: str, *, together: bool | None, remove: bool, **given: int | None
 ) -> None:
-    """Give the CALLERS whose ARN fits limits of their own; `*` stands for any text.
+    """Give CALLERS their own limits: a pattern for ARNs, where `*` matches any text.
 
-    What is not named stays as it was, at first as everybody's. The first rule that fits counts; a
-    new one is the last. The part of an assumed role's ARN behind its name is the session's, which
-    its user may be free to choose: such a role counts --together.
+    Limits that you do not name stay as they are; those of a new rule are everybody's. The first
+    matching rule applies, and a new rule comes last. If the users of a role choose their session
+    names, count them --together.
     """
     wanted: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if together is not None:
         wanted["together"] = together
     if bool(wanted) == remove:
-        raise click.UsageError("say what shall count for them, e.g. --waiting 5000, or --remove")
+        raise click.UsageError("give a limit, e.g. --waiting 5000, or --remove")
     present = app.client().limits()
-    rules = [each.model_dump() for each in present.limits.callers]
-    mine = next((each for each in rules if each["callers"] == callers), None)
+    rules = [entry.model_dump() for entry in present.limits.callers]
+    existing = next((entry for entry in rules if entry["callers"] == callers), None)
     if remove:
-        if mine is None:
+        if existing is None:
             raise click.UsageError(f"there is no rule for {callers}")
-        rules.remove(mine)
-    elif mine is not None:
-        mine.update(wanted)
+        rules.remove(existing)
+    elif existing is not None:
+        existing.update(wanted)
     else:
         rules.append({"callers": callers, **wanted})
     _tell(app, app.client().set_limits({"callers": rules}, revision=present.revision))
@@ -104,11 +108,11 @@ def _page(view: LimitsView) -> RenderableType:
     general, own = view.limits.model_dump(), view.own.model_dump()
     all_use = {"waiting_in_all": view.use.waiting, "lines": view.use.lines}
     for key in MOST:
-        mine = key in OF_A_CALLER
+        of_a_caller = key in OF_A_CALLER
         table.add_row(
             key,
-            limit(general[key]) if mine else "",
-            limit(own[key]) if mine else "",
+            limit(general[key]) if of_a_caller else "",
+            limit(own[key]) if of_a_caller else "",
             str(own[f"{key}_used"]) if f"{key}_used" in own else "",
             f"{all_use[key]:,} of {limit(general[key])}" if key in all_use else "",
             _MEANINGS[key],
@@ -117,16 +121,16 @@ def _page(view: LimitsView) -> RenderableType:
     if view.limits.callers:
         parts += [Text(""), _rules(view)]
     if view.own.counted_as != view.own.caller:
-        parts.append(Text(f"you are counted together with all of {view.own.counted_as}"))
+        parts.append(Text(f"you count as one caller with all of {view.own.counted_as}"))
     return Group(*parts)
 
 
 def _rules(view: LimitsView) -> RenderableType:
     table = columns("CALLERS", ">WAITING", ">SUBMISSIONS", ">PRIORITY", "COUNTED")
-    for each in view.limits.callers:
-        own = (each.waiting, each.submissions, each.priority)
-        counted = "together" if each.together else "apart"
-        table.add_row(who(each.callers), *("-" if n is None else limit(n) for n in own), counted)
+    for rule in view.limits.callers:
+        own = (rule.waiting, rule.submissions, rule.priority)
+        counted = "together" if rule.together else "apart"
+        table.add_row(who(rule.callers), *("-" if n is None else limit(n) for n in own), counted)
     return table
 
 

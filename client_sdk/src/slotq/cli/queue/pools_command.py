@@ -12,6 +12,7 @@ from slotq.cli.words import NamedAmount
 from slotq.errors import NoSuchPool
 from slotq.output.pool_tables import changes_table, pool_page, pools_table
 from slotq_core.model.pools import PoolState
+from slotq_core.model.reasons import units
 from slotq_core.wire.configuration import ChangesView
 from slotq_core.wire.pool_definition import NOT_LIVE_YET
 from slotq_core.wire.views import PoolsView, PoolView
@@ -22,24 +23,24 @@ def seconds(text: str) -> int | None:
     if text == "none":
         return None
     if not text.isdecimal():
-        raise click.BadParameter(f"{text!r} is neither a whole number of seconds nor none")
+        raise click.BadParameter(f"{text!r} is not a whole number of seconds, nor none")
     return int(text)
 
 
 def no_time_slice(text: str) -> None:
     """Accept only `none`: time slices could be set in an earlier version alone."""
     if text != "none":
-        raise click.BadParameter(f"only none is taken: {NOT_LIVE_YET['time_slice']}")
+        raise click.BadParameter(f"only none is allowed: {NOT_LIVE_YET['time_slice']}")
 
 
 @click.group(invoke_without_command=True)
 @json_option
 @click.pass_context
 def pools(ctx: click.Context) -> None:
-    """The pools: what they have, what is used, and changing them.
+    """Show and change the pools.
 
-    Without a further word it is `slotq pools list`. Every change is recorded (`slotq pools
-    history`). Changing takes a right that only operators should have (docs/security.md).
+    `slotq pools` alone is `slotq pools list`. Every change is recorded (`slotq pools
+    history`). A change needs a right that only operators should have (docs/guardrails.md).
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(list_)
@@ -49,7 +50,7 @@ def pools(ctx: click.Context) -> None:
 @json_option
 @click.pass_obj
 def list_(app: App) -> None:
-    """What each pool has, what is used, and what SageMaker's refusals have taught."""
+    """List each pool's capacity, use and health."""
     _tell(app, app.client().configuration())
 
 
@@ -58,7 +59,7 @@ def list_(app: App) -> None:
 @json_option
 @click.pass_obj
 def show(app: App, name: str) -> None:
-    """All about one pool: its use, its health and each of its settings."""
+    """Show one pool: its use, its health and all its settings."""
     view = _pool(app.client().configuration(), name)
     app.answer(view, pool_page(view))
 
@@ -66,31 +67,39 @@ def show(app: App, name: str) -> None:
 revision_option = click.option(
     "--revision",
     type=click.IntRange(0),
-    help="What the change was decided on (`--json` shows it): refused if there is another by now.",
+    help="Change only if the configuration still has this revision (`--json` shows it).",
 )
 
 
 @pools.command("set")
 @click.argument("name")
-@click.option("--slots", type=click.IntRange(0), help="Instances that it has.")
-@click.option("--instance-type", metavar="TYPE", help="SageMaker's, e.g. ml.p5.48xlarge.")
+@click.option("--slots", type=click.IntRange(0), help="Instances in the pool.")
+@click.option(
+    "--instance-type", metavar="TYPE", help="SageMaker's instance type, e.g. ml.p5.48xlarge."
+)
 @click.option(
     "--reserve-after",
     type=seconds,
     metavar="SECONDS",
-    help="How long others may pass a job; none: ever.",
+    help="How long other jobs may pass a job that does not fit; none: always.",
 )
 @click.option(
     "--min-runtime",
     type=seconds,
     metavar="SECONDS",
-    help="How long an attempt is safe from eviction.",
+    help="How long an attempt is protected from eviction.",
 )
 @click.option(
-    "--max-min-runtime", type=seconds, metavar="SECONDS", help="The most that a job's own counts."
+    "--max-min-runtime",
+    type=seconds,
+    metavar="SECONDS",
+    help="The largest min. runtime that a job may set.",
 )
 @click.option(
-    "--time-slice", type=no_time_slice, metavar="none", help="Take away an earlier version's."
+    "--time-slice",
+    type=no_time_slice,
+    metavar="none",
+    help="Remove a time slice that an earlier version allowed.",
 )
 @click.option(
     "--pending-timeout",
@@ -98,26 +107,32 @@ revision_option = click.option(
     metavar="SECONDS",
     help="How long SageMaker may look for instances.",
 )
-@click.option("--count-foreign/--no-count-foreign", default=None, help="Others' jobs count here.")
-@click.option("--consolidate/--no-consolidate", default=None, help="What runs here may move.")
+@click.option(
+    "--count-foreign/--no-count-foreign",
+    default=None,
+    help="Count training jobs outside the queue.",
+)
+@click.option(
+    "--consolidate/--no-consolidate", default=None, help="Running jobs may move to another pool."
+)
 @click.option(
     "--resource",
     "resources",
     type=NamedAmount(),
     metavar="NAME=AMOUNT",
     multiple=True,
-    help="All that it has besides slots.",
+    help="A resource besides slots; give all of them.",
 )
-@click.option("--no-resources", is_flag=True, help="It has slots only.")
+@click.option("--no-resources", is_flag=True, help="The pool has slots only.")
 @click.option(
     "--property",
     "properties",
     type=NamedAmount(),
     metavar="NAME=AMOUNT",
     multiple=True,
-    help="All that its slots are like, e.g. mem_per_gpu_in_GiB=16.",
+    help="A property of each slot, such as mem_per_gpu_in_GiB=16; repeat it to list all.",
 )
-@click.option("--no-properties", is_flag=True, help="It has no properties.")
+@click.option("--no-properties", is_flag=True, help="The pool has no properties.")
 @click.option("--state", type=click.Choice([state.value for state in PoolState]))
 @revision_option
 @json_option
@@ -134,9 +149,9 @@ def set_(
     no_properties: bool,
     **options: Any,
 ) -> None:
-    """Change settings of the pool NAME, or make it (then with --slots and --instance-type).
+    """Change settings of pool NAME, or create it (with --slots and --instance-type).
 
-    What is not named stays. Durations are seconds; `none` takes one away.
+    Other settings stay. Durations are in seconds; `none` removes one.
     """
     given = {
         key: value
@@ -148,7 +163,7 @@ def set_(
     if properties or no_properties:
         given["properties"] = dict(properties)
     if not given:
-        raise click.UsageError("say what shall change, e.g. --slots 4")
+        raise click.UsageError("say what to change, e.g. --slots 4")
     _change(ctx.obj, name, given, revision=revision)
 
 
@@ -158,19 +173,19 @@ def set_(
 @json_option
 @click.pass_obj
 def resize(app: App, name: str, slots: str) -> None:
-    """Give the pool NAME so many SLOTS, or more or less of them: 4, +2, -1.
+    """Set the number of SLOTS of pool NAME, or change it: 4, +2, -1.
 
-    Below what is in use nothing is stopped: nothing starts until use has fallen.
+    Nothing is stopped: if more slots are in use, nothing starts until use has fallen.
     """
     if not slots.lstrip("+-").isdecimal() or len(slots) - len(slots.lstrip("+-")) > 1:
-        raise click.UsageError(f"SLOTS is 4, +2 or -1, not '{slots}'")
+        raise click.UsageError(f"give SLOTS as 4, +2 or -1, not '{slots}'")
     if slots[0] not in "+-":
         _change(app, name, {"slots": int(slots)})
         return
     present = app.client().configuration()
     wanted = _pool(present, name).settings.slots + int(slots)
     if wanted < 0:
-        raise click.UsageError(f"pool {name} has {wanted - int(slots)} slots only")
+        raise click.UsageError(f"pool {name} has only {wanted - int(slots)} slots")
     _change(app, name, {"slots": wanted}, revision=present.revision)
 
 
@@ -179,7 +194,7 @@ def resize(app: App, name: str, slots: str) -> None:
 @json_option
 @click.pass_obj
 def drain(app: App, name: str) -> None:
-    """Let nothing start in the pool NAME any more; it counts as gone, in shares and for claims.
+    """Start nothing more in pool NAME, and take it out of shares and claims.
 
     What runs there goes on to its end.
     """
@@ -191,7 +206,7 @@ def drain(app: App, name: str) -> None:
 @json_option
 @click.pass_obj
 def pause(app: App, name: str) -> None:
-    """Let nothing start in the pool NAME for now; it counts as it did.
+    """Start nothing in pool NAME for now; it still counts in shares.
 
     What runs there goes on to its end.
     """
@@ -218,11 +233,11 @@ def remove(app: App, name: str, revision: int | None) -> None:
 
 
 @pools.command
-@click.option("--limit", type=click.IntRange(1, 100), help="At most so many changes.")
+@click.option("--limit", type=click.IntRange(1, 100), help="Show at most this many changes.")
 @json_option
 @click.pass_obj
 def history(app: App, limit: int | None) -> None:
-    """Every change of the pools, the latest first: who, when, before and after."""
+    """Show every change of the pools, the latest first: who, when, before and after."""
     changes = app.client().changes(limit=limit)
     app.answer(ChangesView(changes=changes), changes_table(changes))
 
@@ -235,8 +250,8 @@ def _change(
     pool = next((pool for pool in view.pools if pool.name == name), None)
     if pool and not app.json and (over := pool.used["slots"] - pool.capacity["slots"]) > 0:
         click.echo(
-            f"{over} more slots of {name} are in use than it has now: nothing is stopped, and "
-            "nothing starts until use has fallen",
+            f"pool {name} now has {units(over, 'slots')} fewer than are in use: "
+            "nothing is stopped, and nothing starts there until use has fallen",
             err=True,
         )
 
@@ -250,5 +265,5 @@ def _pool(view: PoolsView, name: str) -> PoolView:
     found = next((pool for pool in view.pools if pool.name == name), None)
     if found is None:
         there = ", ".join(pool.name for pool in view.pools)
-        raise NoSuchPool(f"there is no pool '{name}'; there are {there}", field="name")
+        raise NoSuchPool(f"there is no pool '{name}'; the pools are {there}", field="name")
     return found

@@ -34,13 +34,13 @@ INSTEAD = "`slotq ls` and `slotq watch` print the queue as text, `slotq ls --jso
 )
 @click.pass_obj
 def top(app: App, every: float) -> None:
-    """The queue live on the whole screen: pools, lines, jobs, and keys to act on them.
+    """Show the queue live: pools, lines and jobs, with keys to change jobs.
 
     ↑ and ↓ choose a job; c cancels it, h holds or releases it, + and - change its priority; ?
     shows all keys, q quits.
     """
     if app.json:
-        raise click.UsageError(f"top is for people: {INSTEAD}")
+        raise click.UsageError(f"top has no JSON output: {INSTEAD}")
     if why := missing():
         raise click.UsageError(f"top needs {why}: {INSTEAD}")
     client, console = app.client(), app.console()

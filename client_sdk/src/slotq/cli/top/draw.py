@@ -37,8 +37,8 @@ HELP = (
     ("↑ ↓ k j", "choose the job above, below"),
     ("PgUp PgDn", "ten jobs further up, down"),
     ("Home End", "the first, the last job"),
-    ("c", "cancel the chosen job (asks first)"),
-    ("h", "hold it, so that it does not start; release it where it is held"),
+    ("c", "cancel the chosen job (after a question)"),
+    ("h", "hold it, so that it does not start; or release it"),
     ("+ -", "raise, lower its priority by one"),
     ("p", "type its priority"),
     ("?", "this page; any key goes back"),
@@ -162,10 +162,10 @@ def _waiting(jobs: Sequence[JobView], frame: Frame) -> list[Text]:
     return [Text("LINES", "bold"), *rows]
 
 
-def _line(pools: str, priority: int, its: list[JobView], width: int, frame: Frame) -> Text:
-    slots = sum(job.demand.get("slots", 0) for job in its)
-    jobs, held = _number(len(its), "job"), _number(slots, "slot")
-    first = f"first {its[0].name}, {since(its[0].entry_time, frame.now)}"
+def _line(pools: str, priority: int, waiting: list[JobView], width: int, frame: Frame) -> Text:
+    slots = sum(job.demand.get("slots", 0) for job in waiting)
+    jobs, held = _number(len(waiting), "job"), _number(slots, "slot")
+    first = f"first {waiting[0].name}, {since(waiting[0].entry_time, frame.now)}"
     return Text(
         f"  {_cut(pools, width):{width}}  priority {priority:<8} {jobs:>9}, {held}, {first}"
     )
@@ -232,7 +232,7 @@ def _foot(scene: Scene, frame: Frame) -> list[Text]:
         return [Text(f"Cancel {job.name}, which is {job.state}?{stops}  y: yes, any other key: no")]
     if scene.mode is Mode.PRIORITY and job:
         now = f"Priority of {job.name} (now {job.priority}): {scene.typed}_"
-        return [Text(f"{now}   Enter sets it, Esc leaves it")]
+        return [Text(f"{now}   Enter: set, Esc: leave it")]
     if scene.said:
         return [Text(scene.said, "bold red" if scene.failed else "bold")]
     if job is None:

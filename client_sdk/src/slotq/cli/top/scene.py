@@ -76,7 +76,7 @@ def seen(scene: Scene, pools: Sequence[PoolView], jobs: Sequence[JobView]) -> Sc
     after = replace(scene, pools=tuple(pools), jobs=tuple(jobs), chosen=chosen)
     gone = scene.mode in {Mode.CANCEL, Mode.PRIORITY} and chosen != scene.chosen
     if gone:
-        return told(browsing(after), f"{scene.chosen} has ended meanwhile", failed=True)
+        return told(browsing(after), f"{scene.chosen} has ended", failed=True)
     return after
 
 
@@ -157,7 +157,7 @@ def _typed(scene: Scene) -> tuple[Scene, Wish | None]:
         return told(browsing(scene), "the priority stays"), None
     priority = int(scene.typed)
     if abs(priority) > PRIORITY_LIMIT:
-        limit = f"a priority is from {-PRIORITY_LIMIT:,} to {PRIORITY_LIMIT:,}"
+        limit = f"a priority ranges from {-PRIORITY_LIMIT:,} to {PRIORITY_LIMIT:,}"
         return told(browsing(scene), limit, failed=True), None
     return _wishing(scene, Wish(verb="priority", job=scene.chosen, priority=priority))
 

@@ -15,5 +15,5 @@ from slotq.jobs.many import Many
 @json_option
 @click.pass_obj
 def cancel(app: App, *, chosen: Selection) -> None:
-    """Cancel jobs, whether they wait or run. One that runs is stopped first."""
+    """Cancel jobs. A running job is stopped first."""
     change_each(app, chosen, "cancel", Many.cancel)

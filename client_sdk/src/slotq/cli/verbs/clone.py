@@ -13,13 +13,13 @@ from slotq.cli.words import PRIORITY
 @click.command
 @click.argument("name", type=JobName(None))
 @click.argument("new_name")
-@click.option("--priority", type=PRIORITY, help="High first; else that of the first.")
+@click.option("--priority", type=PRIORITY, help="High first.  [the first job's]")
 @json_option
 @click.pass_obj
 def clone(app: App, name: str, new_name: str, *, priority: int | None) -> None:
-    """Submit the request of job NAME once more, as NEW_NAME.
+    """Submit the request of job NAME again as NEW_NAME.
 
-    It finds the first one's checkpoints, where both write to the same place.
+    It continues from the first job's checkpoints if both use the same place.
     """
     client = app.client()
     on_each(app, client, [name], lambda name: client.clone(name, new_name, priority=priority))

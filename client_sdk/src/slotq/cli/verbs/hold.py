@@ -16,5 +16,5 @@ from slotq_core.model.jobs import WAITING_STATES, JobState
 @json_option
 @click.pass_obj
 def hold(app: App, *, chosen: Selection) -> None:
-    """Keep jobs that wait from starting, until they are released. They keep their entry time."""
+    """Keep waiting jobs from starting until they are released. They keep their entry time."""
     change_each(app, chosen, "hold", Many.hold)

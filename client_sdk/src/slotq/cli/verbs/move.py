@@ -16,7 +16,7 @@ from slotq.cli.selection import Selection, selecting
 @json_option
 @click.pass_obj
 def move(app: App, pools: str, *, chosen: Selection) -> None:
-    """Let jobs run in POOLS (comma separated, the most welcome first) and in no others.
+    """Let jobs run only in POOLS (comma separated, best first).
 
     A running attempt stays where it is; `slotq requeue` ends it.
     """

@@ -17,5 +17,5 @@ from slotq.cli.words import PRIORITY
 @json_option
 @click.pass_obj
 def priority(app: App, number: int, *, chosen: Selection) -> None:
-    """Give jobs another priority: high first. It may evict for them, or have them evicted."""
+    """Change the priority of jobs (high first). This may evict other jobs, or these."""
     change_each(app, chosen, "change the priority of", lambda jobs: jobs.set_priority(number))

@@ -16,9 +16,9 @@ from slotq_core.model.jobs import ACTIVE_STATES
 @json_option
 @click.pass_obj
 def requeue(app: App, *, chosen: Selection) -> None:
-    """Stop the running attempt of jobs, which go back into the line.
+    """Stop the running attempt of jobs; the jobs wait again.
 
-    Each keeps its entry time and its checkpoints, so it may start again at once where nobody is
+    Each keeps its entry time and its checkpoints, so it may start again at once if no job is
     ahead of it.
     """
     change_each(app, chosen, "requeue", Many.requeue)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -21,12 +20,12 @@ from slotq.client import QueueClient
 from slotq.configuration.settings import Config, checked
 from slotq.errors import CannotReach, NameTaken
 from slotq.jobs.request_check import check
-from slotq.jobs.resubmit import MOST_NAMES, next_names
 from slotq.jobs.submission import jsonable, settings_tags, with_tags
 from slotq.output.job_tables import explanation
 from slotq.packaging.archive import Pack, pack
 from slotq.packaging.command_job import CommandJob, code_uri, request_of, upload
 from slotq_core.model.reasons import units
+from slotq_core.resubmission import names_to_try
 from slotq_core.wire.pool_definition import LONGEST
 from slotq_core.wire.submission import MAX_RETRIES
 from slotq_core.wire.views import JobView, PoolView
@@ -68,34 +67,38 @@ slotq submit --name first -- python train.py --epochs 3"""
 
 @click.command(cls=Submit, epilog=_EXAMPLES)
 @click.argument("file", required=False, type=click.File(encoding="utf-8"))
-@click.option("--name", help="The job's name; else the file's, or made of script and time.")
+@click.option("--name", help="The job's name.  [the file's, or script and time]")
 @click.option("--priority", type=PRIORITY, help="High first.")
 @click.option(
     "--pools",
     type=PoolNames(),
-    help="Pools that it may run in, comma separated, the most welcome first.",
+    help="Pools that the job may run in, comma separated, best first.",
+)
+@click.option(
+    "--preemptible/--not-preemptible", default=None, help="Whether the job may be evicted."
 )
 @click.option(
     "--demand",
     type=NamedAmount(),
     multiple=True,
     metavar="NAME=AMOUNT",
-    help="What it needs besides slots: of a resource, or of a property of its pool.",
+    help="What the job needs besides slots: of a resource, or of a property of its pool.",
 )
-@click.option("--preemptible/--not-preemptible", default=None, help="Whether it may be evicted.")
 @click.option(
     "--min-runtime",
     type=click.IntRange(0, LONGEST),
     metavar="SECONDS",
-    help="Safe so long after each start.",
+    help="Protection from eviction after each start.",
 )
 @click.option(
     "--retries",
     type=click.IntRange(0, MAX_RETRIES),
-    help="Runs again so often if it fails by itself.",
+    help="How often to run again after a failure of its own.",
 )
-@click.option("--again", is_flag=True, help="Where the name is taken, the next: NAME-r2 ….")
-@click.option("--wait", is_flag=True, help="Follow it to its end, as `slotq watch NAME` does.")
+@click.option(
+    "--again", is_flag=True, help="If the name is taken, use the next free one: NAME-r2 …."
+)
+@click.option("--wait", is_flag=True, help="Follow the job to its end, as `slotq watch NAME` does.")
 @click.option("--dry-run", is_flag=True, help="Print the request; upload and submit nothing.")
 @click.option(
     "--instance-type", callback=_setting, metavar="TYPE", help="-- Such as ml.p5.48xlarge."
@@ -104,20 +107,30 @@ slotq submit --name first -- python train.py --epochs 3"""
 @click.option("--image", callback=_setting, metavar="URI", help="-- The training image.")
 @click.option("--role", callback=_setting, metavar="ARN", help="-- The execution role.")
 @click.option(
-    "--output", callback=_setting, metavar="S3URI", help="-- For code, models, checkpoints."
+    "--output", callback=_setting, metavar="S3URI", help="-- Where code, models and checkpoints go."
 )
 @click.option(
-    "--input", "inputs", type=Pair(), multiple=True, metavar="NAME=S3URI", help="-- A data channel."
+    "--input",
+    "inputs",
+    type=Pair(),
+    multiple=True,
+    metavar="NAME=S3URI",
+    help="-- A data channel; may be given several times.",
 )
 @click.option(
-    "--env", "environment", type=Pair(), multiple=True, metavar="NAME=VALUE", help="-- A variable."
+    "--env",
+    "environment",
+    type=Pair(),
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="-- An environment variable; may be given several times.",
 )
 @click.option("--volume", type=click.IntRange(1), metavar="GB", help="-- Disk.  [30]")
 @click.option("--max-runtime", type=click.IntRange(1), metavar="SECONDS", help="-- [86400]")
 @click.option(
     "--source",
     type=click.Path(path_type=Path, file_okay=False),
-    help="-- The folder to pack; .slotqignore (else .gitignore) says what is left out.  [.]",
+    help="-- The folder to pack, less what .slotqignore (or .gitignore) names.  [.]",
 )
 @json_option
 @click.pass_context
@@ -133,9 +146,9 @@ def submit(
 ) -> None:
     """Put a job into the queue.
 
-    FILE is a CreateTrainingJob request (JSON or YAML, - for stdin). Or a command line: the folder
-    is packed and the command run in it, on the instance type, with the image, role and output of
-    the config or of the options marked --.
+    FILE is a CreateTrainingJob request (JSON or YAML; - for stdin). With a COMMAND, slotq packs the
+    folder, and the job runs the command in it. Instance type, image, role and output come from the
+    options marked --, else from the config.
     """
     app = ctx.ensure_object(App)
     command = ctx.meta.get(_COMMAND)
@@ -180,7 +193,7 @@ def _check_usage(
         if options.get(name):
             option = {"inputs": "input", "environment": "env"}.get(name, name).replace("_", "-")
             raise click.UsageError(
-                f"--{option} is for a command line after --; {_name_of(file)} says it"
+                f"--{option} is for a command line after --; set it in {_name_of(file)} instead"
             )
 
 
@@ -190,7 +203,7 @@ def _submit(client: QueueClient, request: dict[str, Any], *, again: bool) -> Job
     except NameTaken:
         if not again:
             raise
-    for name in islice(next_names(request["TrainingJobName"]), MOST_NAMES):
+    for name in names_to_try(request["TrainingJobName"]):
         try:
             return client.submit({**request, "TrainingJobName": name})
         except NameTaken:
@@ -232,8 +245,8 @@ def _upload(app: App, client: QueueClient, uri: str, packed: Pack, command: list
         upload(app.aws(client, "s3"), uri, packed, command)
     except (Boto3Error, BotoCoreError, ClientError) as error:
         raise CannotReach(
-            f"the code cannot be put into {uri}: {error}. Is the bucket there, and may you "
-            "s3:PutObject in it?"
+            f"the code cannot be uploaded to {uri}: {error}. Check that the bucket exists and "
+            "that you have s3:PutObject on it."
         ) from None
     if not app.json:
         size = f"{len(packed.content) / 1000:,.0f} kB"

@@ -18,7 +18,7 @@ from slotq_core.wire.views import JobView
 @json_option
 @click.pass_obj
 def history(app: App, names: tuple[str, ...]) -> None:
-    """The attempts of a job: where and when each ran, how it ended and for whom."""
+    """List a job's attempts: where and when each ran, how it ended and for whom."""
     client = app.client()
     on_each(app, client, names, client.job, _page)
 

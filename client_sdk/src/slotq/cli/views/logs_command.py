@@ -19,16 +19,16 @@ _RIGHTS = "You need logs:DescribeLogStreams and logs:GetLogEvents on /aws/sagema
 
 @click.command
 @click.argument("name", type=JobName(None))
-@click.option("-f", "--follow", "following", is_flag=True, help="Go on until the job has ended.")
-@click.option("--attempt", type=click.IntRange(1), help="Only those of this attempt.")
+@click.option("-f", "--follow", "following", is_flag=True, help="Follow until the job has ended.")
+@click.option("--attempt", type=click.IntRange(1), help="Only the logs of this attempt.")
 @every_option
 @json_option
 @click.pass_obj
 def logs(app: App, name: str, *, following: bool, attempt: int | None, every: float) -> None:
-    """What the job has printed, attempt after attempt.
+    """Print a job's output, attempt after attempt.
 
-    With -f it goes on, across evictions, and the exit code says whether the job completed. With
-    --json: a document for each line; where the job stands is then said on stderr.
+    With -f it continues across evictions, and the exit code says whether the job completed. With
+    --json each line is a document, and the state of the job goes to stderr.
     """
     client = app.client()
     tail = LogTail(
@@ -45,7 +45,7 @@ def logs(app: App, name: str, *, following: bool, attempt: int | None, every: fl
     with named(app, client, name):
         job = client.job(name)
     if attempt is not None and attempt > job.attempts_begun:
-        begun = f"job {name} has begun {job.attempts_begun} attempts, and none of number {attempt}"
+        begun = f"job {name} has begun {job.attempts_begun} attempts; there is no attempt {attempt}"
         raise InvalidRequest(begun, field="attempt")
     if following:
         follow_job(app, client, name, every=every, logs=look)

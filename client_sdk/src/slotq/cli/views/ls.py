@@ -25,7 +25,9 @@ def _columns(_: click.Context, __: click.Parameter, text: str | None) -> list[st
     names = [name.strip() for name in text.split(",")]
     for name in names:
         if name not in COLUMNS:
-            raise click.BadParameter(f"there is no column '{name}'; there are {', '.join(COLUMNS)}")
+            raise click.BadParameter(
+                f"there is no column '{name}'; the columns are {', '.join(COLUMNS)}"
+            )
     return names
 
 
@@ -37,31 +39,41 @@ def _columns(_: click.Context, __: click.Parameter, text: str | None) -> list[st
     type=click.Choice([state.value for state in JobState]),
     help="Only jobs in this state; may be given several times.",
 )
-@click.option("--all", "everything", is_flag=True, help="Those that have ended too.")
+@click.option("--all", "everything", is_flag=True, help="Also jobs that have ended.")
 @click.option("--project", help="Only jobs of this project.")
 @click.option("--submitter", help="Only jobs of this user: an ARN, or a name in it.")
 @click.option("--pool", type=PoolNames(), help="Only jobs that run or may run in this pool.")
-@click.option("--since", type=Moment(), metavar="MOMENT", help="Entered since (2h, 7d, a date).")
-@click.option("--until", type=Moment(), metavar="MOMENT", help="Entered before (2h, 7d, a date).")
+@click.option(
+    "--since",
+    type=Moment(),
+    metavar="MOMENT",
+    help="Only jobs that entered since then (2h, 7d, a date).",
+)
+@click.option(
+    "--until",
+    type=Moment(),
+    metavar="MOMENT",
+    help="Only jobs that entered before (2h, 7d, a date).",
+)
 @click.option(
     "--sort",
     metavar="[-]COLUMN",
     type=click.Choice([sign + name for name in COLUMNS for sign in ("", "-")]),
-    help="By a column, with - the other way round; else in the order of the queue.",
+    help="Sort by a column, with - in reverse.  [the order of the queue]",
 )
 @click.option(
     "--columns",
     callback=_columns,
     metavar="NAMES",
-    help=f"Comma separated, of {', '.join(COLUMNS)}.",
+    help=f"The columns to show, comma separated: {', '.join(COLUMNS)}.",
 )
-@click.option("--limit", type=click.IntRange(1, 1000), help="At most so many.")
-@click.option("--watch", is_flag=True, help="Show it as it changes, until Ctrl-C.")
+@click.option("--limit", type=click.IntRange(1, 1000), help="Show at most this many jobs.")
+@click.option("--watch", is_flag=True, help="Show every change, until Ctrl-C.")
 @every_option
 @json_option
 @click.pass_obj
 def ls(app: App, /, *, columns: list[str] | None, watch: bool, every: float, **wanted: Any) -> None:
-    """The jobs that have not ended, in the order of the queue: running, waiting by place."""
+    """List jobs that have not ended, in the order of the queue: running, then waiting."""
     fetch = _fetcher(app.client(), **wanted)
 
     def shown(jobs: list[JobView]) -> Any:

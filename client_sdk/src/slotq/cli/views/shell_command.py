@@ -23,15 +23,15 @@ _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Which of its instances: algo-1, algo-2 …",
+    help="The instance: 1 is algo-1, 2 is algo-2 …",
 )
 @click.pass_obj
 def shell(app: App, name: str, host: int) -> None:
     """Open a shell in the running job NAME.
 
-    In SageMaker by Systems Manager: the job needs RemoteDebugConfig, this machine the Session
-    Manager plugin; what is missing is told. In the emulator: a shell beside the job's process, in
-    its folder. The exit code is the shell's own.
+    In SageMaker the job needs RemoteDebugConfig, and this machine the Session Manager plugin; the
+    command says what is missing. In the emulator the shell starts in the folder of the job's
+    process. The exit code is the shell's.
     """
     client = app.client()
     code = _local(client, name, host) if _emulated(client) else open_shell(client, name, host=host)
@@ -43,8 +43,8 @@ def _emulated(client: QueueClient) -> bool:
 
 
 def _local(client: QueueClient, name: str, host: int) -> int:
-    from slotq.local.job_shell import open_shell as open_beside
+    from slotq.local.job_shell import open_local_shell
 
     training_job = str(running_job(client, name).training_job)
     parts = urlsplit(client.config.endpoint or "")
-    return open_beside(f"{parts.scheme}://{parts.netloc}", training_job, host=host)
+    return open_local_shell(f"{parts.scheme}://{parts.netloc}", training_job, host=host)

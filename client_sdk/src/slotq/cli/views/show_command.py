@@ -15,6 +15,6 @@ from slotq.output.job_tables import job_page
 @json_option
 @click.pass_obj
 def show(app: App, names: tuple[str, ...]) -> None:
-    """All about a job, its attempts included."""
+    """Show everything about a job."""
     client = app.client()
     on_each(app, client, names, client.job, job_page)

@@ -17,7 +17,7 @@ from slotq.output.plain_table import LIVING
 @json_option
 @click.pass_obj
 def watch(app: App, name: str | None, every: float) -> None:
-    """Show the queue as it changes, until Ctrl-C; or follow the job NAME until it has ended.
+    """Show every change of the queue, until Ctrl-C; or follow job NAME until it has ended.
 
     The exit code says whether the job completed. With --json: one document for each change.
     """

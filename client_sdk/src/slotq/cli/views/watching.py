@@ -28,7 +28,7 @@ every_option = click.option(
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="How often to ask.",
+    help="How often to ask the queue.",
 )
 
 

@@ -14,6 +14,6 @@ from slotq.cli.name_arguments import names_argument
 @json_option
 @click.pass_obj
 def why(app: App, names: tuple[str, ...]) -> None:
-    """Why a job waits, or where it stands: what could be evicted for it, what is reserved, when."""
+    """Explain why a job waits: what holds the slots, what is reserved, when to expect a change."""
     client = app.client()
     on_each(app, client, names, client.job)

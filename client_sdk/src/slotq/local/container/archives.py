@@ -70,4 +70,4 @@ def _place(folder: Path, name: str, member: tarfile.TarInfo) -> Path:
     try:
         return below(folder, name)
     except ValueError:
-        raise Unsafe(f"{member.name} leads out of the archive") from None
+        raise Unsafe(f"{member.name} points outside the archive") from None

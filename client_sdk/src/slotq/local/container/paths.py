@@ -10,7 +10,7 @@ def below(folder: Path, name: str) -> Path:
     """The path of a name below the folder. Raises ValueError for a path outside or an empty one."""
     path = posixpath.normpath("/".join(part for part in name.split("/") if part))
     if path == ".." or path.startswith("../") or "\0" in path:
-        raise ValueError(f"'{name}' leads out of {folder}")
+        raise ValueError(f"'{name}' points outside {folder}")
     return folder / path
 
 

@@ -53,8 +53,9 @@ def command_of(request: Mapping[str, Any], host: Host) -> tuple[list[str], str]:
     entry = algorithm.get("ContainerEntrypoint")
     if not entry:
         raise Fault(
-            "the emulator runs no images: give the estimator an entry_point and a source_dir, or "
-            "AlgorithmSpecification.ContainerEntrypoint, a command of this machine"
+            "the emulator cannot run images: give the estimator an entry_point and a "
+            "source_dir, or give AlgorithmSpecification.ContainerEntrypoint a command of this "
+            "machine"
         )
     words = [*entry, *(algorithm.get("ContainerArguments") or ())]
     return [host.text(word) for word in words], host.seen

@@ -121,7 +121,7 @@ def _below(folder: Path, name: str) -> Path:
     try:
         return below(folder, name)
     except ValueError:
-        raise Fault(f"'{name}' leads out of the folder that it belongs into") from None
+        raise Fault(f"'{name}' points outside its folder") from None
 
 
 def _relative(key: str, prefix: str) -> str:

@@ -13,7 +13,9 @@ from datetime import datetime
 from typing import Any
 
 from slotq.local.entry import presigned
+from slotq.local.entry.chunk_signatures import SIGNED_WITH_TRAILER, STREAMS, ChunkSignatures
 from slotq.local.entry.signatures import (
+    UNSIGNED,
     Caller,
     FindCaller,
     NotSigned,
@@ -27,7 +29,7 @@ from slotq.local.services.gateway import Environ, read_body
 MAX_CALL = 20_000_000
 """Maximum bytes of a request to any service except S3."""
 _IN_MEMORY, _BLOCK = 16_000_000, 1 << 20
-_HASH = 64
+_UNSIGNED = frozenset({UNSIGNED, f"STREAMING-{UNSIGNED}-TRAILER"})
 _ADVICE = """ (the emulator's own keys: eval "$(slotq local env)")"""
 
 
@@ -56,7 +58,9 @@ def _authenticate(environ: Environ, find: FindCaller, now: datetime) -> Caller:
             "IncompleteSignatureException", "x-amz-content-sha256 must be there, and signed."
         )
     caller = signer(request, claim, find=find, now=now, payload=payload)
-    if len(payload) == _HASH:
+    if payload in STREAMS:
+        _check_chunks(environ, ChunkSignatures(caller, claim, request.headers["x-amz-date"]))
+    elif payload not in _UNSIGNED:
         _check_body(environ, payload)
     return caller
 
@@ -96,8 +100,23 @@ def _text(value: str) -> str:
     return value.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
+def _check_chunks(environ: Environ, signatures: ChunkSignatures) -> None:
+    """Check the signatures of the body's chunks. Raises NotSigned."""
+    body, _ = _spooled(environ)
+    with_trailer = environ["HTTP_X_AMZ_CONTENT_SHA256"] == SIGNED_WITH_TRAILER
+    signatures.check(body.read, body.readline, trailer=with_trailer)
+    body.seek(0)
+
+
 def _check_body(environ: Environ, digest: str) -> None:
     """Compare the body with its hash. Raises NotSigned if they differ."""
+    _, found = _spooled(environ)
+    if found != digest:
+        raise NotSigned("XAmzContentSHA256Mismatch", "x-amz-content-sha256 is not the body's hash.")
+
+
+def _spooled(environ: Environ) -> tuple[Any, str]:
+    """Read the body into a file and return the file and its hash. The body stays readable."""
     length = environ.get("CONTENT_LENGTH") or ""
     left = int(length) if length.isdigit() else None
     if left is None and not environ.get("wsgi.input_terminated"):
@@ -108,11 +127,10 @@ def _check_body(environ: Environ, digest: str) -> None:
         found.update(block)
         body.write(block)
         left = None if left is None else left - len(block)
-    if found.hexdigest() != digest:
-        raise NotSigned("XAmzContentSHA256Mismatch", "x-amz-content-sha256 is not the body's hash.")
     size = body.tell()
     body.seek(0)
     _put_back(environ, body, size)
+    return body, found.hexdigest()
 
 
 def _put_back(environ: Environ, body: Any, size: int) -> None:

@@ -48,14 +48,14 @@ class Guard:
         host = environ.get("HTTP_HOST", "")
         if not self.knows(host):
             raise Refused(
-                f"the emulator is not called '{host[:200]}': use the address that `slotq local "
-                "env` prints, or start it with --name for a name that its clients use"
+                f"the emulator does not answer to '{host[:200]}': use the address that `slotq "
+                "local env` prints, or start the emulator with --name"
             )
         origin = environ.get("HTTP_ORIGIN", f"http://{host}")
         if origin != f"http://{host}" or environ.get("HTTP_SEC_FETCH_SITE") in _FOREIGN:
-            raise Refused("the emulator answers no page of another origin")
+            raise Refused("the emulator does not answer pages of another origin")
         if environ["REQUEST_METHOD"] == "OPTIONS":
-            raise Refused("the emulator grants nothing to other origins (CORS)")
+            raise Refused("the emulator allows no other origin (CORS)")
 
     def knows(self, host: str) -> bool:
         """Whether a Host header names this emulator."""

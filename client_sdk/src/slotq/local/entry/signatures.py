@@ -214,10 +214,15 @@ def _again(text: str) -> str:
 
 
 def _signature(claim: Claim, caller: Caller, stamp: str, canonical_request: str) -> str:
-    scope = (claim.date, claim.region, claim.service, "aws4_request")
     digest = hashlib.sha256(canonical_request.encode()).hexdigest()
+    return signature_of(claim, caller, lambda scope: f"{ALGORITHM}\n{stamp}\n{scope}\n{digest}")
+
+
+def signature_of(claim: Claim, caller: Caller, text: Callable[[str], str]) -> str:
+    """The caller's signature, in hex, of the text for the claim's scope."""
+    scope = (claim.date, claim.region, claim.service, "aws4_request")
     key = f"AWS4{caller.secret_key}".encode()
-    for part in (*scope, "\n".join((ALGORITHM, stamp, "/".join(scope), digest))):
+    for part in (*scope, text("/".join(scope))):
         last = hmac.new(key, part.encode(), hashlib.sha256)
         key = last.digest()
     return last.hexdigest()

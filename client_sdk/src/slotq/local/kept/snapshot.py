@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from slotq.local.endpoint import Endpoint
-from slotq.local.kept import items, lines
-from slotq.local.kept import training_jobs as jobs
+from slotq.local.kept import items, lines, training_jobs
 from slotq.local.kept.objects import Objects
 from slotq.local.keys import write_private
 from slotq.local.services.aws import TABLE
@@ -48,7 +47,7 @@ class Snapshot:
                     "objects": index,
                     "items": items.saved(self._dynamodb, TABLE),
                     "lines": lines.saved(self._logs),
-                    "jobs": jobs.saved(self._plane.jobs()),
+                    "jobs": training_jobs.saved(self._plane.jobs()),
                 }
             )
             if text != self._last:
@@ -64,7 +63,7 @@ class Snapshot:
         self._objects.restore(values["objects"])
         items.restore(self._dynamodb, TABLE, values["items"])
         lines.restore(self._logs, values["lines"])
-        self._plane.take_over(jobs.read(values["jobs"]))
+        self._plane.take_over(training_jobs.read(values["jobs"]))
 
     def _read(self) -> dict[str, Any] | None:
         file = self._folder / _FILE
@@ -73,13 +72,13 @@ class Snapshot:
         except FileNotFoundError:
             return None
         except ValueError:
-            raise Unreadable(f"{file} is no JSON: --fresh begins anew") from None
+            raise Unreadable(f"{file} is not JSON: start afresh with --fresh") from None
         if values.get("version") != _VERSION:
-            raise Unreadable(f"{file} is another version's: --fresh begins anew")
+            raise Unreadable(f"{file} is from another version: start afresh with --fresh")
         if values["region"] != self._endpoint.region:
             raise Unreadable(
-                f"what {self._folder} keeps is of {values['region']}: start with --region "
-                f"{values['region']}, or with --fresh to begin anew"
+                f"the state in {self._folder} is of {values['region']}: start with --region "
+                f"{values['region']}, or afresh with --fresh"
             )
         return values
 

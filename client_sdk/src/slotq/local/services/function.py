@@ -28,8 +28,8 @@ def find() -> Path:
     found = next((place for place in tried if place.is_file()), None)
     if found is None:
         raise Misconfigured(
-            f"the queue's Lambda ({_FILE}) is not in this checkout nor above the current folder: "
-            "go into the checkout, or name the file in SLOTQ_FUNCTION"
+            f"the queue's Lambda ({_FILE}) is not in or above the current folder: go to the "
+            "checkout, or name the file in SLOTQ_FUNCTION"
         )
     return found
 

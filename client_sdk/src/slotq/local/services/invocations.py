@@ -90,7 +90,12 @@ class Invocations:
     def settled(self) -> bool:
         """Whether nothing runs and nothing waits."""
         with self._changed:
-            return not self._busy and not any(self._waiting.values())
+            return not self._busy and self.waiting() == 0
+
+    def waiting(self) -> int:
+        """The number of invocations that have not begun."""
+        with self._changed:
+            return sum(map(len, self._waiting.values()))
 
     def _put(self, rank: int, waiting: _Waiting, *, delay: float = 0.0) -> None:
         with self._changed:
@@ -146,7 +151,7 @@ class Invocations:
             again = _Waiting(event=waiting.event, key=waiting.key, tries=waiting.tries + 1)
             self._put(_EVENT, again, delay=_RETRY_SECONDS * waiting.tries)
         else:
-            print(f"given up after {_TRIES} tries: {waiting.event.get('detail-type')}", flush=True)
+            print(f"gave up after {_TRIES} tries: {waiting.event.get('detail-type')}", flush=True)
 
 
 def _is_pass(event: Mapping[str, Any]) -> bool:

@@ -56,7 +56,7 @@ def _lacks(environ: Environ, operation: str, start_response: Any) -> Iterable[by
 
 
 def _failure(operation: str) -> tuple[str, str]:
-    return "InternalFailure", f"the emulator failed at {operation}; emulator.log says how"
+    return "InternalFailure", f"the emulator failed in {operation}; see emulator.log"
 
 
 def _said(start_response: Any, said: Said) -> Iterable[bytes]:

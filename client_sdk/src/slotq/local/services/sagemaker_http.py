@@ -52,4 +52,4 @@ def _timestamp(value: Any) -> float:
     """A value in the protocol's form: seconds since the epoch."""
     if isinstance(value, datetime):
         return round(value.timestamp(), 3)
-    raise TypeError(f"{type(value).__name__} has no place in an answer")
+    raise TypeError(f"{type(value).__name__} cannot be part of an answer")

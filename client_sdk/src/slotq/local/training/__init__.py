@@ -1,7 +1,8 @@
 """Our own SageMaker training plane. It knows no HTTP.
 
 plane           the operations
-training_job    one training job and its states
+life            a training job from start to end
+training_job    one training job as SageMaker shows it
 listing         ListTrainingJobs
 request_check   checks a request by botocore's model
 call_errors     how a call can fail

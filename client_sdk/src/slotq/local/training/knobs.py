@@ -83,7 +83,7 @@ _KINDS = {knob.name: str(knob.type) for knob in fields(Knobs)}
 def _read(name: str, value: Any) -> Any:
     kind = _KINDS.get(name)
     if kind is None:
-        raise ValueError(f"there is no knob '{name}'; there are {', '.join(sorted(_KINDS))}")
+        raise ValueError(f"there is no knob '{name}'; the knobs are {', '.join(sorted(_KINDS))}")
     if kind.startswith("dict"):
         return _limits(value)
     if kind == "str":
@@ -94,7 +94,7 @@ def _read(name: str, value: Any) -> Any:
         number = -1.0
     if not 0 <= number <= LONGEST or (kind == "int" and number != int(number)):
         what = "a whole number" if kind == "int" else "a number of seconds"
-        raise ValueError(f"the knob '{name}' takes {what} from 0 up, not {value!r}")
+        raise ValueError(f"the knob '{name}' takes {what}, at least 0, not {value!r}")
     return int(number) if kind == "int" else number
 
 
@@ -109,5 +109,5 @@ def _limits(value: Any) -> dict[str, int]:
         return limits
     except (AttributeError, TypeError, ValueError):
         raise ValueError(
-            "the knob 'limits' takes instance types with counts from 0 up: ml.m5.large=2"
+            "the knob 'limits' takes instance types with counts, such as ml.m5.large=2"
         ) from None

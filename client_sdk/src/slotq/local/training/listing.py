@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
-from botocore.utils import parse_to_aware_datetime
-
+from slotq.jobs.list_filters import is_listed
 from slotq.local.training.call_errors import PlaneError
-from slotq.local.training.training_job import TrainingJob, moment
+from slotq.local.training.training_job import TrainingJob
+from slotq_core.timestamps import to_datetime
 
 _DEFAULT_PAGE = 10
 
@@ -20,7 +19,7 @@ def page_of(jobs: Iterable[TrainingJob], request: Mapping[str, Any]) -> dict[str
     page."""
     order = _ORDERS[request.get("SortBy", "CreationTime")]
     chosen = sorted(
-        (job for job in jobs if _in_range(job, request)),
+        (job for job in jobs if _is_listed(job, request)),
         key=lambda job: (*order(job), job.name),
         reverse=request.get("SortOrder") == "Descending",
     )
@@ -58,20 +57,12 @@ _ORDERS: Mapping[str, Any] = {
 }
 
 
-def _in_range(job: TrainingJob, request: Mapping[str, Any]) -> bool:
-    if request.get("NameContains", "").lower() not in job.name.lower():
-        return False
-    for key, when in (("CreationTime", job.created_at), ("LastModifiedTime", job.modified_at)):
-        at = moment(when)
-        if at < _time(request.get(f"{key}After"), datetime.min.replace(tzinfo=UTC)):
-            return False
-        if at > _time(request.get(f"{key}Before"), datetime.max.replace(tzinfo=UTC)):
-            return False
-    return True
-
-
-def _time(value: Any, absent: datetime) -> datetime:
-    return absent if value is None else parse_to_aware_datetime(value)
+def _is_listed(job: TrainingJob, request: Mapping[str, Any]) -> bool:
+    times = {
+        "CreationTime": to_datetime(job.created_at),
+        "LastModifiedTime": to_datetime(job.modified_at),
+    }
+    return is_listed(job.name, times, request)
 
 
 def _decode(token: str) -> str:

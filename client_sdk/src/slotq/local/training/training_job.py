@@ -6,13 +6,13 @@ import copy
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from slotq.local.training.runner import Exit
+from slotq_core.timestamps import from_datetime, to_datetime
 
 ENDED = frozenset({"Completed", "Failed", "Stopped"})
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = 86400
 _MESSAGES = {
     "Starting": "Preparing the instances for training",
@@ -43,10 +43,6 @@ _ECHOED = (
     "TensorBoardOutputConfig",
     "VpcConfig",
 )
-
-
-def moment(milliseconds: int) -> datetime:
-    return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
 @dataclass(kw_only=True)
@@ -144,8 +140,8 @@ class TrainingJob:
                 "MaxRuntimeInSeconds": _DAY,
                 **(request.get("StoppingCondition") or {}),
             },
-            "CreationTime": moment(self.created_at),
-            "LastModifiedTime": moment(self.modified_at),
+            "CreationTime": to_datetime(self.created_at),
+            "LastModifiedTime": to_datetime(self.modified_at),
             "SecondaryStatusTransitions": [_transition(one) for one in self.transitions],
             "EnableNetworkIsolation": bool(request.get("EnableNetworkIsolation")),
             "EnableInterContainerTrafficEncryption": bool(
@@ -160,9 +156,9 @@ class TrainingJob:
     def _times(self) -> dict[str, Any]:
         shown: dict[str, Any] = {}
         if self.started_at is not None:
-            shown["TrainingStartTime"] = moment(self.started_at)
+            shown["TrainingStartTime"] = to_datetime(self.started_at)
         if self.ended_at is not None:
-            shown["TrainingEndTime"] = moment(self.ended_at)
+            shown["TrainingEndTime"] = to_datetime(self.ended_at)
             ran = self.ended_at - (self.ended_at if self.started_at is None else self.started_at)
             shown["TrainingTimeInSeconds"] = shown["BillableTimeInSeconds"] = max(1, ran // 1000)
         return shown
@@ -175,13 +171,13 @@ class TrainingJob:
         shown = {
             "TrainingJobName": self.name,
             "TrainingJobArn": self.arn,
-            "CreationTime": moment(self.created_at),
-            "LastModifiedTime": moment(self.modified_at),
+            "CreationTime": to_datetime(self.created_at),
+            "LastModifiedTime": to_datetime(self.modified_at),
             "TrainingJobStatus": self.status,
             "SecondaryStatus": self.secondary,
         }
         if self.ended_at is not None:
-            shown["TrainingEndTime"] = moment(self.ended_at)
+            shown["TrainingEndTime"] = to_datetime(self.ended_at)
         return shown
 
     def event(self, *, account: str, region: str) -> dict[str, Any]:
@@ -193,28 +189,28 @@ class TrainingJob:
             "detail-type": "SageMaker Training Job State Change",
             "source": "aws.sagemaker",
             "account": account,
-            "time": moment(self.modified_at).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "time": to_datetime(self.modified_at).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "region": region,
             "resources": [self.arn],
             "detail": _as_event(self.description()) | {"Tags": dict(self.tags)},
         }
 
 
-def _transition(one: Transition) -> dict[str, Any]:
+def _transition(transition: Transition) -> dict[str, Any]:
     shown: dict[str, Any] = {
-        "Status": one.status,
-        "StartTime": moment(one.start),
-        "StatusMessage": one.message,
+        "Status": transition.status,
+        "StartTime": to_datetime(transition.start),
+        "StatusMessage": transition.message,
     }
-    if one.end is not None:
-        shown["EndTime"] = moment(one.end)
+    if transition.end is not None:
+        shown["EndTime"] = to_datetime(transition.end)
     return shown
 
 
 def _as_event(value: Any) -> Any:
     """Datetimes in an event's form: epoch milliseconds."""
     if isinstance(value, datetime):
-        return (value - _EPOCH) // timedelta(milliseconds=1)
+        return from_datetime(value)
     if isinstance(value, Mapping):
         return {key: _as_event(member) for key, member in value.items()}
     if isinstance(value, list):

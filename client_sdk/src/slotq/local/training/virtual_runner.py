@@ -8,7 +8,7 @@ from typing import Any
 
 from slotq.local.training.runner import Exit, Report, Step
 from slotq_core.adapters.sagemaker.service import JOB_TAG
-from slotq_core.ports import Clock
+from slotq_core.ports.surroundings import Clock
 
 
 class VirtualClock:

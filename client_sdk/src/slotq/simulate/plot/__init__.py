@@ -3,7 +3,7 @@
 picture    the whole picture
 pool_area  a pool over time
 job_rows   jobs over time
-curves     amounts over time as points
+curves     amounts over time as curves
 palette    colours
 times      lengths of time
 """

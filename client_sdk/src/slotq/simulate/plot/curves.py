@@ -1,12 +1,15 @@
-"""Turns amounts over time into points to draw: exact points if there are few changes, else means
+"""Turns amounts over time into curves: exact points if there are few changes, else means
 over equal spans. So the picture of a year is no larger than that of an hour."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from numpy.typing import NDArray
+
+from slotq.simulate.plot.palette import Palette
 
 Numbers = NDArray[np.float64]
 Steps = Sequence[tuple[int, int]]
@@ -40,3 +43,15 @@ def levels(steps: Steps, edges: Numbers) -> Numbers:
     inside = np.maximum(place, 0)
     upto = np.where(place < 0, 0.0, area[inside] + amounts[inside] * (edges - times[inside]))
     return np.diff(upto) / np.diff(edges)
+
+
+def stacked(axes: Axes, by_group: Mapping[str, Steps], edges: Numbers, palette: Palette) -> Numbers:
+    """Draw the groups' amounts on top of each other. Returns their sum."""
+    below = np.zeros(len(edges) - 1)
+    for group, steps in by_group.items():
+        above = below + levels(steps, edges)
+        axes.stairs(
+            above, edges / 1000, baseline=below, fill=True, color=palette.colour(group), lw=0
+        )
+        below = above
+    return below

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from slotq.simulate.plot.curves import grid, levels
+from slotq.simulate.plot.curves import grid, stacked
 from slotq.simulate.plot.palette import Palette
 from slotq.simulate.plot.times import means_over
 from slotq.simulate.run.record import REFUSED, Record, Run
@@ -66,13 +66,7 @@ def draw_waiting(
             if state in _WAITING:
                 steps += [(since, 1), (until, -1)]
     edges, means = grid(end, list(by_group.values()))
-    below = np.zeros(len(edges) - 1)
-    for group, steps in by_group.items():
-        above = below + levels(steps, edges)
-        axes.stairs(
-            above, edges / 1000, baseline=below, fill=True, color=palette.colour(group), lw=0
-        )
-        below = above
+    below = stacked(axes, by_group, edges, palette)
     top = max(1.0, 1.08 * below.max(initial=1))
     evicted = sorted({t for job in jobs for t in record.evicted(job.name)})
     if evicted:
@@ -81,8 +75,8 @@ def draw_waiting(
     axes.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     axes.set_ylabel("jobs")
     axes.set_title(
-        f"how many of {len(jobs):,} jobs wait{means_over(means)}; a row each is drawn for up to "
-        f"{MOST_ROWS} jobs{'; ticks: evictions' if evicted else ''}",
+        f"number of waiting jobs, of {len(jobs):,}{means_over(means)}; up to {MOST_ROWS} jobs "
+        f"have a row each{'; ticks: evictions' if evicted else ''}",
         loc="left",
         fontsize=10,
     )

@@ -50,8 +50,8 @@ class Palette:
     def _own(self, job: JobSpec) -> str:
         return job.project or "" if self.by_project else str(self._scenario.priority_of(job))
 
-    def _colour(self, place: int, of: int) -> str:
+    def _colour(self, place: int, count: int) -> str:
         if self.by_project:
             return _COLOURS[place]
-        shade = 0.5 if of == 1 else 0.15 + 0.7 * place / (of - 1)
+        shade = 0.5 if count == 1 else 0.15 + 0.7 * place / (count - 1)
         return str(mpl.colors.to_hex(mpl.colormaps["plasma"](shade)))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from slotq.simulate.plot.curves import Steps, grid, levels
+from slotq.simulate.plot.curves import Steps, grid, levels, stacked
 from slotq.simulate.plot.palette import Palette
 from slotq.simulate.plot.times import means_over
 from slotq.simulate.run.timeline import Held, Span
@@ -28,13 +27,7 @@ def draw_pool(
         by_group[palette.group(each.job)] += [(each.since, slots), (each.until, -slots)]
     capacity, foreign = _changes(spans, "capacity"), _changes(spans, "foreign")
     edges, means = grid(end, [*by_group.values(), capacity, foreign])
-    below = np.zeros(len(edges) - 1)
-    for group, steps in by_group.items():
-        above = below + levels(steps, edges)
-        axes.stairs(
-            above, edges / 1000, baseline=below, fill=True, color=palette.colour(group), lw=0
-        )
-        below = above
+    below = stacked(axes, by_group, edges, palette)
     size, others = levels(capacity, edges), levels(foreign, edges)
     if others.any():
         axes.stairs(

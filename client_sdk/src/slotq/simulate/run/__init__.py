@@ -2,6 +2,7 @@
 
 engine            the policy over jobs that take their time
 live              the same through manager, store and training plane
+agenda            what is due when
 beginning         the world at t = 0
 standing          jobs that have not ended, as a plan wants them
 failing_attempts  attempts that a scenario lets fail

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from enum import IntEnum
 
+from slotq.simulate.run.agenda import Agenda, Due
 from slotq.simulate.run.beginning import followers_of, refused_gangs, running_jobs
 from slotq.simulate.run.failing_attempts import Fate, fate_of
 from slotq.simulate.run.record import REFUSED, Record
@@ -31,22 +30,9 @@ from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacit
 from slotq_core.policy.lifecycle.retry import Ending, after_end
 from slotq_core.policy.lifecycle.suspend import grace
 from slotq_core.policy.plan import Plan
-from slotq_core.ports import World
+from slotq_core.ports.stored import World
 
 USER_CANCEL = "its user"
-
-
-class Due(IntEnum):
-    """The kinds of things due at a moment, in the order of handling."""
-
-    END = 0
-    """Work that ends at the moment of its stop has ended: completed always wins."""
-    STOPPED = 1
-    CHANGE = 2
-    """A change of a pool. Jobs that arrive at the same moment find the pool changed."""
-    SUBMIT = 3
-    CANCEL = 4
-    PASS = 5
 
 
 Watcher = Callable[[Snapshot, Plan, int], None]
@@ -80,7 +66,7 @@ class _World:
         self._states = {spec.name: JobState.PENDING for spec in scenario.jobs}
         """The state of every job of the file until it is refused. A job not yet submitted counts as
         pending."""
-        self._due: list[tuple[int, Due, str, int]] = []
+        self._agenda = Agenda()
         self._asks = scenario.asks()
         self.record = Record()
 
@@ -88,19 +74,16 @@ class _World:
         for job in running_jobs(self._scenario):
             self._jobs.put(job)
         for number, (t, pool, _) in enumerate(self._changes):
-            self._push(t, Due.CHANGE, pool, number)
+            self._agenda.put(t, Due.CHANGE, pool, number)
         for at in self._asks:
-            if isinstance(at, int):
-                self._push(at, Due.PASS, "")
+            self._agenda.put(at if isinstance(at, int) else None, Due.PASS)
         for spec in self._scenario.jobs:
             self._announce(spec)
-        self._push(0, Due.PASS, "")
-        while self._due:
-            now = self._due[0][0]
-            if self._scenario.until is not None and now > self._scenario.until:
-                break
-            while self._due and self._due[0][0] == now:
-                self._take_in(*heapq.heappop(self._due))
+        self._agenda.put(0, Due.PASS)
+        until = self._scenario.until
+        while (now := self._agenda.next_at()) is not None and (until is None or now <= until):
+            for entry in self._agenda.take(now):
+                self._take_in(*entry)
             self._pass(now)
             self._answer(now, now)
             self.record.end = max(self.record.end, now)
@@ -123,10 +106,10 @@ class _World:
             job = self._jobs[spec.name]
             self.record.begin(job)
             self._push_end(job)
-        elif spec.submit_at is not None:
-            self._push(spec.submit_at, Due.SUBMIT, spec.name)
+        else:
+            self._agenda.put(spec.submit_at, Due.SUBMIT, spec.name)
         if spec.cancel_at is not None:
-            self._push(max(0, spec.cancel_at), Due.CANCEL, spec.name)
+            self._agenda.put(max(0, spec.cancel_at), Due.CANCEL, spec.name)
 
     def _take_in(self, now: int, due: Due, name: str, number: int) -> None:
         match due:
@@ -208,8 +191,7 @@ class _World:
                         self._push_stop(after, now)
             if not planned.decisions and not self._happens(now):
                 break
-        if planned.wake_at is not None:
-            self._push(planned.wake_at, Due.PASS, "")
+        self._agenda.put(planned.wake_at, Due.PASS)
 
     def _happens(self, now: int) -> bool:
         """Handle the immediate effects of decisions, once a pass has nothing more to decide: the
@@ -222,8 +204,8 @@ class _World:
     def _take_in_ends(self, now: int) -> bool:
         """Take in the stops that took no time. Returns whether there were any."""
         ended = False
-        while self._due and self._due[0][0] == now and self._due[0][1] <= Due.STOPPED:
-            self._take_in(*heapq.heappop(self._due))
+        for entry in self._agenda.take(now, last=Due.STOPPED):
+            self._take_in(*entry)
             ended = True
         return ended
 
@@ -313,7 +295,7 @@ class _World:
         left = fate.after if fate else self._left[job.name]
         if left is not None and job.attempt and job.attempt.running_since is not None:
             end = max(0, job.attempt.running_since + left)
-            self._push(end, Due.END, job.name, job.attempt.number)
+            self._agenda.put(end, Due.END, job.name, job.attempt.number)
 
     def _push_stop(self, job: Job, now: int) -> None:
         assert job.attempt is not None
@@ -324,11 +306,7 @@ class _World:
             takes = 0  # Only the start has to be stopped.
         if spec.release_seconds is not None and spec.release_seconds <= asked:
             asked, takes = spec.release_seconds, 0
-        self._push(now + asked + takes, Due.STOPPED, job.name, job.attempt.number)
-
-    def _push(self, t: int, due: Due, name: str, number: int = 0) -> None:
-        """Put an entry in the heap. `number` is the attempt's or the change's number."""
-        heapq.heappush(self._due, (t, due, name, number))
+        self._agenda.put(now + asked + takes, Due.STOPPED, job.name, job.attempt.number)
 
 
 def _answered(job: Job) -> Job:

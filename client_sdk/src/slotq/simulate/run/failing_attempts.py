@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from slotq.local.training.plane import CAPACITY, INTERNAL, UNASSUMED
+from slotq.local.training.life import CAPACITY, INTERNAL, UNASSUMED
 from slotq.local.training.runner import Exit
 from slotq.simulate.scenario.fields import FAULT, NO_CAPACITY, NO_ROLE, Failure
 from slotq_core.policy.lifecycle.retry import Ending

@@ -5,21 +5,23 @@ This module decides nothing, so its record and the policy's can be compared.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from slotq.errors import ScenarioError
 from slotq.local.services.plane_client import PlaneClient
 from slotq.local.training.knobs import Knobs
-from slotq.local.training.plane import Event, Plane
+from slotq.local.training.life import Event
+from slotq.local.training.plane import Plane
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
+from slotq.simulate.run.agenda import Agenda, Due
 from slotq.simulate.run.beginning import refused_gangs, running_jobs
-from slotq.simulate.run.engine import USER_CANCEL, Due, with_ended
+from slotq.simulate.run.engine import USER_CANCEL, with_ended
 from slotq.simulate.run.failing_attempts import SCRIPT, fate_of
 from slotq.simulate.run.record import Record
-from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario, ScenarioError
+from slotq.simulate.scenario.scenario import INSTANCE_TYPE, Scenario
 from slotq.simulate.scenario.sections import JobSpec
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.adapters.sagemaker.observations import observation_of
@@ -33,25 +35,28 @@ from slotq_core.model.users import Yielded
 from slotq_core.policy.actions.time_slice import after_yield
 from slotq_core.policy.lifecycle.retry import Ending
 from slotq_core.policy.lines import by_user
-from slotq_core.ports import Change, Notifier, Request, Store, World
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change, World
+from slotq_core.ports.surroundings import Notifier
+from slotq_core.ports.training import Request
 
 
-def not_carried(scenario: Scenario) -> str:
+def unsupported(scenario: Scenario) -> str:
     """The feature of the scenario that the manager and the store do not support. Empty: none."""
     if any(spec.after for spec in scenario.jobs):
-        return "jobs that come after others: at a job's end the manager frees none"
+        return "jobs that come after others: the manager does not start them at another job's end"
     if any(spec.parts for spec in scenario.jobs):
-        return "jobs over several pools at once: a store counts a job in one pool's ledger"
+        return "jobs over several pools at once: the store counts a job in one pool's ledger"
     if any(pool.suspend_grace for pool in scenario.pools):
-        return "jobs that are asked before they are stopped: nobody asks a script yet"
+        return "jobs that are asked before they are stopped: the queue does not ask yet"
     return ""
 
 
 def live_record(scenario: Scenario, store: Store | None = None) -> Record:
     """Run the scenario to its end through the queue itself. `store` must be fresh; by default it is
-    in memory. Raises ScenarioError if `not_carried` names a feature."""
-    if missing := not_carried(scenario):
-        raise ScenarioError(f"--live does not run this yet: {missing}")
+    in memory. Raises ScenarioError if `unsupported` names a feature."""
+    if missing := unsupported(scenario):
+        raise ScenarioError(f"--live does not support this yet: {missing}")
     return _Live(scenario, store or MemoryStore()).run()
 
 
@@ -144,7 +149,7 @@ class _Live:
         self._specs = {spec.name: spec for spec in scenario.jobs}
         self._refused = refused_gangs(scenario)
         self._running = {job.name: job for job in running_jobs(scenario)}
-        self._due: list[tuple[int, Due, str, int]] = []
+        self._agenda = Agenda()
         moments = [spec.running_since or spec.submit_at or 0 for spec in scenario.jobs]
         self._clock = VirtualClock(min([0, *moments]))
         self._events: list[Event] = []
@@ -175,14 +180,14 @@ class _Live:
 
     def run(self) -> Record:
         for number, (t, pool, _) in enumerate(self._changes):
-            self._push(t, Due.CHANGE, pool, number)
+            self._agenda.put(t, Due.CHANGE, pool, number)
         for at in self._asks:
-            self._push(at if isinstance(at, int) else None, Due.PASS, "")
+            self._agenda.put(at if isinstance(at, int) else None, Due.PASS)
         for spec in self._scenario.jobs:
-            self._push(spec.submit_at, Due.SUBMIT, spec.name)
-            self._push(spec.running_since, Due.SUBMIT, spec.name)
-            self._push(spec.cancel_at and max(0, spec.cancel_at), Due.CANCEL, spec.name)
-        self._push(0, Due.PASS, "")
+            self._agenda.put(spec.submit_at, Due.SUBMIT, spec.name)
+            self._agenda.put(spec.running_since, Due.SUBMIT, spec.name)
+            self._agenda.put(spec.cancel_at and max(0, spec.cancel_at), Due.CANCEL, spec.name)
+        self._agenda.put(0, Due.PASS)
         until = self._scenario.until
         while (now := self._next()) is not None and (until is None or now <= until):
             self._clock.set(now)
@@ -206,15 +211,13 @@ class _Live:
             self._store.set_foreign(pool.name, pool.foreign)
 
     def _next(self) -> int | None:
-        moments = [self._due[0][0]] if self._due else []
-        plane = self._plane.next_due()
-        return min([*moments, *([plane] if plane is not None else [])], default=None)
+        moments = (self._agenda.next_at(), self._plane.next_due())
+        return min((at for at in moments if at is not None), default=None)
 
     def _take_in(self, now: int) -> None:
         """Take in everything due at one moment, then run the pass, until nothing more follows."""
         self._observe()
-        while self._due and self._due[0][0] == now:
-            _, due, name, number = heapq.heappop(self._due)
+        for _, due, name, number in self._agenda.take(now):
             if due is Due.CHANGE:
                 self._pools[name] = self._changes[number][2].applied(self._pools[name])
                 self._configure()
@@ -226,7 +229,7 @@ class _Live:
         if now < 0:
             return
         while True:
-            self._push(self._manager.run_pass().wake_at, Due.PASS, "")
+            self._agenda.put(self._manager.run_pass().wake_at, Due.PASS)
             if not self._observe():
                 return
 
@@ -289,10 +292,6 @@ class _Live:
             return None
         fate = fate_of(self._specs[job.name].fails, job.attempt.number)
         return fate.ending if fate and fate.after is None else None
-
-    def _push(self, t: int | None, due: Due, name: str, number: int = 0) -> None:
-        if t is not None:
-            heapq.heappush(self._due, (t, due, name, number))
 
 
 def _request(spec: JobSpec) -> Request:

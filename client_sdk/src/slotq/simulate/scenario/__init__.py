@@ -1,10 +1,13 @@
 """The scenario file.
 
-scenario  the file as a world
-sections  its sections and their keys
-fields    kinds of values
-checks    what the sections ask of each other
-document  YAML with line numbers
-faults    what is wrong, and where
-trace     jobs from a CSV table
+reading     reads a file
+scenario    the file as a world
+contents    its sections together
+sections    each section and its keys
+fields      kinds of values
+checks      what the sections ask of each other
+references  names, and what is referred to by name
+document    YAML with line numbers
+faults      what is wrong, and where
+trace       jobs from a CSV table
 """

@@ -58,17 +58,17 @@ class Document:
                 where = f"{self.path}:{line}: "
                 if key.tag not in _KEYS:
                     what = f"{key.value}: " if isinstance(key, yaml.ScalarNode) else ""
-                    raise ScenarioError(f"{where}{what}keys are text: put it in quotes")
+                    raise ScenarioError(f"{where}{what}a key must be a text: put it in quotes")
                 if key.value in lines:
-                    before = f"it is in line {lines[key.value]} already"
-                    raise ScenarioError(f"{where}{key.value}: this key is there twice; {before}")
+                    before = f"it is already in line {lines[key.value]}"
+                    raise ScenarioError(f"{where}{key.value}: this key occurs twice; {before}")
                 lines[key.value] = line
 
     def _not_yaml(self, error: yaml.YAMLError) -> str:
         mark = getattr(error, "problem_mark", None)
         if mark is None:
             return f"{self.path}: not YAML: {error}"
-        problem = getattr(error, "problem", None) or "it ends too early"
+        problem = getattr(error, "problem", None) or "the file ends too early"
         return f"{self.path}:{mark.line + 1}: not YAML: {problem} (column {mark.column + 1})"
 
 

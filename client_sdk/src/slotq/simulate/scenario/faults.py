@@ -73,6 +73,10 @@ def told(faults: Iterable[Fault], where: Callable[[Loc], Place]) -> str:
     return "\n".join(lines)
 
 
+def unknown(where: Loc, what: str, name: str, known: Iterable[str]) -> Fault:
+    return Fault(where, f"there is no {what} '{name}'; these exist: {listed(sorted(known))}")
+
+
 def spelled(loc: Loc) -> str:
     """`jobs[3].slots`"""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)

@@ -1,39 +1,26 @@
 """The scenario file: a world, its submissions and the expected results (DESIGN 6.2).
 
-The file counts in seconds, all other code in milliseconds. `sections` has the sections; `checks`
-has the rules across them.
+The file counts in seconds, all other code in milliseconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
-from pathlib import Path
 from typing import Any, Self
 
-from pydantic import ValidationError, model_validator
+from pydantic import model_validator
 
-from slotq.errors import ScenarioError
 from slotq.simulate.scenario.checks import CHECKS
-from slotq.simulate.scenario.document import Document
-from slotq.simulate.scenario.faults import Keys, Loc, Place, faults_of, refuse, spelled, told
-from slotq.simulate.scenario.fields import Duration
+from slotq.simulate.scenario.contents import Contents
+from slotq.simulate.scenario.faults import refuse
 from slotq.simulate.scenario.sections import (
     ChangeSpec,
-    ClassSpec,
     DepartmentSpec,
-    Expectation,
     GroupSpec,
     JobSpec,
     PoolSpec,
     ProjectSpec,
-    SchedulerSpec,
-    Section,
-    UserGroupSpec,
-    UserSpec,
-    WhySpec,
 )
-from slotq.simulate.scenario.trace import Trace
 from slotq_core.model.demand import Demand
 from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Submission
@@ -41,77 +28,14 @@ from slotq_core.model.pools import Pool
 from slotq_core.model.projects import EVERYWHERE, Amounts, Department, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, AUTO_VALUE
-from slotq_core.policy.lifecycle.priority_classes import Classes, classes_of
 from slotq_core.policy.state.user_limits import Rights
-
-__all__ = [
-    "DEFAULT_PROJECT",
-    "INSTANCE_TYPE",
-    "ClassSpec",
-    "DepartmentSpec",
-    "Expectation",
-    "GroupSpec",
-    "JobSpec",
-    "PoolSpec",
-    "ProjectSpec",
-    "Scenario",
-    "ScenarioError",
-    "SchedulerSpec",
-    "load",
-]
 
 INSTANCE_TYPE = "ml.m5.large"
 """The one instance type of all scenarios: pools differ by name alone."""
 
-DEFAULT_PROJECT = "default"
-"""The project of jobs that name none, if the scenario has projects: quota 0, weight 0."""
 
-SECTIONS: dict[str, type[Section]] = {
-    "pools": PoolSpec,
-    "projects": ProjectSpec,
-    "departments": DepartmentSpec,
-    "classes": ClassSpec,
-    "users": UserSpec,
-    "user_groups": UserGroupSpec,
-    "scheduler": SchedulerSpec,
-    "groups": GroupSpec,
-    "jobs": JobSpec,
-    "expect": Expectation,
-}
-
-
-class Scenario(Section):
-    pools: tuple[PoolSpec, ...]
-    projects: tuple[ProjectSpec, ...] = ()
-    departments: tuple[DepartmentSpec, ...] = ()
-    classes: tuple[ClassSpec, ...] = ()
-    users: tuple[UserSpec, ...] = ()
-    user_groups: tuple[UserGroupSpec, ...] = ()
-    scheduler: SchedulerSpec = SchedulerSpec()
-    groups: tuple[GroupSpec, ...] = ()
-    jobs: tuple[JobSpec, ...] = ()
-    until: Duration | None = None
-    expect: tuple[Expectation, ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _default_project(cls, data: Any) -> Any:
-        """Put jobs without a project into the default project, if the scenario has projects."""
-        if not isinstance(data, dict) or not data.get("projects"):
-            return data
-        if not isinstance(data["projects"], list) or not isinstance(data.get("jobs"), list):
-            return data
-        jobs = [
-            {"project": DEFAULT_PROJECT, **job} if isinstance(job, dict) else job
-            for job in data["jobs"]
-        ]
-        projects = list(data["projects"])
-        names = [each.get("name") for each in projects if isinstance(each, dict)]
-        if DEFAULT_PROJECT not in names and any(
-            isinstance(job, dict) and job.get("project") == DEFAULT_PROJECT for job in jobs
-        ):
-            projects.append({"name": DEFAULT_PROJECT, "quota": 0, "weight": 0})
-        return {**data, "projects": projects, "jobs": jobs}
+class Scenario(Contents):
+    """The world, its submissions and the expected results, all of which agree."""
 
     @model_validator(mode="after")
     def _agrees(self) -> Self:
@@ -119,25 +43,6 @@ class Scenario(Section):
         if faults:
             refuse(*faults)
         return self
-
-    @property
-    def pool_names(self) -> tuple[str, ...]:
-        return tuple(pool.name for pool in self.pools)
-
-    @cached_property
-    def property_names(self) -> frozenset[str]:
-        """The names that a demand requires of a pool, and takes nothing of."""
-        return frozenset(name for pool in self.pools for name in pool.properties)
-
-    @property
-    def resources(self) -> tuple[str, ...]:
-        """The resources of the pools: `slots` first."""
-        return tuple({"slots": 0, **{name: 0 for pool in self.pools for name in pool.capacity}})
-
-    @cached_property
-    def known_classes(self) -> Classes:
-        """The configured classes, else HFAI's. Without AUTO."""
-        return classes_of(each.priority_class() for each in self.classes)
 
     @property
     def rights(self) -> Rights:
@@ -252,34 +157,6 @@ class Scenario(Section):
             pool: dict(amount) if isinstance(amount, dict) else {"slots": amount}
             for pool, amount in quota.items()
         }
-
-
-def load(path: Path, trace: Path | None = None) -> Scenario:
-    """Read a scenario file, and the jobs of a trace into it. Raises ScenarioError."""
-    document = Document(path)
-    data, own, rows = document.data, 0, None
-    if trace is not None and isinstance(data, dict):
-        jobs = data.get("jobs") or []
-        rows = Trace(trace, projects=bool(data.get("projects")))
-        if isinstance(jobs, list):
-            own, data = len(jobs), {**data, "jobs": [*jobs, *rows.jobs]}
-
-    def where(loc: Loc) -> Place:
-        place = loc[1] if loc[:1] == ("jobs",) and len(loc) > 1 else None
-        if rows is not None and isinstance(place, int) and place >= own:
-            return rows.place(place - own, loc[2:])
-        return path, document.line(loc), spelled(loc)
-
-    try:
-        return Scenario.model_validate(data)
-    except ValidationError as error:
-        raise ScenarioError(told(faults_of(error, _keys()), where)) from None
-
-
-def _keys() -> Keys:
-    deeper: dict[str, type[Section]] = {"pools.changes": ChangeSpec, "expect.why": WhySpec}
-    sections: dict[str, type[Section]] = {"": Scenario, **deeper, **SECTIONS}
-    return {name: each.keys() for name, each in sections.items()}
 
 
 def _pool(spec: PoolSpec) -> Pool:

@@ -184,7 +184,7 @@ class GroupSpec(Section):
     def _gang_or_sweep(self) -> Self:
         mixed = {"min_members", "mandatory", "same_pool"} & self.model_fields_set
         if self.max_parallel is not None and mixed:
-            message = "with max_parallel its jobs are independent: this belongs to a gang"
+            message = "a group with max_parallel is a sweep: this key is for gangs"
             refuse(*(Fault((key,), message) for key in sorted(mixed)))
         return self
 
@@ -260,15 +260,18 @@ def _job_faults(job: JobSpec) -> Iterator[Fault]:
     if not names.is_legal(job.name):
         yield Fault(
             ("name",),
-            f"'{job.name}' is no name that SageMaker takes: 1 to 63 letters, digits and hyphens",
+            f"SageMaker does not accept the name '{job.name}': use {names.RULE}",
         )
     if job.demand is not None and "slots" in job.model_fields_set:
         yield Fault(("slots",), "slots is short for demand: {slots: n}; give one of the two")
     for key in ("slots", "demand", "pools", "pool", "group") if job.parts else ():
         if key in job.model_fields_set and getattr(job, key) is not None:
-            yield Fault((key,), "parts say where and how much; a job in parts is of no group")
+            yield Fault(
+                (key,),
+                ("leave this out: parts give pools and demands, and a job with parts has no group"),
+            )
     if (job.submit_at is None) == (job.running_since is None):
-        yield Fault((), f"job '{job.name}' needs either submit_at or running_since")
+        yield Fault((), f"give job '{job.name}' either submit_at or running_since")
         return
     if job.running_since is None:
         for key in ("pool", "entry_at"):
@@ -281,14 +284,14 @@ def _job_faults(job: JobSpec) -> Iterator[Fault]:
 def _running_faults(job: JobSpec, since: int) -> Iterator[Fault]:
     """The faults of a job that runs at the start."""
     if job.after:
-        yield Fault(("after",), "it runs at the start already: it comes after no job")
+        yield Fault(("after",), "it runs at the start, so it cannot come after a job")
     first = next(iter(job.fails), None)
     if first is not None and not (isinstance(first, int) and first > -since):
-        yield Fault(("fails", 0), "it runs at the start already: it fails later than that, or not")
+        yield Fault(("fails", 0), "it runs at the start, so it must fail later or not at all")
     if since > 0:
-        yield Fault(("running_since",), "it runs at the start already: at most 0 is needed")
+        yield Fault(("running_since",), "it runs at the start, so this must be at most 0")
     if job.at is None:
-        yield Fault((), f"job '{job.name}' runs already (running_since): its pool is needed")
+        yield Fault((), f"job '{job.name}' runs at the start (running_since): give its pool")
     elif job.pools and job.pool not in job.pools:
         yield Fault(("pool",), f"it runs in pool '{job.pool}', which is not among its pools")
 

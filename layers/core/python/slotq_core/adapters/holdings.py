@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.ports import Change
+from slotq_core.ports.stored import Change
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

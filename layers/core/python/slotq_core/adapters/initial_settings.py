@@ -17,7 +17,8 @@ from slotq_core.adapters.snapshots import as_configured
 from slotq_core.errors import Conflict, Misconfigured, PoolInUse
 from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool
-from slotq_core.ports import Configuration, ConfigurationChange, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Configuration, ConfigurationChange
 from slotq_core.timestamps import iso
 
 _LOOKED_AT = 1000
@@ -113,7 +114,7 @@ def _overruled(store: Store, setting: _Setting, last: ConfigurationChange) -> st
     if taken and setting.change(taken)[1] == setting.wanted:
         return ""
     return (
-        f"{setting.who} has changed, but {last.who} has changed the {setting.what} in the queue "
-        f"itself ({iso(last.at)}), and these count: make the change with `slotq {setting.what}`, "
-        "and put the setting back to what it was or to what the queue has"
+        f"{setting.who} has changed, but is ignored: {last.who} has changed the {setting.what} "
+        f"in the queue itself ({iso(last.at)}). Make the change with `slotq {setting.what}`, "
+        f"and set {setting.who} back to its old value or to the queue's"
     )

@@ -37,7 +37,9 @@ class AsynchronousPass:
                 Payload=json.dumps(PASS_EVENT).encode(),
             )
         except (BotoCoreError, ClientError) as error:
-            _log.warning("no pass was asked for (%s); the tick will run one", type(error).__name__)
+            _log.warning(
+                ("the request for a pass failed (%s); the next tick runs one"), type(error).__name__
+            )
 
 
 class InlinePass:
@@ -57,6 +59,6 @@ class InlinePass:
         try:
             self._run_pass()
         except SlotQError as error:
-            _log.warning("the pass has failed (%s); the tick runs the next", type(error).__name__)
+            _log.warning("the pass failed (%s); the next tick runs another", type(error).__name__)
         finally:
             self._running = False

@@ -173,9 +173,9 @@ def parse_pools(text: str, *, default_type: str | None = None) -> tuple[Pool, ..
     pools = tuple(_pool(entry, default_type) for entry in entries)
     names = [pool.name for pool in pools]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise Misconfigured(f"the pool '{twice}' is there more than once")
+        raise Misconfigured(f"the pool '{twice}' occurs more than once")
     if not pools:
-        raise Misconfigured("no pool is named: write NAME=SLOTS@INSTANCE_TYPE")
+        raise Misconfigured("name at least one pool: NAME=SLOTS@INSTANCE_TYPE")
     try:
         check_together(pools)
     except InvalidRequest as error:
@@ -208,7 +208,7 @@ def _plain_entry(text: str) -> dict[str, Any]:
     name, equals, rest = head.partition("=")
     slots, at, instance_type = (part.strip() for part in rest.partition("@"))
     if not equals:
-        raise Misconfigured(f"'{text.strip()}' is no pool: write NAME=SLOTS@INSTANCE_TYPE")
+        raise Misconfigured(f"'{text.strip()}' is not a pool: write NAME=SLOTS@INSTANCE_TYPE")
     entry: dict[str, Any] = {"name": name.strip(), "slots": slots}
     if at:
         entry["instance_type"] = instance_type

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from slotq_core.ports import Clock
+from slotq_core.ports.surroundings import Clock
 from slotq_core.timestamps import iso
 
 QUEUE_VARIABLE = "SLOTQ_DEAD_LETTERS"

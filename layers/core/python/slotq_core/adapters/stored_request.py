@@ -7,7 +7,7 @@ import zlib
 from typing import Any
 
 from slotq_core.errors import InvalidRequest
-from slotq_core.ports import Request
+from slotq_core.ports.training import Request
 
 MAX_PACKED = 400 * 1024 - 512
 """Maximum size (bytes) of a packed request: DynamoDB's limit for one item, less the key and the
@@ -39,6 +39,6 @@ def unpack(packed: bytes) -> dict[str, Any]:
     reader = zlib.decompressobj()
     text = reader.decompress(packed, MAX_UNPACKED)
     if not reader.eof:
-        raise ValueError(f"what is packed is cut, or larger than {MAX_UNPACKED:,} bytes")
+        raise ValueError(f"the packed request is cut off, or larger than {MAX_UNPACKED:,} bytes")
     request: dict[str, Any] = json.loads(text)
     return request

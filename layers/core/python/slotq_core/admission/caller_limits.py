@@ -73,8 +73,9 @@ def check_queue(limits: Limits, use: QueueUse) -> None:
     most = limits.waiting_in_all
     if most and use.waiting >= most:
         raise QueueFull(
-            f"the queue is full: {units(use.waiting, 'jobs')} of all callers wait, and {most:,} is "
-            f"the most (waiting_in_all); submit again in a minute, once some have started",
+            f"the queue is full: {units(use.waiting, 'jobs')} of all callers wait, and the "
+            f"limit is {most:,} (waiting_in_all); submit again in a minute, when some have "
+            "started",
             retry_after=RETRY_WAITING,
         )
 
@@ -88,21 +89,21 @@ def caller_refusal(limits: CallerLimits, use: CallerUse, *, caller: str, now: in
     """The refusal for a submission that the counter did not take."""
     if limits.waiting and use.waiting >= limits.waiting:
         return TooManyWaiting(
-            f"{caller} has {units(use.waiting, 'jobs')} that wait, and {limits.waiting:,} is the "
-            "most for one caller (waiting); cancel some, or submit again once some have started: "
-            "the queue counts anew every minute",
+            f"{caller} has {units(use.waiting, 'jobs')} waiting, and the limit for one caller "
+            f"is {limits.waiting:,} (waiting); cancel some, or submit again when some have "
+            "started: the queue recounts every minute",
             retry_after=RETRY_WAITING,
         )
     left = -(-(MINUTE - now % MINUTE) // 1000)
     again = units(left, "seconds")
     return TooManySubmissions(
-        f"{caller} has submitted {units(use.submissions, 'jobs')} in this minute, and "
-        f"{limits.submissions:,} is the most (submissions); submit again in {again}",
+        f"{caller} has submitted {units(use.submissions, 'jobs')} in this minute, and the "
+        f"limit is {limits.submissions:,} (submissions); submit again in {again}",
         retry_after=left,
     )
 
 
-def is_of_what_waits(refused: LimitReached) -> bool:
+def counts_waiting_jobs(refused: LimitReached) -> bool:
     """Whether the refusal depends on the number of waiting jobs. That count may be too high until
     the next audit."""
     return isinstance(refused, TooManyWaiting | QueueFull)
@@ -111,9 +112,9 @@ def is_of_what_waits(refused: LimitReached) -> bool:
 def lines_refusal(limits: Limits) -> TooManyLines:
     """The refusal for a submission that would open a new line."""
     return TooManyLines(
-        f"the queue has {limits.lines:,} lines of jobs of different kinds, the most there may be "
-        "(lines), and this job would open another; give it the pools, instances and settings of "
-        "jobs that wait already, or submit again in an hour",
+        f"this job would open another line, and the limit is {limits.lines:,} (lines); give it "
+        "the pools, instances and settings of jobs that already wait, or submit again in an "
+        "hour",
         retry_after=RETRY_WAITING,
     )
 

@@ -22,17 +22,19 @@ MAX_AFTER = 50
 """The most jobs that one job may come after. Their names are stored in the job's item."""
 
 
-def still_to_come(after: Sequence[str], states: Mapping[str, JobState]) -> tuple[str, ...]:
+def incomplete_dependencies(
+    after: Sequence[str], states: Mapping[str, JobState]
+) -> tuple[str, ...]:
     """The jobs in `after` that a new job has to wait for.
 
     `states` holds the states of known jobs. Raises InvalidRequest for an unknown job, or one that
     ended without completing. No cycle can arise: a job comes after existing jobs only.
     """
     if len(after) > MAX_AFTER:
-        raise _refused(f"a job comes after at most {MAX_AFTER} others, not {len(after)}")
+        raise _refused(f"a job may come after at most {MAX_AFTER} others, not {len(after)}")
     for name in after:
         if name not in states:
-            raise _refused(f"it comes after '{name}', and there is no such job")
+            raise _refused(f"it comes after '{name}', but there is no such job")
         if states[name] in TERMINAL_STATES and states[name] is not JobState.COMPLETED:
             raise _refused(
                 f"it comes after '{name}', which has not completed: it {_ended(states[name])}"
@@ -52,13 +54,13 @@ def consequences(
     before: dict[str, Job] = {}
     changed: dict[str, Job] = {}
     ended = [(name, end)]
-    for each, how in ended:
-        for job in followers(each):
+    for ended_name, outcome in ended:
+        for job in followers(ended_name):
             current = changed.get(job.name, job)
-            if each not in current.after or current.terminal:
+            if ended_name not in current.after or current.terminal:
                 continue
             before.setdefault(job.name, job)
-            changed[job.name] = _without(current, each, how, now)
+            changed[job.name] = _without(current, ended_name, outcome, now)
             if changed[job.name].terminal:
                 ended.append((job.name, JobState.CANCELLED))
     return [(before[name], after) for name, after in changed.items()]

@@ -34,9 +34,9 @@ class ExecutionRoles:
         if role in open_to_them:
             return
         choice = ", ".join(open_to_them) or "none at all"
-        asked = f"'{role[:200]}' is no role" if role else "there is no role"
+        asked = f"'{role[:200]}' is not a role" if role else "there is no role"
         raise RoleNotAllowed(
-            f"{asked} that you may run training jobs under through this queue; these are: {choice}",
+            f"{asked} that you may use in this queue; you may use: {choice}",
             field=FIELD,
         )
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import chain
 from math import inf
 
-from slotq_core.admission.dependencies import still_to_come
+from slotq_core.admission.dependencies import incomplete_dependencies
 from slotq_core.admission.requirements import Needs, needs_of, property_names
 from slotq_core.errors import ClassNotAllowed, InvalidRequest, NeverFits
 from slotq_core.model.demand import Demand
@@ -72,7 +72,7 @@ def admit(
         priority_class=submission.priority_class,
         group=submission.group,
         checkpoints=submission.checkpoints,
-        after=still_to_come(submission.after, states or {}),
+        after=incomplete_dependencies(submission.after, states or {}),
         submitter=submitter,
         role=submission.role,
         digest=submission.digest,
@@ -89,7 +89,7 @@ def classed(job: Job, rights: Rights) -> Job:
     if job.priority_class:
         if job.priority_class not in rights.classes:
             raise InvalidRequest(
-                f"the tag 'priority' names no class: '{job.priority_class}'; there are "
+                f"the tag 'priority' names no class: '{job.priority_class}'; the classes are "
                 f"{', '.join([*rights.classes, AUTO])}",
                 field="Tags",
             )
@@ -140,7 +140,7 @@ def _check_parts(group: str, needs: Needs, pools: Sequence[Pool]) -> None:
     """Check that each part fits into its pool, and that the job belongs to no group."""
     if group:
         raise InvalidRequest(
-            "a job that runs over several pools at once is no member of a group", field="Tags"
+            "a job that runs in several pools at once cannot belong to a group", field="Tags"
         )
     for pool, (_, demand) in zip(pools, needs.parts, strict=True):
         if not demand.within(pool.capacity):
@@ -164,8 +164,8 @@ def check_gang(
         for each in chain.from_iterable(members.values()):
             _accepted(each, _needs(each, pools), pools)  # A member's own refusal says more.
         raise NeverFits(
-            f"gang '{group.name}' starts with {gang.needed} of its jobs at once, more than its "
-            "pools could hold even if they were empty",
+            f"gang '{group.name}' must start {gang.needed} of its jobs at once, more than its "
+            "pools can hold even when empty",
             field="Tags",
         )
     bounded = Bounded([classed(job, rights) for job in jobs], rights, rights.total)
@@ -173,8 +173,8 @@ def check_gang(
     if not any(_fits(gang, map(bounded.counted, order), room) for order in orders):
         told = "; ".join(f"{user}: {rights.told(user, room)}" for user in sorted(members))
         raise NeverFits(
-            f"gang '{group.name}' starts with {gang.needed} of its jobs at once, more than its "
-            f"users may ever hold: of {told}",
+            f"gang '{group.name}' must start {gang.needed} of its jobs at once, more than its "
+            f"users may ever hold: {told}",
             field="Tags",
         )
 
@@ -233,8 +233,8 @@ def _named(submission: Submission, pools: Sequence[Pool]) -> list[Pool]:
         unknown = [name for name in submission.pools if name not in by_name]
         if unknown:
             raise InvalidRequest(
-                f"the tag 'slotq:pools' names no pool of this queue: {', '.join(unknown)}; "
-                f"there are {', '.join(by_name) or 'none'}",
+                f"the tag 'slotq:pools' names no pool of this queue: {', '.join(unknown)}; the "
+                f"pools are {', '.join(by_name) or 'none'}",
                 field="Tags",
             )
         return [by_name[name] for name in submission.pools]
@@ -242,7 +242,7 @@ def _named(submission: Submission, pools: Sequence[Pool]) -> list[Pool]:
     if not offering:
         kinds = ", ".join(sorted({pool.instance_type for pool in pools}))
         raise InvalidRequest(
-            f"no pool offers instance type '{submission.instance_type}'; the pools have {kinds}",
+            f"no pool has instance type '{submission.instance_type}'; the pools have {kinds}",
             field="ResourceConfig.InstanceType",
         )
     return offering
@@ -251,8 +251,8 @@ def _named(submission: Submission, pools: Sequence[Pool]) -> list[Pool]:
 def _few(pools: list[Pool]) -> list[Pool]:
     if len(pools) > MAX_POOLS_PER_JOB:
         raise InvalidRequest(
-            f"a job accepts at most {MAX_POOLS_PER_JOB} pools, not {len(pools)}; "
-            "name the best ones in the tag 'slotq:pools'",
+            f"a job accepts at most {MAX_POOLS_PER_JOB} pools, not {len(pools)}; name up to "
+            "that many in the tag 'slotq:pools'",
             field="Tags",
         )
     return pools

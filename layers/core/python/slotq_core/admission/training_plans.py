@@ -26,7 +26,7 @@ class TrainingPlans:
             return
         choice = ", ".join(self.allowed) or "none at all"
         raise PlanNotAllowed(
-            f"'{plan[:200]}' is no training plan that this queue may use; these are: {choice}",
+            f"'{plan[:200]}' is not a training plan that this queue may use; it may use: {choice}",
             field=FIELD,
         )
 

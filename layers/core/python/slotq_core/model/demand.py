@@ -98,11 +98,11 @@ class Demand(Mapping[str, int]):
         """The sum of the demands for each key."""
         sums: dict[K, dict[str, int]] = {}
         for key, demand in demands:
-            its = sums.get(key)
-            if its is None:
-                its = sums[key] = {}
+            amounts_of_key = sums.get(key)
+            if amounts_of_key is None:
+                amounts_of_key = sums[key] = {}
             for name, amount in demand.items():
-                its[name] = its.get(name, 0) + amount
+                amounts_of_key[name] = amounts_of_key.get(name, 0) + amount
         return {key: cls(amounts) for key, amounts in sums.items()}
 
     @classmethod

@@ -90,12 +90,12 @@ class Spared(Reason):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NoLowerRank(Spared):
-    """Jobs of the same project and of no lower priority."""
+    """Jobs of the same project and of equal or higher priority."""
 
     code: ClassVar[str] = "no_lower_rank"
 
     def _because(self) -> str:
-        return "of no lower priority"
+        return "of equal or higher priority"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,12 +110,12 @@ class NeverEvicted(Spared):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StopsAlready(Spared):
-    """Jobs that are stopping already."""
+    """Jobs that are already stopping."""
 
     code: ClassVar[str] = "already_stopping"
 
     def _because(self) -> str:
-        return "stopping already"
+        return "already stopping"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,7 +125,7 @@ class StartUnanswered(Spared):
     code: ClassVar[str] = "start_unanswered"
 
     def _because(self) -> str:
-        return "SageMaker has not answered the start yet"
+        return "SageMaker has not confirmed the start yet"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,8 +137,8 @@ class InMinRuntime(Spared):
     """When the first protection ends (ms); None: none of the jobs has begun to run."""
 
     def _because(self) -> str:
-        when = iso(self.until) if self.until is not None else "some time after its start"
-        return f"inside the minimum runtime until {when}"
+        when = iso(self.until) if self.until is not None else "some time after it starts"
+        return f"protected by the minimum runtime until {when}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -160,7 +160,7 @@ class GangStays(Spared):
     group: str
 
     def _because(self) -> str:
-        return f"gang {self.group} is stopped whole, and not all of it may be"
+        return f"gang {self.group} is evicted whole, and some of its jobs may not be evicted"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,7 +172,7 @@ class SliceNotOver(Spared):
     """When the first time slice ends (ms)."""
 
     def _because(self) -> str:
-        return f"the time slice is over at {iso(self.until)}"
+        return f"the time slice ends at {iso(self.until)}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -220,7 +220,7 @@ class WouldNotHelp(Spared):
     """Slots still missing in the pool."""
 
     def _because(self) -> str:
-        return f"stopping that would not let it start ({units(self.missing, 'slots')} missing)"
+        return f"evicting all of it would not be enough ({units(self.missing, 'slots')} missing)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -250,7 +250,7 @@ class Owed(Reservation):
     code: ClassVar[str] = "owed"
 
     def _kept(self, whose: str) -> str:
-        return f"owed to {whose}, which others were stopped for"
+        return f"owed to {whose}: other jobs were stopped for it"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -260,7 +260,7 @@ class KeptForAMove(Reservation):
     code: ClassVar[str] = "kept_for_a_move"
 
     def _kept(self, whose: str) -> str:
-        return f"kept for {whose}, which moves there"
+        return f"kept for {whose}, which is moving there"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -270,7 +270,7 @@ class HeldAhead(Reservation):
     code: ClassVar[str] = "held_ahead"
 
     def _kept(self, whose: str) -> str:
-        return f"held for {whose}, whose turn comes first"
+        return f"held for {whose}, which is ahead in the order"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -280,7 +280,7 @@ class Drains(Reservation):
     code: ClassVar[str] = "drains"
 
     def _kept(self, whose: str) -> str:
-        return f"kept free for {whose}: nothing behind it starts there"
+        return f"reserved for {whose}: nothing behind it starts there"
 
 
 class TimeCause(StrEnum):
@@ -298,13 +298,13 @@ class TimeCause(StrEnum):
 
 _HAPPENS = {
     TimeCause.BACKOFF: "it waits for slots again",
-    TimeCause.MIN_RUNTIME: "something in pool {pool} comes to the end of its minimum runtime",
+    TimeCause.MIN_RUNTIME: "a minimum runtime in pool {pool} ends",
     TimeCause.POOL_BACKOFF: "pool {pool} is tried again",
-    TimeCause.PROBE: "pool {pool} starts another job, whatever becomes of the one that tries it",
-    TimeCause.RIGHTS: "the right that it lacks in pool {pool} is tried again",
+    TimeCause.PROBE: "pool {pool} starts another job, even if its probe has not ended",
+    TimeCause.RIGHTS: "the missing right in pool {pool} is tried again",
     TimeCause.LEARNED_LIMIT: "pool {pool} is used in full again",
     TimeCause.RESERVE_AFTER: "pool {pool} drains for it",
-    TimeCause.TIME_SLICE: "a time slice in pool {pool} is over",
+    TimeCause.TIME_SLICE: "a time slice in pool {pool} ends",
 }
 
 

@@ -5,6 +5,7 @@ effects        calls to SageMaker and what their answers mean
 reconcile      repairs drift between the queue and SageMaker
 admit          counts a submission against the limits
 amend          changes that users make to a job
+resubmit       retries: the request of an ended job as another job
 bulk           changes of many jobs in one request
 configure      changes of the configuration, on the record
 status         jobs as people see them, with place and reason

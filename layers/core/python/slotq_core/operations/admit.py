@@ -11,11 +11,14 @@ from collections import Counter as Tally
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from slotq_core.admission import caller_limits as limiting
+from slotq_core.admission import caller_limits
 from slotq_core.errors import Conflict, LimitReached, QueueFull, Refused
 from slotq_core.model.jobs import Job
 from slotq_core.model.limits import NOTHING_USED, CallerUse, QueueUse
-from slotq_core.ports import Clock, Configuration, Counter, Store
+from slotq_core.ports.counters import Counter
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Configuration
+from slotq_core.ports.surroundings import Clock
 
 RECOUNT = "recount"
 """Name of the task that counts the waiting jobs again after a refusal."""
@@ -37,17 +40,17 @@ class Admitter:
 
         Raises PriorityTooHigh and LimitReached.
         """
-        limiting.check_priority(stand.limits, job.priority, caller=job.submitter)
+        caller_limits.check_priority(stand.limits, job.priority, caller=job.submitter)
         if not stand.limits.count_anything:
             yield True
             return
         minute = self._take(job.submitter, stand)
         try:
-            yield limiting.opens_lines(stand.limits, stand.use)
+            yield caller_limits.opens_lines(stand.limits, stand.use)
         except (Refused, Conflict) as error:
             self._give_back(job.submitter, stand, minute)
             if isinstance(error, Conflict):
-                raise limiting.lines_refusal(stand.limits) from None
+                raise caller_limits.lines_refusal(stand.limits) from None
             raise
 
     def use(self, caller: str, stand: Configuration) -> CallerUse:
@@ -67,8 +70,8 @@ class Admitter:
         census = counters.census()
         waiting = Tally[str]()
         for submitter, number in census.waiting.items():
-            waiting[limiting.counted_as(stand.limits, submitter)] += number
-        minute = limiting.minute_of(self._clock.now())
+            waiting[caller_limits.counted_as(stand.limits, submitter)] += number
+        minute = caller_limits.minute_of(self._clock.now())
         for caller in sorted({*kept, *waiting}):
             seen = kept.get(caller, Counter())
             counters.correct(caller, seen, waiting=waiting[caller], minute=minute)
@@ -90,19 +93,20 @@ class Admitter:
 
     def _try(self, caller: str, stand: Configuration) -> LimitReached | None:
         try:
-            limiting.check_queue(stand.limits, stand.use)
+            caller_limits.check_queue(stand.limits, stand.use)
         except QueueFull as full:
             return full
-        own, (name, minute) = limiting.of_caller(stand.limits, caller), self._counted(caller, stand)
+        own = caller_limits.of_caller(stand.limits, caller)
+        name, minute = self._counted(caller, stand)
         if self._store.counters.take(name, minute=minute, limits=own):
             return None
         use = self._store.counters.use(name, minute=minute)
-        return limiting.caller_refusal(own, use, caller=name, now=self._clock.now())
+        return caller_limits.caller_refusal(own, use, caller=name, now=self._clock.now())
 
     def _may_recount(self, refused: LimitReached) -> bool:
         """Return whether a recount is due and can help. A recount does not change the number of
         submissions in this minute."""
-        if not limiting.is_of_what_waits(refused):
+        if not caller_limits.counts_waiting_jobs(refused):
             return False
         now = self._clock.now()
         return self._store.take_turn(RECOUNT, now=now, next_at=now + RECOUNT_EVERY)
@@ -112,5 +116,5 @@ class Admitter:
         self._store.counters.give_back(name, minute=minute)
 
     def _counted(self, caller: str, stand: Configuration) -> tuple[str, int]:
-        name = limiting.counted_as(stand.limits, caller)
-        return name, limiting.minute_of(self._clock.now())
+        name = caller_limits.counted_as(stand.limits, caller)
+        return name, caller_limits.minute_of(self._clock.now())

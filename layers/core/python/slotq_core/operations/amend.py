@@ -16,7 +16,7 @@ from slotq_core.names import DEMAND_TAG
 from slotq_core.policy.lifecycle.apply import requeued
 from slotq_core.policy.lifecycle.demotion import come_into
 from slotq_core.policy.lifecycle.priority_classes import Classes
-from slotq_core.ports import Request
+from slotq_core.ports.training import Request
 
 _SETTINGS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("priority", "priority_class"), ("priority", "priority_class", "admitted_class", "auto")),
@@ -54,19 +54,40 @@ class Amendment:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Retry:
+    """The wish to submit an ended job's request again, as another job."""
+
+    renamed: Callable[[Request, str], tuple[Submission, Request]]
+    """Returns the new submission and its request for the old request and the new name. May raise
+    InvalidRequest."""
+    new_name: str | None = None
+    """The new job's name; None: the next free name."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Wish:
     """One requested change of one job."""
 
     name: str
     amendment: Amendment | None
-    """None: cancel the job."""
+    """None: cancel the job, or retry it."""
+    retry: Retry | None = None
+    """Leave the job as it is and submit its request again."""
     states: frozenset[JobState] = frozenset(JobState)
     """Apply the change only in these states."""
 
     @property
     def stops(self) -> bool:
         """Whether the change stops the job's attempt, if there is one."""
+        if self.retry is not None:
+            return False
         return self.amendment is None or self.amendment.give_up is not None
+
+    def check_state(self, job: Job) -> None:
+        """Raises TooLate if the job is no longer in one of the wanted states."""
+        if job.state not in self.states:
+            wanted = " or ".join(sorted(self.states))
+            raise TooLate(f"job {job.name} is now {job.state}, not {wanted}", field="states")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +102,7 @@ class Changed:
 def alive(job: Job) -> Job:
     """Return the job. Raises TooLate if the job has ended."""
     if job.terminal:
-        raise TooLate(f"job {job.name} has ended already: it is {job.state}", field="name")
+        raise TooLate(f"job {job.name} has already ended: it is {job.state}", field="name")
     return job
 
 
@@ -126,7 +147,7 @@ def with_hold(job: Job, *, held: bool, by: str, now: int) -> Job:
         return move(job, state, at=now, message=f"released by {by}")
     if job.active:
         raise TooLate(
-            f"job {job.name} is {job.state}; only a job that waits can be held. Cancel it, or "
+            f"job {job.name} is {job.state}; only a waiting job can be held. Cancel it, or "
             "lower its priority so that others evict it",
             field="held",
         )
@@ -143,7 +164,7 @@ def without_attempt(job: Job, *, number: int, by: str, now: int) -> Job:
     """
     if number > job.attempts:
         raise InvalidRequest(
-            f"job {job.name} has begun {job.attempts} attempts, and none of number {number}",
+            f"job {job.name} has begun {job.attempts} attempts; there is no attempt {number}",
             field="give_up",
         )
     if job.attempt is None or job.attempt.number != number:

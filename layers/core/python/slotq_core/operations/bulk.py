@@ -1,4 +1,5 @@
-"""Change many jobs in one request: one commit per batch, one bump and one wake for all.
+"""Change many jobs in one request: one commit per batch, one bump and one wake for all. A retry is
+a submission and therefore a commit of its own.
 
 The request has a time budget. Each job that was not reached gets an error, so that the caller can
 send that job again: every change may be sent twice.
@@ -12,10 +13,12 @@ from dataclasses import dataclass, replace
 
 from slotq_core.errors import Conflict, SlotQError, Unavailable
 from slotq_core.model.jobs import Job
-from slotq_core.operations import status as explaining
+from slotq_core.operations import status
 from slotq_core.operations.amend import Changed, Wish
 from slotq_core.operations.status import Status
-from slotq_core.ports import Change, Clock, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change
+from slotq_core.ports.surroundings import Clock
 
 BUDGET = 15_000
 """How long (ms) new changes begin. API Gateway gives up after 29 s; the last changes and the
@@ -34,7 +37,9 @@ class Outcome:
     """The result of one requested change: the job's status, or the error."""
 
     name: str
+    """The name in the request."""
     status: Status | None = None
+    """For a retry, the status of the new job."""
     error: SlotQError | None = None
 
 
@@ -88,7 +93,10 @@ class Bulk:
             if done and self._clock.now() >= until:
                 return
             try:
-                self._together(batch, by, done)
+                if batch[0].retry is not None:
+                    done.append(self._alone(batch[0], by))
+                else:
+                    self._together(batch, by, done)
             except Unavailable:
                 if not done:
                     raise
@@ -107,10 +115,10 @@ class Bulk:
             if isinstance(it, SlotQError):
                 done.append(_Done(outcome=Outcome(name=wish.name, error=it)))
             elif isinstance(it, Job):
-                done.append(_done(Changed(job=it, anew=False)))
+                done.append(_done(wish, Changed(job=it, anew=False)))
             else:
                 job = next(jobs)
-                done.append(_done(Changed(job=job, anew=True)))
+                done.append(_done(wish, Changed(job=job, anew=True)))
                 if wish.stops:
                     self._stop(job)
 
@@ -134,11 +142,12 @@ class Bulk:
             raise
         except SlotQError as error:
             return _Done(outcome=Outcome(name=wish.name, error=error))
-        return _done(changed)
+        return _done(wish, changed)
 
     def _explained(self, outcomes: list[Outcome], until: int) -> list[Outcome]:
         """Add place and reason to the waiting jobs' outcomes, if time allows."""
-        waiting = {it.name: it.status.job for it in outcomes if it.status and it.status.job.waits}
+        jobs = [it.status.job for it in outcomes if it.status]
+        waiting = {job.name: job for job in jobs if job.waits}
         now = self._clock.now()
         if not waiting or now >= until:
             return outcomes
@@ -146,34 +155,44 @@ class Bulk:
             everything = self._store.load_all(now).snapshot
         except Unavailable:
             return outcomes
-        known = {it.job.name: it for it in explaining.statuses(waiting.values(), everything, now)}
-        return [replace(it, status=known[it.name]) if _waits(it) else it for it in outcomes]
+        known = {it.job.name: it for it in status.statuses(waiting.values(), everything, now)}
+        return [
+            replace(it, status=known[it.status.job.name])
+            if it.status and it.status.job.waits
+            else it
+            for it in outcomes
+        ]
 
 
 def _batches(wishes: Iterable[Wish]) -> Iterator[list[Wish]]:
-    """Split the changes into batches, in order, with no job twice in one batch."""
+    """Split the changes into batches, in order: no job twice in one batch, each retry alone."""
     batch: list[Wish] = []
     for wish in wishes:
-        if len(batch) == JOBS_PER_COMMIT or wish.name in {it.name for it in batch}:
+        if batch and not _joins(wish, batch):
             yield batch
             batch = []
         batch.append(wish)
     yield batch
 
 
+def _joins(wish: Wish, batch: Sequence[Wish]) -> bool:
+    return (
+        len(batch) < JOBS_PER_COMMIT
+        and wish.retry is None
+        and batch[-1].retry is None
+        and wish.name not in {it.name for it in batch}
+    )
+
+
 def _size(change: Change) -> int:
     return len(json.dumps(change.request)) if change.request is not None else 0
 
 
-def _done(changed: Changed) -> _Done:
-    status = Status(job=changed.job)
-    return _Done(outcome=Outcome(name=changed.job.name, status=status), anew=changed.anew)
-
-
-def _waits(outcome: Outcome) -> bool:
-    return outcome.status is not None and outcome.status.job.waits
+def _done(wish: Wish, changed: Changed) -> _Done:
+    outcome = Outcome(name=wish.name, status=Status(job=changed.job))
+    return _Done(outcome=outcome, anew=changed.anew)
 
 
 def _not_reached(wish: Wish) -> Outcome:
-    error = NotReached("the time of an answer was used up before its turn; send it again")
+    error = NotReached("time ran out before this change; send it again")
     return Outcome(name=wish.name, error=error)

@@ -20,7 +20,9 @@ from slotq_core.errors import (
 )
 from slotq_core.model.jobs import QUEUED_STATES, Job
 from slotq_core.model.pools import Pool
-from slotq_core.ports import Clock, Configuration, ConfigurationChange, Finding, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Configuration, ConfigurationChange, Finding
+from slotq_core.ports.surroundings import Clock
 from slotq_core.timestamps import iso
 from slotq_core.wire.limits_definition import limits_from
 from slotq_core.wire.pool_definition import NOT_LIVE_YET, check_name, check_together, defined
@@ -39,7 +41,8 @@ def ignored_settings(pools: Iterable[Pool]) -> Iterator[Finding]:
             if getattr(pool, key) is not None:
                 option = f"--{key.replace('_', '-')} none"
                 text = (
-                    f"its {key} is ignored: {why}; `slotq pools set {pool.name} {option}` ends it"
+                    f"its {key} is ignored: {why}; `slotq pools set {pool.name} {option}` "
+                    "removes it"
                 )
                 yield Finding(kind="ignored_setting", subject=pool.name, text=text)
 
@@ -147,7 +150,7 @@ class Configurator:
                 continue
             self._wake()
             return
-        raise Unavailable("others change the configuration at this moment")
+        raise Unavailable("somebody else is changing the configuration; try again")
 
     def _last(self) -> ConfigurationChange | None:
         return next(iter(self._store.changes(limit=1)), None)
@@ -174,9 +177,10 @@ def _needs(job: Job, pool: str, rest: set[str]) -> bool:
 
 
 def _outdated(revision: int, seen: int | None, last: ConfigurationChange | None) -> Outdated:
-    by = f" ({last.who} has changed it at {iso(last.at)})" if last else ""
+    by = f" ({last.who} changed it at {iso(last.at)})" if last else ""
     return Outdated(
-        f"the configuration is at revision {revision} by now{by}, not at {seen}: look again",
+        f"the configuration is now at revision {revision}{by}, not {seen}: read it again, then "
+        "repeat the change",
         field="revision",
     )
 
@@ -188,4 +192,4 @@ def _find(now: Configuration, name: str) -> Pool | None:
 
 def _not_there(name: str, now: Configuration) -> str:
     there = ", ".join(pool.name for pool in now.pools)
-    return f"there is no pool '{name}'; there are {there}" if there else "there is no pool"
+    return f"there is no pool '{name}'; the pools are {there}" if there else "there is no pool"

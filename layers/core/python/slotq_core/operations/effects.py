@@ -26,16 +26,10 @@ from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.operations.pool_lessons import Lessons
 from slotq_core.policy.lifecycle.retry import Ending, after_end
-from slotq_core.ports import (
-    Answer,
-    Change,
-    Clock,
-    Observation,
-    Phase,
-    Store,
-    TrainingService,
-    Verdict,
-)
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change
+from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.training import Answer, Observation, Phase, TrainingService, Verdict
 from slotq_core.privacy.redaction import without_secrets
 from slotq_core.timestamps import FAR_OFF
 
@@ -104,14 +98,16 @@ class Effects:
         troubles = []
         for job in sorted(jobs, key=lambda job: self._slow.get(job.name, 0)):
             if until is not None and self._clock.now() >= until:
-                troubles.append(f"{job.name}: this pass has no time left for it")
+                troubles.append(f"{job.name}: no time left in this pass")
                 continue
             try:
                 self.carry_out(job)
             except SlotQError as error:
                 troubles.append(f"{job.name}: {error}")
             if took := self._slow.get(job.name):
-                troubles.append(f"{job.name}: it took {took / 1000:.1f} s; it comes last now")
+                troubles.append(
+                    f"{job.name}: the call took {took / 1000:.1f} s; the job goes last from now on"
+                )
         return troubles
 
     def observe(self, observation: Observation) -> str:
@@ -122,7 +118,7 @@ class Effects:
         """
         name = self._store.job_of(observation.training_job)
         if name is None:
-            return "no job of the queue's ever ran under that name"
+            return "no job of this queue ever ran under that name"
 
         @cache  # Computed once, however often others change the job meanwhile.
         def shown() -> str:
@@ -141,7 +137,7 @@ class Effects:
         deleted it."""
         name = self._store.job_of(training_job)
         if name is not None:
-            message = f"its training job {training_job} is not in SageMaker any more"
+            message = f"its training job {training_job} is no longer in SageMaker"
             self._gone(name, training_job, message)
 
     def _gone(self, name: str, training_job: str, message: str) -> None:
@@ -255,7 +251,7 @@ class Effects:
                 continue
             self._lessons.take(wanted, answer)
             return after
-        raise Conflict(f"{name}: others changed it {_TRIES} times in a row")
+        raise Conflict(f"{name}: its record changed {_TRIES} times in a row")
 
     def _created(self, job: Job) -> Change | None:
         assert job.attempt is not None

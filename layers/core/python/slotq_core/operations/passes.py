@@ -14,11 +14,13 @@ from slotq_core.errors import Conflict, SlotQError
 from slotq_core.model.jobs import Job
 from slotq_core.operations.effects import Effects
 from slotq_core.operations.poison import Poisons
-from slotq_core.operations.rights_report import told_of
+from slotq_core.operations.rights_report import descriptions
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import Step, pools_touched, steps
 from slotq_core.policy.plan import Decision
-from slotq_core.ports import Change, Clock, Finding, Notifier, Store, World
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change, Finding, World
+from slotq_core.ports.surroundings import Clock, Notifier
 
 PASS_BUDGET = 30_000
 """How long (ms) a pass may decide. An unfinished pass asks for another pass."""
@@ -111,7 +113,7 @@ class Passes:
                     decisions=tuple(done),
                     troubles=tuple(troubles),
                     wake_at=planned.wake_at,
-                    missing_rights=tuple(told_of(world.snapshot.pools)),
+                    missing_rights=tuple(descriptions(world.snapshot.pools)),
                 )
             troubles += self._effects.carry_out_all(left, until=until)
             tried |= {job.name for job in left}

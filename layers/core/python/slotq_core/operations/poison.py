@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from slotq_core.errors import SlotQError
-from slotq_core.ports import DeadLetters, Poison, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Poison
+from slotq_core.ports.surroundings import DeadLetters
 
 
 class Nowhere(DeadLetters):
@@ -40,4 +42,4 @@ class Poisons:
             try:
                 self._store.quarantine(poison)
             except SlotQError as error:
-                yield f"{poison.key}: could not be put out of the way: {error}"
+                yield f"{poison.key}: could not be set aside: {error}"

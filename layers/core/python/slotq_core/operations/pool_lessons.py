@@ -9,7 +9,10 @@ from slotq_core.model.attempts import Attempt, AttemptOutcome
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.policy.lifecycle.missing_rights import EVERYBODY, after_acceptance, after_refusal
 from slotq_core.policy.lifecycle.pool_health import after_a_start, after_capacity_error
-from slotq_core.ports import Answer, Change, Clock, Store, Verdict
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Change
+from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.training import Answer, Verdict
 
 
 class Lessons:

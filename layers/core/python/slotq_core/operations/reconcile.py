@@ -24,16 +24,10 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.pools import Pool
 from slotq_core.operations.effects import HANDLER_LIFETIME, Effects
-from slotq_core.ports import (
-    Clock,
-    Finding,
-    Observation,
-    Phase,
-    Sighting,
-    Store,
-    TrainingService,
-    Verdict,
-)
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Finding
+from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.training import Observation, Phase, Sighting, TrainingService, Verdict
 
 RECONCILE_EVERY = 300_000
 """Usual interval (ms) between two reconciliations."""
@@ -155,9 +149,7 @@ class _Run:
         try:
             found = look(*what)
         except SlotQError as error:
-            found = Finding(
-                kind="trouble", subject=subject, text=f"could not be looked at: {error}"
-            )
+            found = Finding(kind="trouble", subject=subject, text=f"could not be examined: {error}")
         if found is not None:
             yield found
 
@@ -165,8 +157,8 @@ class _Run:
         stops = job.attempt is not None and job.attempt.stop is not None
         here = stops or self.starts
         text = (
-            f"{'stopping' if stops else 'starting'} it was decided and never confirmed; "
-            f"{'it is done again' if here else 'the next pass does it again'}"
+            f"{'stopping' if stops else 'starting'} it was decided but never confirmed; "
+            f"{'it is repeated' if here else 'the next pass repeats it'}"
         )
         if self.mend and here:
             self.effects.carry_out(job)
@@ -193,11 +185,17 @@ class _Run:
         if self.mend:
             self._take_in(training_job, seen)
         if seen is None:
-            kind, said = "vanished", "is not in SageMaker any more: the job ends as stopped"
+            kind, said = "vanished", "is no longer in SageMaker: the job ends as stopped"
         elif seen.phase.ended:
-            kind, said = "ended_unseen", f"has ended ({seen.phase}) unseen: its end is taken in"
+            kind, said = (
+                "ended_unseen",
+                (f"has ended ({seen.phase}) without an event: its end is recorded"),
+            )
         elif seen.phase is Phase.RUNNING and job.state is JobState.STARTING:
-            kind, said = "running_unseen", "has begun to run unseen: that is taken in"
+            kind, said = (
+                "running_unseen",
+                ("has begun to run without an event: its start is recorded"),
+            )
         else:
             return None
         text = f"training job {training_job} {said}"
@@ -227,7 +225,7 @@ class _Run:
         return None
 
     def _orphan(self, sighting: Sighting) -> Finding:
-        name, text = sighting.training_job, "bears this queue's tag and no job expects it: "
+        name, text = sighting.training_job, "has this queue's tag, but no job expects it: "
         if self.began - sighting.first_seen < HANDLER_LIFETIME or not self.mend:
             text += "it is stopped when a later reconciliation sees it again"
             return Finding(kind="orphan", subject=name, text=text)
@@ -243,8 +241,8 @@ class _Run:
         if self.mend:
             self.store.set_foreign(pool.name, amount)
         text = (
-            f"training jobs outside the queue occupy {amount.slots} of its slots, "
-            f"and {pool.foreign.slots} were counted"
+            f"training jobs outside the queue use {amount.slots} of its slots; the queue "
+            f"counted {pool.foreign.slots}"
         )
         return Finding(kind="foreign", subject=pool.name, text=text, mended=self.mend)
 

@@ -10,15 +10,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from slotq_core.model.pools import MissingRight, Pool
-from slotq_core.policy.lifecycle import missing_rights as rights
+from slotq_core.policy.lifecycle import missing_rights
 from slotq_core.policy.lifecycle.missing_rights import LACKS
-from slotq_core.ports import Finding, Store
+from slotq_core.ports.store import Store
+from slotq_core.ports.stored import Finding
 from slotq_core.timestamps import iso
 
 KIND = "missing_right"
 
 
-def told_of(pools: Iterable[Pool]) -> Iterator[str]:
+def descriptions(pools: Iterable[Pool]) -> Iterator[str]:
     """Yield one text for each missing right."""
     for pool in pools:
         for missing in pool.health.missing_rights:
@@ -41,7 +42,7 @@ def examine(store: Store, *, mend: bool) -> list[Finding]:
     return found
 
 
-def is_of_a_right(trouble: str) -> bool:
+def is_missing_right(trouble: str) -> bool:
     """Whether this failure is a missing right."""
     return LACKS in trouble
 
@@ -49,8 +50,8 @@ def is_of_a_right(trouble: str) -> bool:
 def _text(missing: MissingRight) -> str:
     whose = f"jobs of execution role {missing.role} wait" if missing.role else "nothing starts"
     return (
-        f"{LACKS}, {missing.action}, since {iso(missing.since)}: {whose}, and it is tried again "
-        f"from {iso(missing.not_before)} on. {_advice(missing)} ({missing.message})"
+        f"{LACKS}, {missing.action}, since {iso(missing.since)}: {whose}, until a retry after "
+        f"{iso(missing.not_before)} succeeds. {_advice(missing)} ({missing.message})"
     )
 
 
@@ -61,18 +62,19 @@ def _advice(missing: MissingRight) -> str:
             return (
                 "Name the role in the parameter ExecutionRoleArns, or cancel the jobs that name it."
             )
-        case rights.ASSUME_ROLE:
+        case missing_rights.ASSUME_ROLE:
             return (
-                "Make the role, and let sagemaker.amazonaws.com assume it in its trust policy, or "
-                "cancel the jobs that name it."
+                "Create the role, and let sagemaker.amazonaws.com assume it in its trust "
+                "policy, or cancel the jobs that name it."
             )
         case action if ":" in action and missing.role:
             return (
-                f"Allow the queue's role {action} for what these jobs ask for; where a guardrail "
-                "denies it, what they ask for has to change."
+                f"Allow the queue's role {action} for what these jobs request. If a service "
+                "control policy denies it, change what they request."
             )
         case action if ":" in action:
             return (
-                f"Allow the queue's role {action}; the template does, so look for what denies it."
+                f"Allow the queue's role {action}. The template allows it, so look for a policy "
+                "that denies it."
             )
-    return "Look at the queue's credentials and at the state of the account."
+    return "Check the queue's credentials and the state of the account."

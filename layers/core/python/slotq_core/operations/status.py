@@ -26,7 +26,7 @@ from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.start_attempts import NOT_SCHEDULED
 from slotq_core.policy.order import Position, last_yields, position
 from slotq_core.policy.plan import Plan, Start
-from slotq_core.ports import Configuration, World
+from slotq_core.ports.stored import Configuration, World
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -78,7 +78,7 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
     rules = Rules(state)
     steps, turns = Steps(state, rules), TurnOrder(state)
     revisit, question = Revisit(state, rules, turns.blocked), Question(asked, state, rules)
-    state.wake([first_timer(snapshot)])
+    state.decided.wake([first_timer(snapshot)], now)
     incomplete_gangs(state)
     while True:
         state.begin_turn(state.journal.checkpoint())
@@ -89,7 +89,7 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
                 break
             turns.ask_again(again)
             continue
-        if (head.job.submitter, rank(head.job)) in state.yielded:
+        if (head.job.submitter, rank(head.job)) in state.decided.yielded:
             break
         question.look(head.job)
         served = _visit(steps, head.job)
@@ -108,7 +108,7 @@ def _visit(steps: Steps, job: Job) -> bool:
     """Step 3, one turn. False: the job is blocked, and so is the rest of its line."""
     state, eligible = steps.state, steps.rules.eligible
     gang = state.gangs.get(job.group)
-    state.undecide(job.name)  # A job that is asked again has not failed its attempt yet.
+    state.decided.undecide(job.name)  # A job that is asked again has not failed its attempt yet.
     if is_kept_back(steps, job):
         return False
     if gang and not gang.runs:

@@ -134,11 +134,11 @@ def _leaves(value: Any) -> Iterator[str]:
     """The values of a field in any form; of a tag only the value."""
     if isinstance(value, Mapping):
         tag = value.keys() == {"Key", "Value"}
-        for key, each in value.items():
+        for key, part in value.items():
             if key not in _OPEN and not (tag and key == "Key"):
-                yield from _leaves(each)
+                yield from _leaves(part)
     elif isinstance(value, list):
-        for each in value:
-            yield from _leaves(each)
+        for part in value:
+            yield from _leaves(part)
     elif value is not None:
         yield str(value)

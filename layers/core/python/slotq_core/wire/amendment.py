@@ -12,7 +12,7 @@ from slotq_core.wire.submission import MAX_TAGS
 
 
 class AmendmentBody(BaseModel):
-    """What shall be different about a job. Queue settings change as they are given: as tags."""
+    """Changes of a job. Queue settings are changed by tags, as they are given."""
 
     model_config = ConfigDict(extra="forbid")
     held: bool | None = Field(default=None, strict=True)
@@ -26,7 +26,7 @@ class AmendmentBody(BaseModel):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if self.held is None and not self.tags and self.give_up is None:
-            raise ValueError("say what shall change: held, tags, give_up")
+            raise ValueError("say what to change: held, tags or give_up")
         return self
 
 

@@ -38,7 +38,7 @@ def json_object(body: str | bytes, what: str = "a CreateTrainingJob request") ->
     try:
         value = strict_json.parse(body)
     except strict_json.NotStrict as error:
-        raise InvalidRequest(f"the body is not JSON that the queue takes: {error}") from None
+        raise InvalidRequest(f"the queue does not accept this JSON: {error}") from None
     except ValueError:
         raise InvalidRequest(f"the body is not JSON; send {what}") from None
     if not isinstance(value, dict):

@@ -17,20 +17,31 @@ MOST_AT_ONCE = 100
 
 
 class ChangeBody(AmendmentBody):
-    """What shall be different about one job: as PATCH /jobs/{name} takes it, or that it is
-    cancelled."""
+    """Changes of one job, as PATCH /jobs/{name} takes them, or its cancellation or retry."""
 
     name: str = Field(max_length=names.LONGEST)
     cancel: bool = Field(default=False, strict=True)
     """Cancel the job. Excludes every other change."""
+    retry: bool = Field(default=False, strict=True)
+    """Submit the request of a job that has ended without completing again, as another job of the
+    caller's, with these `tags` added. Excludes every other change. Needs the IAM identity that
+    submitted the job, if the request has fields that are not shown to others."""
+    new_name: str | None = Field(default=None, max_length=names.LONGEST)
+    """With `retry`: the new job's name. Without it, the next free one of `<name>-r2`,
+    `<name>-r3` …"""
     states: list[JobState] = Field(default=list(JobState))
     """The change applies only while the job is in one of these states."""
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        amends = self.held is not None or self.tags or self.give_up is not None
-        if bool(amends) == self.cancel:
-            raise ValueError("say what shall change: cancel alone, or any of held, tags, give_up")
+        amends = self.held is not None or self.give_up is not None
+        if not self.retry:
+            amends = amends or bool(self.tags)
+        if self.cancel + self.retry + amends != 1 or (self.new_name is not None and not self.retry):
+            raise ValueError(
+                "say what to change: cancel alone, retry (with tags and new_name if you like), "
+                "or any of held, tags and give_up"
+            )
         return self
 
 
@@ -42,10 +53,12 @@ class BulkBody(BaseModel):
 
 
 class OutcomeView(BaseModel):
-    """What became of one change: the job as it then stood, or the error that kept it as it was."""
+    """The outcome of one change: the job after it, or the error."""
 
     name: str
+    """The name in the change."""
     job: JobView | None = None
+    """For a retry, the new job."""
     error: ErrorView | None = None
     """The same error as the answer for this job alone. `unavailable`: the time ran out before this
     change; send it again."""

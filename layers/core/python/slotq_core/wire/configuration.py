@@ -11,9 +11,8 @@ from slotq_core.model.limits import Limits, QueueUse
 from slotq_core.model.pools import Pool, PoolState
 from slotq_core.timestamps import iso
 from slotq_core.wire.body import BaseModel, invalid, json_object
-from slotq_core.wire.limits_definition import LONGEST_PATTERN, MOST, MOST_RULES
+from slotq_core.wire.limits_definition import LONGEST_PATTERN, MOST, MOST_RULES, limit_settings
 from slotq_core.wire.limits_definition import SETTINGS as LIMIT_SETTINGS
-from slotq_core.wire.limits_definition import settings_of as limit_settings
 from slotq_core.wire.pool_definition import DURATIONS, LONGEST, MOST_SLOTS, SETTINGS, settings_of
 from slotq_core.wire.views import VERSION, PoolSettingsView
 
@@ -27,8 +26,9 @@ def _limit(key: str, default: int | None = 0) -> Any:
 
 
 class PoolBody(BaseModel):
-    """What shall be different about a pool; a pool that is not there is made, of `slots` and
-    `instance_type` at least. What is not named stays. Durations are seconds, null stands for none.
+    """Changes of a pool, or a new pool, which needs `slots` and `instance_type`.
+
+    Settings that it does not name stay. Durations are in seconds; null is none.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -54,7 +54,7 @@ class PoolBody(BaseModel):
 
 
 class CallerRuleBody(BaseModel):
-    """Limits of their own for the callers whose ARN fits; what is not named is as everybody's."""
+    """Limits for the callers whose ARN matches; limits that it does not name are everybody's."""
 
     model_config = ConfigDict(extra="forbid")
     callers: str = Field(min_length=1, max_length=LONGEST_PATTERN)
@@ -67,7 +67,7 @@ class CallerRuleBody(BaseModel):
 
 
 class LimitsBody(BaseModel):
-    """What shall be different about the limits. What is not named stays; 0 stands for no limit."""
+    """Changes of the limits. Limits that it does not name stay; 0 is no limit."""
 
     model_config = ConfigDict(extra="forbid")
     waiting: int = _limit("waiting")
@@ -96,7 +96,7 @@ class CallerRuleView(BaseModel):
 
 
 class LimitSettingsView(BaseModel):
-    """As `LimitsBody` sets them; 0 stands for no limit."""
+    """The limits, as `LimitsBody` sets them; 0 is no limit."""
 
     waiting: int
     submissions: int
@@ -107,7 +107,7 @@ class LimitSettingsView(BaseModel):
 
 
 class OwnLimitsView(BaseModel):
-    """What counts for the caller, and what of it is used."""
+    """The limits that apply to the caller, and what the caller uses."""
 
     caller: str
     counted_as: str
@@ -141,7 +141,7 @@ class LimitsChangeView(BaseModel):
 
 
 class PoolChangeView(BaseModel):
-    """What became of one pool."""
+    """The change of one pool."""
 
     name: str
     before: PoolSettingsView | None
@@ -183,7 +183,7 @@ def parse_pool(body: str | bytes) -> tuple[dict[str, Any], int | None]:
         raise invalid(error) from None
     settings = read.model_dump(exclude_unset=True, exclude={"revision"})
     if not settings:
-        raise InvalidRequest(f"say what shall change: {', '.join(SETTINGS)}")
+        raise InvalidRequest(f"say what to change: {', '.join(SETTINGS)}")
     return settings, read.revision
 
 
@@ -199,7 +199,7 @@ def parse_limits(body: str | bytes) -> tuple[dict[str, Any], int | None]:
         raise invalid(error) from None
     settings = read.model_dump(exclude_unset=True, exclude={"revision"})
     if not settings:
-        raise InvalidRequest(f"say what shall change: {', '.join(LIMIT_SETTINGS)}")
+        raise InvalidRequest(f"say what to change: {', '.join(LIMIT_SETTINGS)}")
     return settings, read.revision
 
 

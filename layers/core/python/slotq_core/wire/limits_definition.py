@@ -34,7 +34,7 @@ def limits_from(settings: Mapping[str, Any], before: Limits | None = None) -> Li
     Whole numbers may be text. Raises InvalidRequest with the setting as its field.
     """
     _known(settings, SETTINGS, "")
-    wanted = {**settings_of(before or NO_LIMITS), **settings}
+    wanted = {**limit_settings(before or NO_LIMITS), **settings}
     number = {key: _whole(key, wanted[key], MOST[key]) for key in MOST}
     return Limits(
         each=CallerLimits(**{key: number[key] for key in OF_A_CALLER}),
@@ -44,7 +44,7 @@ def limits_from(settings: Mapping[str, Any], before: Limits | None = None) -> Li
     )
 
 
-def settings_of(limits: Limits) -> dict[str, Any]:
+def limit_settings(limits: Limits) -> dict[str, Any]:
     """Every setting, as `limits_from` takes it."""
     return {
         **{key: getattr(limits.each, key) for key in OF_A_CALLER},
@@ -67,7 +67,7 @@ def _rules(value: object) -> tuple[CallerRule, ...]:
     rules = tuple(_rule(f"callers.{n}", entry) for n, entry in enumerate(value))
     patterns = [rule.callers for rule in rules]
     if twice := next((each for each in patterns if patterns.count(each) > 1), None):
-        raise InvalidRequest(f"callers: '{twice}' is there more than once", field="callers")
+        raise InvalidRequest(f"callers: '{twice}' occurs more than once", field="callers")
     return rules
 
 
@@ -77,7 +77,7 @@ def _rule(path: str, entry: object) -> CallerRule:
     _known(entry, ("callers", "together", *OF_A_CALLER), f"{path}.")
     pattern, together = entry.get("callers"), entry.get("together", False)
     if not isinstance(pattern, str) or not 0 < len(pattern) <= LONGEST_PATTERN:
-        raise _wrong(f"{path}.callers", "the ARN of a caller, * standing for any text", pattern)
+        raise _wrong(f"{path}.callers", "the ARN of a caller, where * matches any text", pattern)
     if not isinstance(together, bool):
         raise _wrong(f"{path}.together", "true or false", together)
     own = {

@@ -57,8 +57,8 @@ _ABSENT = ("reserve_after", "time_slice", "pending_timeout")
 
 
 NOT_LIVE_YET: Mapping[str, str] = {
-    "time_slice": "the queue does not keep who has yielded, so two users would take turns and a "
-    "third would never have one; `slotq simulate` knows time slices, the queue does not yet",
+    "time_slice": "a third user would starve, as the queue does not yet record who has "
+    "yielded; only `slotq simulate` has time slices",
 }
 """Settings that no live pool may have, with the reason. A table may hold one from an earlier
 version: it is kept and has no effect."""

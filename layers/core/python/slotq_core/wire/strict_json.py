@@ -43,7 +43,7 @@ def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in members:
         if key in found:
-            raise NotStrict(f"the key {key[:40]!a} is there twice")
+            raise NotStrict(f"the key {key[:40]!a} occurs twice")
         found[key] = value
     return found
 
@@ -62,7 +62,7 @@ def _float(text: str) -> float:
 
 
 def _constant(text: str) -> None:
-    raise NotStrict(f"{text} is no number")
+    raise NotStrict(f"{text} is not a number")
 
 
 def _check(value: Any, levels: int) -> None:
@@ -73,18 +73,18 @@ def _check(value: Any, levels: int) -> None:
     elif isinstance(value, dict | list):
         if not levels:
             raise _too_deep()
-        for each in value:
-            _check(each, levels - 1)
+        for part in value:
+            _check(part, levels - 1)
         if isinstance(value, dict):
-            for each in value.values():
-                _check(each, levels - 1)
+            for part in value.values():
+                _check(part, levels - 1)
 
 
 def _check_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise NotStrict("a text is not Unicode: it has half a surrogate pair") from None
+        raise NotStrict("a text is not valid Unicode: it has half a surrogate pair") from None
 
 
 def _too_deep() -> NotStrict:

@@ -16,7 +16,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Submission
 from slotq_core.wire.body import MAX_BODY, BaseModel, faults_in, json_object
 from slotq_core.wire.pool_definition import MOST_OF_A_RESOURCE, PROPERTY
-from slotq_core.wire.training_request import Fault, faults_at_the_door, refusal
+from slotq_core.wire.training_request import Fault, refusal, submission_faults
 
 PRIORITY_LIMIT = 1_000_000
 MAX_RETRIES = 100
@@ -61,7 +61,7 @@ class ResourceConfig(BaseModel):
     def _has_instances(self) -> Self:
         if "InstancePreferences" in (self.model_extra or {}):
             raise ValueError(
-                "leave out InstancePreferences: a job prefers pools, by the tag 'slotq:pools'"
+                "leave out InstancePreferences: name the preferred pools in the tag 'slotq:pools'"
             )
         if self.InstanceGroups:
             kinds = sorted({group.InstanceType for group in self.InstanceGroups})
@@ -93,10 +93,10 @@ class Tag(BaseModel):
 
 
 class SubmissionBody(BaseModel):
-    """A CreateTrainingJob request whose queue settings travel as tags.
+    """A CreateTrainingJob request; its tags carry the queue's settings.
 
-    What is required, and of which type the other fields are, is SageMaker's own
-    (`training_request`). Fields that neither knows are passed on untouched.
+    SageMaker decides which fields are required, and the types of the others (`training_request`).
+    Unknown fields are passed on unchanged.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -109,11 +109,9 @@ class SubmissionBody(BaseModel):
     @classmethod
     def _legal_name(cls, name: str) -> str:
         if not names.is_legal(name):
-            raise ValueError(
-                "use 1 to 63 letters, digits and hyphens, with a letter or digit at either end"
-            )
+            raise ValueError(f"use {names.RULE}, with a letter or digit at either end")
         if names.STAMP in name:
-            raise ValueError(f"'{names.STAMP}' marks the queue's own names; leave it out")
+            raise ValueError(f"'{names.STAMP}' is reserved for the queue's own names; leave it out")
         return name
 
     @field_validator("Tags")
@@ -122,9 +120,11 @@ class SubmissionBody(BaseModel):
         keys = [tag.Key for tag in tags]
         for key in keys:
             if key.startswith("slotq:") and key not in SETTING_TAGS:
-                raise ValueError(f"the tag '{key}' is not known; the queue reads {_ALLOWED_TAGS}")
+                raise ValueError(
+                    f"the tag '{key}' is unknown; the queue's tags are {_ALLOWED_TAGS}"
+                )
             if keys.count(key) > 1:
-                raise ValueError(f"the tag '{key}' is there more than once")
+                raise ValueError(f"the tag '{key}' occurs more than once")
         return tags
 
     @model_validator(mode="after")
@@ -152,7 +152,9 @@ class SubmissionBody(BaseModel):
             return ()
         wanted = tuple(part.strip() for part in text.split(","))
         if not all(wanted) or len(set(wanted)) < len(wanted):
-            raise ValueError("the tag 'slotq:pools' takes different pool names, comma separated")
+            raise ValueError(
+                "the tag 'slotq:pools' takes pool names, separated by commas, each once"
+            )
         return wanted
 
     @property
@@ -213,7 +215,7 @@ def parse_submission(body: str | bytes | Mapping[str, Any]) -> tuple[Submission,
     Raises InvalidRequest with every fault: its path, and what would be right.
     """
     request = body if isinstance(body, Mapping) else json_object(body)
-    return _read(request, faults_at_the_door(request))
+    return _read(request, submission_faults(request))
 
 
 def read_submission(request: Mapping[str, Any]) -> tuple[Submission, dict[str, Any]]:

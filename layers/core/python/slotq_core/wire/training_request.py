@@ -30,7 +30,7 @@ MOST_FAULTS = 20
 MOST_UNKNOWN = 100
 """The most unknown fields of one request. Comparing each with the known names costs time, and
 SageMaker does not add so many fields between two releases."""
-_LONGEST_NAME = 64
+_LONGEST_COMPARED = 64
 """Characters of a field's name. A longer name is no misspelling, and would be slow to compare."""
 _SHOWN = 40
 _NEAR = 0.85
@@ -108,7 +108,7 @@ def known_shape() -> Shape:
     return _shape(REQUEST, STRUCTURES, REQUIRED)
 
 
-def faults_at_the_door(request: Mapping[str, Any]) -> list[Fault]:
+def submission_faults(request: Mapping[str, Any]) -> list[Fault]:
     """The faults that no version of SageMaker's API would accept; at most MOST_FAULTS + 1."""
     return _Reading(refuse_unknown=False).faults(request, known_shape())
 
@@ -165,11 +165,11 @@ class _Reading:
         if shape.kind == "structure":
             yield from self._of_structure(value, shape, path)
         elif shape.kind == "map":
-            for key, each in value.items():
-                yield from self._of_entry(key, each, shape, _join(path, key))
+            for key, part in value.items():
+                yield from self._of_entry(key, part, shape, _join(path, key))
         elif shape.kind == "list" and shape.item:
-            for number, each in enumerate(value):
-                yield from self._of(each, shape.item, _join(path, number))
+            for number, part in enumerate(value):
+                yield from self._of(part, shape.item, _join(path, number))
 
     def _of_entry(self, key: str, value: Any, shape: Shape, path: str) -> Iterator[Fault]:
         if shape.key:
@@ -180,17 +180,19 @@ class _Reading:
 
     def _of_structure(self, value: Mapping[str, Any], shape: Shape, path: str) -> Iterator[Fault]:
         meant = set()
-        for name, each in value.items():
+        for name, part in value.items():
             if name in shape.members:
-                yield from self._of(each, shape.members[name], _join(path, name))
-                if each == "" and not path and name in shape.required:
-                    yield Fault(path=_join(path, name), message="is required, and empty")
+                yield from self._of(part, shape.members[name], _join(path, name))
+                if part == "" and not path and name in shape.required:
+                    yield Fault(
+                        path=_join(path, name), message="is required, and must not be empty"
+                    )
             else:
                 near = self._misspelt(name, [it for it in shape.members if it not in value])
                 if near:
                     meant.add(near)
                 if near or self._refuse_unknown:
-                    message = _unknown_field(near or akin(name, shape.members))
+                    message = _unknown_field(near or similar_name(name, shape.members))
                     yield Fault(path=_join(path, name), message=message, dated=True)
         for name in shape.members:
             if name in shape.required and name not in value and name not in meant:
@@ -228,7 +230,7 @@ def _program(algorithm: Any, shape: Shape | None) -> Iterator[Fault]:
 def nearest(name: str, known: Iterable[str], alike: float) -> str | None:
     """The known name that this one misspells: equal but for case, spaces, hyphens and underscores,
     or at least `alike` similar (0 to 1)."""
-    if len(name) > _LONGEST_NAME:
+    if len(name) > _LONGEST_COMPARED:
         return None
     same = {_plain(each): each for each in known}
     if _plain(name) in same:
@@ -238,7 +240,7 @@ def nearest(name: str, known: Iterable[str], alike: float) -> str | None:
     return next(iter(get_close_matches(name, same.values(), n=1, cutoff=alike)), None)
 
 
-def akin(name: str, known: Iterable[str]) -> str | None:
+def similar_name(name: str, known: Iterable[str]) -> str | None:
     """The most similar known name, for a hint; None if none is similar."""
     return nearest(name, known, _AKIN)
 
@@ -275,7 +277,7 @@ def _size(value: Any) -> tuple[int, str]:
 
 
 def _quoted(value: str, shape: Shape) -> str:
-    near = akin(value, shape.values)
+    near = similar_name(value, shape.values)
     return f"{value[:_SHOWN]!r}" + (f"; did you mean {near}?" if near else "")
 
 

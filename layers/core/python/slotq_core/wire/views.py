@@ -33,7 +33,7 @@ class ReasonView(BaseModel):
 
 
 class OutlookView(BaseModel):
-    """What a waiting job could have, and when: each entry as a reason is."""
+    """What a waiting job could get, and when. Each entry has the form of a reason."""
 
     rooms: list[ReasonView]
     """What each of the job's pools has for the job."""
@@ -108,7 +108,7 @@ class JobView(BaseModel):
 
 
 class RequestView(BaseModel):
-    """A job's CreateTrainingJob request as it stands: as submitted, with the tags of today."""
+    """A job's CreateTrainingJob request as submitted, with its current tags."""
 
     version: int = VERSION
     name: str
@@ -123,7 +123,7 @@ class QueueView(BaseModel):
 
 
 class MissingRightView(BaseModel):
-    """A right that is missing in a pool: nothing that needs it starts there."""
+    """A missing right. No job that needs it starts in the pool."""
 
     role: str = ""
     """The execution role whose jobs need the right; empty: every job of the pool needs it."""
@@ -208,7 +208,7 @@ class PoolsView(BaseModel):
 
 
 class FindingView(BaseModel):
-    """One way in which what is kept disagrees with itself or with SageMaker."""
+    """One disagreement in the queue's records, or between them and SageMaker."""
 
     kind: str
     """For programs: `ended_unseen`, `orphan`, `ledger` …"""
@@ -224,7 +224,7 @@ class DoctorView(BaseModel):
 
 
 class AboutView(BaseModel):
-    """Which queue answers, and whom it takes the caller for."""
+    """The deployed release, and who the caller is."""
 
     version: int = VERSION
     """The version of the JSON."""
@@ -235,7 +235,7 @@ class AboutView(BaseModel):
 
 
 class ErrorView(BaseModel):
-    """What every answer of 4xx and 5xx carries."""
+    """The body of every 4xx and 5xx answer."""
 
     version: int = VERSION
     code: str
@@ -249,10 +249,10 @@ def reason_view(reason: Reason) -> ReasonView:
 
 def outlook_view(outlook: Outlook) -> OutlookView:
     return OutlookView(
-        rooms=[reason_view(each) for each in outlook.rooms],
-        evictions=[reason_view(each) for each in outlook.spared],
-        reserved=[reason_view(each) for each in outlook.reserved],
-        times=[reason_view(each) for each in outlook.times],
+        rooms=[reason_view(reason) for reason in outlook.rooms],
+        evictions=[reason_view(reason) for reason in outlook.spared],
+        reserved=[reason_view(reason) for reason in outlook.reserved],
+        times=[reason_view(reason) for reason in outlook.times],
         earliest=_iso(outlook.earliest),
     )
 

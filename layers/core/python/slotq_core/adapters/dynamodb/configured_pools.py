@@ -27,10 +27,10 @@ from slotq_core.errors import Conflict, InvalidRequest, Misconfigured, PoolInUse
 from slotq_core.model.demand import Demand
 from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits
 from slotq_core.model.pools import Pool
-from slotq_core.ports import Configuration as Stand
-from slotq_core.ports import ConfigurationChange, Ledger
+from slotq_core.ports.stored import Configuration as Stand
+from slotq_core.ports.stored import ConfigurationChange, Ledger
 from slotq_core.timestamps import from_iso, iso
-from slotq_core.wire.limits_definition import limits_from, settings_of
+from slotq_core.wire.limits_definition import limit_settings, limits_from
 
 T = TypeVar("T")
 _Planned = Callable[[Stand], tuple[Stand, list[Action]]]
@@ -98,12 +98,15 @@ class Configuration:
                 return None
             actions += self._record(before, after, who, now)
             if len(actions) > MAX_ACTIONS:
-                raise Misconfigured(f"too many pools change at once: {len(actions)} actions")
+                raise Misconfigured(
+                    f"too many pools change at once ({len(actions)} actions): change fewer "
+                    "pools in one update"
+                )
             try:
                 return self._calls.transact(actions)
             except Conflict:
                 continue
-        raise Unavailable("others change the configuration at this moment")
+        raise Unavailable("somebody else is changing the configuration; try again")
 
     def changes(self, *, limit: int, who: str | None) -> tuple[ConfigurationChange, ...]:
         """Return the readable changes, the latest first."""
@@ -156,7 +159,9 @@ class Configuration:
         try:
             return ledger_of(item), foreign_of(item), free_of(item)
         except UNREADABLE:
-            raise Unavailable(f"pool {pool.name}: its ledger is to be mended first") from None
+            raise Unavailable(
+                f"pool {pool.name}: its ledger needs repair first (slotq doctor --fix)"
+            ) from None
 
     def _record(self, before: Stand, after: Stand, who: str, now: int) -> Iterator[Action]:
         """Yield the actions that raise the revision and record who changed what, and when."""
@@ -177,13 +182,13 @@ def check_names(pools: Sequence[Pool]) -> None:
     """Raise Misconfigured if two pools have the same name."""
     names = [pool.name for pool in pools]
     if len(set(names)) < len(names):
-        raise Misconfigured(f"two pools have one name among {', '.join(names)}")
+        raise Misconfigured(f"two pools have the same name: {', '.join(names)}")
 
 
 def in_use(pool: Pool, used: Demand) -> PoolInUse:
     return PoolInUse(
-        f"pool {pool.name} cannot be removed with {used.slots} of its slots in use: "
-        "drain it, and remove it once it is empty",
+        f"pool {pool.name} cannot be removed while {used.slots} of its slots are in use: drain "
+        "it, and remove it when it is empty",
         field="name",
     )
 
@@ -217,7 +222,7 @@ def _limits(value: Value | None) -> Limits:
 
 
 def _json(limits: Limits) -> str:
-    return json.dumps(settings_of(limits))
+    return json.dumps(limit_settings(limits))
 
 
 def _one(item: Item | None, reader: Callable[[Item], T], otherwise: T) -> T:

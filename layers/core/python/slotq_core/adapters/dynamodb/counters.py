@@ -19,7 +19,7 @@ from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
 from slotq_core.errors import Conflict
 from slotq_core.model.jobs import QUEUED_STATES
 from slotq_core.model.limits import CallerLimits, CallerUse, QueueUse
-from slotq_core.ports import Census, Counter
+from slotq_core.ports.counters import Census, Counter
 
 _MINUTE = "m"
 _OLD = 20
@@ -73,7 +73,7 @@ class DynamoCounters:
         return Census(waiting=waiting, lines=self._calls.count(expressions.partition(table.LINES)))
 
     def correct(self, caller: str, seen: Counter, *, waiting: int, minute: int) -> None:
-        old = sorted(each for each in seen.minutes if each < minute - 1)[:_OLD]
+        old = sorted(number for number in seen.minutes if number < minute - 1)[:_OLD]
         change, key = waiting - seen.waiting, table.caller_key(caller)
         if not change and not old and (waiting or seen.minutes):
             return
@@ -83,7 +83,7 @@ class DynamoCounters:
             elif not waiting and len(old) == len(seen.minutes):
                 self._forget(caller, seen)
             else:
-                minutes = [_attribute(each) for each in old]
+                minutes = [_attribute(number) for number in old]
                 expression = expressions.correct_count(change, seen.audits, forget=minutes)
                 self._calls.update(key, expression)
 

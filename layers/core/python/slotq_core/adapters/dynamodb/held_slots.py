@@ -20,7 +20,7 @@ from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, co
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth
-from slotq_core.ports import Ledger, Poison
+from slotq_core.ports.stored import Ledger, Poison
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +60,7 @@ class Holders:
         return self.whole and not self.unexplained and self.held_marks == self.marks
 
     @property
-    def copies_poisoned(self) -> bool:
+    def unreadable_copies(self) -> bool:
         """Whether a holder or claimant is unreadable."""
         return any(key_in(each)[1] != table.HEALTH for each in self.poison)
 
@@ -76,7 +76,7 @@ def occupied(read: Holders, pool: Pool) -> tuple[Demand, tuple[Poison, ...]]:
     """Return what a plan's jobs may not use in a pool whose items have stayed the same, and what is
     wrong with the items. If the free amount is unknown, nothing is free."""
     explained = read.adds_up or (
-        read.copies_poisoned and min(read.unexplained.values(), default=0) >= 0
+        read.unreadable_copies and min(read.unexplained.values(), default=0) >= 0
     )
     if explained and read.offers(pool.capacity):
         return read.foreign + read.kept + read.unexplained, read.poison
@@ -91,14 +91,21 @@ def disagreement(read: Holders, capacity: Demand | None) -> str:
     if not read.whole:
         return "the ledger cannot be read"
     if read.unexplained:
-        return f"the ledger says {read.ledger.used} is used; held is {read.held}"
+        return f"the ledger records {read.ledger.used} in use; the active jobs hold {read.held}"
     if read.marks != read.held_marks:
-        return f"the ledger's holders add up to {read.marks}; those there to {read.held_marks}"
+        return (
+            f"the ledger's marks add up to {read.marks}; the active jobs' marks to "
+            f"{read.held_marks}"
+        )
     if capacity is None:
-        return "" if read.free is None else f"{read.free} is free in no configured pool"
+        return (
+            ""
+            if read.free is None
+            else (f"the ledger records {read.free} free, but the pool is not configured")
+        )
     if not read.offers(capacity):
         room = capacity - read.foreign - read.ledger.used
-        return f"the ledger says {read.free} is free; {room} is"
+        return f"the ledger records {read.free} free; it should be {room}"
     return ""
 
 
@@ -125,6 +132,6 @@ def read_holders(items: Sequence[Item]) -> Holders:
         claimants=tuple(sieve.read(kinds.get(table.CLAIM_PREFIX[:-1], ()), copy_of)),
         kept=sum((demand for demand, _ in kept), Demand()),
         kept_marks=sum(marks for _, marks in kept),
-        poison=sieve.poison,
+        poison=tuple(sieve.poison),
         whole=whole,
     )

@@ -27,7 +27,7 @@ from slotq_core.model.pools import Pool
 from slotq_core.policy.lines import Line, first_read, line_of
 from slotq_core.policy.order import order_key
 from slotq_core.policy.plan import Found, Need
-from slotq_core.ports import Poison, World
+from slotq_core.ports.stored import Poison, World
 
 LINE_KEPT = 3_600_000
 """How long (ms) an empty line is kept after its last touch: far longer than any submission takes
@@ -90,7 +90,7 @@ class WorldLoader:
         if others:
             self._others.put_back(now=now)
         for line, touched in others:
-            if not self._others.bring_over(line, sieve, now=now):
+            if not self._others.move_to_own_lines(line, sieve, now=now):
                 self._remove(line, touched, now)
         if others:
             lines = self._lines(sieve)
@@ -103,7 +103,7 @@ class WorldLoader:
         lines = sieve.read(items, _line)
         for line, touched in lines:
             if touched is None:
-                sieve.note(table.line_key(line), "when it was last touched cannot be read")
+                sieve.note(table.line_key(line), "the time of its last touch cannot be read")
         return lines
 
     def _pools(self, sieve: Sieve) -> tuple[tuple[Pool, ...], dict[str, Holders]]:

@@ -59,7 +59,7 @@ class PoolFacts:
                 return self._calls.update(table.ledger_key(pool), change)
             except Conflict:
                 continue
-        raise Unavailable(f"pool {pool}: others change its ledger at this moment")
+        raise Unavailable(f"pool {pool}: its ledger is changing; try again")
 
 
 def _what_others_occupy(ledger: Item) -> tuple[bool, Demand, int]:

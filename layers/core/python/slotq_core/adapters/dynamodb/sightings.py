@@ -6,7 +6,7 @@ from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import sighting_of, write
 from slotq_core.adapters.dynamodb.layout.validation import Sieve
-from slotq_core.ports import Sighting
+from slotq_core.ports.training import Sighting
 
 
 class Sightings:

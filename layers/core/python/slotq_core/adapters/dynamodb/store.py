@@ -20,7 +20,7 @@ from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.counters import DynamoCounters
 from slotq_core.adapters.dynamodb.dynamodb_errors import Contended, refused_keys
 from slotq_core.adapters.dynamodb.layout import expressions, table
-from slotq_core.adapters.dynamodb.layout.items import Item, attempt_of, copies_of, whose
+from slotq_core.adapters.dynamodb.layout.items import Item, attempt_of, copies_of, entry_time_of
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, whole_job
 from slotq_core.adapters.dynamodb.loading import WorldLoader
@@ -54,8 +54,9 @@ from slotq_core.model.limits import Limits
 from slotq_core.model.pools import Pool, PoolHealth
 from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import order_key
-from slotq_core.ports import Change, ConfigurationChange, Finding, Poison, Request, Sighting, World
-from slotq_core.ports import Configuration as Stand
+from slotq_core.ports.stored import Change, ConfigurationChange, Finding, Poison, World
+from slotq_core.ports.stored import Configuration as Stand
+from slotq_core.ports.training import Request, Sighting
 
 __all__ = ["MAX_ACTIONS", "DynamoStore", "action_count", "table_definition", "time_to_live"]
 
@@ -128,6 +129,9 @@ class DynamoStore:
     def take_turn(self, task: str, *, now: int, next_at: int) -> bool:
         return self._scheduler.take_turn(task, now, next_at)
 
+    def next_turn(self, task: str) -> int | None:
+        return self._scheduler.next_turn(task)
+
     def postpone(self, task: str, *, next_at: int) -> None:
         self._scheduler.postpone(task, next_at)
 
@@ -164,9 +168,9 @@ class DynamoStore:
             except Contended:
                 continue
             except Conflict:
-                raise NameTaken(f"there is a job named {job.name} already") from None
+                raise NameTaken(f"a job named {job.name} exists already") from None
             return kept
-        raise Unavailable(f"{job.name}: others submit under that name at this moment")
+        raise Unavailable(f"{job.name}: another submission is using this name; try again")
 
     def load(self, now: int) -> World:
         return self._world.load(now)
@@ -214,7 +218,7 @@ class DynamoStore:
             self._quarantine.copies.check(name, keys, mend=True)
             job = whole_job(self._calls.item(table.job_key(name)))
         if job is None:
-            raise NotUnderstood(f"what is kept of job {name} cannot be read")
+            raise NotUnderstood(f"the record of job {name} cannot be read")
         return job
 
     def request(self, name: str) -> Request:
@@ -235,7 +239,7 @@ class DynamoStore:
         *records, main = [*self._calls.query(wanted)] or [Item()]
         if not main or main["sk"]["S"] != table.JOB:
             return ()
-        own = [item for item in records if whose(item) in {None, whose(main)}]
+        own = [item for item in records if entry_time_of(item) in {None, entry_time_of(main)}]
         found = {each.number: each for each in Sieve().read(own, attempt_of)}
         job = whole_job(main)
         live = job.attempt if job else None
@@ -248,7 +252,9 @@ class DynamoStore:
         try:
             return str(item["jobName"]["S"]) if item else None
         except UNREADABLE:
-            raise NotUnderstood(f"whose training job {training_job} is cannot be read") from None
+            raise NotUnderstood(
+                f"the record that links training job {training_job} to its job cannot be read"
+            ) from None
 
     def jobs(self, states: Iterable[JobState], *, limit: int = 1000) -> tuple[Job, ...]:
         """Return jobs in the order of JobState, so that living jobs come before ended jobs if the

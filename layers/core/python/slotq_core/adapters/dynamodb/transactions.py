@@ -24,7 +24,7 @@ from slotq_core.adapters.dynamodb.layout.items import (
 from slotq_core.adapters.expiry import HISTORY, expires_at
 from slotq_core.adapters.holdings import PoolChange, pool_changes
 from slotq_core.model.jobs import Job
-from slotq_core.ports import Change
+from slotq_core.ports.stored import Change
 from slotq_core.timestamps import iso
 
 Action = dict[str, dict[str, Any]]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.dynamodb_errors import WrongType
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Value
+from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE
 from slotq_core.errors import Conflict
 from slotq_core.timestamps import FAR_OFF
 
@@ -46,6 +49,12 @@ class Scheduler:
     def take_turn(self, task: str, now: int, next_at: int) -> bool:
         expression = expressions.take_turn(now=now, next_at=next_at, never=next_at + FAR_OFF)
         return self._holds(table.task_key(task), expression)
+
+    def next_turn(self, task: str) -> int | None:
+        item = self._calls.item(table.task_key(task)) or {}
+        with suppress(*UNREADABLE):
+            return int(item["nextAt"]["N"])
+        return None
 
     def postpone(self, task: str, next_at: int) -> None:
         self._calls.update(table.task_key(task), expressions.set_turn(next_at))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from slotq_core.model.jobs import QUEUED_STATES, Job
 from slotq_core.model.limits import NOTHING_USED, CallerLimits, CallerUse, QueueUse
-from slotq_core.ports import Census, Counter
+from slotq_core.ports.counters import Census, Counter
 
 
 class MemoryCounters:

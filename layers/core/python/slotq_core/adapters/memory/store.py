@@ -29,17 +29,16 @@ from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, PoolState
 from slotq_core.policy.lines import Line, first_read, line_of
 from slotq_core.policy.order import order_key
 from slotq_core.policy.plan import Found, Need
-from slotq_core.ports import (
+from slotq_core.ports.stored import (
     Change,
     Configuration,
     ConfigurationChange,
     Finding,
     Ledger,
     Poison,
-    Request,
-    Sighting,
     World,
 )
+from slotq_core.ports.training import Request, Sighting
 from slotq_core.timestamps import FAR_OFF
 
 P = ParamSpec("P")
@@ -191,6 +190,10 @@ class MemoryStore:
         return True
 
     @_one_at_a_time
+    def next_turn(self, task: str) -> int | None:
+        return self._turns.get(task)
+
+    @_one_at_a_time
     def postpone(self, task: str, *, next_at: int) -> None:
         self._turns[task] = next_at
 
@@ -237,7 +240,7 @@ class MemoryStore:
         if not opens_line and line_of(job) not in self._index.lines():
             raise Conflict("there is no such line")
         if job.name in self._jobs:
-            raise NameTaken(f"there is a job named {job.name} already")
+            raise NameTaken(f"a job named {job.name} exists already")
         self._requests[job.name] = packed
         return self._keep(replace(job, version=1))
 

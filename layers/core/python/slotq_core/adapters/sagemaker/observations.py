@@ -19,7 +19,7 @@ from slotq_core.adapters.sagemaker.sagemaker_errors import (
 )
 from slotq_core.adapters.sagemaker.sagemaker_rights import action_in
 from slotq_core.errors import NotUnderstood
-from slotq_core.ports import RIGHTS, Observation, Phase, Verdict
+from slotq_core.ports.training import RIGHTS, Observation, Phase, Verdict
 from slotq_core.timestamps import FAR_OFF
 
 TOKEN_TAG = "slotq:token"  # noqa: S105 - a tag's name, not a secret # nosec B105
@@ -40,7 +40,7 @@ def observation_of_event(event: Mapping[str, Any], *, at: int) -> Observation:
     text of a user."""
     detail = event.get("detail")
     if not isinstance(detail, Mapping):
-        raise NotUnderstood("the event has no detail, or one that is no object")
+        raise NotUnderstood("the event has no detail, or its detail is not an object")
     name = detail.get("TrainingJobName")
     if not isinstance(name, str) or not names.is_legal(name):
         raise NotUnderstood("the event's detail names no training job")
@@ -48,7 +48,9 @@ def observation_of_event(event: Mapping[str, Any], *, at: int) -> Observation:
         return observation_of(detail, at=at)
     except ODD as error:
         kind = type(error).__name__
-        raise NotUnderstood(f"the event's detail is not of SageMaker's form ({kind})") from error
+        raise NotUnderstood(
+            f"the event's detail does not have SageMaker's form ({kind})"
+        ) from error
 
 
 def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
@@ -61,7 +63,7 @@ def observation_of(detail: Mapping[str, Any], *, at: int) -> Observation:
     reason = _text(detail, "FailureReason")
     ended = outcome_in(detail)
     if ended is None and status not in _LIVE:
-        raise NotUnderstood(f"TrainingJobStatus '{status[:40]}' is not known here")
+        raise NotUnderstood(f"unknown TrainingJobStatus '{status[:40]}'")
     phase = ended.phase if ended else _phase(status, secondary)
     return Observation(
         training_job=_text(detail, "TrainingJobName"),
@@ -94,11 +96,11 @@ _TIMES = ("CreationTime", "TrainingStartTime", "TrainingEndTime", "LastModifiedT
 def _odd(detail: Mapping[str, Any], secondary: str, at: int) -> Iterator[str]:
     """Yield what is unknown or missing in the detail. The observation still counts."""
     if secondary and secondary not in _SECONDARY:
-        yield f"SecondaryStatus '{secondary[:40]}' is not known here"
+        yield f"unknown SecondaryStatus '{secondary[:40]}'"
     times = {key: _milliseconds(detail[key]) for key in _TIMES if detail.get(key) is not None}
-    yield from (f"{key} is no time" for key, time in times.items() if time is None)
+    yield from (f"{key} is not a time" for key, time in times.items() if time is None)
     if not times:
-        yield "it says no time: that of its arrival counts"
+        yield "it has no time, so its arrival time counts"
     if any(time is not None and time > at + FAR_OFF for time in times.values()):
         yield "its time is far ahead of the queue's clock"
 
@@ -173,5 +175,5 @@ def _text(detail: Mapping[str, Any], key: str) -> str:
     text."""
     value = detail.get(key) or ""
     if not isinstance(value, str):
-        raise TypeError(f"{key} is no text")
+        raise TypeError(f"{key} is not a text")
     return value[:_LONGEST_TEXT].encode(errors="replace").decode()

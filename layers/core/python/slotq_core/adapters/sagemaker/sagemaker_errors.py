@@ -24,7 +24,7 @@ from slotq_core.adapters.sagemaker.sagemaker_rights import (
     NOT_ASSUMED,
     refusal,
 )
-from slotq_core.ports import RIGHTS, Answer, Phase, Verdict
+from slotq_core.ports.training import RIGHTS, Answer, Phase, Verdict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 
 from slotq_core.policy.lifecycle.missing_rights import ASSUME_ROLE, LACKS
-from slotq_core.ports import Answer, Verdict
+from slotq_core.ports.training import Answer, Verdict
 
 CREDENTIALS = (
     r"ExpiredToken|ExpiredTokenException|RequestExpired|UnrecognizedClientException"

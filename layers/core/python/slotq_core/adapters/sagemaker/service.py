@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from slotq_core.adapters.sagemaker.observations import ODD, TOKEN_TAG, observation_of, outcome_in
@@ -20,7 +19,9 @@ from slotq_core.errors import NotUnderstood, RightMissing, Unavailable
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.jobs import Job
 from slotq_core.names import RUNTIME_LIMIT_TAG, sagemaker_tags
-from slotq_core.ports import RIGHTS, Answer, Clock, Observation, Request, Sighting, Verdict
+from slotq_core.ports.surroundings import Clock
+from slotq_core.ports.training import RIGHTS, Answer, Observation, Request, Sighting, Verdict
+from slotq_core.timestamps import to_datetime
 
 JOB_TAG = "slotq:job"
 ATTEMPT_TAG = "slotq:attempt"
@@ -99,7 +100,10 @@ class SageMakerTraining:
         except _Failure as failure:
             if failure.code == "ResourceInUse":
                 if self._clock.now() - began >= LONGEST_CALL // 2:
-                    message = "the name is in use, and SageMaker is too slow to say by whom"
+                    message = (
+                        "the name is in use, and SageMaker did not say in time by which "
+                        "training job"
+                    )
                     return Answer(verdict=Verdict.RETRY, message=message)
                 return self._taken_or_ours(attempt)
             return self._unless_there(attempt, failure.answer(CREATE))
@@ -119,7 +123,7 @@ class SageMakerTraining:
         except _Failure as failure:
             if failure.not_found or refused.verdict not in RIGHTS:
                 return refused
-            why = f"{refused.message}; and whether it runs cannot be seen: {failure.text}"
+            why = f"{refused.message}; SageMaker does not show whether it runs: {failure.text}"
             return replace(refused, verdict=Verdict.RETRY, message=why)
         return Answer(verdict=Verdict.ALREADY_DONE) if ours else refused
 
@@ -131,14 +135,14 @@ class SageMakerTraining:
             ours = self._is_ours(attempt)
         except _Failure as failure:
             said = failure.answer(LOOK)
-            why = f"the name is in use; by whom? {said.message}"
+            why = f"the name is in use, by an unknown training job: {said.message}"
             return replace(said, verdict=Verdict.RETRY, message=why)
         if ours:
             return Answer(verdict=Verdict.ALREADY_DONE)
         return Answer(
             verdict=Verdict.FAIL,
-            message=f"the name {name} is taken in SageMaker by a training job that is not this "
-            "queue's",
+            message=f"SageMaker already has a training job named {name}, which is not from this "
+            "queue",
         )
 
     def _is_ours(self, attempt: Attempt) -> bool:
@@ -189,12 +193,12 @@ class SageMakerTraining:
         """
         began = self._clock.now()
         asked: dict[str, Any] = {
-            "CreationTimeAfter": datetime.fromtimestamp((began - _OLDEST) / 1000, UTC),
+            "CreationTimeAfter": to_datetime(began - _OLDEST),
             "MaxResults": _PAGE,
         }
         while True:
             if self._clock.now() - began > LONGEST_LISTING:
-                raise Unavailable("ListTrainingJobs: too many pages for the time that there is")
+                raise Unavailable("ListTrainingJobs: there was no time to read every page")
             try:
                 page = self._ask("list_training_jobs", lambda: asked)
             except _Failure as failure:

@@ -40,12 +40,12 @@ def known_part(value: Any, shape: Any) -> Any:
         case "structure" if isinstance(value, Mapping):
             members = shape.members
             return {
-                name: known_part(each, members[name])
-                for name, each in value.items()
+                name: known_part(part, members[name])
+                for name, part in value.items()
                 if name in members
             }
         case "list" if isinstance(value, list):
-            return [known_part(each, shape.member) for each in value]
+            return [known_part(part, shape.member) for part in value]
         case "map" if isinstance(value, Mapping):
-            return {key: known_part(each, shape.value) for key, each in value.items()}
+            return {key: known_part(part, shape.value) for key, part in value.items()}
     return value

@@ -20,8 +20,8 @@ class GangIncomplete(Reason):
     """Mandatory members that do not wait."""
 
     def sentence(self) -> str:
-        text = f"gang {self.group} starts with {self.needed} jobs at once; {self.waiting} wait"
-        return f"{text}, without {', '.join(self.missing)}" if self.missing else text
+        text = f"gang {self.group} must start {self.needed} jobs at once; {self.waiting} wait"
+        return f"{text}, and these are missing: {', '.join(self.missing)}" if self.missing else text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,9 +55,10 @@ class EndangersItsGang(Reason):
 
     def sentence(self) -> str:
         may = (
-            f"needs {in_slots(self.needed)} and pool {self.pool} has {self.free} free; but with it"
+            f"needs {in_slots(self.needed)}, and pool {self.pool} has {self.free} free. Its "
+            f"gang {self.group} runs without it; with it"
         )
-        all_of_it = f"all of gang {self.group}, which runs without it, could be"
+        all_of_it = "the whole gang could be"
         if self.counts_as:
-            return f"{may} {all_of_it} evicted for more jobs: it would count as {self.counts_as}"
-        return f"{may} {all_of_it} reclaimed: its project would be beyond its fair share"
+            return f"{may} {all_of_it} evicted for more jobs, as it would count as {self.counts_as}"
+        return f"{may} {all_of_it} reclaimed, as its project would be above its fair share"

@@ -76,8 +76,8 @@ class QuotaExceeded(Reason):
 
     def sentence(self) -> str:
         return (
-            f"needs {units(self.needed, self.resource)} that cannot be evicted, which "
-            f"{self.owner} has within its quota only: {self.used} of {self.quota} used"
+            f"needs {units(self.needed, self.resource)} without eviction, which {self.owner} "
+            f"may hold only within its quota: {self.used} of {self.quota} used"
         )
 
 
@@ -91,7 +91,7 @@ class JobLimitReached(Reason):
 
     def sentence(self) -> str:
         return (
-            f"at most {in_jobs(self.limit)} may hold slots at once; {self.active} hold them or are "
+            f"at most {in_jobs(self.limit)} may hold slots at once; {self.active} hold or are "
             "owed them"
         )
 
@@ -108,5 +108,5 @@ class SweepLimit(Reason):
     def sentence(self) -> str:
         return (
             f"at most {in_jobs(self.limit)} of sweep {self.group} may hold slots at once; "
-            f"{self.active} hold them or are owed them"
+            f"{self.active} hold or are owed them"
         )

@@ -33,5 +33,5 @@ class RightsMissing(Reason):
         if self.until is not None:
             return f"tried again at {iso(self.until)}"
         if self.probe:
-            return f"{self.probe} tries whether it is there again"
+            return f"{self.probe} is trying it"
         return "tried again on the next free slots, and nothing is evicted for it until then"

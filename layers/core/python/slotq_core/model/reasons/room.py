@@ -29,8 +29,8 @@ class NoFreeSlots(Reason):
             f"{self.capacity}"
         )
         if not self.lower_ranked:
-            return f"{lead}, and nothing that runs there has a lower priority"
-        return f"{lead}, and evicting what has a lower priority there would not make enough room"
+            return f"{lead}, and no job there has a lower priority"
+        return f"{lead}, and evicting the jobs of lower priority there would not free enough"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,8 +65,8 @@ class SlotsComing(Reason):
 
     def sentence(self) -> str:
         return (
-            f"starts in pool {self.pool} when the stopping jobs there have ended: it needs "
-            f"{in_slots(self.needed)}, {self.free} free now, {self.coming} coming free"
+            f"starts in pool {self.pool} when the stopping jobs there have ended; needs "
+            f"{in_slots(self.needed)}: {self.free} free now, {self.coming} coming free"
         )
 
 
@@ -108,7 +108,7 @@ class Reserved(Reason):
 
     def sentence(self) -> str:
         return (
-            f"pool {self.pool} takes nothing that comes after this job until it has its "
+            f"pool {self.pool} starts nothing behind this job until the job has its "
             f"{in_slots(self.needed)}; {self.free} free so far"
         )
 
@@ -126,8 +126,8 @@ class TurnComes(Reason):
 
     def sentence(self) -> str:
         return (
-            f"needs {in_slots(self.needed)}; pool {self.pool} has {self.free} free, and the first "
-            f"time slice there that ends for it does so at {iso(self.until)}"
+            f"needs {in_slots(self.needed)}; pool {self.pool} has {self.free} free, and the "
+            f"first time slice there ends at {iso(self.until)}"
         )
 
 

@@ -41,8 +41,7 @@ class WaitsForJobs(Reason):
     jobs: tuple[str, ...]
 
     def sentence(self) -> str:
-        one = len(self.jobs) == 1
-        return f"comes after {', '.join(self.jobs)}, which {'has' if one else 'have'} to complete"
+        return f"comes after {', '.join(self.jobs)}, which must complete first"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -111,7 +111,7 @@ class Question:
         seen = [self._seen[name] for name in self._pools if name in self._seen]
         if not seen:
             return None
-        reasons = (self._state.reasons.get(job.name) for job in self._gang)
+        reasons = (self._state.decided.reasons.get(job.name) for job in self._gang)
         if any(isinstance(why, SlotsComing) for why in reasons):
             seen = [replace(each, spared=(), times=()) for each in seen]
         times = (time for each in seen for time in each.times)

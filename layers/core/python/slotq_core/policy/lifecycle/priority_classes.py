@@ -42,4 +42,4 @@ def classes_of(configured: Iterable[PriorityClass]) -> Classes:
 
 def names_by_value(classes: Classes) -> Mapping[int, str]:
     """The class of each value; among equal values, the first."""
-    return {each.value: each.name for each in reversed(classes.values())}
+    return {each.value: each.name for each in reversed(tuple(classes.values()))}

@@ -73,5 +73,7 @@ class Eligibility:
         gang = self._state.gangs.get(job.group)
         if gang is None or not gang.runs:
             return False
-        evictions = (each for each in self._state.decisions.values() if isinstance(each, Evict))
+        evictions = (
+            each for each in self._state.decided.decisions.values() if isinstance(each, Evict)
+        )
         return any(victim.group == job.group for each in evictions for victim in each.victims)

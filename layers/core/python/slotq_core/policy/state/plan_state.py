@@ -14,9 +14,10 @@ from slotq_core.model.reasons import Reason
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine, by_user, in_lines
 from slotq_core.policy.order import Rank, last_yields, rank
-from slotq_core.policy.plan import Decision, DropClaim, Start
+from slotq_core.policy.plan import Start
 from slotq_core.policy.state.candidates import Place
 from slotq_core.policy.state.concurrency import Concurrency
+from slotq_core.policy.state.decided import Decided
 from slotq_core.policy.state.gangs import gangs
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_room import PoolRoom, rooms_of
@@ -54,21 +55,10 @@ class PlanState:
         self.lines = self._turn_takers(lines)
         """The lines whose jobs take turns; a gang that can start is a line with one
         representative."""
-        self._lines_of: dict[str, list[WaitingLine]] = {}
-        for line in self.lines:
-            self._lines_of.setdefault(line.jobs[0].project, []).append(line)
-        self.decisions: dict[str, Decision] = {}
-        """By the name of the job that each concerns, in the order in which they were taken."""
-        self.reasons: dict[str, Reason] = {}
-        self.unexplained: dict[str, Job] = {}
-        """Blocked jobs whose reason is made at the end of the plan, once for each."""
-        self.dropped: dict[str, DropClaim] = {}
-        """Abandoned claims, by job. If there are any, the plan decides nothing else: its other
-        decisions rest on these claims."""
+        self._lines_of = _by_project(self.lines)
+        self.decided = Decided(journal)
         self.held_in: dict[str, str] = {}
         """By job, the pool that holds slots for the job against those behind."""
-        self.yielded: set[tuple[str, Rank]] = set()
-        """Users and ranks at which a job has yielded its slots in this plan."""
         self.lost: list[Loss] = []
         """The jobs that lose in the present turn what this plan gave them."""
         self.evicted: list[Place] = []
@@ -87,7 +77,6 @@ class PlanState:
         self._given: dict[str, int] = {}
         """By job, the checkpoint before the turn in which it got its slots."""
         self._turn_began = 0
-        self.wake_at: int | None = None
 
     def begin_turn(self, checkpoint: int) -> None:
         """Begin a turn. `checkpoint`: the state before the turn."""
@@ -134,11 +123,11 @@ class PlanState:
         lowest = min(rank(job), self.lowest_started.get(job.project, rank(job)))
         self.journal.put(self.lowest_started, job.project, lowest)
         pool = room.pool.name
-        self.decide(job.name, Start(job=self.waiting[job.name], pool=pool, classed=classed))
+        self.decided.decide(job.name, Start(job=self.waiting[job.name], pool=pool, classed=classed))
 
     def hold(self, job: Job, room: PoolRoom, why: Reason, *, promised: bool = False) -> None:
         """Hold slots, free or coming, against all jobs behind. `promised`: nothing was evicted."""
-        self.say(job, why)
+        self.decided.say(job, why)
         room.hold(job)
         self.journal.put(self.held_in, job.name, room.pool.name)
         self._take(job, room, promised=promised)
@@ -167,38 +156,16 @@ class PlanState:
         """Give up the job's claim. Return whether it had one."""
         waiting = self.waiting[job.name]
         if waiting.claim:
-            self.journal.put(self.dropped, job.name, DropClaim(job=waiting))
+            self.decided.drop(waiting)
         return waiting.claim is not None
-
-    def decide(self, name: str, decision: Decision) -> None:
-        self.undecide(name)
-        self.journal.put(self.decisions, name, decision)
-
-    def undecide(self, name: str) -> None:
-        if name in self.decisions:
-            self.journal.drop(self.decisions, name)
-
-    def say(self, job: Job, why: Reason) -> None:
-        """Keep the reason why the job waits."""
-        self.journal.put(self.reasons, job.name, why)
-
-    def explain_later(self, job: Job) -> None:
-        if job.name in self.reasons:
-            self.journal.drop(self.reasons, job.name)
-        self.journal.put(self.unexplained, job.name, job)
-
-    def wake(self, moments: Iterable[int | None]) -> None:
-        """Bring `wake_at` forward to the earliest of these times that is still to come."""
-        ahead = [at for at in (*moments, self.wake_at) if at is not None and at > self.now]
-        self.journal.set(self, "wake_at", min(ahead, default=None))
 
     def _evict(self, victim: Job, pool: str) -> bool:
         self.rooms[pool].evict(victim)
-        if not isinstance(self.decisions.get(victim.name), Start):
+        if not isinstance(self.decided.decisions.get(victim.name), Start):
             self.accounts.evict(victim, pool)
             self.journal.append(self.evicted, (victim, pool))
             return True
-        self.undecide(victim.name)
+        self.decided.undecide(victim.name)
         self.drop_claim(victim)
         self.accounts.give_back(victim, pool)
         self.concurrency.give_back(victim)
@@ -217,7 +184,7 @@ class PlanState:
             self.concurrency.take(job)
 
     def _is_served(self, job: Job) -> bool:
-        return job.name in self.held_in or job.name in self.decisions
+        return job.name in self.held_in or job.name in self.decided.decisions
 
     def _turn_takers(self, lines: Iterable[WaitingLine]) -> list[WaitingLine]:
         single = []
@@ -227,3 +194,10 @@ class PlanState:
                 single.append(line)
         ready = (gang for gang in self.gangs.values() if gang.ready)
         return single + [WaitingLine([gang.lead()]) for gang in ready]
+
+
+def _by_project(lines: Iterable[WaitingLine]) -> dict[str, list[WaitingLine]]:
+    found: dict[str, list[WaitingLine]] = {}
+    for line in lines:
+        found.setdefault(line.jobs[0].project, []).append(line)
+    return found

@@ -25,7 +25,7 @@ def is_kept_back(steps: Steps, job: Job) -> bool:
     if why:
         gang = steps.state.gangs.get(job.group)
         for each in gang.waiting if gang and not gang.runs else [job]:
-            steps.state.say(each, why)
+            steps.state.decided.say(each, why)
     return why is not None
 
 
@@ -38,12 +38,12 @@ def blocked(steps: Steps, job: Job, rooms: Sequence[PoolRoom]) -> bool:
     steps.wake(job, timed)
     drain = _drain(steps, job, steps.rules.eligible.admitting(job, timed))
     if drain:
-        state.say(job, explain.reserved(job, drain))
+        state.decided.say(job, explain.reserved(job, drain))
         _begin(state, drain, job)
     elif _counts_attempts(state, job):
         _in_vain(state, [job], why_it_waits(steps, job))
     else:
-        state.explain_later(job)
+        state.decided.explain_later(job)
     return False
 
 
@@ -78,7 +78,7 @@ def gang_blocked(
         if drain and not drain.drain:
             _begin(state, drain, job, whole)
         why = explain.gang_blocked(gang, drain)
-        state.say(job, why)
+        state.decided.say(job, why)
         drained = drained or drain is not None
     if not drained:
         _in_vain(state, jobs, why)
@@ -90,7 +90,7 @@ def incomplete_gangs(state: PlanState) -> None:
     for gang in state.gangs.values():
         if not gang.runs and not gang.ready:
             for job in gang.waiting:
-                state.say(job, explain.incomplete(gang))
+                state.decided.say(job, explain.incomplete(gang))
 
 
 def _drain(
@@ -138,10 +138,10 @@ def _endangers(steps: Steps, job: Job) -> Reason | None:
 def _in_vain(state: PlanState, jobs: Sequence[Job], why: Reason) -> None:
     """Give the first job its reason, and count a failed attempt where attempts are counted."""
     lead, settings = jobs[0], state.snapshot.scheduler
-    state.say(lead, why)
+    state.decided.say(lead, why)
     if settings and _counts_attempts(state, lead):
         tried = [state.waiting[job.name] for job in jobs]
-        state.decide(lead.name, failed_attempt(tried, settings, why, state.now))
+        state.decided.decide(lead.name, failed_attempt(tried, settings, why, state.now))
 
 
 def _counts_attempts(state: PlanState, job: Job) -> bool:

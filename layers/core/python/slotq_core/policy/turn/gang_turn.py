@@ -127,16 +127,16 @@ class GangTurn:
         Return False if no victim really runs.
         """
         state = self._state
-        decided = (state.decisions.get(name) for name in served)
+        decided = (state.decided.decisions.get(name) for name in served)
         evictions = [each for each in decided if isinstance(each, Evict)]
         if not evictions:
             return False
         for each in evictions:
-            state.undecide(each.beneficiary.name)
+            state.decided.undecide(each.beneficiary.name)
         first, *rest = [(state.waiting[name], state.claim_of(name)) for name in served]
         victims = tuple(victim for each in evictions for victim in each.victims)
         whole = Evict(beneficiary=first[0], claim=first[1], victims=victims, along=tuple(rest))
-        state.decide(first[0].name, whole)
+        state.decided.decide(first[0].name, whole)
         return True
 
     def _whole(self, step: Step, *, only_free: bool = False) -> list[str]:

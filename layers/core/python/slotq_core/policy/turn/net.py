@@ -6,8 +6,8 @@ and loses again stays lost for this plan. Bars only grow, so a plan ends."
 
 Up to the turn in which the job got its slots the new plan would be the same. So it begins there,
 at the checkpoint before that turn. In a large world with many such losses the plans begun anew
-would cost many times the plan itself. There, once a quarter of what stands has been undone, what is lost
-stays lost for this plan.
+would cost many times the plan itself. There, once a quarter of what stands has been undone, what
+is lost stays lost for this plan.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.turn.turn_order import BlockedHeads, Head
-
 
 ALWAYS_UNDONE = 5_000
 """So many changes may be undone in any plan: far more than a world of some hundred jobs has."""
@@ -38,13 +37,13 @@ def begins_anew(state: PlanState) -> bool:
             state.journal.rollback(begin)
             return True
     for loss in state.lost:
-        state.say(loss.job, explain.taken_back(loss.job, state.rooms[loss.pool]))
+        state.decided.say(loss.job, explain.taken_back(loss.job, state.rooms[loss.pool]))
     return False
 
 
 def asked_last(state: PlanState, blocked: BlockedHeads) -> Iterator[Head]:
     """The barred jobs that wait, once all others have been asked."""
-    if state.asks_last or state.dropped or not state.barred:
+    if state.asks_last or state.decided.dropped or not state.barred:
         return
     state.journal.set(state, "asks_last", value=True)
     barred = {name for name, _ in state.barred}

@@ -18,21 +18,21 @@ def result(steps: Steps, turns: TurnOrder) -> Generator[Need, Found, Plan]:
     """The decisions and reasons. Where claims are given up, the plan decides that alone: its other
     decisions rest on them."""
     state = steps.state
-    if state.dropped:
-        return Plan(decisions=tuple(state.dropped.values()), wake_at=state.now)
-    decided = list(starts_together(state.decisions.values(), state.gangs))
+    if state.decided.dropped:
+        return Plan(decisions=tuple(state.decided.dropped.values()), wake_at=state.now)
+    decided = list(starts_together(state.decided.decisions.values(), state.gangs))
     for head in sorted(turns.blocked.everyone()):
-        tried = state.decisions.get(head.job.name)
+        tried = state.decided.decisions.get(head.job.name)
         if isinstance(tried, TryLater) and len(tried.changed) == 1 and head.job.claim is None:
             yield from turns.know(head.line, head.at + TRIED_AT_ONCE)
             decided += _failed_alike(state, head, tried)
-    later = {n: why_it_waits(steps, job) for n, job in state.unexplained.items()}
+    later = {n: why_it_waits(steps, job) for n, job in state.decided.unexplained.items()}
     reasons = {
         name: why
-        for name, why in (later | state.reasons).items()
-        if not isinstance(state.decisions.get(name), Start)
+        for name, why in (later | state.decided.reasons).items()
+        if not isinstance(state.decided.decisions.get(name), Start)
     }
-    return Plan(decisions=tuple(decided), reasons=reasons, wake_at=state.wake_at)
+    return Plan(decisions=tuple(decided), reasons=reasons, wake_at=state.decided.wake_at)
 
 
 def _failed_alike(state: PlanState, head: Head, tried: TryLater) -> Iterator[TryLater]:

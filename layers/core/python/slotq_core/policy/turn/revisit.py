@@ -118,7 +118,7 @@ class Revisit:
         state = self._state
         gang = state.gangs.get(job.group)
         jobs = gang.standing if gang and not gang.runs else [job]
-        if any(each.name in state.dropped for each in jobs):
+        if any(each.name in state.decided.dropped for each in jobs):
             return False
         return any(has_prospects(each, state.rooms_of(each), state, self._rules) for each in jobs)
 

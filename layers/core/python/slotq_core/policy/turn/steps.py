@@ -85,7 +85,7 @@ class Steps:
             return self.start(job, [found.room])
         self.state.hold(job, found.room, explain.coming(job, found.room))
         waiting, claim = self.state.waiting[job.name], self.state.claim_of(job.name)
-        self.state.decide(job.name, Move(beneficiary=waiting, moved=moved, claim=claim))
+        self.state.decided.decide(job.name, Move(beneficiary=waiting, moved=moved, claim=claim))
         return True
 
     def reclaim(self, job: Job, rooms: Sequence[PoolRoom]) -> bool:
@@ -121,12 +121,14 @@ class Steps:
         if victims:
             waiting, claim = self.state.waiting[job.name], self.state.claim_of(job.name)
             evict = Evict(beneficiary=waiting, victims=victims, claim=claim, cause=cause)
-            self.state.decide(job.name, evict)
+            self.state.decided.decide(job.name, evict)
             if room.both.slots > 0:
                 self.state.journal.add(self.state.surplus, room.pool.name)
             if cause is StopCause.YIELDED:
                 for victim in victims:
-                    self.state.journal.add(self.state.yielded, (victim.submitter, rank(victim)))
+                    self.state.journal.add(
+                        self.state.decided.yielded, (victim.submitter, rank(victim))
+                    )
         return True
 
     def with_rights(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
@@ -138,7 +140,8 @@ class Steps:
         timed = [room for room in rooms if room.timed]
         if timed:
             entry, slices = entered(job, self.state.yields), self.rules.slices
-            self.state.wake(at for room in timed for _, at in known_times(job, entry, room, slices))
+            moments = (at for room in timed for _, at in known_times(job, entry, room, slices))
+            self.state.decided.wake(moments, self.state.now)
 
     def _move(self, found: Moves) -> list[tuple[Job, Claim]]:
         """Carry out the moves. Return the running jobs, each with its claim in the destination."""

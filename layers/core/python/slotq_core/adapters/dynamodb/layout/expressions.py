@@ -141,28 +141,28 @@ def mend_line() -> Expression:
     }
 
 
-def unmark(whose: Mapping[str, Any]) -> Expression:
+def unmark(entry_time: Mapping[str, Any]) -> Expression:
     """Remove a record's expiry mark. Condition: the record belongs to the given job, which
     lives."""
     return {
         "UpdateExpression": "REMOVE expiresAt",
-        "ConditionExpression": "entryTime = :whose",
-        "ExpressionAttributeValues": {":whose": whose},
+        "ConditionExpression": "entryTime = :entry",
+        "ExpressionAttributeValues": {":entry": entry_time},
     }
 
 
-def expire(*, whose: Mapping[str, Any], at: Mapping[str, Any]) -> Expression:
+def expire(*, entry_time: Mapping[str, Any], at: Mapping[str, Any]) -> Expression:
     """Mark a record to expire at `at` (seconds since the epoch), if it belongs to the job that
-    entered the queue at `whose`.
+    entered the queue at `entry_time`.
 
     The name may be in use again, and records of a living job never expire. A record without an
-    entry time (`layout.items.whose`) belongs to that job too.
+    entry time (`layout.items.entry_time_of`) belongs to that job too.
     """
     of_old = "(attribute_exists(pk) AND attribute_not_exists(entryTime))"
     return {
         "UpdateExpression": "SET expiresAt = :at",
-        "ConditionExpression": f"entryTime = :whose OR {of_old}",
-        "ExpressionAttributeValues": {":at": at, ":whose": whose},
+        "ConditionExpression": f"entryTime = :entry OR {of_old}",
+        "ExpressionAttributeValues": {":at": at, ":entry": entry_time},
     }
 
 
@@ -234,13 +234,13 @@ def end_lease(holder: str, generation: int | None) -> Expression:
 
 
 def take_turn(*, now: int, next_at: int, never: int) -> Expression:
-    """Take a task's turn. Condition: the task is due and nobody else has taken this turn. A due
-    time after `never` comes from a wrong clock. Times are ms."""
+    """Take a task's turn. Condition: the task is due and nobody else has taken this turn. A task
+    is due at once if its due time is missing, is no number, or is after `never` (from a wrong
+    clock). Times are ms."""
     return {
         "UpdateExpression": "SET nextAt = :next",
         "ConditionExpression": (
-            "attribute_not_exists(nextAt) OR NOT attribute_type(nextAt, :number)"
-            " OR nextAt <= :now OR nextAt > :never"
+            "NOT attribute_type(nextAt, :number) OR nextAt <= :now OR nextAt > :never"
         ),
         "ExpressionAttributeValues": {
             ":number": _text("N"),
@@ -265,8 +265,7 @@ def next_revision(seen: int) -> Expression:
     if seen:
         condition, values = "revision = :seen", {":seen": _number(seen)}
     else:
-        condition = "attribute_not_exists(revision) OR NOT attribute_type(revision, :number)"
-        values = {":number": _text("N")}
+        condition, values = "NOT attribute_type(revision, :number)", {":number": _text("N")}
     return {
         "UpdateExpression": "SET revision = :next",
         "ConditionExpression": condition,

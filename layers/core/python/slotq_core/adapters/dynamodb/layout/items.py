@@ -18,7 +18,8 @@ from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOr
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
 from slotq_core.model.pools import MissingRight, Pool, PoolHealth, PoolState
-from slotq_core.ports import Change, Ledger, Sighting
+from slotq_core.ports.stored import Change, Ledger
+from slotq_core.ports.training import Sighting
 from slotq_core.timestamps import from_iso, iso
 from slotq_core.wire.pool_definition import may_have
 
@@ -58,18 +59,18 @@ def history_of(change: Change) -> Items:
 
     The entry time on each record says which job it belongs to: a later job may have the same name.
     """
-    whose = {"entryTime": {"S": iso(change.after.entry_time)}}
+    entered = {"entryTime": {"S": iso(change.after.entry_time)}}
     name, began, items = change.after.name, change.after.attempt, Items()
     last = change.before.attempt
     if began and (last is None or last.number != began.number):
-        items[table.attempt_key(name, began.number)] = {**write(began), **whose}
-        items[table.name_key(began.training_job)] = {"jobName": {"S": name}, **whose}
+        items[table.attempt_key(name, began.number)] = {**write(began), **entered}
+        items[table.name_key(began.training_job)] = {"jobName": {"S": name}, **entered}
     if change.ended:
-        items[table.attempt_key(name, change.ended.number)] = {**write(change.ended), **whose}
+        items[table.attempt_key(name, change.ended.number)] = {**write(change.ended), **entered}
     return items
 
 
-def whose(record: Mapping[str, Value]) -> str | None:
+def entry_time_of(record: Mapping[str, Value]) -> str | None:
     """Return the entry time of the job that a history record belongs to. None: the record is older
     than this attribute. Names were not used again then, so the record belongs to the only job of
     its name."""

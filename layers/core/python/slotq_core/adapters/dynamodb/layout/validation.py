@@ -17,7 +17,7 @@ from slotq_core.adapters.dynamodb.layout.items import Item, Value, copies_of, jo
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.policy.lines import Line
-from slotq_core.ports import Poison
+from slotq_core.ports.stored import Poison
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ def copy_of(item: Item) -> Job:
     """Return the job in a copy that belongs at its key. Raises one of UNREADABLE."""
     job, key = job_in(item), key_of(item)
     if key not in copies_of(job):
-        raise ValueError(f"a copy of a job that is {job.state} does not belong there")
+        raise ValueError(f"a job that is {job.state} has no copy here")
     return job
 
 
@@ -86,7 +86,7 @@ def definition_of(item: Item) -> tuple[int, Pool]:
     """Return a pool's position and definition. Raises one of UNREADABLE."""
     pool = pool_of(item)
     if table.pool_key(pool.name) != key_of(item):
-        raise ValueError(f"it defines the pool {pool.name}")
+        raise ValueError(f"it defines another pool, {pool.name}")
     return int(item["position"]["N"]), pool
 
 
@@ -111,7 +111,7 @@ def _judged(job: Job) -> Job:
     if (job.state == "backoff") != (job.not_before is not None):
         raise ValueError(f"a job that is {job.state} waits until {job.not_before}")
     if job.version < 1:
-        raise ValueError("what is stored of a job has a version")
+        raise ValueError("a stored job must have a version")
     return job
 
 

@@ -34,7 +34,7 @@ class BackupError(SlotQError):
     """The table or the file is not as required; the message says what to do."""
 
 
-def save(client: Any, table: str, path: Path) -> int:
+def save_table(client: Any, table: str, path: Path) -> int:
     """Write all items of the table to a new file; return their number. Raises BackupError if the
     file exists, or if the queue worked meanwhile; no file is left then."""
     whole = path.with_name(f"{path.name}.part")
@@ -42,18 +42,18 @@ def save(client: Any, table: str, path: Path) -> int:
         seen = _write(whole, table, _scan(client, table))
         if _digest(_scan(client, table)) != seen:
             raise BackupError(
-                f"the queue in {table} was at work while it was read, so the copy may contradict "
+                f"the queue in {table} ran during the backup, so the copy may contradict "
                 "itself: stop the queue first"
             )
         os.link(whole, path)
     except FileExistsError:
-        raise BackupError(f"{path} is there already; name another file") from None
+        raise BackupError(f"{path} exists already; name another file") from None
     finally:
         whole.unlink(missing_ok=True)
     return seen.items
 
 
-def load(
+def load_table(
     client: Any,
     table: str,
     path: Path,
@@ -69,7 +69,7 @@ def load(
     items = _read(path)
     there = [keyed((item["pk"]["S"], item["sk"]["S"])) for item in _scan(client, table)]
     if there and not replace:
-        raise BackupError(f"{table} holds {len(there):,} items; nothing was changed")
+        raise BackupError(f"{table} already holds {len(there):,} items; nothing was changed")
     _batches(client, table, ({"DeleteRequest": {"Key": key}} for key in there), pause)
     _batches(client, table, ({"PutRequest": {"Item": item}} for item in items), pause)
     return len(items)
@@ -122,10 +122,10 @@ def _read(path: Path) -> list[Item]:
     except (OSError, ValueError) as error:
         raise BackupError(f"{path} cannot be read as a backup: {error}") from None
     if len(parsed) < 2 or parsed[0].get("slotq_backup") != FORMAT:
-        raise BackupError(f"{path} is no backup of this version ({FORMAT})")
+        raise BackupError(f"{path} is not a backup that this version can read ({FORMAT})")
     digest = hashlib.sha256("".join(lines[1:-1]).encode()).hexdigest()
     if parsed[-1] != asdict(_Sum(items=len(parsed) - 2, sha256=digest)):
-        raise BackupError(f"{path} is not whole, or was changed")
+        raise BackupError(f"{path} is incomplete, or has been changed")
     return [_decoded(item) for item in parsed[1:-1]]
 
 
@@ -148,11 +148,11 @@ def _attribute(value: dict[str, Any]) -> dict[str, Any]:
         case "B":
             return {kind: base64.b64decode(content)}
         case "BS":
-            return {kind: [base64.b64decode(each) for each in content]}
+            return {kind: [base64.b64decode(part) for part in content]}
         case "M":
             return {kind: _decoded(content)}
         case "L":
-            return {kind: [_attribute(each) for each in content]}
+            return {kind: [_attribute(part) for part in content]}
     return value
 
 
@@ -172,4 +172,6 @@ def _batches(
                 break
             pause(0.1 * 2**attempt)
         else:
-            raise BackupError(f"DynamoDB does not take all of it into {table}: do it again later")
+            raise BackupError(
+                f"DynamoDB did not accept every item for {table}: load the backup again later"
+            )

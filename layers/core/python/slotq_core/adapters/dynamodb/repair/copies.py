@@ -20,7 +20,7 @@ from slotq_core.adapters.dynamodb.transactions import Action, check, delete, put
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
-from slotq_core.ports import Finding
+from slotq_core.ports.stored import Finding
 
 TRIES = 5
 
@@ -55,7 +55,7 @@ class Copies:
                 return self._against(look.job, look, mend=mend)
             except Conflict:
                 continue
-        raise Unavailable(f"{name}: others change it at this moment")
+        raise Unavailable(f"{name}: its record is changing; try again")
 
     def _look(self, name: str, seen: set[table.Key]) -> _Look | None:
         """Read the job and its copies. None if the job changed meanwhile: a copy changes only with
@@ -90,12 +90,12 @@ class Copies:
         if whole:
             if mend:
                 self._restore(max(whole, key=lambda copy: copy.version), look.main or {})
-            text = f"its JOB item {lacks}; a whole copy of it is there"
+            text = f"its JOB item {lacks}; a complete copy exists"
             return [Finding(kind="unreadable", subject=look.name, text=text, mended=mend)]
         there = [(key, item) for key, item in look.copies.items() if item]
         found = [self._broken(look.name, key, item, lacks, mend=mend) for key, item in there]
         if look.main and not found:
-            text = "its JOB item cannot be read, and no whole copy of it is known"
+            text = "its JOB item cannot be read, and there is no complete copy"
             found.append(Finding(kind="unreadable", subject=look.name, text=text))
         return found
 
@@ -106,9 +106,12 @@ class Copies:
 
     def _broken(self, name: str, key: table.Key, item: Item, lacks: str, *, mend: bool) -> Finding:
         if key[1].startswith(table.HELD_PREFIX):
-            text = f"its JOB item {lacks}; {'/'.join(key)} keeps its slots until that is mended"
+            text = (
+                f"its JOB item {lacks}; {'/'.join(key)} keeps its slots until the JOB item is "
+                "repaired"
+            )
             return Finding(kind="held", subject=name, text=text)
-        text = f"{'/'.join(key)} cannot be read, and its JOB item {lacks}: to be put aside"
+        text = f"{'/'.join(key)} cannot be read, and its JOB item {lacks}: the item is set aside"
         if mend:
             self._calls.transact([*self._keep_slots(key, name), *self.aside(key, item, text)])
         return Finding(kind="unreadable", subject=name, text=text, mended=mend)
@@ -129,7 +132,7 @@ class Copies:
         partition = expressions.partition(key[0])
         items = [*self._calls.query(partition)]
         if items != [*self._calls.query(partition)]:
-            raise Conflict(f"{key[0]} changes at this moment")
+            raise Conflict(f"{key[0]} is changing; try again")
         read = read_holders(items)
         amount = Demand({name: max(0, more) for name, more in read.unexplained.items()})
         unchanged = expressions.as_read(ledger_in(items), "version", "holders")
@@ -159,4 +162,4 @@ def _fault(job: Job, wanted: Item | None, item: Item | None) -> str:
     if item is None:
         return "is missing"
     copy = whole_copy(item, job.name)
-    return "" if copy == job else "is not as its job" if copy else "cannot be read"
+    return "" if copy == job else "differs from its job" if copy else "cannot be read"

@@ -27,7 +27,7 @@ class History:
         return done
 
     def _mark(self, note: Item) -> None:
-        expression = expressions.expire(whose=note["entryTime"], at=note["goesAt"])
+        expression = expressions.expire(entry_time=note["entryTime"], at=note["goesAt"])
         for key in self._records(note["jobName"]["S"]):
             with suppress(Conflict):  # Gone, or a record of a later job.
                 self._calls.update(key, expression)

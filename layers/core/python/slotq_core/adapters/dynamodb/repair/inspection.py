@@ -48,7 +48,7 @@ from slotq_core.adapters.expiry import expires_at
 from slotq_core.errors import Conflict
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
-from slotq_core.ports import Change, Finding, Poison
+from slotq_core.ports.stored import Change, Finding, Poison
 from slotq_core.timestamps import iso
 
 _COPIES = (table.ACTIVE_PREFIX, table.CLAIM_PREFIX, table.HELD_PREFIX)
@@ -118,7 +118,7 @@ class Inspection:
                 whole = False
                 break
         if not whole:
-            text = f"not all was looked at in the time there is: {seen.count} items were read"
+            text = f"time ran out before the whole table was read; {seen.count} items were examined"
             yield Finding(kind="unfinished", subject="the table", text=text)
 
     def _scan(self, time_left: Callable[[], int]) -> tuple[_Seen, bool]:
@@ -154,7 +154,7 @@ class Inspection:
             if mend:
                 self._quarantine.take(poison_of(key_of(item), "the definition cannot be read"))
             mended = mend and self._configuration.pool(name) is not None
-            text = "its definition cannot be read; the record of the last change may say it"
+            text = "its definition cannot be read; `slotq pools history` may show the last one"
             yield Finding(kind="unreadable", subject=name, text=text, mended=mended)
 
     def _limits(self, seen: _Seen) -> Iterator[Finding]:
@@ -162,7 +162,9 @@ class Inspection:
         sieve = Sieve()
         sieve.read([seen.limits] if seen.limits else [], limits_of)
         if sieve.poison:
-            text = "they cannot be read, so there are none; `slotq limits set` sets them anew"
+            text = (
+                "the limits cannot be read, so none apply; set them again with `slotq limits set`"
+            )
             yield Finding(kind="unreadable", subject="limits", text=text)
 
     def _put_aside(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
@@ -175,13 +177,13 @@ class Inspection:
             mended = mend and (whole or self._calls.item((pk, sk)) is not None)
             if mended:
                 self._calls.delete(key_of(item))
-            text = f"{pk}/{sk} was put aside: {item.get('reason', {}).get('S', '')}"
+            text = f"{pk}/{sk} was set aside: {item.get('reason', {}).get('S', '')}"
             yield Finding(kind="put_aside", subject=job, text=text, mended=mended)
 
     def _lines(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
         for line, item in seen.lines.items():
             if "N" not in item.get("touched", {}) or not is_line(line):
-                text = "the line, or when it was last touched, cannot be read"
+                text = "the line, or the time of its last touch, cannot be read"
                 if mend:
                     self._quarantine.take(poison_of((table.LINES, line), text))
                 yield Finding(kind="unreadable", subject=line, text=text, mended=mend)
@@ -192,7 +194,7 @@ class Inspection:
             if mend:
                 touched = max(job.entry_time, job.changed_at)
                 self._calls.update(table.line_key(line), expressions.touch_line(touched))
-            text = f"it waits in the line {line}, which no pass looks at"
+            text = f"it waits in line {line}, which no pass reads"
             yield Finding(kind="line", subject=job.name, text=text, mended=mend)
 
     def _names(self, seen: _Seen, *, mend: bool) -> Iterator[Finding]:
@@ -206,7 +208,7 @@ class Inspection:
                 begun = Change(before=replace(job, attempt=None), after=job)
                 with suppress(Conflict):
                     self._calls.put(key, history_of(begun)[key], expressions.is_new())
-            text = f"nothing says that the training job {job.attempt.training_job} is its own"
+            text = f"no record links training job {job.attempt.training_job} to it"
             yield Finding(kind="name", subject=job.name, text=text, mended=mend)
 
     def _again(self, seen: _Seen) -> Iterator[Job]:
@@ -225,7 +227,7 @@ class Inspection:
             if job and gone is not None and table.EXPIRES_AT not in item:
                 if mend:
                     self._mark(job, gone)
-                text = "it has ended, and nothing says when its records go"
+                text = "it has ended, but its records have no expiry time"
                 yield Finding(kind="history", subject=name, text=text, mended=mend)
 
     def _mark(self, job: Job, gone: int) -> None:
@@ -249,7 +251,7 @@ class Inspection:
                 continue
             if mend:
                 self._unmark(record, job)
-            text = f"it lives, and its record {'/'.join(key_of(record))} would go"
+            text = f"it has not ended, but its record {'/'.join(key_of(record))} would expire"
             yield Finding(kind="history", subject=job.name, text=text, mended=mend)
 
     def _still_lives(self, name: str, seen: _Seen) -> Job | None:

@@ -15,7 +15,7 @@ from slotq_core.adapters.dynamodb.layout.items import (
 from slotq_core.adapters.dynamodb.repair.copies import TRIES, ledger_in
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.pools import Pool
-from slotq_core.ports import Finding
+from slotq_core.ports.stored import Finding
 
 _NEW_AGE = 1 << 40
 """The new version if the old one is unreadable: far above any version that was ever seen."""
@@ -37,7 +37,7 @@ class Ledgers:
                 continue
             read = read_holders(items)
             wrong = disagreement(read, pool.capacity if pool else None)
-            mends = mend and not read.copies_poisoned
+            mends = mend and not read.unreadable_copies
             if wrong and mends:
                 try:
                     self._mend(name, ledger_in(items), read, pool)
@@ -45,7 +45,7 @@ class Ledgers:
                     continue
             finding = Finding(kind="ledger", subject=name, text=wrong, mended=mends)
             return [finding] if wrong else []
-        raise Unavailable(f"pool {name}: others change it at this moment")
+        raise Unavailable(f"pool {name}: its record is changing; try again")
 
     def _mend(self, name: str, ledger: Item, read: Holders, pool: Pool | None) -> None:
         version = read.ledger.version + 1 if read.whole else _NEW_AGE

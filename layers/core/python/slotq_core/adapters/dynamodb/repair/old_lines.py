@@ -24,7 +24,7 @@ from slotq_core.adapters.dynamodb.transactions import MAX_ACTIONS, Action, check
 from slotq_core.errors import Conflict
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
-from slotq_core.ports import Poison
+from slotq_core.ports.stored import Poison
 
 _AT_ONCE = MAX_ACTIONS // 3
 """Jobs in one transaction: each job takes a check, a put and a delete."""
@@ -45,7 +45,7 @@ class OtherLines:
                 self._calls.update(table.line_key(line), expressions.touch_line(now))
                 self._calls.delete(key_of(item))
 
-    def bring_over(self, line: str, sieve: Sieve, *, now: int) -> bool:
+    def move_to_own_lines(self, line: str, sieve: Sieve, *, now: int) -> bool:
         """Move the line's jobs into this version's lines. Return whether the line had any items.
         Unreadable items stay, and are noted in the sieve."""
         items = [*self._calls.query(expressions.partition(table.waiting_partition(line)))]

@@ -15,7 +15,7 @@ from slotq_core.adapters.dynamodb.repair.copies import Copies
 from slotq_core.adapters.dynamodb.repair.ledgers import Ledgers
 from slotq_core.errors import Conflict
 from slotq_core.model.jobs import ACTIVE_STATES
-from slotq_core.ports import Poison
+from slotq_core.ports.stored import Poison
 
 
 class Quarantine:

@@ -1,0 +1,161 @@
+"""The life of a training job on the plane.
+
+InProgress: Starting → (Pending) → Downloading → Training → Uploading → Completed or Failed
+Stopping:   SIGTERM → the grace → SIGKILL → Stopped (Completed or Failed if it ends by itself)
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from slotq.local.training.knobs import Knobs
+from slotq.local.training.runner import Exit, Report, Runner, Step
+from slotq.local.training.training_job import TrainingJob
+from slotq_core.ports.surroundings import Clock
+
+Event = dict[str, Any]
+CAPACITY = (
+    "CapacityError: Unable to provision requested ML compute capacity. Please retry using a "
+    "different ML instance type or after some time."
+)
+UNASSUMED = "ClientError: SageMaker was unable to assume the role"
+INTERNAL = "InternalServerError: We encountered an internal error. Please try again."
+INTERRUPTED = "InternalServerError: The emulator ended while the training job ran."
+
+
+class Life:
+    """The training jobs that have not ended, and what happens to them. Not safe for threads."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        runner: Runner,
+        emit: Callable[[Event], None],
+        knobs: Knobs,
+        account: str,
+        region: str,
+        max_runtime_counts: bool,
+    ) -> None:
+        self.live: dict[str, TrainingJob] = {}
+        self._clock, self._runner, self._emit, self._knobs = clock, runner, emit, knobs
+        self._account, self._region = account, region
+        self._max_runtime_counts = max_runtime_counts
+
+    def begin(self, job: TrainingJob) -> None:
+        self.live[job.name] = job
+        job.due = job.created_at + int(self._knobs.start_seconds * 1000)
+        self._enter(job, "InProgress", "Starting")
+
+    def stop(self, job: TrainingJob) -> None:
+        """Begin to stop a job, unless it stops already."""
+        if job.status != "Stopping":
+            self._begin_stop(job, as_="Stopped")
+
+    def interrupt(self, job: TrainingJob) -> None:
+        """End a job that ran on an earlier emulator."""
+        self.live[job.name] = job
+        self._end(job, "Failed", "Failed", reason=INTERRUPTED)
+
+    def next_due(self) -> int | None:
+        """The time of the next change that needs only time. None: never."""
+        dues = [job.due for job in self.live.values()]
+        return min(
+            (due for due in (*dues, self._runner.next_due()) if due is not None), default=None
+        )
+
+    def advance(self) -> None:
+        """Apply everything due by now: ends of work before timers, each in order of time."""
+        while self._take_reports() or self._take_timers():
+            pass
+
+    def _take_reports(self) -> bool:
+        reports = self._runner.reports()
+        for report in reports:
+            if job := self.live.get(report.training_job):
+                self._reported(job, report)
+        return bool(reports)
+
+    def _take_timers(self) -> bool:
+        now = self._clock.now()
+        over = [job for job in self.live.values() if job.due is not None and job.due <= now]
+        for job in sorted(over, key=lambda job: (job.due, job.serial)):
+            job.due = None
+            self._timer(job)
+        return bool(over)
+
+    def _timer(self, job: TrainingJob) -> None:
+        if job.status == "Stopping":
+            if job.started_at is None:
+                self._end(job, "Stopped", job.stopped_as)
+            else:
+                self._runner.kill(job.name)
+        elif job.secondary == "Starting":
+            self._provision(job)
+        elif job.secondary == "Pending":
+            self._begin_stop(job, as_="Stopped")
+        else:
+            self._begin_stop(job, as_="MaxRuntimeExceeded")
+
+    def _provision(self, job: TrainingJob) -> None:
+        if self._knobs.take("fail_provisioning", job.name):
+            self._end(job, "Failed", "Failed", reason=CAPACITY)
+        elif self._knobs.take("fail_internally", job.name):
+            self._end(job, "Failed", "Failed", reason=INTERNAL)
+        elif self._knobs.take("fail_assuming", job.name):
+            self._end(job, "Failed", "Failed", reason=UNASSUMED)
+        elif self._knobs.take("stick_pending", job.name):
+            job.due = job.pending_until
+            self._enter(job, "InProgress", "Pending")
+        else:
+            job.started_at = self._clock.now()
+            if self._max_runtime_counts:
+                job.due = job.started_at + job.max_runtime
+            self._enter(job, "InProgress", "Downloading")
+            self._runner.start(job.name, job.request)
+
+    def _begin_stop(self, job: TrainingJob, *, as_: str) -> None:
+        now = self._clock.now()
+        job.stopped_as = as_
+        self._enter(job, "Stopping", "Stopping")
+        if job.started_at is None:
+            job.due = now
+        elif job.exit is None:
+            job.due = now + int(self._knobs.grace_seconds * 1000)
+            self._runner.terminate(job.name)
+
+    def _reported(self, job: TrainingJob, report: Report) -> None:
+        if report.step is Step.TRAINING and job.status == "InProgress":
+            self._enter(job, "InProgress", "Training")
+        elif report.step is Step.EXITED:
+            job.exit, job.due = report.exit, None
+            if job.status == "InProgress":
+                self._enter(job, "InProgress", "Uploading")
+        elif report.step is Step.FINISHED:
+            ended = report.exit or job.exit or Exit(client_error="it ended without a message")
+            self._finish(job, ended)
+
+    def _finish(self, job: TrainingJob, ended: Exit) -> None:
+        """End a job. Completed always wins; Stopped requires that the stop killed the work."""
+        if ended.code == 0 and not ended.client_error:
+            self._end(job, "Completed", "Completed")
+        elif job.status == "Stopping" and ended.killed:
+            self._end(job, "Stopped", job.stopped_as)
+        else:
+            self._end(job, "Failed", "Failed", reason=ended.reason)
+
+    def _end(self, job: TrainingJob, status: str, secondary: str, *, reason: str = "") -> None:
+        del self.live[job.name]
+        job.failure_reason, job.due = reason, None
+        self._enter(job, status, secondary, reason)
+
+    def _enter(self, job: TrainingJob, status: str, secondary: str, message: str = "") -> None:
+        job.enter(status, secondary, self._clock.now(), message)
+        if self._knobs.take("lose_events", job.name):
+            return
+        event = job.event(account=self._account, region=self._region)
+        self._emit(event)
+        if self._knobs.take("double_events", job.name):
+            self._emit(copy.deepcopy(event))

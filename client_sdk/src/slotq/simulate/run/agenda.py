@@ -1,0 +1,53 @@
+"""What is due when, on a virtual clock."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class Due(IntEnum):
+    """The kinds of things due at a moment, in the order of handling."""
+
+    END = 0
+    """Work that ends at the moment of its stop has ended: completed always wins."""
+    STOPPED = 1
+    CHANGE = 2
+    """A change of a pool. Jobs that arrive at the same moment find the pool changed."""
+    SUBMIT = 3
+    CANCEL = 4
+    PASS = 5
+
+
+class Entry(NamedTuple):
+    at: int
+    """Milliseconds."""
+    due: Due
+    name: str
+    """The job's or the pool's."""
+    number: int
+    """The attempt's or the change's."""
+
+
+class Agenda:
+    """Entries in the order of their moments, then of their kinds."""
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+
+    def put(self, at: int | None, due: Due, name: str = "", number: int = 0) -> None:
+        """Add an entry; with None, nothing."""
+        if at is not None:
+            heapq.heappush(self._entries, Entry(at, due, name, number))
+
+    def next_at(self) -> int | None:
+        """The earliest moment with an entry; None if there is none."""
+        return self._entries[0].at if self._entries else None
+
+    def take(self, at: int, *, last: Due = Due.PASS) -> Iterator[Entry]:
+        """Remove and yield the entries of a moment up to kind `last`, also those added
+        meanwhile."""
+        while self._entries and self._entries[0].at == at and self._entries[0].due <= last:
+            yield heapq.heappop(self._entries)

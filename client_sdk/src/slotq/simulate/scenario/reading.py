@@ -1,0 +1,43 @@
+"""Read scenario files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from slotq.errors import ScenarioError
+from slotq.simulate.scenario.contents import SECTIONS
+from slotq.simulate.scenario.document import Document
+from slotq.simulate.scenario.faults import Keys, Loc, Place, faults_of, spelled, told
+from slotq.simulate.scenario.scenario import Scenario
+from slotq.simulate.scenario.sections import ChangeSpec, Section, WhySpec
+from slotq.simulate.scenario.trace import Trace
+
+
+def load(path: Path, trace: Path | None = None) -> Scenario:
+    """Read a scenario file, and the jobs of a trace into it. Raises ScenarioError."""
+    document = Document(path)
+    data, own, rows = document.data, 0, None
+    if trace is not None and isinstance(data, dict):
+        jobs = data.get("jobs") or []
+        rows = Trace(trace, projects=bool(data.get("projects")))
+        if isinstance(jobs, list):
+            own, data = len(jobs), {**data, "jobs": [*jobs, *rows.jobs]}
+
+    def where(loc: Loc) -> Place:
+        place = loc[1] if loc[:1] == ("jobs",) and len(loc) > 1 else None
+        if rows is not None and isinstance(place, int) and place >= own:
+            return rows.place(place - own, loc[2:])
+        return path, document.line(loc), spelled(loc)
+
+    try:
+        return Scenario.model_validate(data)
+    except ValidationError as error:
+        raise ScenarioError(told(faults_of(error, _keys()), where)) from None
+
+
+def _keys() -> Keys:
+    deeper: dict[str, type[Section]] = {"pools.changes": ChangeSpec, "expect.why": WhySpec}
+    sections: dict[str, type[Section]] = {"": Scenario, **deeper, **SECTIONS}
+    return {name: each.keys() for name, each in sections.items()}

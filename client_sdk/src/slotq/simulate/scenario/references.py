@@ -1,0 +1,154 @@
+"""Names across the sections of a scenario: each occurs once, and what is referred to is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
+
+from slotq.simulate.scenario.contents import Contents
+from slotq.simulate.scenario.faults import Fault, Loc, unknown
+from slotq.simulate.scenario.sections import UserGroupSpec, UserSpec, WhySpec
+from slotq_core.model import outlook, reasons
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import JobState
+from slotq_core.model.reasons import codes
+from slotq_core.model.users import AUTO
+
+NAMED = (
+    "pools",
+    "projects",
+    "departments",
+    "classes",
+    "users",
+    "user_groups",
+    "groups",
+    "jobs",
+)
+"""The sections whose entries have names. Each name may occur once."""
+
+REASONS = codes(reasons, reasons.Reason)
+
+SPARED = codes(outlook, outlook.Spared)
+"""The codes that say why a job waits and why holders of slots are not evicted for it."""
+
+STATES = (*(state.value for state in JobState), "refused", "not submitted")
+
+
+def names_are_unique(scenario: Contents) -> Iterator[Fault]:
+    for section in NAMED:
+        first: dict[str, int] = {}
+        for place, entry in enumerate(getattr(scenario, section)):
+            if first.setdefault(entry.name, place) != place:
+                yield Fault(
+                    (section, place, "name"),
+                    f"'{entry.name}' exists already, as {section}[{first[entry.name]}]",
+                )
+
+
+def projects_are_of_departments(scenario: Contents) -> Iterator[Fault]:
+    departments = [department.name for department in scenario.departments]
+    for place, project in enumerate(scenario.projects):
+        if project.department and project.department not in departments:
+            yield unknown(
+                ("projects", place, "department"), "department", project.department, departments
+            )
+
+
+def jobs_name_pools_that_there_are(scenario: Contents) -> Iterator[Fault]:
+    pools = {pool.name for pool in scenario.pools}
+    for place, job in enumerate(scenario.jobs):
+        named: list[tuple[Loc, str]] = [(("pools", i), name) for i, name in enumerate(job.pools)]
+        named += [(("parts", name), name) for name in job.parts]
+        named += [(("pool",), job.pool)] if job.pool is not None else []
+        for where, name in named:
+            if name not in pools:
+                yield unknown(("jobs", place, *where), "pool", name, pools)
+        for index, name in enumerate(job.pools):
+            if name in job.pools[:index]:
+                yield Fault(("jobs", place, "pools", index), f"pool '{name}' occurs twice")
+
+
+def jobs_name_what_there_is(scenario: Contents) -> Iterator[Fault]:
+    projects = {project.name for project in scenario.projects}
+    classes = {*scenario.known_classes, AUTO}
+    groups = {group.name for group in scenario.groups}
+    for place, job in enumerate(scenario.jobs):
+        if job.project is not None and job.project not in projects:
+            yield unknown(("jobs", place, "project"), "project", job.project, projects)
+        if isinstance(job.priority, str) and job.priority not in classes:
+            yield unknown(("jobs", place, "priority"), "class", job.priority, classes)
+        if job.group is not None and job.group not in groups:
+            yield unknown(("jobs", place, "group"), "group", job.group, groups)
+
+
+def limits_name_what_there_is(scenario: Contents) -> Iterator[Fault]:
+    groups = {group.name for group in scenario.user_groups}
+    for place, user in enumerate(scenario.users):
+        for index, name in enumerate(user.groups):
+            if name not in groups:
+                yield unknown(("users", place, "groups", index), "user group", name, groups)
+    owners: dict[str, Sequence[UserSpec | UserGroupSpec]] = {
+        "users": scenario.users,
+        "user_groups": scenario.user_groups,
+    }
+    for section, entries in owners.items():
+        for place, entry in enumerate(entries):
+            where = (section, place, "limits")
+            for pool, limits in entry.limits.items():
+                if pool not in scenario.pool_names:
+                    yield unknown((*where, pool), "pool", pool, scenario.pool_names)
+                for its in limits:
+                    if its not in scenario.known_classes:
+                        yield unknown((*where, pool, its), "class", its, scenario.known_classes)
+
+
+def changes_are_of_what_there_is(scenario: Contents) -> Iterator[Fault]:
+    for place, pool in enumerate(scenario.pools):
+        named: list[tuple[Loc, Demand]] = [(("pools", place, "foreign"), pool.foreign)]
+        for index, change in enumerate(pool.changes):
+            where: Loc = ("pools", place, "changes", index)
+            named.append(((*where, "capacity"), change.capacity or Demand()))
+            named.append(((*where, "foreign"), change.foreign or Demand()))
+        for where, amounts in named:
+            for resource in amounts:
+                if resource not in pool.capacity:
+                    yield unknown((*where, resource), "resource", resource, pool.capacity)
+
+
+def expectations_name_what_there_is(scenario: Contents) -> Iterator[Fault]:
+    jobs = {job.name for job in scenario.jobs}
+    projects = {project.name for project in scenario.projects}
+    until = inf if scenario.until is None else scenario.until
+    for place, expected in enumerate(scenario.expect):
+        if not isinstance(expected.at, str) and expected.at > until:
+            yield Fault(("expect", place, "at"), "that is after until: the run ends before")
+        for key in ("states", "started", "evictions"):
+            for name in getattr(expected, key):
+                if name not in jobs:
+                    yield unknown(("expect", place, key, name), "job", name, jobs)
+        for name in expected.running_slots:
+            if name not in projects:
+                yield unknown(("expect", place, "running_slots", name), "project", name, projects)
+        for name, state in expected.states.items():
+            if state not in STATES:
+                yield unknown(("expect", place, "states", name), "state", state, STATES)
+
+
+def questions_name_what_there_is(scenario: Contents) -> Iterator[Fault]:
+    jobs = {job.name for job in scenario.jobs}
+    for place, expected in enumerate(scenario.expect):
+        for index, why in enumerate(expected.why):
+            yield from _unknown_in(("expect", place, "why", index), why, jobs)
+
+
+def _unknown_in(where: Loc, why: WhySpec, jobs: Iterable[str]) -> Iterator[Fault]:
+    if why.job not in jobs:
+        yield unknown((*where, "job"), "job", why.job, jobs)
+    for name in why.reserved:
+        if name not in jobs:
+            yield unknown((*where, "reserved", name), "job", name, jobs)
+    if why.reason is not None and why.reason not in REASONS:
+        yield unknown((*where, "reason"), "reason", why.reason, REASONS)
+    for code in why.evictions:
+        if code not in SPARED:
+            yield unknown((*where, "evictions", code), "cause", code, SPARED)

@@ -1,0 +1,46 @@
+"""Retry an ended job: submit its request again under another name, as a job of the caller's.
+
+The caller must be shown the whole request, as for a clone by the client. The new submission passes
+every check of a submission: form, role, priority and limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from slotq_core.errors import NameTaken
+from slotq_core.model.jobs import Job, Submission
+from slotq_core.operations.amend import Changed, Retry
+from slotq_core.ports.store import Store
+from slotq_core.ports.training import Request
+from slotq_core.privacy.disclosure import shown
+from slotq_core.resubmission import all_taken, check_ended_in_vain, check_shown, names_to_try
+
+
+class Resubmitter:
+    """Retries, over the store and the submission of a job."""
+
+    def __init__(
+        self, store: Store, *, submit: Callable[[Submission, Request, str], Changed]
+    ) -> None:
+        """`submit` stores a submission of the caller given last, and asks for no pass."""
+        self._store, self._submit = store, submit
+
+    def retry(self, job: Job, wanted: Retry, *, by: str) -> Changed:
+        """Submit the job's request under `wanted.new_name`, else under the next free name.
+
+        Two concurrent retries give the same job: while that job lives, submitting the same request
+        under its name again returns that job. Raises InvalidRequest (the job has not ended, or has
+        completed), RequestWithheld, NameTaken, and what a submission raises.
+        """
+        check_ended_in_vain(job.name, job.state)
+        seen = shown(self._store.request(job.name), submitter=job.submitter, to=by)
+        check_shown(job.name, seen.withheld)
+        if wanted.new_name is not None:
+            return self._submit(*wanted.renamed(seen.request, wanted.new_name), by)
+        for name in names_to_try(job.name):
+            try:
+                return self._submit(*wanted.renamed(seen.request, name), by)
+            except NameTaken:
+                continue
+        raise all_taken(job.name)

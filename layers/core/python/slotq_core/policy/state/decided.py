@@ -1,0 +1,60 @@
+"""What a plan has decided and said so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from slotq_core.model.jobs import Job
+from slotq_core.model.reasons import Reason
+from slotq_core.policy.order import Rank, rank
+from slotq_core.policy.plan import Decision, DropClaim
+from slotq_core.policy.state.journal import Journal
+
+
+class Decided:
+    """The decisions and reasons of one plan in progress."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self.decisions: dict[str, Decision] = {}
+        """By the name of the job that each concerns, in the order in which they were taken."""
+        self.reasons: dict[str, Reason] = {}
+        self.unexplained: dict[str, Job] = {}
+        """Blocked jobs whose reason is made at the end of the plan, once for each."""
+        self.dropped: dict[str, DropClaim] = {}
+        """Abandoned claims, by job. If there are any, the plan decides nothing else: its other
+        decisions rest on these claims."""
+        self.yielded: set[tuple[str, Rank]] = set()
+        """Users and ranks at which a job has yielded its slots in this plan."""
+        self.wake_at: int | None = None
+
+    def decide(self, name: str, decision: Decision) -> None:
+        """Take a decision about a job, in place of an earlier one."""
+        self.undecide(name)
+        self._journal.put(self.decisions, name, decision)
+
+    def undecide(self, name: str) -> None:
+        if name in self.decisions:
+            self._journal.drop(self.decisions, name)
+
+    def has_yielded(self, victims: Iterable[Job]) -> None:
+        for victim in victims:
+            self._journal.add(self.yielded, (victim.submitter, rank(victim)))
+
+    def drop(self, waiting: Job) -> None:
+        """Give up the claim of a waiting job."""
+        self._journal.put(self.dropped, waiting.name, DropClaim(job=waiting))
+
+    def say(self, job: Job, why: Reason) -> None:
+        """Keep the reason why the job waits."""
+        self._journal.put(self.reasons, job.name, why)
+
+    def explain_later(self, job: Job) -> None:
+        if job.name in self.reasons:
+            self._journal.drop(self.reasons, job.name)
+        self._journal.put(self.unexplained, job.name, job)
+
+    def wake(self, moments: Iterable[int | None], now: int) -> None:
+        """Bring `wake_at` forward to the earliest of these times that is still to come."""
+        ahead = [at for at in (*moments, self.wake_at) if at is not None and at > now]
+        self._journal.set(self, "wake_at", min(ahead, default=None))

@@ -1,0 +1,11 @@
+"""The manager's ports as Protocols, and the data that crosses them.
+
+The adapters implement the ports. `adapters.memory` is the fake; the same contract suite tests it
+and the real store.
+
+training      SageMaker training
+stored        what the store is given and gives
+store         where jobs are kept
+counters      what callers have used of their limits
+surroundings  the clock, the next pass, and people
+"""

@@ -1,0 +1,62 @@
+"""What callers have used of their limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from slotq_core.model.limits import CallerLimits, CallerUse, QueueUse
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counter:
+    """One caller's counter, as an audit reads it."""
+
+    waiting: int = 0
+    audits: int = 0
+    """Corrections so far. Of two audits at once, only one corrects the counter."""
+    minutes: frozenset[int] = frozenset()
+    """The minutes for which the counter still keeps submissions."""
+    readable: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Census:
+    """Waiting jobs counted one by one, for audits. The count may lag behind by a moment."""
+
+    waiting: Mapping[str, int]
+    """Jobs in QUEUED_STATES, by submitter."""
+    lines: int
+
+
+class Counters(Protocol):
+    """Counters of what callers have used of their limits.
+
+    A submission is counted before it is kept, in a separate call, so a submission that is not kept
+    may be counted. Jobs that leave the queue are not subtracted. Audits correct both. Methods may
+    raise Unavailable.
+    """
+
+    def take(self, caller: str, *, minute: int, limits: CallerLimits) -> bool:
+        """Count one more submission if the limits allow it. Returns whether they did. A single
+        conditional update."""
+
+    def give_back(self, caller: str, *, minute: int) -> None:
+        """Give back the count of a submission that was not kept."""
+
+    def use(self, caller: str, *, minute: int) -> CallerUse: ...
+
+    def all(self) -> Mapping[str, Counter]:
+        """Every counter, by caller."""
+
+    def census(self) -> Census: ...
+
+    def correct(self, caller: str, seen: Counter, *, waiting: int, minute: int) -> None:
+        """Correct the counter by the difference from what the audit has seen. Later counts stay.
+
+        Forgets minutes before the last. Deletes the counter if it is empty or cannot be read. Does
+        nothing if another audit was faster.
+        """
+
+    def set_queue_use(self, use: QueueUse) -> None: ...

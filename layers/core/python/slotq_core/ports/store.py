@@ -1,0 +1,182 @@
+"""The place where jobs are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job, JobState
+from slotq_core.model.limits import Limits
+from slotq_core.model.pools import Pool, PoolHealth
+from slotq_core.ports.counters import Counters
+from slotq_core.ports.stored import (
+    Change,
+    Configuration,
+    ConfigurationChange,
+    Finding,
+    Poison,
+    World,
+)
+from slotq_core.ports.training import Request, Sighting
+
+
+class Store(Protocol):
+    """The place where jobs are kept. Every read that a decision rests on is strongly consistent.
+
+    All methods may raise Unavailable (throttled, no answer). The caller's next trigger tries again.
+    """
+
+    @property
+    def counters(self) -> Counters:
+        """Counters of what callers have used of their limits."""
+
+    def pools(self) -> tuple[Pool, ...]:
+        """The configured pools, in their configured order."""
+
+    def configuration(self) -> Configuration:
+        """The configuration: pools, limits, use and revision."""
+
+    def configure(
+        self, pools: Sequence[Pool], *, who: str, now: int, seen: int | None = None
+    ) -> None:
+        """Replace the pools and record who did so, when, before and after.
+
+        `seen` is the revision that the caller decided on; raises Conflict if it is outdated.
+        Removes a pool that is not listed any more. Raises PoolInUse if something runs in such a
+        pool, and Misconfigured if the pools contradict each other. Capacity may shrink below use;
+        then nothing is admitted until use has fallen.
+        """
+
+    def set_limits(self, limits: Limits, *, who: str, now: int, seen: int | None = None) -> None:
+        """Replace the limits, on the same record. Raises Conflict as `configure` does."""
+
+    def changes(self, *, limit: int, who: str | None = None) -> tuple[ConfigurationChange, ...]:
+        """At most `limit` recorded changes of pools and limits, the latest first; with `who`, only
+        that caller's."""
+
+    def pool(self, name: str) -> Pool | None:
+        """One configured pool with its health; None if there is no such pool."""
+
+    def set_health(self, pool: str, health: PoolHealth) -> None:
+        """Store a pool's health. Unconditional: a lost write costs one more failed start."""
+
+    def bump(self) -> None:
+        """Raise the wake's generation: there is something to decide."""
+
+    def take_lease(
+        self, holder: str, *, now: int, until: int, only_news: bool = False
+    ) -> int | None:
+        """Take or renew the lease on passes until `until` (ms).
+
+        Returns the current generation. Returns None while another holder's lease lasts, and with
+        `only_news` also if nobody has bumped since the last complete pass. The lease only saves
+        work: two holders at once do no harm.
+        """
+
+    def end_lease(self, holder: str, *, generation: int | None) -> bool:
+        """Give the lease back, and record `generation` as handled, if nobody has bumped since.
+
+        With None, give the lease back in any case and record nothing. Returns False if somebody has
+        bumped or another holds the lease.
+        """
+
+    def take_turn(self, task: str, *, now: int, next_at: int) -> bool:
+        """Take the turn of a periodic task if one is due, and set the next turn to `next_at`.
+        Returns whether it was due. Only one caller gets each turn."""
+
+    def next_turn(self, task: str) -> int | None:
+        """When the task's next turn comes (ms); None if nobody has taken one."""
+
+    def postpone(self, task: str, *, next_at: int) -> None:
+        """Set the task's next turn to `next_at`, whatever was set before."""
+
+    def set_foreign(self, pool: str, amount: Demand) -> None:
+        """Set what training jobs outside the queue occupy of a pool. A change raises the ledger's
+        version."""
+
+    def sightings(self) -> tuple[Sighting, ...]:
+        """All sightings that are remembered and not forgotten."""
+
+    def remember(self, sighting: Sighting) -> None: ...
+
+    def forget(self, training_job: str) -> None: ...
+
+    def expire(self, *, now: int, limit: int = 25) -> int:
+        """Finish marking the records of at most `limit` ended jobs for removal. Returns the number
+        of jobs.
+
+        When a job ends, its records get a time of removal. Nothing else ever expires.
+        """
+
+    def quarantine(self, poison: Poison) -> None:
+        """Mend the item from the job's own item if that is whole. Otherwise move it to where people
+        find it, and keep counting the slots that it may hold."""
+
+    def inspect(
+        self, *, mend: bool = False, time_left: Callable[[], int] = lambda: 1
+    ) -> Iterable[Finding]:
+        """Find every disagreement in the stored data: ledgers with active jobs, copies with their
+        jobs, missing lines.
+
+        Reads everything, so it is for people. If `time_left` (ms) runs out, the last finding is
+        `unfinished`: earlier findings stand, and there may be more.
+        """
+
+    def submit(self, job: Job, request: Request, *, opens_line: bool = True) -> Job:
+        """Store a new job and its request, both or neither. Returns the job with its version.
+
+        Never touches a ledger, so submissions conflict neither with each other nor with a pass.
+        Raises NameTaken if a job of that name exists. Raises Conflict if the job needs a new line
+        and `opens_line` is false.
+        """
+
+    def load(self, now: int) -> World:
+        """Load the input of a pass at `now`: active jobs, claimants, the heads of each line (as
+        many as could start or evict) and due back-offs.
+
+        The cost does not depend on the number of waiting jobs.
+        """
+
+    def load_all(self, now: int) -> World:
+        """Load the same with every waiting job: for explanations, never for a pass."""
+
+    def commit(
+        self, changes: Sequence[Change], *, seen: Mapping[str, int] | None = None
+    ) -> tuple[Job, ...]:
+        """Commit every change or none, in one transaction. Returns the jobs as they now stand.
+
+        The conditions: each job still has `before.version`; each pool in `seen` still has that
+        ledger version; every pool has room for what is newly held in it. Raises Conflict if a
+        condition fails.
+
+        A job holds its slots from the change into an active state until the change out of it. The
+        version of each pool in `seen`, and of each pool whose use changes, rises by one.
+        """
+
+    def job(self, name: str) -> Job | None: ...
+
+    def request(self, name: str) -> Request:
+        """The job's request as it now stands. Raises NoSuchJob."""
+
+    def attempts(self, name: str) -> tuple[Attempt, ...]:
+        """Every attempt of a job in order, including the live one."""
+
+    def job_of(self, training_job: str) -> str | None:
+        """The name of the job that owns a training job; None if no attempt ever had that name."""
+
+    def jobs(self, states: Iterable[JobState], *, limit: int = 1000) -> tuple[Job, ...]:
+        """Jobs in these states, the latest entry first within each. For people: the answer may lag
+        behind."""
+
+    def waiting_since(self) -> int | None:
+        """The earliest entry time (ms) of a waiting job (pending or preempted); None if none waits.
+        For people: the answer may lag behind."""
+
+    def ahead_of(self, job: Job) -> int:
+        """The number of waiting jobs that share a pool with this one and come before it in the
+        order.
+
+        For people: counted on request, not strongly consistent.
+        """

@@ -1,0 +1,100 @@
+"""The data that crosses the border of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.demand import Demand
+from slotq_core.model.jobs import Job
+from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits, QueueUse
+from slotq_core.model.pools import Pool
+from slotq_core.model.snapshot import Snapshot
+from slotq_core.policy.plan import Found, Need
+from slotq_core.ports.training import Request
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ledger:
+    """A pool's capacity ledger, as last committed. Its version rises with each decision."""
+
+    version: int = 0
+    used: Demand = field(default_factory=Demand)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Poison:
+    """A stored item that cannot be read. It stops nothing else."""
+
+    key: str
+    """The item's key, in the store's own notation."""
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class World:
+    """The input of one pass: the policy's snapshot, and the versions that its commits depend on."""
+
+    snapshot: Snapshot
+    ledgers: Mapping[str, Ledger]
+    """By pool name, for every pool of the snapshot."""
+    more: Callable[[Need], Found] = lambda _: Found()
+    """Reads on in a line where the snapshot has only its first jobs."""
+    poison: Collection[Poison] = ()
+    """Items that could not be read; `more` may add to them. Slots that they may hold count as
+    held."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One disagreement within the stored data, or with SageMaker."""
+
+    kind: str
+    """Stable and for programs: `ended_unseen`, `orphan`, `stale_intent`, `ledger`, `copy` …"""
+    subject: str
+    """The job, training job or pool."""
+    text: str
+    """What is wrong, and how it is mended."""
+    mended: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """One job's part of a transaction: the job as read and the job to write."""
+
+    before: Job
+    after: Job
+    ended: Attempt | None = None
+    """The attempt that this change ends, for the history."""
+    request: Request | None = None
+    """The new request; None: the request stays."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Configuration:
+    """The configuration at one moment."""
+
+    pools: tuple[Pool, ...]
+    """The pools, in their configured order."""
+    revision: int
+    """Rises with each change; 0: never configured."""
+    limits: Limits = NO_LIMITS
+    use: QueueUse = NOTHING_USED
+    """What all callers used at the last audit. It is read with the configuration but is not part of
+    it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConfigurationChange:
+    """One change of the configuration, for the record."""
+
+    revision: int
+    """The revision that the change made."""
+    who: str
+    """Who signed the request, or the setting that the change came from."""
+    at: int
+    before: tuple[Pool, ...]
+    after: tuple[Pool, ...]
+    limits_before: Limits = NO_LIMITS
+    limits_after: Limits = NO_LIMITS

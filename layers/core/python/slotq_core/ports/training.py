@@ -1,0 +1,141 @@
+"""SageMaker training, in the queue's words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from slotq_core.model.attempts import Attempt
+from slotq_core.model.jobs import Job
+
+Request = Mapping[str, Any]
+"""A CreateTrainingJob request."""
+
+
+class Verdict(StrEnum):
+    """The queue's reaction to an answer of SageMaker. The adapter's table maps every documented
+    error and outcome to exactly one verdict."""
+
+    OK = "ok"
+    ALREADY_DONE = "already_done"
+    """The requested state exists already: treated as OK."""
+    RETRY = "retry"
+    """The call may have taken effect. The intent stays, and the next pass tries again."""
+    BACK_OFF = "back_off"
+    """No capacity now. The pool backs off, and the job tries its next acceptable pool."""
+    REQUEUE = "requeue"
+    """SageMaker's own fault. The job waits again after a short back-off."""
+    NO_RIGHTS = "no_rights"
+    """The queue lacks a right that every job needs. The pool backs off, and the job waits again."""
+    ROLE_LACKS_RIGHTS = "role_lacks_rights"
+    """A right is missing that jobs of one execution role need. The role backs off in that pool, and
+    the job waits again."""
+    FAIL = "fail"
+    """SageMaker will never accept the request. The job fails with the message."""
+
+
+RIGHTS = frozenset({Verdict.NO_RIGHTS, Verdict.ROLE_LACKS_RIGHTS})
+"""The verdicts for a missing right. SageMaker has done nothing, and no job ends because of it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """The result of one call to SageMaker."""
+
+    verdict: Verdict
+    message: str = ""
+    limit: int | None = None
+    """The account's service limit in instances, if a capacity error names it."""
+    action: str = ""
+    """The missing right in IAM's notation, if any."""
+
+
+class Phase(StrEnum):
+    """A training job's phase, in the queue's words."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    """The training job has its instances."""
+    STOPPING = "stopping"
+    COMPLETED = "completed"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+    @property
+    def ended(self) -> bool:
+        return self in {Phase.COMPLETED, Phase.STOPPED, Phase.FAILED}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Observation:
+    """One training job's status, from an event or a Describe call."""
+
+    training_job: str
+    phase: Phase
+    at: int
+    """When SageMaker says the status began (ms); the time of the call if SageMaker does not say."""
+    token: str | None = None
+    """The attempt's token, if the news includes the training job's tags; "" if the tags have none;
+    None if the tags are not included."""
+    verdict: Verdict = Verdict.OK
+    """For a failed training job, what follows for the job: BACK_OFF, REQUEUE, ROLE_LACKS_RIGHTS or
+    FAIL."""
+    max_runtime: bool = False
+    """The training job reached its maximum runtime. The job ends, whatever retries are left."""
+    pending: bool = False
+    """The training job is starting, and SageMaker is looking for instances."""
+    limit: int | None = None
+    """The account's service limit in instances, if a capacity error names it."""
+    action: str = ""
+    """The missing right in IAM's notation, if the training job failed without it."""
+    message: str = ""
+    artifact: str = ""
+    checkpoints: str = ""
+    odd: str = ""
+    """The parts of the news in an unknown form, which were ignored."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sighting:
+    """A running training job that the queue does not expect, looked into once."""
+
+    training_job: str
+    ours: bool
+    """True if the training job has this queue's tag. Otherwise it is foreign and never touched."""
+    instance_type: str
+    instances: int
+    first_seen: int
+    stopped: bool = False
+    """True once the queue has asked the training job to stop. The queue asks once."""
+
+
+class TrainingService(Protocol):
+    """The part of SageMaker training that the queue uses. `create` and `stop` never raise: every
+    answer is data."""
+
+    def create(self, request: Request, job: Job, attempt: Attempt) -> Answer:
+        """Start the attempt: the job's request under the attempt's name and instance type, with
+        ownership tags and the attempt's token.
+
+        A repeated create of the same attempt answers ALREADY_DONE, by the token. Any other training
+        job of that name answers FAIL.
+        """
+
+    def stop(self, training_job: str) -> Answer:
+        """Ask a training job to stop. Answers ALREADY_DONE if it has ended or is stopping, and FAIL
+        with a message if it does not exist."""
+
+    def describe(self, training_job: str) -> Observation | None:
+        """Describe a training job; None if it does not exist. Raises Unavailable if SageMaker
+        cannot say."""
+
+    def live(self) -> Iterable[str]:
+        """The names of all training jobs of the account that have not ended. Paginated. For
+        reconciliation only, never in a pass: the whole account has 2 calls a second. Raises
+        Unavailable."""
+
+    def look_into(self, training_job: str, *, now: int) -> Sighting | None:
+        """Find out who owns an unknown training job and what it occupies: one Describe, one
+        ListTags. None if the training job is gone. Raises Unavailable."""
