@@ -7,6 +7,7 @@ from slotq_core.ports.stored import Poison, World
 from tests.contract.by_hand import text
 from tests.contract.worlds import (
     NOW,
+    all_waiting,
 )
 
 FROM_A_NEWER_RELEASE = text("suspended")
@@ -29,7 +30,8 @@ def quarantine(store: DynamoStore) -> World:
 
 
 def waiting(world: World) -> list[str]:
-    return [job.name for job in world.snapshot.waiting]
+    """All that a plan could learn of."""
+    return [job.name for job in all_waiting(world)]
 
 
 def free(world: World, pool: str = "p5") -> int:

@@ -40,8 +40,8 @@ def test_a_broken_waiting_copy_is_skipped_and_repaired_from_its_job(
     (poison,) = poisons(dynamo)
     assert "job0" in poison.key
     assert "suspended" in poison.reason
-    assert waiting(dynamo.load(NOW)) == ["job1", "job2", "job3"]  # As many heads as before.
-    assert waiting(quarantine(dynamo)) == ["job0", "job1", "job2"]
+    assert waiting(dynamo.load(NOW)) == ["job1", "job2", "job3", "job4", "job5"]
+    assert waiting(quarantine(dynamo)) == [f"job{n}" for n in range(6)]
     assert commit(dynamo, starting(jobs[0])).version == 2
 
 

@@ -17,6 +17,7 @@ from benchmarks.dynamodb_units import item_size
 from slotq_core.adapters.dynamodb.layout.items import items_of, keyed
 from slotq_core.adapters.dynamodb.layout.table import line_key
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
+from slotq_core.adapters.snapshots import FIRST_JOBS
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.policy.lines import line_of
 from tests.contract.faults import on
@@ -105,7 +106,7 @@ def test_a_load_costs_the_same_however_many_wait(client: Any, table: str) -> Non
             world = store.load(NOW)
         costs[count] = meter
         assert len(world.snapshot.active) == 3
-        assert len(world.snapshot.waiting) < 20
+        assert len(world.snapshot.waiting) == 2 * FIRST_JOBS + 1
     few, *more = costs.values()
     assert more == [few, few]
     assert set(few.calls) == {"Query"}
@@ -178,7 +179,7 @@ def test_waiting_jobs_over_several_pages_are_all_read(client: Any, table: str) -
     assert {job.name for job in world.snapshot.waiting} == {job.name for job in jobs}
     assert meter.read_bytes > 2_000_000
     assert store.ahead_of(jobs[-1]) == count - 1
-    assert len(store.load(NOW).snapshot.waiting) == 3
+    assert len(store.load(NOW).snapshot.waiting) == FIRST_JOBS
 
 
 def test_item_sizes_follow_dynamodbs_rules() -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from slotq_core.adapters.snapshots import MAX_DUE
+from slotq_core.adapters.snapshots import FIRST_JOBS, MAX_DUE
 from slotq_core.model.jobs import Job, JobState
+from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change
 from tests.contract.worlds import (
     NOW,
     a_pool,
     a_queue,
+    all_waiting,
     backing_off,
     cancelling,
     claiming,
@@ -31,6 +33,7 @@ HOUR = 60 * MINUTE
 
 
 def waiting(store: Store, now: int = NOW) -> list[str]:
+    """The jobs that a load gives, those of the highest priority first."""
     jobs = store.load(now).snapshot.waiting
     return [job.name for job in sorted(jobs, key=lambda job: (-job.priority, job.entry_time))]
 
@@ -40,23 +43,48 @@ def test_an_empty_store_gives_an_empty_snapshot(store: Store) -> None:
     assert (world.snapshot.pools, world.snapshot.waiting, world.ledgers) == ((), (), {})
 
 
-def test_the_heads_of_a_line_are_its_first_jobs(store: Store) -> None:
+def test_a_load_gives_the_first_jobs_of_a_line_and_reads_on_when_asked(store: Store) -> None:
     a_queue(store, a_pool("p5", 2))
     entries = list(range(20))
     random.Random(5).shuffle(entries)
     for entry in entries:
         waits(store, f"job{entry:02d}", entry_time=NOW + entry)
-    # Two could start; the third stands for the others.
-    assert waiting(store) == ["job00", "job01", "job02"]
+    world = store.load(NOW)
+    *_, last = first = world.snapshot.waiting
+    assert [job.name for job in first] == [f"job{n:02d}" for n in range(FIRST_JOBS)]
+    assert world.snapshot.behind[last.name]
+    found = world.more(Need(after=last, count=3))
+    assert [job.name for job in found.jobs] == ["job10", "job11", "job12"]
+    assert found.behind
+    assert [job.name for job in all_waiting(store.load(NOW))] == [f"job{n:02d}" for n in range(20)]
 
 
-def test_every_line_shows_its_heads(store: Store) -> None:
+def test_a_job_that_held_slots_at_the_load_is_not_read_again(store: Store) -> None:
+    """It was evicted in the meantime; the plan knows it as one that runs."""
+    a_queue(store, a_pool("p5", 1))
+    job = runs(store, "old", entry_time=NOW)
+    waits(store, "first", entry_time=NOW - 1)
+    waits(store, "last", entry_time=NOW + 1)
+    world = store.load(NOW)
+    commit(store, evicted(commit(store, evicting(job, "x"))))
+    assert [job.name for job in all_waiting(world)] == ["first", "last"]
+
+
+def test_nothing_is_behind_the_last_job_of_a_line(store: Store) -> None:
+    a_queue(store, a_pool("p5", 1))
+    only = waits(store, "only")
+    world = store.load(NOW)
+    assert world.snapshot.behind == {}
+    assert world.more(Need(after=only, count=5)) == Found()
+
+
+def test_every_line_gives_its_first_jobs(store: Store) -> None:
     a_queue(store, a_pool("p5", 1), a_pool("p4", 1))
-    for n in range(4):
+    for n in range(2):
         waits(store, f"a{n}", entry_time=NOW + n, priority=9)
         waits(store, f"b{n}", entry_time=NOW + n, priority=5, pools=("p4",))
         waits(store, f"c{n}", entry_time=NOW + n, priority=1, slots=2)
-    assert waiting(store) == ["a0", "a1", "b0", "b1", "c0"]
+    assert waiting(store) == ["a0", "a1", "b0", "b1", "c0", "c1"]
 
 
 def test_load_all_returns_all_waiting_jobs(store: Store) -> None:
@@ -69,10 +97,12 @@ def test_load_all_returns_all_waiting_jobs(store: Store) -> None:
 def test_a_claimant_is_loaded_from_behind_many_jobs(store: Store) -> None:
     a_queue(store, a_pool("p5", 1))
     late = commit(store, claiming(waits(store, "late", entry_time=NOW + 999)))
-    for n in range(10):
-        waits(store, f"job{n}", entry_time=NOW + n)
+    names = [f"job{n:02d}" for n in range(FIRST_JOBS + 5)]
+    for n, name in enumerate(names):
+        waits(store, name, entry_time=NOW + n)
     assert late in store.load(NOW).snapshot.waiting
-    assert waiting(store) == ["job0", "job1", "job2", "late"]
+    assert waiting(store) == [*names[:FIRST_JOBS], "late"]
+    assert [job.name for job in all_waiting(store.load(NOW))].count("late") == 1
 
 
 def test_a_claim_is_held_until_the_job_starts_or_leaves(store: Store) -> None:
@@ -99,7 +129,7 @@ def test_an_evicted_job_waits_again_at_its_old_place(store: Store) -> None:
     job = runs(store, "old", entry_time=NOW - 9)
     waits(store, "younger", entry_time=NOW)
     commit(store, evicted(commit(store, evicting(job, "x"))))
-    assert waiting(store) == ["old", "younger"]
+    assert [job.name for job in all_waiting(store.load(NOW))] == ["old", "younger"]
 
 
 def test_an_evicted_job_waits_again_after_its_line_was_removed(store: Store) -> None:

@@ -13,7 +13,17 @@ from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import Line, line_of
 from tests.contract.by_hand import Table, another, as_another_version, number, text
-from tests.contract.worlds import NOW, a_job, a_pool, a_queue, cancelling, commit, jobs, waits
+from tests.contract.worlds import (
+    NOW,
+    a_job,
+    a_pool,
+    a_queue,
+    all_waiting,
+    cancelling,
+    commit,
+    jobs,
+    waits,
+)
 
 LATER = NOW + 10
 
@@ -25,7 +35,7 @@ def places(items: Table) -> set[tuple[str, str]]:
 def seen(store: DynamoStore, now: int = LATER) -> list[str]:
     world = store.load(now)
     assert world.poison == ()
-    return [job.name for job in world.snapshot.waiting]
+    return sorted(job.name for job in all_waiting(world))
 
 
 def test_jobs_are_moved_before_anything_is_planned(dynamo: DynamoStore, items: Table) -> None:

@@ -12,8 +12,9 @@ from slotq_core.model.attempts import Attempt, AttemptOutcome, StopCause, StopOr
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Claim, Job, JobState, Workload
 from slotq_core.model.pools import Pool
+from slotq_core.policy.plan import Need
 from slotq_core.ports.store import Store
-from slotq_core.ports.stored import Change
+from slotq_core.ports.stored import Change, World
 
 S = JobState
 NOW = 1_700_000_000_000
@@ -220,3 +221,17 @@ def jobs(draw: st.DrawFn, state: JobState | None = None) -> Job:
         digest=draw(_texts),
         version=draw(_counts),
     )
+
+
+def all_waiting(world: World) -> list[Job]:
+    """Every waiting job that a plan could learn of: those of the snapshot, and what it may ask for,
+    two at a time."""
+    found: list[Job] = []
+    for job in world.snapshot.waiting:
+        found.append(job)
+        behind = world.snapshot.behind.get(job.name, 0)
+        while behind:
+            more = world.more(Need(after=found[-1], count=2))
+            found += more.jobs
+            behind = more.behind
+    return found

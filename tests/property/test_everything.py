@@ -25,7 +25,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.operations.status import why
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Evict, Move, Plan
-from slotq_core.policy.state.gangs import gangs
+from slotq_core.policy.state.groups.gangs import gangs
 from tests.property.first_jobs import plan_from_first_jobs
 from tests.property.in_vain import nobody_starts_in_vain, stopped
 

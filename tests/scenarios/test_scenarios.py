@@ -10,7 +10,7 @@ from slotq.errors import ScenarioError
 from slotq.simulate import load, simulate
 from slotq.simulate.report import differences, unequal
 from slotq.simulate.run.live import live_record
-from slotq_core.policy.turn.turn_order import TurnOrder
+from slotq_core.policy.turn.revisit import Revisit
 from tests.property.in_vain import nobody_starts_in_vain
 
 FILES = sorted(Path(__file__).parent.rglob("*.yaml"))
@@ -57,14 +57,10 @@ def test_a_start_evicted_by_the_next_plan_would_be_seen(
 ) -> None:
     """No plan starts a job that the next plan of the moment evicts. If one did, here because
     nothing is tried again, the first test above would fail."""
-    scenario = load(
-        Path(__file__).parent
-        / "one_plan"
-        / "who_outranks_comes_when_a_lower_one_takes_what_is_idle.yaml"
-    )
+    scenario = load(Path(__file__).parent / "one_plan" / "above_its_share_in_the_same_plan.yaml")
     simulate(scenario, nobody_starts_in_vain())
-    monkeypatch.setattr(TurnOrder, "_unblock", lambda *_: None)
-    with pytest.raises(AssertionError, match="j2"):
+    monkeypatch.setattr(Revisit, "at_the_end", lambda _: [])
+    with pytest.raises(AssertionError, match="a2"):
         simulate(scenario, nobody_starts_in_vain())
 
 

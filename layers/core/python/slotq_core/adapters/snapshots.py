@@ -10,9 +10,19 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.pools import HEALTHY, Pool
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lifecycle.retry import backed_off
+from slotq_core.policy.lines import Line, first_read
+
+FIRST_JOBS = 10
+"""How many jobs of a line a load reads at least: so many cost one read unit, as one does."""
 
 MAX_DUE = 100
 """Maximum number of back-offs that one load reads."""
+
+
+def read_at_first(line: str, pools: Sequence[Pool]) -> int | None:
+    """Return how many jobs of the line a load reads; None: all of them."""
+    needed = first_read(Line.parse(line), pools, {})
+    return None if needed is None else max(FIRST_JOBS, needed)
 
 
 def as_configured(pools: Iterable[Pool]) -> tuple[Pool, ...]:

@@ -19,9 +19,9 @@ from slotq_core.model.groups import Group
 from slotq_core.model.jobs import Job, JobState, Submission
 from slotq_core.model.pools import Pool
 from slotq_core.model.users import AUTO, AUTO_VALUE
-from slotq_core.policy.state.gangs import Gang
-from slotq_core.policy.state.limits_as_resources import Bounded
-from slotq_core.policy.state.matching import assign
+from slotq_core.policy.state.groups.gangs import Gang
+from slotq_core.policy.state.groups.limits_as_resources import Bounded
+from slotq_core.policy.state.groups.matching import assign
 from slotq_core.policy.state.user_limits import Rights
 
 MAX_POOLS_PER_JOB = 16

@@ -101,8 +101,8 @@ class Passes:
         tried: set[str] = set()
         while self._clock.now() < until:
             world = self._store.load(self._clock.now())
-            planned = plan(world.snapshot, self._clock.now(), more=world.more)
             troubles += self._poisons.quarantine(world.poison)
+            planned = plan(world.snapshot, self._clock.now(), more=world.more)
             if planned.decisions:
                 done += self._apply(planned.decisions, world, until, troubles, slow)
                 continue

@@ -33,7 +33,7 @@ from slotq_core.policy.explain.forecast import Question
 from slotq_core.policy.explain.timers import first_timer
 from slotq_core.policy.order import rank
 from slotq_core.policy.plan import Found, Need, Plan, Planning
-from slotq_core.policy.state.job_parts import in_parts
+from slotq_core.policy.state.groups.job_parts import in_parts
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.turn.blocked import blocked, incomplete_gangs, is_kept_back
 from slotq_core.policy.turn.gang_turn import GangTurn

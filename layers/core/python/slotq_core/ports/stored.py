@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from slotq_core.model.attempts import Attempt
@@ -39,11 +39,11 @@ class World:
     snapshot: Snapshot
     ledgers: Mapping[str, Ledger]
     """By pool name, for every pool of the snapshot."""
-    more: Callable[[Need], Found] = lambda _: Found()
-    """Reads on in a line where the snapshot has only its first jobs."""
-    poison: Collection[Poison] = ()
-    """Items that could not be read; `more` may add to them. Slots that they may hold count as
-    held."""
+    poison: tuple[Poison, ...] = ()
+    """Items that could not be read. Slots that they may hold count as held."""
+    more: Callable[[Need], Found] = field(default=lambda _: Found(), compare=False)
+    """Reads on in a line where the snapshot has only its first jobs. What cannot be read there is
+    part of the next load's `poison`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -132,6 +132,6 @@ def read_holders(items: Sequence[Item]) -> Holders:
         claimants=tuple(sieve.read(kinds.get(table.CLAIM_PREFIX[:-1], ()), copy_of)),
         kept=sum((demand for demand, _ in kept), Demand()),
         kept_marks=sum(marks for _, marks in kept),
-        poison=tuple(sieve.poison),
+        poison=sieve.poison,
         whole=whole,
     )

@@ -1,4 +1,4 @@
-"""Read what a pass needs: pools, then the jobs that hold them, then the first job of each line.
+"""Read what a pass needs: pools, then the jobs that hold them, then the first jobs of each line.
 
 The plan asks for more of a line when it needs more.
 
@@ -19,12 +19,12 @@ from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of, is_line, is_own, job_in
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
-from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
+from slotq_core.adapters.snapshots import MAX_DUE, due_part, read_at_first, snapshot_of
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
-from slotq_core.policy.lines import Line, first_read, line_of
+from slotq_core.policy.lines import line_of
 from slotq_core.policy.order import order_key
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import Poison, World
@@ -47,27 +47,34 @@ class WorldLoader:
         self._configuration = configuration
         self._others = OtherLines(calls)
         self._pause = pause
+        self._late: tuple[Poison, ...] = ()
+        """What a plan in progress could not read, for the next load."""
 
     def load(self, now: int) -> World:
-        sieve = Sieve()
+        sieve, self._late, late = Sieve(), (), self._late
+        sieve.add(late)
         pools, holders = self._pools(sieve)
         active, claimants = _active(holders), _claimants(holders)
         seen = {job.name for job in (*active, *claimants)}
         first: list[Job] = []
         behind: dict[str, int] = {}
         for line, touched in self._own_lines(sieve, now).items():
-            found = self._read_on(line, "", first_read(Line.parse(line), pools, {}), seen, sieve)
+            count = read_at_first(line, pools)
+            found, empty = self._read_on(line, "", count, seen, sieve)
             first += found.jobs
             if found.behind:
                 behind[found.jobs[-1].name] = found.behind
-            if not found.jobs and not [*self._waiting(line, limit=1)]:
+            if empty:
                 self._remove(line, touched, now)
         due = due_part(self._due(MAX_DUE, sieve), now)
         world = _world(pools, holders, [*claimants, *first], due, sieve)
 
         def more(need: Need) -> Found:
             line, after = line_of(need.after), order_key(need.after)
-            return self._read_on(line, after, need.count, seen, sieve)
+            reading = Sieve()
+            found, _ = self._read_on(line, after, need.count, seen, reading)
+            self._late += reading.poison
+            return found
 
         return replace(world, snapshot=replace(world.snapshot, behind=behind), more=more)
 
@@ -147,23 +154,26 @@ class WorldLoader:
 
     def _read_on(
         self, line: str, after: str, count: int | None, seen: set[str], sieve: Sieve
-    ) -> Found:
-        """Return the next jobs of a line behind the order key `after`, and whether more wait there.
+    ) -> tuple[Found, bool]:
+        """Return the next jobs of a line behind the order key `after`, and whether it has no items
+        there. `behind` of the answer is 0 or 1.
 
         Unreadable jobs are passed over, and so are `seen` ones: claimants and jobs that held slots
         when the pools were read. `count`: how many; None: all. Adds them to `seen`.
         """
         jobs: list[Job] = []
+        empty = True
         while count is None or len(jobs) <= count:
             limit = None if count is None else count + 1 - len(jobs)
             items = [*self._waiting(line, after, limit)]
+            empty = empty and not items
             jobs += [job for job in sieve.read(items, copy_of) if job.name not in seen]
             if limit is None or len(items) < limit:
                 break
             after = items[-1]["sk"]["S"]
         found = jobs[:count]
         seen.update(job.name for job in found)
-        return Found(jobs=tuple(found), behind=len(jobs) - len(found))
+        return Found(jobs=tuple(found), behind=len(jobs) - len(found)), empty
 
     def _waiting(self, line: str, after: str = "", limit: int | None = None) -> Iterator[Item]:
         """Return the items of a line behind the order key `after`."""

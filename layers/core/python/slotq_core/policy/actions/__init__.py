@@ -1,4 +1,4 @@
-"""What a turn may try, least disruptive first.
+"""What a turn may try, least disruptive first. Actions look at the state and propose.
 
 settle         step 1: what the clock has already decided
 consolidate    move running jobs to another pool
@@ -9,4 +9,5 @@ reserve        let a pool drain for a job that was passed for long
 victims        a set of victims: what it frees and what it costs
 victim_search  looks for a better set
 entitlement    who may take over whose claim
+rules          the actions of one plan together
 """

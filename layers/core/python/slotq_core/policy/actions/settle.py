@@ -10,7 +10,7 @@ from slotq_core.policy.lifecycle.priority_classes import classes_of
 from slotq_core.policy.lifecycle.retry import backed_off, gives_up_at
 from slotq_core.policy.order import position
 from slotq_core.policy.plan import Decision, Demote, EndBackoff, GiveUp
-from slotq_core.policy.state.gangs import settled
+from slotq_core.policy.state.groups.gangs import settled
 
 
 def settle(snapshot: Snapshot, now: int) -> Iterator[Decision]:

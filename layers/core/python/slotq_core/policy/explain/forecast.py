@@ -43,7 +43,7 @@ from slotq_core.policy.explain.timers import known_times
 from slotq_core.policy.lines import Line, by_user
 from slotq_core.policy.order import entered, rank, same_user_and_rank
 from slotq_core.policy.state.candidates import is_settled
-from slotq_core.policy.state.job_parts import part_name, whole_name
+from slotq_core.policy.state.groups.job_parts import part_name, whole_name
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 

@@ -35,7 +35,7 @@ from slotq_core.policy.actions.preempt import outranks
 from slotq_core.policy.actions.reclaim import may_reclaim
 from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.order import rank
-from slotq_core.policy.state.gangs import Gang
+from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.state.quotas.account import Account

@@ -1,14 +1,15 @@
 """What a plan works on.
 
-pool_room            what of a pool is free, coming free and held
-running_jobs         who holds slots, and what stops together
-candidates           who may be evicted, and in which order
-claims               slots owed to a beneficiary
-quotas               what projects and departments hold and deserve
-user_limits          what each user holds and may hold
-concurrency          `max_jobs` and `max_parallel`
-gangs                gangs: who must start, who may
-job_parts            jobs over several pools
-matching             which pool for which member
-limits_as_resources  users' limits as resources of a pool
+plan_state    everything a plan knows and has decided: begin here
+decided       the decisions and reasons so far
+journal       one undo log: checkpoint and rollback
+eligibility   where a job may start at all
+pool_room     what of a pool is free, coming free and held
+pool_jobs     who runs in a pool, and who may be evicted there
+running_jobs  the same in all pools; gangs stop together
+candidates    who may be evicted, and in which order
+claims        slots owed to a beneficiary
+quotas        what projects and departments hold and deserve
+user_limits   what each user holds and may hold
+groups        gangs, sweeps, jobs over several pools
 """

@@ -16,9 +16,9 @@ from slotq_core.policy.lines import WaitingLine, by_user, in_lines
 from slotq_core.policy.order import Rank, last_yields, rank
 from slotq_core.policy.plan import Start
 from slotq_core.policy.state.candidates import Place
-from slotq_core.policy.state.concurrency import Concurrency
 from slotq_core.policy.state.decided import Decided
-from slotq_core.policy.state.gangs import gangs
+from slotq_core.policy.state.groups.concurrency import Concurrency
+from slotq_core.policy.state.groups.gangs import gangs
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_room import PoolRoom, rooms_of
 from slotq_core.policy.state.quotas.accounts import Accounts

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.state.candidates import Candidate, Place, candidate_of, may_be_stopped
-from slotq_core.policy.state.gangs import Gang
+from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.journal import Journal
 from slotq_core.policy.state.pool_jobs import PoolJobs, Protection
 

@@ -1,10 +1,11 @@
 """Whose turn it is, and what one turn does.
 
 turn_order  the most deprived project's first job
-walk        the working state of one plan
+steps       the steps of a turn: find a proposal, have it applied
 gang_turn   the turn of a gang: all members or none
 prospects   a quick test whether a turn can bring anything
 blocked     a turn that brought nothing
-losses      what a turn takes from jobs served in the same plan
-revisit     which jobs to revisit within a plan
+revisit     which blocked jobs a turn may have helped
+net         what a later turn takes back was never given
+result      the plan that a state amounts to
 """

@@ -13,7 +13,7 @@ from slotq_core.policy.actions.reserve import pool_to_drain
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.lifecycle.start_attempts import failed_attempt
 from slotq_core.policy.order import entered
-from slotq_core.policy.state.gangs import Gang
+from slotq_core.policy.state.groups.gangs import Gang
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import Drain, PoolRoom
 from slotq_core.policy.turn.steps import Steps

@@ -15,9 +15,9 @@ from slotq_core.policy.actions.reclaim import Taken, deserved_of, reclaim
 from slotq_core.policy.actions.victims import Eviction
 from slotq_core.policy.plan import Evict
 from slotq_core.policy.state.candidates import Place
-from slotq_core.policy.state.gangs import Gang
-from slotq_core.policy.state.limits_as_resources import Bounded
-from slotq_core.policy.state.matching import assign
+from slotq_core.policy.state.groups.gangs import Gang
+from slotq_core.policy.state.groups.limits_as_resources import Bounded
+from slotq_core.policy.state.groups.matching import assign
 from slotq_core.policy.state.pool_room import PoolRoom
 from slotq_core.policy.turn.blocked import gang_blocked
 from slotq_core.policy.turn.prospects import has_prospects

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 from slotq_core.policy.lifecycle.start_attempts import failed_attempt
 from slotq_core.policy.lines import TRIED_AT_ONCE
 from slotq_core.policy.plan import Found, Need, Plan, Start, TryLater
-from slotq_core.policy.state.gangs import starts_together
+from slotq_core.policy.state.groups.gangs import starts_together
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.turn.blocked import why_it_waits
 from slotq_core.policy.turn.steps import Steps

@@ -16,7 +16,7 @@ from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.actions.victims import Eviction
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.explain.timers import known_times
-from slotq_core.policy.order import entered, rank
+from slotq_core.policy.order import entered
 from slotq_core.policy.plan import Evict, Move
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.state.pool_room import PoolRoom
@@ -125,10 +125,7 @@ class Steps:
             if room.both.slots > 0:
                 self.state.journal.add(self.state.surplus, room.pool.name)
             if cause is StopCause.YIELDED:
-                for victim in victims:
-                    self.state.journal.add(
-                        self.state.decided.yielded, (victim.submitter, rank(victim))
-                    )
+                self.state.decided.has_yielded(victims)
         return True
 
     def with_rights(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:

@@ -8,7 +8,7 @@ where its job requires a copy, so a left-over copy counts as unreadable.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
@@ -122,9 +122,8 @@ class Sieve:
         self._poison: dict[table.Key, Poison] = {}
 
     @property
-    def poison(self) -> Collection[Poison]:
-        """All that was found so far; grows as more is read."""
-        return self._poison.values()
+    def poison(self) -> tuple[Poison, ...]:
+        return tuple(self._poison.values())
 
     def add(self, poison: Iterable[Poison]) -> None:
         self._poison.update({key_in(each): each for each in poison})

@@ -11,7 +11,7 @@ from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.projects import EVERYWHERE, Department, Project
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.lines import WaitingLine
-from slotq_core.policy.state.concurrency import wanting
+from slotq_core.policy.state.groups.concurrency import wanting
 from slotq_core.policy.state.quotas.account import NOTHING, Account, Chain
 from slotq_core.policy.state.quotas.fair_shares import Sharer, divide
 
