@@ -36,7 +36,7 @@ from tests.contract.worlds import (
     waits,
 )
 
-WAITING = (10, 1_000, 10_000)
+WAITING = (30, 1_000, 10_000)
 
 
 @dataclass
