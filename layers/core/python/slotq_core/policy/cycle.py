@@ -22,7 +22,6 @@ user yields, because that user's place moves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from slotq_core.model.jobs import Job
@@ -31,8 +30,7 @@ from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.actions.settle import settle
 from slotq_core.policy.explain.forecast import Question
 from slotq_core.policy.explain.timers import first_timer
-from slotq_core.policy.order import rank
-from slotq_core.policy.plan import Found, Need, Plan, Planning
+from slotq_core.policy.plan import Answers, Plan, Planning, carried_through, nothing_more
 from slotq_core.policy.state.groups.job_parts import in_parts
 from slotq_core.policy.state.plan_state import PlanState
 from slotq_core.policy.turn.blocked import blocked, incomplete_gangs, is_kept_back
@@ -46,24 +44,14 @@ from slotq_core.policy.turn.turn_order import TurnOrder
 
 
 def plan(
-    snapshot: Snapshot,
-    now: int,
-    asked: Job | None = None,
-    more: Callable[[Need], Found] = lambda _: Found(),
+    snapshot: Snapshot, now: int, asked: Job | None = None, more: Answers = nothing_more
 ) -> Plan:
     """Decide what to do now, and why the rest waits. The same snapshot gives the same plan.
 
     `asked`: a waiting job for which the plan also gives the outlook. `more` answers what the plan
     asks for where the snapshot has only the first jobs of a line.
     """
-    planned = planning(snapshot, now, asked)
-    try:
-        need = next(planned)
-        while True:
-            need = planned.send(more(need))
-    except StopIteration as end:
-        found: Plan = end.value
-        return found
+    return carried_through(planning(snapshot, now, asked), more)
 
 
 @in_parts
@@ -81,25 +69,21 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
     state.decided.wake([first_timer(snapshot)], now)
     incomplete_gangs(state)
     while True:
-        state.begin_turn(state.journal.checkpoint())
+        state.begin_turn()
         head = turns.next()
-        if head is None:
-            again = revisit.at_the_end() or list(asked_last(state, turns.blocked))
-            if not again:
-                break
-            turns.ask_again(again)
+        if head is None and turns.ask_again(revisit.at_the_end() or asked_last(state, turns)):
             continue
-        if (head.job.submitter, rank(head.job)) in state.decided.yielded:
+        if head is None or state.decided.moves_its_place(head.job):
             break
         question.look(head.job)
         served = _visit(steps, head.job)
         if begins_anew(state):
             continue
-        if not served:
+        if served:
+            turns.ask_again(revisit.helped(head.job))
+            yield from turns.go_on(head)
+        else:
             turns.block(head)
-            continue
-        turns.ask_again(revisit.helped(head.job))
-        yield from turns.go_on(head)
     planned = yield from result(steps, turns)
     return replace(planned, outlook=question.answer())
 

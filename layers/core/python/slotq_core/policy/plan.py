@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 
 from slotq_core.model.attempts import StopCause
@@ -159,3 +159,22 @@ class Found:
 
 Planning = Generator[Need, Found, Plan]
 """A plan in progress: it asks, and goes on with each answer. So nothing is planned twice."""
+
+Answers = Callable[[Need], Found]
+"""Answers what a plan asks for."""
+
+
+def nothing_more(_: Need) -> Found:
+    """The answer where the snapshot has every waiting job."""
+    return Found()
+
+
+def carried_through(planning: Planning, more: Answers) -> Plan:
+    """Answer a plan in progress until it is made."""
+    try:
+        need = next(planning)
+        while True:
+            need = planning.send(more(need))
+    except StopIteration as end:
+        found: Plan = end.value
+        return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slotq_core.model.attempts import Attempt
@@ -11,7 +11,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.model.limits import NO_LIMITS, NOTHING_USED, Limits, QueueUse
 from slotq_core.model.pools import Pool
 from slotq_core.model.snapshot import Snapshot
-from slotq_core.policy.plan import Found, Need
+from slotq_core.policy.plan import Answers, nothing_more
 from slotq_core.ports.training import Request
 
 
@@ -41,7 +41,7 @@ class World:
     """By pool name, for every pool of the snapshot."""
     poison: tuple[Poison, ...] = ()
     """Items that could not be read. Slots that they may hold count as held."""
-    more: Callable[[Need], Found] = field(default=lambda _: Found(), compare=False)
+    more: Answers = field(default=nothing_more, compare=False)
     """Reads on in a line where the snapshot has only its first jobs. What cannot be read there is
     part of the next load's `poison`."""
 

@@ -41,6 +41,10 @@ class Decided:
         for victim in victims:
             self._journal.add(self.yielded, (victim.submitter, rank(victim)))
 
+    def moves_its_place(self, job: Job) -> bool:
+        """Whether a yield in this plan moves the place of the job's user at that rank."""
+        return (job.submitter, rank(job)) in self.yielded
+
     def drop(self, waiting: Job) -> None:
         """Give up the claim of a waiting job."""
         self._journal.put(self.dropped, waiting.name, DropClaim(job=waiting))

@@ -78,9 +78,8 @@ class PlanState:
         """By job, the checkpoint before the turn in which it got its slots."""
         self._turn_began = 0
 
-    def begin_turn(self, checkpoint: int) -> None:
-        """Begin a turn. `checkpoint`: the state before the turn."""
-        self._turn_began = checkpoint
+    def begin_turn(self) -> None:
+        self._turn_began = self.journal.checkpoint()
         for name in ("lost", "evicted"):
             if getattr(self, name):
                 self.journal.set(self, name, [])

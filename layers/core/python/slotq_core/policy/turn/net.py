@@ -12,11 +12,10 @@ is lost stays lost for this plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
+from slotq_core.model.jobs import Job
 from slotq_core.policy.explain import waiting as explain
 from slotq_core.policy.state.plan_state import PlanState
-from slotq_core.policy.turn.turn_order import BlockedHeads, Head
+from slotq_core.policy.turn.turn_order import Head, TurnOrder
 
 ALWAYS_UNDONE = 5_000
 """So many changes may be undone in any plan: far more than a world of some hundred jobs has."""
@@ -41,14 +40,16 @@ def begins_anew(state: PlanState) -> bool:
     return False
 
 
-def asked_last(state: PlanState, blocked: BlockedHeads) -> Iterator[Head]:
+def asked_last(state: PlanState, turns: TurnOrder) -> list[Head]:
     """The barred jobs that wait, once all others have been asked."""
     if state.asks_last or state.decided.dropped or not state.barred:
-        return
+        return []
     state.journal.set(state, "asks_last", value=True)
     barred = {name for name, _ in state.barred}
-    for head in blocked.everyone():
-        gang = state.gangs.get(head.job.group)
-        members = {job.name for job in gang.waiting} if gang and not gang.runs else {head.job.name}
-        if members & barred:
-            yield head
+    return [head for head in turns.blocked.everyone() if barred & _members(state, head.job)]
+
+
+def _members(state: PlanState, job: Job) -> set[str]:
+    """The names of the jobs that the representative stands for."""
+    gang = state.gangs.get(job.group)
+    return {each.name for each in gang.waiting} if gang and not gang.runs else {job.name}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -163,12 +163,13 @@ class TurnOrder:
             line.jobs += found.jobs
             line.behind = found.behind if found.jobs else 0
 
-    def ask_again(self, heads: Iterable[Head]) -> None:
-        """Give blocked jobs another turn, at their places."""
+    def ask_again(self, heads: Sequence[Head]) -> bool:
+        """Give blocked jobs another turn, at their places. Return whether there are any."""
         for head in heads:
             self.blocked.remove(head)
             self._state.journal.record(self.blocked.add, head)
             self._put(head)
+        return bool(heads)
 
     def _put(self, head: Head) -> None:
         self._state.journal.record(self._remove, head)
