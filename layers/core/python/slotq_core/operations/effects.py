@@ -166,7 +166,7 @@ class Effects:
                 # A cancel during the call leaves the stop to this handler.
                 if after is not None and after.attempt and after.attempt.stop:
                     self._do(after, began)
-            case Verdict.RETRY:
+            case Verdict.RETRY:  # The intent stays; a later pass repeats the call.
                 if answer.action:
                     self._lessons.unanswered(attempt, answer)
                     raise RightMissing(answer.message)

@@ -1,23 +1,24 @@
-"""The whole policy: plan(snapshot, now) -> Plan. Pure; DESIGN section 5 is the specification.
+"""The whole policy: plan(snapshot, now) -> Plan, a pure function. The rules: docs/policy.md.
 
-    1 settle    what the clock has decided: back-offs, classes       actions/settle.py
+    1 settle    back-offs, broken gangs, demotions that are due      actions/settle.py
     2 order     the most deprived project first                      turn/turn_order.py
                 within a project: rank, entry time, name             order.py
-    3 walk      each job in that order tries, least disruptive first, before the next one:
+    3 walk      each job in that order has a turn, with the least disruptive step first:
                   free slots, then slots coming free                 state/pool_room.py
                   move running jobs to another pool                  actions/consolidate.py
                   take slots back from projects over their share     actions/reclaim.py
                   evict a lower rank of its own project              actions/preempt.py
                   take its turn when a time slice is over            actions/time_slice.py
                   let a pool drain for it                            actions/reserve.py
-                it may take over claims of jobs it could evict       actions/entitlement.py
-                after a decision, the jobs it may help try again     turn/revisit.py
-    4 net       what a later turn takes back was never given         turn/net.py
+                a step may use slots claimed by jobs it could evict  actions/entitlement.py
+                after a turn, blocked jobs that it helps try again   turn/revisit.py
+    4 net       a start that a later turn takes back is undone       turn/net.py
     5 explain   every job examined and left waiting gets a reason    explain/waiting.py
 
-A blocked job blocks the rest of its line, so one look at each line is enough (lines.py). A plan
-asks for more of a line only when it has served all that it knows of the line. It ends early when a
-user yields, because that user's place moves.
+All jobs of a line are blocked alike: if one is blocked, those behind it are not looked at
+(lines.py). The snapshot may have only the first jobs of a line. The plan asks for more after it has
+served all of these. It ends when it reaches a job of a user who has yielded in this plan, because
+that user's place has changed.
 """
 
 from __future__ import annotations
@@ -48,15 +49,15 @@ def plan(
 ) -> Plan:
     """Decide what to do now, and why the rest waits. The same snapshot gives the same plan.
 
-    `asked`: a waiting job for which the plan also gives the outlook. `more` answers what the plan
-    asks for where the snapshot has only the first jobs of a line.
+    `asked`: a waiting job for which the plan also gives the outlook. `more` gives further jobs of a
+    line, if the snapshot has only its first ones.
     """
     return carried_through(planning(snapshot, now, asked), more)
 
 
 @in_parts
 def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning:
-    """`plan` in progress: yields what it needs to know and is resumed with it."""
+    """The plan as a generator: it yields a `Need` and is sent a `Found`."""
     settled = tuple(settle(snapshot, now))
     if settled:
         return Plan(decisions=settled, wake_at=now)
@@ -92,7 +93,7 @@ def _visit(steps: Steps, job: Job) -> bool:
     """Step 3, one turn. False: the job is blocked, and so is the rest of its line."""
     state, eligible = steps.state, steps.rules.eligible
     gang = state.gangs.get(job.group)
-    state.decided.undecide(job.name)  # A job that is asked again has not failed its attempt yet.
+    state.decided.undecide(job.name)  # On a second turn, forget the failed attempt of the first.
     if is_kept_back(steps, job):
         return False
     if gang and not gang.runs:
@@ -106,6 +107,7 @@ def _visit(steps: Steps, job: Job) -> bool:
     if job.claim and job.claim.moved and steps.go_where_it_moves(job, rooms, within):
         return True
     may_evict = gang is None  # A member that joins a running gang evicts nobody.
+    # A preemption may make room in a limit, a slice in a pool that drains: they see more rooms.
     surely = steps.with_rights(job, within)
     return (
         steps.start(job, within)

@@ -147,7 +147,7 @@ def _outcome(ending: Ending, attempt: Attempt) -> AttemptOutcome:
 
 def _onward(job: Job, outcome: AttemptOutcome, ending: Ending, now: int, message: str) -> Job:
     match outcome:
-        case AttemptOutcome.EVICTED:
+        case AttemptOutcome.EVICTED:  # It keeps its entry time, and so its place.
             assert job.attempt is not None and job.attempt.stop is not None
             return move(job, JobState.PREEMPTED, at=now, message=stopped_for(job.attempt.stop))
         case AttemptOutcome.NO_CAPACITY:

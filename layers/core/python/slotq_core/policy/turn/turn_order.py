@@ -1,9 +1,9 @@
 """Whose turn it is: the first job of the most deprived project in the most deprived department.
 
-Each admission changes who is deprived, so projects are ranked anew after each decision. The order
-within a project stands. Only keys that a decision may have changed are computed again. The cost of
-a turn therefore grows with the logarithm of the number of waiting jobs, never with the number of
-projects.
+`Account.deprivation` (state/quotas/account.py) is the measure. Each admission changes who is
+deprived, so projects are ranked anew after each decision. The order within a project stands. Only
+keys that a decision may have changed are computed again. The cost of a turn therefore grows with
+the logarithm of the number of waiting jobs, never with the number of projects.
 """
 
 from __future__ import annotations
