@@ -31,10 +31,10 @@ from slotq_core.policy.actions.rules import Rules
 from slotq_core.policy.actions.settle import settle
 from slotq_core.policy.explain.forecast import Question
 from slotq_core.policy.explain.timers import first_timer
-from slotq_core.policy.plan import Answers, Plan, Planning, carried_through, nothing_more
+from slotq_core.policy.plan import Answers, Plan, Planning, nothing_more, run_to_end
 from slotq_core.policy.state.groups.job_parts import in_parts
 from slotq_core.policy.state.plan_state import PlanState
-from slotq_core.policy.turn.blocked import blocked, incomplete_gangs, is_kept_back
+from slotq_core.policy.turn.blocked import blocked, explain_incomplete_gangs, is_kept_back
 from slotq_core.policy.turn.gang_turn import GangTurn
 from slotq_core.policy.turn.net import asked_last, begins_anew
 from slotq_core.policy.turn.prospects import has_prospects
@@ -52,7 +52,7 @@ def plan(
     `asked`: a waiting job for which the plan also gives the outlook. `more` gives further jobs of a
     line, if the snapshot has only its first ones.
     """
-    return carried_through(planning(snapshot, now, asked), more)
+    return run_to_end(planning(snapshot, now, asked), more)
 
 
 @in_parts
@@ -68,7 +68,7 @@ def planning(snapshot: Snapshot, now: int, asked: Job | None = None) -> Planning
     steps, turns = Steps(state, rules), TurnOrder(state)
     revisit, question = Revisit(state, rules, turns.blocked), Question(asked, state, rules)
     state.decided.wake([first_timer(snapshot)], now)
-    incomplete_gangs(state)
+    explain_incomplete_gangs(state)
     while True:
         state.begin_turn()
         head = turns.next()
@@ -102,19 +102,19 @@ def _visit(steps: Steps, job: Job) -> bool:
     state.take_its_claim(job)
     if not has_prospects(job, rooms, state, steps.rules):
         return blocked(steps, job, rooms)
-    able = eligible.admitting(job, rooms)
-    within = [room for room in able if eligible.within_bounds(job, room)]
-    if job.claim and job.claim.moved and steps.go_where_it_moves(job, rooms, within):
+    admitting = eligible.admitting(job, rooms)
+    within_limits = [room for room in admitting if eligible.within_bounds(job, room)]
+    if job.claim and job.claim.moved and steps.go_where_it_moves(job, rooms, within_limits):
         return True
     may_evict = gang is None  # A member that joins a running gang evicts nobody.
     # A preemption may make room in a limit, a slice in a pool that drains: they see more rooms.
-    surely = steps.with_rights(job, within)
+    may_evict_in = steps.with_rights(job, within_limits)
     return (
-        steps.start(job, within)
-        or steps.wait_for_coming(job, rooms, within)
-        or (may_evict and steps.consolidate(job, surely))
-        or (may_evict and steps.reclaim(job, surely))
-        or (may_evict and steps.preempt(job, able))
+        steps.start(job, within_limits)
+        or steps.wait_for_coming(job, rooms, within_limits)
+        or (may_evict and steps.consolidate(job, may_evict_in))
+        or (may_evict and steps.reclaim(job, may_evict_in))
+        or (may_evict and steps.preempt(job, admitting))
         or (may_evict and steps.take_turn(job, rooms))
         or blocked(steps, job, rooms)
     )

@@ -169,7 +169,7 @@ def nothing_more(_: Need) -> Found:
     return Found()
 
 
-def carried_through(planning: Planning, more: Answers) -> Plan:
+def run_to_end(planning: Planning, more: Answers) -> Plan:
     """Answer a plan in progress until it is made."""
     try:
         need = next(planning)

@@ -85,7 +85,7 @@ def gang_blocked(
     return False
 
 
-def incomplete_gangs(state: PlanState) -> None:
+def explain_incomplete_gangs(state: PlanState) -> None:
     """Explain why the members of a gang wait that cannot start yet."""
     for gang in state.gangs.values():
         if not gang.runs and not gang.ready:
