@@ -10,15 +10,18 @@
                   evict a lower rank of its own project              actions/preempt.py
                   take its turn when a time slice is over            actions/time_slice.py
                   let a pool drain for it                            actions/reserve.py
-                a step may use slots claimed by jobs it could evict  actions/entitlement.py
-                after a turn, blocked jobs that it helps try again   turn/revisit.py
-    4 net       a start that a later turn takes back is undone       turn/net.py
+                                                                     turn/blocked.py
+                a job may use slots claimed by jobs it could evict   actions/entitlement.py
+                after turns, blocked jobs that they help try again   turn/revisit.py
+    4 net       if a turn takes a start back, the plan begins anew   turn/net.py
+                without it, and tries that job last
     5 explain   every job examined and left waiting gets a reason    explain/waiting.py
 
-All jobs of a line are blocked alike: if one is blocked, those behind it are not looked at
-(lines.py). The snapshot may have only the first jobs of a line. The plan asks for more after it has
-served all of these. It ends when it reaches a job of a user who has yielded in this plan, because
-that user's place has changed.
+A line is a group of waiting jobs that differ only in their place (lines.py). If one is blocked,
+those behind it in the line are not looked at. The snapshot may have only the first jobs of a line.
+When the plan has served all the jobs that it has of a line, it asks for more. If a user's job has
+yielded to a time slice in this plan, the plan ends when it reaches a waiting job of the same user
+and rank, because its place has changed.
 """
 
 from __future__ import annotations
@@ -107,7 +110,8 @@ def _visit(steps: Steps, job: Job) -> bool:
     if job.claim and job.claim.moved and steps.go_where_it_moves(job, rooms, within_limits):
         return True
     may_evict = gang is None  # A member that joins a running gang evicts nobody.
-    # A preemption may make room in a limit, a slice in a pool that drains: they see more rooms.
+    # A preemption may make room under a limit, and a time slice in a pool that drains. So these
+    # two steps get more rooms.
     may_evict_in = steps.with_rights(job, within_limits)
     return (
         steps.start(job, within_limits)

@@ -6,7 +6,7 @@ part: between departments where these differ, else between projects. The reclaim
 non-preemptible quota and the anti-flap rule are asked at each level, counting victims as gone.
 In-quota work is safe (asked before each victim: one big victim may still take its project below its
 quota)." A reclaimer that stays within its share at each level never flaps, so the anti-flap rule of
-Run:ai needs no code.
+Run:ai needs no code. `_Taking.is_fair` asks the gate.
 The order of the checks does not matter: no project loses a victim that it deserves with all the
 other victims gone. A reclaimer above its own quota takes no project below quota if waiting in-quota
 work of that project would take the slots back.

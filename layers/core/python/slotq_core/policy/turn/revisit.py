@@ -11,6 +11,8 @@ More are asked when no turn is left, because many turns may help them:
 - who may reclaim from a project that has come above its share or quota;
 - who could add a start of this plan to what evictions freed beyond the need of their beneficiaries;
 - whom a drain kept out whose own job may not start there by now.
+
+Last come the jobs that the plan took a start back from (net.py).
 """
 
 from __future__ import annotations
