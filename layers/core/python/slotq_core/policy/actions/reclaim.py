@@ -278,8 +278,8 @@ class _Reclaim:
                 if not job.demand.within(left):
                     return True
             elif self._accounts.of(job, room.pool.name) is theirs:
-                its = {each.name for each in room.jobs.candidates(self.job.project)}
-                stays = its - self._state.running.protected_after_start()
+                names = {each.name for each in room.jobs.candidates(self.job.project)}
+                stays = names - self._state.running.protected_after_start()
                 if stays and not room.fits_soon(job, self._entitled):
                     return True
         return False

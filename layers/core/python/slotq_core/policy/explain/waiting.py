@@ -223,19 +223,19 @@ def _bound(job: Job, room: PoolRoom, accounts: Accounts) -> Reason | None:
 def _user_bound(job: Job, pool: str, users: UserBooks) -> Reason:
     """The reason if none of the job's classes has room within the user's limits."""
     user = job.submitter
-    totals = {its: users.total(user, its, pool) or 0 for its in users.choices(job)}
-    left = {its: total - users.held(user, its, pool) for its, total in totals.items() if total}
+    totals = {name: users.total(user, name, pool) or 0 for name in users.choices(job)}
+    left = {name: total - users.held(user, name, pool) for name, total in totals.items() if total}
     if not left:
         asked = job.priority_class or next(iter(totals))
         return ClassNotAllowed(pool=pool, user=user, priority_class=asked)
-    its = max(left, key=lambda each: left[each])
+    name = max(left, key=lambda each: left[each])
     return UserLimitReached(
         pool=pool,
         needed=job.demand.slots,
         user=user,
-        priority_class=its,
-        used=users.held(user, its, pool),
-        limit=totals[its],
+        priority_class=name,
+        used=users.held(user, name, pool),
+        limit=totals[name],
     )
 
 

@@ -51,12 +51,17 @@ def steps(decision: Decision, pools: Mapping[str, Pool], now: int) -> tuple[Step
         case DropClaim(job=job):
             changed = [(job, replace(job, claim=None))]
         case Evict(beneficiary=job, victims=victims, claim=claim, along=along, cause=cause):
-            owed = [(each, replace(each, claim=its)) for each, its in ((job, claim), *along)]
+            owed = [
+                (each, replace(each, claim=owed_claim))
+                for each, owed_claim in ((job, claim), *along)
+            ]
             gone = [(each, evicted(each, job.name, now, cause=cause)) for each in victims]
             changed = [*owed, *gone]
         case Move(beneficiary=job, moved=going, claim=claim):
             changed = [(job, replace(job, claim=claim))]
-            changed += [(each, moved(each, its, job.name, now)) for each, its in going]
+            changed += [
+                (each, moved(each, owed_claim, job.name, now)) for each, owed_claim in going
+            ]
     return tuple(changed)
 
 
@@ -72,7 +77,7 @@ def pools_touched(decision: Decision) -> tuple[str, ...]:
         case DropClaim(job=job):
             return (job.claim.pool,) if job.claim else ()
         case Move(moved=going, claim=claim):
-            return tuple(dict.fromkeys((claim.pool, *(its.pool for _, its in going))))
+            return tuple(dict.fromkeys((claim.pool, *(owed_claim.pool for _, owed_claim in going))))
         case Evict(claim=claim, along=along):
             return tuple(dict.fromkeys((claim.pool, *(each.pool for _, each in along))))
 

@@ -31,20 +31,20 @@ def demotes_at(snapshot: Snapshot) -> Iterator[tuple[int, Job]]:
 
 def demoted(job: Job, classes: Mapping[str, PriorityClass]) -> Job:
     """The job in its next lower class. Its running time there starts at 0."""
-    its = classes[job.priority_class]
-    lower = classes[its.demote_to]
+    current = classes[job.priority_class]
+    lower = classes[current.demote_to]
     return replace(
         job,
         priority=lower.value,
         priority_class=lower.name,
         admitted_class=job.admitted_class or job.priority_class,
-        ran_before_class=job.ran_before_class + its.demote_after,
+        ran_before_class=job.ran_before_class + current.demote_after,
     )
 
 
-def admitted_in(job: Job, its: PriorityClass, classes: Mapping[str, PriorityClass]) -> Job:
+def admitted_in(job: Job, current: PriorityClass, classes: Mapping[str, PriorityClass]) -> Job:
     """An AUTO job in the class that admits it, demoted by all its running time so far."""
-    return come_into(replace(job, priority=its.value, priority_class=its.name), classes)
+    return come_into(replace(job, priority=current.value, priority_class=current.name), classes)
 
 
 def come_into(job: Job, classes: Mapping[str, PriorityClass]) -> Job:
@@ -59,7 +59,7 @@ def come_into(job: Job, classes: Mapping[str, PriorityClass]) -> Job:
 
 
 def _has_had_its_time(job: Job, classes: Mapping[str, PriorityClass]) -> bool:
-    its = classes.get(job.priority_class)
-    if its is None or its.demote_to not in classes:
+    current = classes.get(job.priority_class)
+    if current is None or current.demote_to not in classes:
         return False
-    return job.ran - job.ran_before_class >= its.demote_after
+    return job.ran - job.ran_before_class >= current.demote_after

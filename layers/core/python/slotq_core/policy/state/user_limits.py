@@ -34,8 +34,8 @@ def limits_of(user: User, groups: Mapping[str, UserGroup]) -> UserLimits:
     for name in user.groups:
         for pool, limits in groups[name].limits.items() if name in groups else ():
             merged = found.setdefault(pool, {})
-            for its, slots in limits.items():
-                merged[its] = max(slots, merged.get(its, 0))
+            for class_name, slots in limits.items():
+                merged[class_name] = max(slots, merged.get(class_name, 0))
     for pool, limits in user.limits.items():
         found.setdefault(pool, {}).update(limits)
     return found
@@ -64,18 +64,18 @@ class Rights:
     def limited(self, user: str, pool: str) -> bool:
         return pool in self._limits.get(user, ())
 
-    def total(self, user: str, its: str, pool: str) -> int | None:
+    def total(self, user: str, class_name: str, pool: str) -> int | None:
         """The slots that the user may hold in the class and pool; None: no limit."""
         if not self.limited(user, pool):
             return None
-        return self._limits[user][pool].get(its, 0)
+        return self._limits[user][pool].get(class_name, 0)
 
     def told(self, user: str, pools: Iterable[str]) -> str:
         """What the user may hold in these pools, in words."""
         parts = (
-            f"{slots} of {its} in pool {pool}"
+            f"{slots} of {class_name} in pool {pool}"
             for pool in pools
-            for its, slots in self._limits.get(user, {}).get(pool, {}).items()
+            for class_name, slots in self._limits.get(user, {}).get(pool, {}).items()
             if slots
         )
         return f"there are {', '.join(parts) or 'none at all'}"
@@ -138,16 +138,16 @@ class UserBooks(Rights):
 
     def class_held(self, job: Job, pool: str) -> str:
         """The class that counts the job in the pool; empty: no limit counts the job."""
-        (_, its, _), _ = self._counted.get((job.name, pool), (("", "", ""), 0))
-        return its
+        (_, class_name, _), _ = self._counted.get((job.name, pool), (("", "", ""), 0))
+        return class_name
 
-    def held(self, user: str, its: str, pool: str) -> int:
-        return self._held[user, its, pool]
+    def held(self, user: str, class_name: str, pool: str) -> int:
+        return self._held[user, class_name, pool]
 
-    def left(self, user: str, its: str, pool: str) -> int | None:
+    def left(self, user: str, class_name: str, pool: str) -> int | None:
         """The slots still left to the user in the class and pool; None: no limit."""
-        total = self.total(user, its, pool)
-        return None if total is None else max(0, total - self.held(user, its, pool))
+        total = self.total(user, class_name, pool)
+        return None if total is None else max(0, total - self.held(user, class_name, pool))
 
     def admits_in(self, job: Job, pool: str) -> str | None:
         """The class that admits the job in the pool; None: no class does.
@@ -157,15 +157,17 @@ class UserBooks(Rights):
         choices = self._choices_in(job, pool)
         if not self.limited(job.submitter, pool):
             return next(iter(choices))
-        return next((its for its in choices if not self._over(job, its, pool)), None)
+        return next(
+            (class_name for class_name in choices if not self._over(job, class_name, pool)), None
+        )
 
     def will_admit(self, job: Job, pool: str) -> bool:
         """Whether a class will admit the job in the pool once stopping jobs have stopped."""
         if not self.limited(job.submitter, pool):
             return True
         return any(
-            self._over(job, its, pool) <= self._stopping[job.submitter, its, pool]
-            for its in self._choices_in(job, pool)
+            self._over(job, class_name, pool) <= self._stopping[job.submitter, class_name, pool]
+            for class_name in self._choices_in(job, pool)
         )
 
     def common_class(self, parts: Sequence[Job]) -> str:
@@ -175,10 +177,11 @@ class UserBooks(Rights):
         """
         choices = list(self.choices(parts[0]))
         with_room = (
-            its
-            for its in choices
+            class_name
+            for class_name in choices
             if not any(
-                self.limited(part.submitter, part.pools[0]) and self._over(part, its, part.pools[0])
+                self.limited(part.submitter, part.pools[0])
+                and self._over(part, class_name, part.pools[0])
                 for part in parts
             )
         )
@@ -199,9 +202,9 @@ class UserBooks(Rights):
         counted = (self._counted.get((other.name, pool)) for other in others)
         return Demand(slots=sum(each[1] for each in counted if each and each[0] == key))
 
-    def _over(self, job: Job, its: str, pool: str) -> int:
-        total = self.total(job.submitter, its, pool) or 0
-        return max(0, self._held[job.submitter, its, pool] + job.demand.slots - total)
+    def _over(self, job: Job, class_name: str, pool: str) -> int:
+        total = self.total(job.submitter, class_name, pool) or 0
+        return max(0, self._held[job.submitter, class_name, pool] + job.demand.slots - total)
 
     def class_taken(self, job: Job, pool: str) -> str:
         """The class that counts the job when it takes slots in the pool."""

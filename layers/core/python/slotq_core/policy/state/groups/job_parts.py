@@ -86,10 +86,10 @@ def _in_one_class(apart: Snapshot) -> Snapshot:
         return apart
     books = UserBooks(apart, Journal())
     books.begin(apart)
-    its = {name: _claimed_in(parts) or books.common_class(parts) for name, parts in auto.items()}
+    common = {name: _claimed_in(parts) or books.common_class(parts) for name, parts in auto.items()}
     parts = {part.name for those in auto.values() for part in those}
     waiting = (
-        replace(job, admitted_class=its[job.group]) if job.name in parts else job
+        replace(job, admitted_class=common[job.group]) if job.name in parts else job
         for job in apart.waiting
     )
     return replace(apart, waiting=tuple(waiting))

@@ -37,7 +37,7 @@ class Bounded:
         """What the limits leave to all of these users in the pool."""
         found = {}
         for user, choices in self._users:
-            lefts = [self._left(user, its, pool) for its in choices]
+            lefts = [self._left(user, class_name, pool) for class_name in choices]
             found[_named(user, choices)] = sum(_NO_LIMIT if n is None else n for n in lefts)
         return Demand(found)
 

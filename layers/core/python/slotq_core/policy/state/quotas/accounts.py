@@ -50,7 +50,9 @@ class Accounts:
         """Pairs of a project and a pool that it may not use."""
         self._scope = {name: name if by_pool else EVERYWHERE for name in pools}
         self._together = {
-            scope: frozenset(name for name, its in self._scope.items() if its == scope)
+            scope: frozenset(
+                name for name, counted_in in self._scope.items() if counted_in == scope
+            )
             for scope in self._scope.values()
         }
         """By scope, the pools that count in it."""

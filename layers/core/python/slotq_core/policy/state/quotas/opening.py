@@ -32,17 +32,17 @@ def opened(
     members: dict[str, list[Account]] = {each.name: [] for each in snapshot.departments}
     tops: list[Account] = []
     for age, project in enumerate(snapshot.projects):
-        its = account(project, age, project.quota.get(scope, NOTHING))
-        its.asked = _smaller(asked.get((project.name, scope), NOTHING), total)
-        members.get(project.department, tops).append(its)
+        opened_account = account(project, age, project.quota.get(scope, NOTHING))
+        opened_account.asked = _smaller(asked.get((project.name, scope), NOTHING), total)
+        members.get(project.department, tops).append(opened_account)
     departments = {}
     for age, department in enumerate(snapshot.departments):
         within = members[department.name]
         quota = sum((each.quota for each in within), NOTHING)
         if department.quota is not None:
             quota = department.quota.get(scope, NOTHING)
-        departments[department.name] = its = account(department, age, quota)
-        its.asked = sum((_wish(each) for each in within), NOTHING)
+        departments[department.name] = opened_account = account(department, age, quota)
+        opened_account.asked = sum((_wish(each) for each in within), NOTHING)
     _share_out(total, [*departments.values(), *tops])
     for name, above in departments.items():
         _share_out(above.share, members[name])

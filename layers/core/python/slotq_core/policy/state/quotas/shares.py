@@ -49,7 +49,7 @@ class Shares:
         if not self._accounts.others_are_under(job.project, pool):
             return NOTHING
         same = self._accounts.same_scope
-        more = [other.demand for other, its in self._to_come.values() if same(its, pool)]
+        more = [other.demand for other, where in self._to_come.values() if same(where, pool)]
         demand = Demand.total([job.demand, *more]) if more else job.demand
         beyond = NOTHING
         for account in self._accounts.of(job, pool):
