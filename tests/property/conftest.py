@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, settings
 
 _slow_is_fine = [HealthCheck.too_slow, HealthCheck.data_too_large]
 settings.register_profile(
@@ -17,7 +17,6 @@ settings.register_profile(
     max_examples=80,
     deadline=None,
     derandomize=True,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=_slow_is_fine,
 )
 settings.register_profile(

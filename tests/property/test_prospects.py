@@ -12,6 +12,7 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy import cycle
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.plan import Plan
+from slotq_core.policy.turn import gang_turn
 from tests.property import (
     test_consolidation,
     test_gangs,
@@ -24,7 +25,8 @@ from tests.property.worlds import NOW, snapshots
 
 def without_the_bound(snapshot: Snapshot, now: int) -> Plan:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cycle, "has_prospects", lambda *_: True)
+        for module in (cycle, gang_turn):
+            patch.setattr(module, "has_prospects", lambda *_: True)
         return plan(snapshot, now)
 
 

@@ -82,7 +82,7 @@ class Question:
 
     def _look(self, job: Job, rooms: Sequence[PoolRoom]) -> None:
         served = self._served_in(job, rooms)
-        kept = self._rules.eligible.kept_back(job) is not None
+        kept = self._state.concurrency.keeps_back(job) is not None
         for room in rooms:
             seen = _in_pool(self._state, self._rules, job, room)
             shut = room.unavailable or not room.may_evict_for(job)

@@ -55,7 +55,7 @@ class Decided:
 
     def explain_later(self, job: Job) -> None:
         if job.name in self.reasons:
-            self._journal.drop(self.reasons, job.name)
+            self._journal.remove(self.reasons, job.name)
         self._journal.put(self.unexplained, job.name, job)
 
     def wake(self, moments: Iterable[int | None], now: int) -> None:

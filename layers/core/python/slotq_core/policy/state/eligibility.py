@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slotq_core.model.jobs import Job
-from slotq_core.model.reasons import Reason
 from slotq_core.policy.lifecycle.demotion import admitted_in
 from slotq_core.policy.plan import Evict
 from slotq_core.policy.state.plan_state import PlanState
@@ -17,11 +16,6 @@ class Eligibility:
 
     def __init__(self, state: PlanState) -> None:
         self._state = state
-
-    def kept_back(self, job: Job) -> Reason | None:
-        """The concurrency limit that keeps this job, or its gang, from its turn; None if none
-        does."""
-        return self._state.concurrency.keeps_back(job)
 
     def admitting(self, job: Job, rooms: Sequence[PoolRoom]) -> list[PoolRoom]:
         """The rooms where such a job may start: available, with the rights, and draining for

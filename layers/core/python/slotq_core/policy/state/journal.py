@@ -43,6 +43,10 @@ class Journal:
             self.record(mapping.__delitem__, key)
         mapping[key] = value
 
+    def remove(self, mapping: MutableMapping[Any, Any], key: object) -> None:
+        """Remove the key, where the order of the mapping does not matter."""
+        self.record(mapping.__setitem__, key, mapping.pop(key))
+
     def drop(self, mapping: MutableMapping[Any, Any], key: object) -> None:
         """Remove the key. A rollback restores its place in the order, too."""
         self.record(_refill, mapping, dict(mapping))

@@ -21,7 +21,7 @@ from slotq_core.policy.turn.steps import Steps
 
 def is_kept_back(steps: Steps, job: Job) -> bool:
     """Whether a concurrency limit keeps the job, or its gang, from its turn. Explains it."""
-    why = steps.rules.eligible.kept_back(job)
+    why = steps.state.concurrency.keeps_back(job)
     if why:
         gang = steps.state.gangs.get(job.group)
         for each in gang.waiting if gang and not gang.runs else [job]:

@@ -127,5 +127,7 @@ class Revisit:
     def _drains_in_vain(self, room: PoolRoom) -> bool:
         if room.drain is None:
             return False
-        job, eligible = self._state.waiting[room.drain.job], self._rules.eligible
-        return bool(eligible.kept_back(job)) or not eligible.within_bounds(job, room)
+        job = self._state.waiting[room.drain.job]
+        if self._state.concurrency.keeps_back(job):
+            return True
+        return not self._rules.eligible.within_bounds(job, room)
