@@ -259,17 +259,40 @@ def set_turn(next_at: int) -> Expression:
     }
 
 
-def next_revision(seen: int) -> Expression:
-    """Raise the configuration's revision. Condition: nobody has changed the configuration since it
-    was read. `seen` 0: there is no revision, or it is unreadable."""
+def next_revision(seen: int, digest: str) -> Expression:
+    """Raise the configuration's revision, and record the digest of the new configuration.
+    Condition: nobody has changed the configuration since it was read. `seen` 0: there is no
+    revision, or it is unreadable."""
     if seen:
         condition, values = "revision = :seen", {":seen": _number(seen)}
     else:
         condition, values = "NOT attribute_type(revision, :number)", {":number": _text("N")}
     return {
-        "UpdateExpression": "SET revision = :next",
+        "UpdateExpression": "SET revision = :next, digest = :digest",
         "ConditionExpression": condition,
-        "ExpressionAttributeValues": {**values, ":next": _number(seen + 1)},
+        "ExpressionAttributeValues": {
+            **values,
+            ":next": _number(seen + 1),
+            ":digest": _text(digest),
+        },
+    }
+
+
+def outdate_configuration() -> Expression:
+    """Make every handler read the configuration anew, after a repair that leaves the revision as it
+    is."""
+    return {
+        "UpdateExpression": "ADD repairs :one",
+        "ExpressionAttributeValues": {":one": _number(1)},
+    }
+
+
+def record_use(*, waiting: int, lines: int) -> Expression:
+    """Record what all callers used at an audit, beside the revision: one read gives both."""
+    return {
+        "UpdateExpression": "SET waiting = :waiting, #lines = :lines",
+        "ExpressionAttributeNames": {"#lines": "lines"},
+        "ExpressionAttributeValues": {":waiting": _number(waiting), ":lines": _number(lines)},
     }
 
 

@@ -15,9 +15,10 @@
     POOL#<pool>         HELD#<job>                slots kept for a job that cannot be understood
     DUE                 <moment>#<job>            a copy of a job in back-off
     CONFIG              POOL#<pool>               a pool's definition and its position
-    CONFIG              REVISION                  raised with each change of the configuration
+    CONFIG              REVISION                  raised with each change of the configuration, with
+                                                  its `digest`; `repairs`; all callers' use of the
+                                                  limits at the last audit (`waiting`, `lines`)
     CONFIG              LIMITS                    the limits of callers and of the queue
-    CONFIG              LOAD                      all callers' use of the limits at the last audit
     CONFIG              CHANGE#<moment>#<number>  who changed what, when: before and after
     CALLERS             <caller>                  one caller's use: waiting, m<minute>; `audits`
     SCHEDULER           WAKE                      generation, seen; the lease: holder, until
@@ -47,8 +48,8 @@ which job it belongs to.
 
 Submissions write CALLERS and LINES, then JOB, REQUEST and WAITING. None of these is a ledger, so
 submissions never collide with passes there. Only an audit subtracts the jobs that have left the
-queue from a caller's counter, so no pass writes CALLERS. LIMITS, LOAD, the pools and REVISION are
-neighbours, so one Query reads them.
+queue from a caller's counter, so no pass writes CALLERS. LIMITS and the pools are neighbours, so
+one Query reads them, and only if REVISION has changed.
 """
 
 from __future__ import annotations
@@ -210,10 +211,6 @@ def pool_key(pool: str) -> Key:
 
 def limits_key() -> Key:
     return CONFIG, "LIMITS"
-
-
-def use_key() -> Key:
-    return CONFIG, "LOAD"
 
 
 def caller_key(caller: str) -> Key:
