@@ -19,6 +19,7 @@ from slotq.local.training.knobs import Knobs
 from slotq.local.training.plane import Plane
 from slotq.local.training.training_job import TrainingJob
 from slotq.local.training.virtual_runner import VirtualClock, VirtualRunner, Work
+from slotq_core.adapters.dynamodb.in_parallel import one_by_one
 from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.adapters.lambda_wake import AsynchronousPass
 from slotq_core.adapters.sagemaker.observations import observation_of
@@ -345,7 +346,11 @@ class World:
         training = SageMakerTraining(queue=TABLE, clock=self.clock, make_client=lambda: sagemaker)
         return QueueManager(
             store=kind(
-                self.wire(invocation, "dynamodb"), TABLE, pause=no_time_passes, **self._kept
+                self.wire(invocation, "dynamodb"),
+                TABLE,
+                pause=no_time_passes,
+                in_parallel=one_by_one,
+                **self._kept,
             ),
             training=training,
             clock=self.clock,

@@ -3,6 +3,8 @@
 store             the port `Store`
 layout            the table, its items, and every expression sent to it
 loading           reads what a pass needs
+line_reading      the lines, and the jobs that wait in them
+in_parallel       independent reads at once
 transactions      changes of jobs as the actions of one transaction
 counters          what callers have used of their limits
 held_slots        who holds and claims the slots of a pool

@@ -19,6 +19,7 @@ from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.counters import DynamoCounters
 from slotq_core.adapters.dynamodb.dynamodb_errors import Contended, refused_keys
+from slotq_core.adapters.dynamodb.in_parallel import InParallel, Threads
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item, attempt_of, copies_of, entry_time_of
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
@@ -73,15 +74,16 @@ class DynamoStore:
         *,
         history: int = HISTORY,
         pause: Callable[[float], None] = time.sleep,
+        in_parallel: InParallel | None = None,
     ) -> None:
         """Set up the store. `client` is boto3's low-level DynamoDB client. `history` is how long
         ended jobs stay readable (ms). `pause` waits for a number of seconds before a second
-        read."""
+        read. `in_parallel` makes reads that do not depend on each other; default: in threads."""
         self._keeps = history
         self._calls = TableCalls(client, table_name)
         self._configuration = Configuration(self._calls)
         self.counters = DynamoCounters(self._calls)
-        self._world = WorldLoader(self._calls, self._configuration, pause)
+        self._world = WorldLoader(self._calls, self._configuration, pause, in_parallel or Threads())
         self._scheduler = Scheduler(self._calls)
         self._facts = PoolFacts(self._calls)
         self._sightings = Sightings(self._calls)
