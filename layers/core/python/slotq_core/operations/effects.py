@@ -77,6 +77,19 @@ class _Taken:
 
     job: Job
     calls_for_pass: bool = False
+    learned: bool = False
+    """Whether the change has shown something new about the pool."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CarriedOut:
+    """What became of the intents of several jobs."""
+
+    troubles: tuple[str, ...] = ()
+    """What went wrong and what was slow."""
+    as_planned: bool = True
+    """Whether every job was started and nothing else has happened, so that a plan that expects
+    these starts still holds."""
 
 
 class Effects:
@@ -100,37 +113,37 @@ class Effects:
         """Whether the job's latest effect was slow. Slow effects run last."""
         return job.name in self._slow
 
-    def carry_out(self, job: Job) -> None:
-        """Make the call that the job's live attempt still needs, if any."""
+    def carry_out(self, job: Job) -> bool:
+        """Make the call that the job's live attempt still needs, if any. Return whether this was an
+        accepted create that has shown nothing new about the pool."""
         began = self._clock.now()
         try:
-            self._do(job, began)
+            return self._do(job, began)
         finally:
             took = self._clock.now() - began
             self._slow.pop(job.name, None)
             if took >= SLOW:
                 self._slow[job.name] = took
 
-    def carry_out_all(self, jobs: Iterable[Job], *, until: int | None = None) -> list[str]:
-        """Run `carry_out` for each job, slow jobs last; begin none from `until` on.
-
-        Return what went wrong and what was slow. A failure stops no other job: its intent stays,
-        and a later pass finishes the work.
-        """
-        troubles = []
+    def carry_out_all(self, jobs: Iterable[Job], *, until: int | None = None) -> CarriedOut:
+        """Run `carry_out` for each job, slow jobs last; begin none from `until` on. A failure stops
+        no other job: its intent stays, and a later pass finishes the work."""
+        troubles, as_planned = [], True
         for job in sorted(jobs, key=lambda job: self._slow.get(job.name, 0)):
             if until is not None and self._clock.now() >= until:
                 troubles.append(f"{job.name}: no time left in this pass")
+                as_planned = False
                 continue
             try:
-                self.carry_out(job)
+                as_planned = self.carry_out(job) and as_planned
             except SlotQError as error:
                 troubles.append(f"{job.name}: {error}")
+                as_planned = False
             if took := self._slow.get(job.name):
                 troubles.append(
                     f"{job.name}: the call took {took / 1000:.1f} s; the job goes last from now on"
                 )
-        return troubles
+        return CarriedOut(troubles=tuple(troubles), as_planned=as_planned)
 
     def observe(self, observation: Observation) -> Observed:
         """Apply an observation of one training job. Repeated, late and foreign observations change
@@ -176,31 +189,34 @@ class Effects:
             lambda job: self._end(job, Ending.STOPPED, self._clock.now(), message),
         )
 
-    def _do(self, job: Job, began: int) -> None:
+    def _do(self, job: Job, began: int) -> bool:
         if job.attempt is None:
-            return
+            return False
         if job.state is JobState.STARTING and not job.attempt.created:
-            self._create(job, job.attempt, began)
-        elif job.attempt.stop is not None and not job.attempt.stop.sent:
+            return self._create(job, job.attempt, began)
+        if job.attempt.stop is not None and not job.attempt.stop.sent:
             self._stop(job, job.attempt, began)
+        return False
 
     def _is_late(self, began: int) -> bool:
         return self._clock.now() - began >= LONGEST_EFFECT
 
-    def _create(self, job: Job, attempt: Attempt, began: int) -> None:
+    def _create(self, job: Job, attempt: Attempt, began: int) -> bool:
         answer = self._training.create(self._store.request(job.name), job, attempt)
         match answer.verdict:
             case Verdict.OK | Verdict.ALREADY_DONE:
                 taken = self._change(job, attempt.training_job, self._created)
                 # A cancel during the call leaves the stop to this handler.
                 if taken is not None and taken.job.attempt and taken.job.attempt.stop:
-                    self._do(taken.job, began)
+                    return self._do(taken.job, began)
+                return taken is not None and not taken.learned
             case Verdict.RETRY:  # The intent stays; a later pass repeats the call.
                 if answer.action:
                     self._lessons.unanswered(attempt, answer)
                     raise RightMissing(answer.message)
             case _:
                 self._refused(job, attempt, answer)
+        return False
 
     def _refused(self, job: Job, attempt: Attempt, answer: Answer) -> None:
         ending = _REFUSALS.get(answer.verdict) or _FAILURES[answer.verdict]
@@ -279,7 +295,8 @@ class Effects:
                 job = self._store.job(job.name)
                 continue
             learned = self._lessons.take(wanted, answer)
-            return _Taken(job=after, calls_for_pass=learned or _calls_for_pass(wanted))
+            calls_for_pass = learned or _calls_for_pass(wanted)
+            return _Taken(job=after, calls_for_pass=calls_for_pass, learned=learned)
         raise Conflict(f"{training_job}: its job's record changed {_TRIES} times in a row")
 
     def _created(self, job: Job) -> Change | None:
