@@ -55,7 +55,9 @@ class Lines:
             names = [name, *(job.name for job in line.jobs)]
             if need.after.name in names:
                 begin = names.index(need.after.name)
-                return Found(jobs=tuple(line.jobs[begin : begin + 1]), behind=len(names) - begin - 2)
+                return Found(
+                    jobs=tuple(line.jobs[begin : begin + 1]), behind=len(names) - begin - 2
+                )
         raise AssertionError(need)
 
     def _stand_in(self, key: Line, number: int, first: Job) -> Job:
