@@ -243,10 +243,14 @@ def manager() -> QueueManager:
     table, history = os.environ["SLOTQ_TABLE"], history_from_environment()
     if os.environ.get(eventbridge.VARIABLE) == "1":
         store: DynamoStore = AnnouncingStore(
-            client("dynamodb"), table, history=history, announcements=announced()
+            client("dynamodb"),
+            table,
+            history=history,
+            clock=clock.now,
+            announcements=announced(),
         )
     else:
-        store = DynamoStore(client("dynamodb"), table, history=history)
+        store = DynamoStore(client("dynamodb"), table, history=history, clock=clock.now)
     if os.environ.get(SERVES) != "views":
         take_in_settings(store)
     training = SageMakerTraining(queue=table, clock=clock, make_client=sagemaker_client)

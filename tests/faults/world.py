@@ -345,7 +345,11 @@ class World:
         training = SageMakerTraining(queue=TABLE, clock=self.clock, make_client=lambda: sagemaker)
         return QueueManager(
             store=kind(
-                self.wire(invocation, "dynamodb"), TABLE, pause=no_time_passes, **self._kept
+                self.wire(invocation, "dynamodb"),
+                TABLE,
+                pause=no_time_passes,
+                clock=self.clock.now,
+                **self._kept,
             ),
             training=training,
             clock=self.clock,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from slotq_core.model.jobs import Job, Workload
 from slotq_core.model.users import AUTO, Yielded
-from slotq_core.timestamps import iso
+from slotq_core.timestamps import from_iso, iso
 
 _TOP = 1_000_000
 """The highest priority; its digits in an order key are all zeros."""
@@ -79,5 +79,24 @@ def order_key(job: Job) -> str:
 
     A yield to a time slice is left out, because it moves a line as a whole.
     """
-    workload, priority = rank(job)
-    return f"{2 - workload}{_TOP - priority:07d}#{iso(job.entry_time)}#{job.name}"
+    return first_key(rank(job), job.entry_time) + job.name
+
+
+def first_key(of: Rank, moment: int) -> str:
+    """The lowest order key of any job of this rank that enters at that moment (ms) or later."""
+    return f"{key_of_rank(of)}{iso(moment)}#"
+
+
+def key_of_rank(of: Rank) -> str:
+    """What the order keys of all jobs of this rank begin with."""
+    workload, priority = of
+    return f"{2 - workload}{_TOP - priority:07d}#"
+
+
+def moment_in(key: str) -> int:
+    """The entry time (ms) in an order key. Raises ValueError if the key has none."""
+    text = key.partition("#")[2].partition("#")[0]
+    moment = from_iso(text)
+    if iso(moment) != text:
+        raise ValueError(f"{text!r} is no moment as order keys have it")
+    return moment

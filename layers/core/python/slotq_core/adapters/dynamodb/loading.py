@@ -17,7 +17,9 @@ from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.held_slots import Holders, occupied, read_holders
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item
+from slotq_core.adapters.dynamodb.layout.lines import LINE_KEPT
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of, is_line, is_own, job_in
+from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
 from slotq_core.adapters.snapshots import MAX_DUE, due_part, read_at_first, snapshot_of
 from slotq_core.errors import Conflict, Unavailable
@@ -29,10 +31,6 @@ from slotq_core.policy.order import order_key
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import Poison, World
 
-LINE_KEPT = 3_600_000
-"""How long (ms) an empty line is kept after its last touch: far longer than any submission takes
-from the touch to its commit."""
-
 _PAUSES = (0.0, 0.0, 0.02, 0.05, 0.1, 0.2)
 """Pauses (s) before each read of a pool that does not add up. In total, far longer than DynamoDB
 takes to show a committed transaction whole."""
@@ -40,12 +38,17 @@ takes to show a committed transaction whole."""
 
 class WorldLoader:
     def __init__(
-        self, calls: TableCalls, configuration: Configuration, pause: Callable[[float], None]
+        self,
+        calls: TableCalls,
+        configuration: Configuration,
+        bounds: LineBounds,
+        pause: Callable[[float], None],
     ) -> None:
         """Set up the loader. `pause` waits for a number of seconds."""
         self._calls = calls
         self._configuration = configuration
-        self._others = OtherLines(calls)
+        self._bounds = bounds
+        self._others = OtherLines(calls, bounds)
         self._pause = pause
         self._late: tuple[Poison, ...] = ()
         """What a plan in progress could not read, for the next load."""
