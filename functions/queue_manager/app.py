@@ -256,6 +256,7 @@ def manager() -> QueueManager:
     settings: dict[str, Any] = {
         "history": history_from_environment(),
         "in_parallel": in_parallel(),
+        "clock": clock.now,
     }
     if os.environ.get(eventbridge.VARIABLE) == "1":
         store: DynamoStore = AnnouncingStore(

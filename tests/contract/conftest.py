@@ -18,9 +18,15 @@ from slotq_core.adapters.dynamodb.store import DynamoStore, table_definition
 from slotq_core.adapters.memory.store import MemoryStore
 from slotq_core.ports.store import Store
 from tests.contract.by_hand import Table
+from tests.contract.worlds import NOW
 from tests.faults.fake_dynamodb import FakeDynamo
 
 _numbers = itertools.count()
+
+
+def a_store(client: Any, table: str) -> DynamoStore:
+    """A store whose clock stands still at the tests' time."""
+    return DynamoStore(client, table, clock=lambda: NOW)
 
 
 @pytest.fixture(scope="session")
@@ -63,7 +69,7 @@ def items(client: Any, table: str) -> Table:
 
 @pytest.fixture
 def dynamo(client: Any, table: str) -> DynamoStore:
-    return DynamoStore(client, table)
+    return a_store(client, table)
 
 
 @pytest.fixture
@@ -75,7 +81,7 @@ def fake_client() -> FakeDynamo:
 def dynamo_moto(moto_client: Any) -> Iterator[tuple[DynamoStore, str]]:
     """A store on moto with its table, for tests that only count calls."""
     for table in _table(moto_client):
-        yield DynamoStore(moto_client, table), table
+        yield a_store(moto_client, table), table
 
 
 @pytest.fixture(params=["memory", "moto", "dynamodb-local", "fake"])
@@ -87,7 +93,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     names = {"moto": "moto_client", "dynamodb-local": "local_client", "fake": "fake_client"}
     client = request.getfixturevalue(names[request.param])
     for table in _table(client):
-        yield DynamoStore(client, table)
+        yield a_store(client, table)
 
 
 @pytest.fixture(params=["memory", "dynamodb-local", "fake"])
@@ -99,7 +105,7 @@ def racing_store(request: pytest.FixtureRequest) -> Iterator[Store]:
     names = {"dynamodb-local": "local_client", "fake": "fake_client"}
     client = request.getfixturevalue(names[request.param])
     for table in _table(client):
-        yield DynamoStore(client, table)
+        yield a_store(client, table)
 
 
 def _client(endpoint: str | None) -> Any:

@@ -6,8 +6,8 @@ import json
 
 from hypothesis import given
 
+from slotq_core.adapters.dynamodb.layout.lines import LINE_KEPT
 from slotq_core.adapters.dynamodb.layout.table import POISON, line_key, waiting_key
-from slotq_core.adapters.dynamodb.line_reading import LINE_KEPT
 from slotq_core.adapters.dynamodb.repair.old_lines import _AT_ONCE
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.model.jobs import Job

@@ -20,7 +20,7 @@ from botocore.exceptions import ClientError
 
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.virtual_runner import Work
-from slotq_core.adapters.dynamodb.line_reading import LINE_KEPT
+from slotq_core.adapters.dynamodb.layout.lines import LINE_KEPT
 from slotq_core.model.jobs import JobState
 from slotq_core.model.pools import Pool
 from tests.faults.clients import SOON

@@ -350,6 +350,7 @@ class World:
                 TABLE,
                 pause=no_time_passes,
                 in_parallel=one_by_one,
+                clock=self.clock.now,
                 **self._kept,
             ),
             training=training,

@@ -123,6 +123,8 @@ class Passes:
             tried |= {job.name for job in stale}
             slow.clear()
             if carried.as_planned and not stale:
+                with suppress(SlotQError):
+                    world.keep_bounds()
                 return PassResult(
                     decisions=tuple(done),
                     troubles=tuple(troubles),

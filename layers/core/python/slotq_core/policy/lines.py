@@ -25,6 +25,14 @@ from slotq_core.model.snapshot import Snapshot
 from slotq_core.model.users import AUTO, AUTO_VALUE
 from slotq_core.policy.order import BELOW_ALL, Rank, rank, rank_of
 
+_FORM = 2
+"""The form of a line's name in the store, which the name begins with.
+
+The form rises when handlers of earlier versions must not enter this version's lines any more: they
+go on in lines of their own, whose jobs a pass moves over. Since form 2, a change that returns a job
+to a line removes the line's lower bound first; form 1 had no number.
+"""
+
 TRIED_AT_ONCE = 100
 """How many jobs behind a blocked one a plan records failed attempts for. The next plan, at the same
 time, takes the rest."""
@@ -99,6 +107,7 @@ class Line(NamedTuple):
     def key(self) -> str:
         """The line as a string for the store; `parse` reads it back."""
         parts = [
+            _FORM,
             self.workload,
             self.priority,
             self.project,
@@ -116,7 +125,11 @@ class Line(NamedTuple):
 
     @classmethod
     def parse(cls, key: str) -> Line:
-        first, whose = (parsed := json.loads(key))[:8], parsed[8:]
+        """Return the line of that name. Raises ValueError, among others, for any other name."""
+        form, *parts = json.loads(key)
+        if form != _FORM:
+            raise ValueError(f"{form!r} is not the form of this version's lines")
+        first, whose = parts[:8], parts[8:]
         workload, priority, project, group, demand, pools, parts, preemptible = first
         user, limited_as, role = [*whose, "", "", ""][:3]
         return cls(

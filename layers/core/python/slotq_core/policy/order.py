@@ -79,11 +79,29 @@ def order_key(job: Job) -> str:
 
     A yield to a time slice is left out, because it moves a line as a whole.
     """
-    workload, priority = rank(job)
-    return f"{2 - workload}{_TOP - priority:07d}#{iso(job.entry_time)}#{job.name}"
+    return first_key(rank(job), job.entry_time) + job.name
+
+
+def first_key(of: Rank, moment: int) -> str:
+    """The lowest order key of any job of this rank that enters at that moment (ms) or later."""
+    return f"{key_of_rank(of)}{iso(moment)}#"
+
+
+def key_of_rank(of: Rank) -> str:
+    """What the order keys of all jobs of this rank begin with."""
+    workload, priority = of
+    return f"{2 - workload}{_TOP - priority:07d}#"
+
+
+def moment_in(key: str) -> int:
+    """The entry time (ms) in an order key. Raises ValueError if the key has none."""
+    text = key.partition("#")[2].partition("#")[0]
+    moment = from_iso(text)
+    if iso(moment) != text:
+        raise ValueError(f"{text!r} is no moment as order keys have it")
+    return moment
 
 
 def place_in(key: str) -> tuple[int, str]:
     """The entry time (ms) and the name in an order key. Raises ValueError."""
-    _, entered_at, name = key.split("#", 2)
-    return from_iso(entered_at), name
+    return moment_in(key), key.split("#", 2)[2]

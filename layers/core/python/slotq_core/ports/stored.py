@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from slotq_core.errors import NameTaken
@@ -33,6 +33,10 @@ class Poison:
     reason: str
 
 
+def nothing_to_keep() -> None:
+    """For a store whose loads are cheap."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class World:
     """The input of one pass: the policy's snapshot, and the versions that its commits depend on."""
@@ -45,6 +49,9 @@ class World:
     more: Answers = field(default=nothing_more, compare=False)
     """Reads on in a line where the snapshot has only its first jobs. What cannot be read there is
     part of the next load's `poison`."""
+    keep_bounds: Callable[[], None] = field(default=nothing_to_keep, compare=False)
+    """Records what this load has shown of lines, so that later loads read less. For a pass, after
+    its decisions. May raise Unavailable; nothing depends on it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

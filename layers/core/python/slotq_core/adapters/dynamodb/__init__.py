@@ -3,9 +3,11 @@
 store             the port `Store`
 layout            the table, its items, and every expression sent to it
 loading           reads what a pass needs
+waiting_lines     the lines of one load, read or with a stand-in
 line_reading      the lines, and the jobs that wait in them
 in_parallel       independent reads at once
 transactions      changes of jobs as the actions of one transaction
+line_bounds       lines: touches, returns, lower bounds, removals
 counters          what callers have used of their limits
 held_slots        who holds and claims the slots of a pool
 configured_pools  the pools, changed on the record

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.in_parallel import InParallel
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item
-from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of, is_line, is_own, job_in
-from slotq_core.errors import Conflict
+from slotq_core.adapters.dynamodb.layout.lines import StoredLine, line_in
+from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of, is_own, job_in
 from slotq_core.model.jobs import Job
 from slotq_core.policy.plan import Found
-
-LINE_KEPT = 3_600_000
-"""How long (ms) an empty line is kept after its last touch: far longer than any submission takes
-from the touch to its commit."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -31,11 +26,11 @@ class Reading:
     line: str
     after: str = ""
     """The order key of the last item read; empty: the line is read from its beginning."""
+    first: str | None = None
+    """The sort key of the first item found, whatever the item is."""
     count: int | None
     """How many jobs are wanted; None: all. One more is read, to know whether there is one."""
     jobs: list[Job] = field(default_factory=list)
-    empty: bool = True
-    """Whether no items were found."""
     ended: bool = False
     """Whether the end of the line was reached."""
 
@@ -49,7 +44,8 @@ class Reading:
     def take(self, items: list[Item], seen: set[str], sieve: Sieve) -> None:
         """Take in the next items, as many as `limit` allowed."""
         limit = self.limit
-        self.empty = self.empty and not items
+        if items and self.first is None:
+            self.first = items[0]["sk"]["S"]
         self.ended = limit is None or len(items) < limit
         self.jobs += [job for job in sieve.read(items, copy_of) if job.name not in seen]
         self.after = items[-1]["sk"]["S"] if items else self.after
@@ -100,13 +96,6 @@ class LineReader:
         for the pass that moves them."""
         return sieve.read(self._items(line), copy_of if is_own(line) else job_in)
 
-    def remove(self, line: str, touched: int | None, now: int) -> None:
-        """Remove an empty line that nobody has touched for LINE_KEPT."""
-        if touched is None or touched >= now - LINE_KEPT:
-            return
-        with suppress(Conflict):  # A submission has touched the line since: keep the line.
-            self._calls.delete(table.line_key(line), expressions.line_untouched(touched))
-
     def _finish(self, reading: Reading, seen: set[str], sieve: Sieve) -> None:
         while reading.limit != 0:
             reading.take(self._next_items(reading), seen, sieve)
@@ -122,18 +111,10 @@ class LineReader:
         return self._calls.query(behind if after else expressions.partition(partition), limit=limit)
 
 
-def lines_in(items: Iterable[Item], sieve: Sieve) -> list[tuple[str, int | None]]:
-    """Return each line with the time (ms) of its last touch. None: the time cannot be read; the
-    line is kept, because jobs may wait there."""
-    lines = sieve.read(items, _line)
-    for line, touched in lines:
-        if touched is None:
-            sieve.note(table.line_key(line), "the time of its last touch cannot be read")
+def lines_in(items: Iterable[Item], sieve: Sieve, now: int) -> list[StoredLine]:
+    """Return the lines in their items, read at `now` (ms)."""
+    lines = sieve.read(items, lambda item: line_in(item, now))
+    for line in lines:
+        if line.touched is None:
+            sieve.note(table.line_key(line.name), "the time of its last touch cannot be read")
     return lines
-
-
-def _line(item: Item) -> tuple[str, int | None]:
-    line, touched = item["sk"]["S"], item.get("touched", {})
-    if not is_line(line):
-        raise ValueError("it names no line")
-    return line, int(touched["N"]) if "N" in touched else None

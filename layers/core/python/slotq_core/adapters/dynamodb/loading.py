@@ -18,16 +18,17 @@ from slotq_core.adapters.dynamodb.held_slots import Holders, occupied, read_hold
 from slotq_core.adapters.dynamodb.in_parallel import InParallel
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item
-from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of, is_own
-from slotq_core.adapters.dynamodb.line_reading import LineReader, Reading, lines_in
+from slotq_core.adapters.dynamodb.layout.lines import StoredLine
+from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of
+from slotq_core.adapters.dynamodb.line_bounds import LineBounds
+from slotq_core.adapters.dynamodb.line_reading import LineReader, lines_in
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
-from slotq_core.adapters.snapshots import MAX_DUE, due_part, read_at_first, snapshot_of
+from slotq_core.adapters.dynamodb.waiting_lines import WaitingLines
+from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
 from slotq_core.errors import Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
-from slotq_core.policy.lines import line_of
-from slotq_core.policy.order import order_key
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import Poison, World
 
@@ -45,13 +46,15 @@ class WorldLoader:
         self,
         calls: TableCalls,
         configuration: Configuration,
+        bounds: LineBounds,
         pause: Callable[[float], None],
         in_parallel: InParallel,
     ) -> None:
         """Set up the loader. `pause` waits for a number of seconds."""
         self._calls = calls
         self._configuration = configuration
-        self._others = OtherLines(calls)
+        self._bounds = bounds
+        self._others = OtherLines(calls, bounds)
         self._waiting = LineReader(calls, in_parallel)
         self._pause = pause
         self._in_parallel = in_parallel
@@ -62,61 +65,62 @@ class WorldLoader:
         sieve, self._late, late = Sieve(), (), self._late
         sieve.add(late)
         pools, holders = self._pools(sieve)
-        seen = {job.name for job in (*_active(holders), *_claimants(holders))}
-        lines_read, due_read = self._in_parallel(self._partition, [_ALL_LINES, _FIRST_DUE])
-        lines = self._own_lines(lines_in(lines_read, sieve), sieve, now)
-        counts = {line: read_at_first(line, pools) for line in lines}
-        readings = self._waiting.first_jobs(counts, seen, sieve)
-        self._remove_empty(readings, lines, now)
-        found = [reading.found for reading in readings]
+        lines, due_read = self._lines_and_due(now, sieve)
+        waiting = WaitingLines(
+            self._waiting,
+            self._bounds,
+            self._in_parallel,
+            lines,
+            pools=pools,
+            seen={job.name for job in (*_active(holders), *_claimants(holders))},
+            now=now,
+        )
+        found = waiting.read_first(sieve)
         first = [job for each in found for job in each.jobs]
-        behind = {each.jobs[-1].name: each.behind for each in found if each.behind}
+        stand_ins = [*waiting.stand_ins.values()]
         due = due_part(sieve.read(due_read, copy_of), now)
-        world = _world(pools, holders, [*_claimants(holders), *first], due, sieve)
+        world = _world(pools, holders, [*_claimants(holders), *first, *stand_ins], due, sieve)
 
         def more(need: Need) -> Found:
-            line, after = line_of(need.after), order_key(need.after)
             reading = Sieve()
-            found = self._waiting.read_on(line, after, need.count, seen, reading)
+            answer = waiting.more(need, reading)
             self._late += reading.poison
-            return found
+            return answer
 
-        return replace(world, snapshot=replace(world.snapshot, behind=behind), more=more)
+        snapshot = replace(
+            world.snapshot,
+            behind={each.jobs[-1].name: each.behind for each in found if each.behind},
+            unread=frozenset(job.name for job in stand_ins),
+        )
+        return replace(world, snapshot=snapshot, more=more, keep_bounds=waiting.keep_bounds)
 
     def load_all(self, now: int) -> World:
         sieve = Sieve()
         pools, holders = self._pools(sieve)
-        lines = [line for line, _ in self._lines(sieve)]
-        waiting = [job for line in lines for job in self._waiting.all_jobs(line, sieve)]
+        lines = lines_in(self._partition(_ALL_LINES), sieve, now)
+        waiting = [job for line in lines for job in self._waiting.all_jobs(line.name, sieve)]
         due = sieve.read(self._partition((table.DUE, None)), copy_of)
         return _world(pools, holders, [*_claimants(holders), *waiting], due, sieve)
 
     def lines(self) -> list[str]:
         """Return every line of this version that may have jobs."""
-        return [line for line, _ in self._lines(Sieve()) if is_own(line)]
+        lines = lines_in(self._partition(_ALL_LINES), Sieve(), 0)
+        return [line.name for line in lines if line.own]
 
-    def _lines(self, sieve: Sieve) -> list[tuple[str, int | None]]:
-        return lines_in(self._partition(_ALL_LINES), sieve)
-
-    def _own_lines(
-        self, lines: list[tuple[str, int | None]], sieve: Sieve, now: int
-    ) -> dict[str, int | None]:
-        """Return this version's lines, after moving the jobs of other versions' lines into them."""
-        others = [each for each in lines if not is_own(each[0])]
+    def _lines_and_due(self, now: int, sieve: Sieve) -> tuple[list[StoredLine], list[Item]]:
+        """Return this version's lines, after moving the jobs of other versions' lines into them,
+        and the items of the earliest back-offs."""
+        lines_read, due = self._in_parallel(self._partition, [_ALL_LINES, _FIRST_DUE])
+        lines = lines_in(lines_read, sieve, now)
+        others = [line for line in lines if not line.own]
         if others:
             self._others.put_back(now=now)
-        for line, touched in others:
-            if not self._others.move_to_own_lines(line, sieve, now=now):
-                self._waiting.remove(line, touched, now)
+        for line in others:
+            if not self._others.move_to_own_lines(line.name, sieve, now=now):
+                self._bounds.remove(line, now=now)
         if others:
-            lines = self._lines(sieve)
-        return {line: touched for line, touched in lines if is_own(line)}
-
-    def _remove_empty(
-        self, readings: list[Reading], touched: Mapping[str, int | None], now: int
-    ) -> None:
-        empty = [reading.line for reading in readings if reading.empty]
-        self._in_parallel(lambda line: self._waiting.remove(line, touched[line], now), empty)
+            lines = lines_in(self._partition(_ALL_LINES), sieve, now)
+        return [line for line in lines if line.own], due
 
     def _pools(self, sieve: Sieve) -> tuple[tuple[Pool, ...], dict[str, Holders]]:
         configured, holders = self._configuration.pools_through(sieve), {}

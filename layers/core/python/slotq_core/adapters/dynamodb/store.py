@@ -28,12 +28,14 @@ from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item, attempt_of, copies_of, entry_time_of
 from slotq_core.adapters.dynamodb.layout.table import table_definition, time_to_live
 from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, Sieve, whole_job
+from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.loading import WorldLoader
 from slotq_core.adapters.dynamodb.pool_facts import PoolFacts
 from slotq_core.adapters.dynamodb.repair.expiry_marks import History
 from slotq_core.adapters.dynamodb.repair.inspection import Inspection
 from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
 from slotq_core.adapters.dynamodb.sightings import Sightings
+from slotq_core.adapters.dynamodb.touched_lines import TouchedLines
 from slotq_core.adapters.dynamodb.transactions import (
     MAX_ACTIONS,
     action_count,
@@ -41,7 +43,6 @@ from slotq_core.adapters.dynamodb.transactions import (
     committed,
     submit_actions,
 )
-from slotq_core.adapters.dynamodb.touched_lines import TouchedLines
 from slotq_core.adapters.dynamodb.wake import Scheduler
 from slotq_core.adapters.expiry import HISTORY
 from slotq_core.errors import (
@@ -91,23 +92,30 @@ class DynamoStore:
         *,
         history: int = HISTORY,
         pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         in_parallel: InParallel | None = None,
     ) -> None:
         """Set up the store. `client` is boto3's low-level DynamoDB client. `history` is how long
         ended jobs stay readable (ms). `pause` waits for a number of seconds before a second
-        read. `in_parallel` makes reads that do not depend on each other; default: in threads."""
+        read. `clock` gives the time (ms) at which stored jobs enter lines. `in_parallel` makes
+        reads that do not depend on each other; default: in threads."""
         self._keeps = history
         self._calls = TableCalls(client, table_name)
         self._configuration = Configuration(self._calls)
         self.counters = DynamoCounters(self._calls)
         self._touched = TouchedLines()
-        self._world = WorldLoader(self._calls, self._configuration, pause, in_parallel or Threads())
+        self._bounds = LineBounds(self._calls, clock)
+        self._world = WorldLoader(
+            self._calls, self._configuration, self._bounds, pause, in_parallel or Threads()
+        )
         self._scheduler = Scheduler(self._calls)
         self._facts = PoolFacts(self._calls)
         self._sightings = Sightings(self._calls)
         self._history = History(self._calls)
-        self._quarantine = Quarantine(self._calls, self._configuration)
-        self._inspection = Inspection(self._calls, self._configuration, self._quarantine, history)
+        self._quarantine = Quarantine(self._calls, self._configuration, self._bounds)
+        self._inspection = Inspection(
+            self._calls, self._configuration, self._quarantine, self._bounds, history
+        )
 
     def pools(self) -> tuple[Pool, ...]:
         return self._configuration.pools()
@@ -218,7 +226,7 @@ class DynamoStore:
                 f"{len(changes)} changes take {len(actions)} actions; one transaction has "
                 f"{MAX_ACTIONS}"
             )
-        self._touch_lines([c.after for c in changes if _enters_line(c)])
+        self._bounds.returned(_checked(line_of(c.after)) for c in changes if _enters_line(c))
         try:
             self._calls.transact(actions)
         except Conflict as conflict:
@@ -337,18 +345,24 @@ class DynamoStore:
         jobs: Iterable[Job],
         touch: Callable[[int], expressions.Expression] = expressions.touch_line,
     ) -> None:
-        """Touch the jobs' lines before the transaction. Touches inside the transaction would make
-        submissions to one line collide."""
-        touched = {line_of(job): max(job.entry_time, job.changed_at) for job in jobs}
+        """Touch the new jobs' lines before the transaction. Touches inside the transaction would
+        make submissions to one line collide."""
+        touched = {_checked(line_of(job)): max(job.entry_time, job.changed_at) for job in jobs}
         for line, at in touched.items():
-            if len(line.encode()) > table.MAX_SORT_KEY:
-                raise InvalidRequest("the job accepts too many pools", field="slotq:pools")
             self._calls.update(table.line_key(line), touch(at))
 
 
+def _checked(line: str) -> str:
+    """Return the line's name. Raises InvalidRequest if the table cannot have it."""
+    if len(line.encode()) > table.MAX_SORT_KEY:
+        raise InvalidRequest("the job accepts too many pools", field="slotq:pools")
+    return line
+
+
 def _enters_line(change: Change) -> bool:
-    """Whether the change puts the job into a line. A waiting job enters another line when its
-    priority or its pools change."""
+    """Whether the change puts the job into a line, or to another place there. A waiting job enters
+    another line when its priority or its pools change."""
     if not change.after.waits:
         return False
-    return not change.before.waits or line_of(change.after) != line_of(change.before)
+    before = change.before
+    return not before.waits or table.waiting_key(change.after) != table.waiting_key(before)

@@ -27,7 +27,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import WAITING_STATES, Job, JobState
 from slotq_core.model.limits import NO_LIMITS, Limits
 from slotq_core.model.pools import HEALTHY, Pool, PoolHealth, PoolState
-from slotq_core.policy.lines import line_of
+from slotq_core.policy.lines import Line, line_of
 from slotq_core.policy.order import order_key
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import (
@@ -261,7 +261,7 @@ class MemoryStore:
         first: list[Job] = []
         behind: dict[str, int] = {}
         for line in self._index.lines():
-            found = self._read_on(line, None, read_at_first(line, self._pools), seen)
+            found = self._read_on(line, None, read_at_first(Line.parse(line), self._pools), seen)
             first += found.jobs
             if found.behind:
                 behind[found.jobs[-1].name] = found.behind

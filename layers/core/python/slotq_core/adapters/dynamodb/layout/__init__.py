@@ -3,6 +3,7 @@
 table               keys, partitions and the table's definition
 items               items to model and back
 validation          which items can be understood
+lines               a line's item, and the rules of its bound
 expressions         conditions, updates and queries, named
 ledger_expressions  the same for a pool's ledger
 """

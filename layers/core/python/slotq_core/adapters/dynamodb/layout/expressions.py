@@ -41,7 +41,11 @@ def job_unchanged(version: int) -> Expression:
 
 
 def touch_line(at: int) -> Expression:
-    """Create or touch a line before a job enters it. `at`: ms."""
+    """Create or touch a line before a new job enters it, outside the transaction. `at`: ms.
+
+    The touch keeps the line from being removed. The bound may stay: it is never above the order key
+    of a job that is being submitted (`line_bounds`).
+    """
     return {
         "UpdateExpression": "SET touched = :at",
         "ExpressionAttributeValues": {":at": _number(at)},
@@ -51,6 +55,47 @@ def touch_line(at: int) -> Expression:
 def touch_known_line(at: int) -> Expression:
     """Touch an existing line, for a job that may open no line. Condition: the line exists."""
     return {**touch_line(at), "ConditionExpression": "attribute_exists(pk)"}
+
+
+def return_to_line(at: int) -> Expression:
+    """Create or touch a line before a stored job enters it, outside the transaction. `at`: ms.
+
+    The job may be the oldest of all. So the bound goes, and until `line_bounds.GRACE` after
+    `returned` nobody raises another (`raise_bound`). No condition: a change that adds a job to a
+    line, or repairs the line, may do this at any time.
+    """
+    return {
+        "UpdateExpression": "SET touched = :at, returned = :at REMOVE bound",
+        "ExpressionAttributeValues": {":at": _number(at)},
+    }
+
+
+def raise_bound(bound: str, *, returned: int | None) -> Expression:
+    """Raise a line's bound to the order key `bound`. `returned`: as read before the line's first
+    job was read; None: nobody had returned.
+
+    Condition: the line exists; nobody has returned since `returned` was read, because a returning
+    job may be below this bound; there is no bound, an unreadable one, or a lower one.
+    """
+    values: dict[str, Mapping[str, str]] = {":bound": _text(bound), ":text": _text("S")}
+    unreturned = "attribute_not_exists(returned)"
+    if returned is not None:
+        unreturned, values[":returned"] = "returned = :returned", _number(returned)
+    lower = "(NOT attribute_type(bound, :text) OR bound < :bound)"
+    return {
+        "UpdateExpression": "SET bound = :bound",
+        "ConditionExpression": f"attribute_exists(touched) AND {unreturned} AND {lower}",
+        "ExpressionAttributeValues": values,
+    }
+
+
+def remove_bound(bound: Mapping[str, Any]) -> Expression:
+    """Remove a wrong bound, of any type. Condition: the bound is as it was read."""
+    return {
+        "UpdateExpression": "REMOVE bound",
+        "ConditionExpression": "bound = :bound",
+        "ExpressionAttributeValues": {":bound": bound},
+    }
 
 
 def count_submission(minute: str, *, waiting: int, submissions: int) -> Expression:
@@ -140,13 +185,13 @@ def unchanged(item: Mapping[str, Any]) -> Expression:
     return as_read(item, "pk", *contents)
 
 
-def mend_line() -> Expression:
-    """Repair a line's unreadable `touched` by setting 0. Condition: `touched` is still no number; a
-    submission that has touched the line since may rely on the line."""
+def mend_line(at: int) -> Expression:
+    """Repair a line's unreadable `touched`, as if touched at `at` (ms). Condition: `touched` is
+    still no number; a submission that has touched the line since may rely on the line."""
     return {
-        "UpdateExpression": "SET touched = :never",
+        "UpdateExpression": "SET touched = :at",
         "ConditionExpression": "NOT attribute_type(touched, :number)",
-        "ExpressionAttributeValues": {":never": _number(0), ":number": _text("N")},
+        "ExpressionAttributeValues": {":at": _number(at), ":number": _text("N")},
     }
 
 

@@ -16,10 +16,12 @@ from slotq_core.adapters.dynamodb.held_slots import read_holders
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item, items_of, write_held
 from slotq_core.adapters.dynamodb.layout.validation import poison_of, whole_copy, whole_job
+from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.transactions import Action, check, delete, put
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
+from slotq_core.policy.lines import line_of
 from slotq_core.ports.stored import Finding
 
 TRIES = 5
@@ -40,8 +42,9 @@ class _Look:
 
 
 class Copies:
-    def __init__(self, calls: TableCalls) -> None:
+    def __init__(self, calls: TableCalls, bounds: LineBounds) -> None:
         self._calls = calls
+        self._bounds = bounds
 
     def check(self, name: str, seen: Iterable[table.Key], *, mend: bool) -> list[Finding]:
         """Return the faults of the copies that the job requires and of the copies seen."""
@@ -77,6 +80,8 @@ class Copies:
             mends = [
                 put(name, key, wanted[key]) if key in wanted else delete(name, key) for key in wrong
             ]
+            if job.waits and table.waiting_key(job) in wrong:
+                self._bounds.returned([line_of(job)])
             self._calls.transact([check(name, table.job_key(job.name), unchanged), *mends])
         return [
             Finding(kind="copy", subject=job.name, text=f"{'/'.join(key)} {fault}", mended=mend)

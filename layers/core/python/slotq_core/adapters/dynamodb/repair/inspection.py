@@ -42,6 +42,7 @@ from slotq_core.adapters.dynamodb.layout.validation import (
     whole_job,
     whole_pool,
 )
+from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.repair.quarantine import Quarantine
 from slotq_core.adapters.dynamodb.transactions import check, update
 from slotq_core.adapters.expiry import expires_at
@@ -97,9 +98,15 @@ class _Seen:
 
 class Inspection:
     def __init__(
-        self, calls: TableCalls, configuration: Configuration, quarantine: Quarantine, history: int
+        self,
+        calls: TableCalls,
+        configuration: Configuration,
+        quarantine: Quarantine,
+        bounds: LineBounds,
+        history: int,
     ) -> None:
         self._calls = calls
+        self._bounds = bounds
         self._configuration = configuration
         self._quarantine = quarantine
         self._keeps = history
@@ -192,8 +199,7 @@ class Inspection:
             if not job.waits or self._calls.item(table.line_key(line)):
                 continue
             if mend:
-                touched = max(job.entry_time, job.changed_at)
-                self._calls.update(table.line_key(line), expressions.touch_line(touched))
+                self._bounds.returned([line])
             text = f"it waits in line {line}, which no pass reads"
             yield Finding(kind="line", subject=job.name, text=text, mended=mend)
 

@@ -12,13 +12,14 @@ run on for a moment while functions are exchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import items_of
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, is_own, job_in, key_in, key_of
+from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.repair.copies import Copies
 from slotq_core.adapters.dynamodb.transactions import MAX_ACTIONS, Action, check, delete, put
 from slotq_core.errors import Conflict
@@ -31,9 +32,10 @@ _AT_ONCE = MAX_ACTIONS // 3
 
 
 class OtherLines:
-    def __init__(self, calls: TableCalls) -> None:
+    def __init__(self, calls: TableCalls, bounds: LineBounds) -> None:
         self._calls = calls
-        self._copies = Copies(calls)
+        self._bounds = bounds
+        self._copies = Copies(calls, bounds)
 
     def put_back(self, *, now: int) -> None:
         """Restore lines of this version that another version put aside because it could not read
@@ -42,7 +44,7 @@ class OtherLines:
         for item in self._calls.query(aside):
             line = key_in(Poison(key=item["sk"]["S"], reason=""))[1]
             if is_own(line):
-                self._calls.update(table.line_key(line), expressions.touch_line(now))
+                self._bounds.returned([line], now=now)
                 self._calls.delete(key_of(item))
 
     def move_to_own_lines(self, line: str, sieve: Sieve, *, now: int) -> bool:
@@ -51,23 +53,19 @@ class OtherLines:
         items = [*self._calls.query(expressions.partition(table.waiting_partition(line)))]
         found = sieve.read(items, lambda item: (key_of(item), job_in(item)))
         copies = iter({job.name: (key, job) for key, job in found}.values())
-        touched: set[str] = set()
+        entered: set[str] = set()
         if items:  # The line stays for a while.
             self._calls.update(table.line_key(line), expressions.touch_line(now))
         while some := [*islice(copies, _AT_ONCE)]:
-            self._touch((job for _, job in some), touched, now)
+            new = {line_of(job) for _, job in some} - entered
+            self._bounds.returned(new, now=now)
+            entered |= new
             try:
                 self._calls.transact([each for copy in some for each in self._move(*copy)])
             except Conflict:  # Some have changed since, or were left behind: check each alone.
                 for key, job in some:
                     self._copies.check(job.name, [key], mend=True)
         return bool(items)
-
-    def _touch(self, jobs: Iterable[Job], touched: set[str], now: int) -> None:
-        """Touch the jobs' new lines before the jobs enter them."""
-        for line in sorted({line_of(job) for job in jobs} - touched):
-            self._calls.update(table.line_key(line), expressions.touch_line(now))
-            touched.add(line)
 
     def _move(self, key: table.Key, job: Job) -> Sequence[Action]:
         """Return the actions that move a job, on the condition that the job has not changed since

@@ -11,6 +11,7 @@ from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item
 from slotq_core.adapters.dynamodb.layout.validation import bearer, is_line, key_in, whole_pool
+from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.repair.copies import Copies
 from slotq_core.adapters.dynamodb.repair.ledgers import Ledgers
 from slotq_core.adapters.dynamodb.transactions import Action, update
@@ -20,9 +21,10 @@ from slotq_core.ports.stored import Poison
 
 
 class Quarantine:
-    def __init__(self, calls: TableCalls, configuration: Configuration) -> None:
+    def __init__(self, calls: TableCalls, configuration: Configuration, bounds: LineBounds) -> None:
         self._calls = calls
-        self.copies = Copies(calls)
+        self._bounds = bounds
+        self.copies = Copies(calls, bounds)
         self.ledgers = Ledgers(calls, configuration)
 
     def take(self, poison: Poison) -> None:
@@ -63,9 +65,7 @@ class Quarantine:
     def _line(self, key: table.Key, poison: Poison) -> None:
         if not is_line(key[1]):
             return self._aside(key, poison)
-        with suppress(Conflict):  # A submission has touched the line since.
-            self._calls.update(key, expressions.mend_line())
-        return None
+        return self._bounds.mend_touched(key[1])
 
     def _ledger(self, pool: str) -> None:
         """Check the copies of the pool's holders first, also of holders whose copy may be lost;

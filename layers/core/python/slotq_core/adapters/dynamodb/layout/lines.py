@@ -1,0 +1,129 @@
+"""A line's item: when somebody came, and how far a pass need not look.
+
+`touched`   when (ms) a job was last about to enter the line
+`returned`  when (ms) a stored job was last about to enter the line
+`bound`     an order key: no job of the line has a lower one. No bound: the first may be any job
+
+(Where projects share a pool, the number of jobs that wait in the line will stand here too.)
+
+A pass plans with a line's bound instead of its first job, and reads a blocked line not at all. So
+this must hold at every moment: each waiting job's line exists, and the line's bound is at most the
+job's order key. Who writes what, and why that holds:
+
+- A submission touches the line before its transaction. Its order key begins with the present time,
+  and no bound is above the present time less `GRACE`. So the bound may stay.
+- A return (every change that puts a stored job into a line) touches the line before its
+  transaction, and removes the bound (`expressions.return_to_line`).
+- A pass raises the bound to the first order key that it has read, at most to the present time less
+  `GRACE`. It does so only if nobody has returned for `GRACE`, so that every earlier return is
+  either in what it has read or will never come, and on condition that nobody has returned since.
+- A pass removes an empty line that nobody has touched for `LINE_KEPT`.
+
+Handlers of earlier versions know no bound. They use lines of another name (`policy.lines`), and a
+pass moves the jobs of those lines by a return.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from slotq_core.adapters.dynamodb.layout.items import Item
+from slotq_core.adapters.dynamodb.layout.validation import UNREADABLE, is_line, is_own
+from slotq_core.policy.lines import Line
+from slotq_core.policy.order import Rank, first_key, key_of_rank, moment_in
+from slotq_core.timestamps import FAR_OFF
+
+GRACE = 300_000
+"""Longer (ms) than any handler takes from the touch of a line to its commit, plus the difference
+between two handlers' clocks. A handler lives for a minute, so clocks may differ by four."""
+
+LINE_KEPT = 3_600_000
+"""How long (ms) an empty line is kept after its last touch: far longer than `GRACE`."""
+
+WORTH = GRACE
+"""By how much later (ms) a job must have entered for a higher bound to be worth a write."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredLine:
+    """A line as a pass has read it."""
+
+    name: str
+    touched: int | None
+    """None: unreadable. The line is kept, because jobs may wait there."""
+    returned: int | None = None
+    """None: nobody has returned, or the time is unreadable (`broken`)."""
+    bound: str = ""
+    """Empty: none, or an unreadable one (`broken`)."""
+    broken: bool = False
+    """Whether `returned` or `bound` is unreadable. No bound is raised before a return has replaced
+    both."""
+
+    @property
+    def own(self) -> bool:
+        """Whether this version uses this name for a line."""
+        return is_own(self.name)
+
+    def higher_bound(self, first: str | None, now: int) -> str:
+        """The bound to raise to; empty if none may be set or none is worth a write.
+
+        `first`: the sort key of the first item in the line's partition, whatever the item is: a
+        claimant's and an unreadable one count. None: the partition is empty. `now` (ms) is from
+        before the line's item was read, and the partition was read after that item.
+        """
+        if self.broken or not (self.returned is None or self.returned <= now - GRACE):
+            return ""
+        latest = first_key(_rank(self.name), now - GRACE)
+        found = latest if first is None else min(first, latest)
+        return found if _sound(self.name, found) and self._worth(first, found) else ""
+
+    def _worth(self, first: str | None, found: str) -> bool:
+        """An empty line needs no higher bound: it is passed over once it is read."""
+        if not self.bound:
+            return True
+        return first is not None and moment_in(found) - moment_in(self.bound) >= WORTH
+
+    def outlived(self, now: int) -> bool:
+        """Whether the line may be removed if it is empty."""
+        return self.touched is not None and self.touched < now - LINE_KEPT
+
+
+def line_in(item: Item, now: int) -> StoredLine:
+    """Return the line in an item. Raises ValueError if the item names no line.
+
+    A `returned` more than `FAR_OFF` after `now` (ms) comes from a wrong clock and is unreadable.
+    """
+    name = item["sk"]["S"]
+    if not is_line(name):
+        raise ValueError("it names no line")
+    returned, bound = _number(item, "returned"), item.get("bound", {}).get("S", "")
+    late = returned is not None and returned > now + FAR_OFF
+    sound = bool(bound) and _sound(name, bound)
+    return StoredLine(
+        name=name,
+        touched=_number(item, "touched"),
+        returned=None if late else returned,
+        bound=bound if sound else "",
+        broken=late or ("returned" in item and returned is None) or ("bound" in item and not sound),
+    )
+
+
+def _number(item: Item, attribute: str) -> int | None:
+    try:
+        return int(item[attribute]["N"])
+    except UNREADABLE:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _rank(line: str) -> Rank:
+    return Line.parse(line).rank
+
+
+def _sound(line: str, bound: str) -> bool:
+    """Whether this may be the bound of that line."""
+    try:
+        return bound.startswith(key_of_rank(_rank(line))) and moment_in(bound) >= 0
+    except UNREADABLE:
+        return False

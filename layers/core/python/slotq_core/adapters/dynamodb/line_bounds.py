@@ -1,0 +1,53 @@
+"""Write lines: touches, returns, bounds and removals. `layout.lines` has the rules.
+
+A refused write is left alone: somebody was faster, and the next pass reads anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.layout import expressions, table
+from slotq_core.adapters.dynamodb.layout.lines import StoredLine
+from slotq_core.errors import Conflict
+
+
+class LineBounds:
+    def __init__(self, calls: TableCalls, clock: Callable[[], int]) -> None:
+        """Set up the writer. `clock` gives the time (ms)."""
+        self._calls = calls
+        self._clock = clock
+
+    def returned(self, lines: Iterable[str], *, now: int | None = None) -> None:
+        """Announce that stored jobs are about to enter these lines. The transaction that puts them
+        there comes after this, within the life of the handler. `now`: ms; None: by the clock."""
+        for line in sorted(set(lines)):
+            at = self._clock() if now is None else now
+            self._calls.update(table.line_key(line), expressions.return_to_line(at))
+
+    def mend_touched(self, line: str) -> None:
+        """Repair an unreadable time of the last touch."""
+        with suppress(Conflict):  # A submission has touched the line since.
+            self._calls.update(table.line_key(line), expressions.mend_line(self._clock()))
+
+    def raise_to(self, line: StoredLine, first: str | None, *, now: int) -> bool:
+        """Raise the line's bound where this is allowed and worth a write, or mend a broken one.
+        Return whether a write was made. `first` and `now` as in `StoredLine.higher_bound`."""
+        if line.broken:
+            self.returned([line.name])
+            return True
+        bound = line.higher_bound(first, now)
+        if bound:
+            raised = expressions.raise_bound(bound, returned=line.returned)
+            with suppress(Conflict):  # Somebody has returned, or raised it further.
+                self._calls.update(table.line_key(line.name), raised)
+        return bool(bound)
+
+    def remove(self, line: StoredLine, *, now: int) -> None:
+        """Remove a line that is empty, unless somebody has touched it within `LINE_KEPT`."""
+        if line.touched is not None and line.outlived(now):
+            untouched = expressions.line_untouched(line.touched)
+            with suppress(Conflict):  # Somebody has touched the line since.
+                self._calls.delete(table.line_key(line.name), untouched)
