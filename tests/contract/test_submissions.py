@@ -9,8 +9,8 @@ import pytest
 
 from slotq_core.adapters.dynamodb import store as dynamodb_store
 from slotq_core.adapters.dynamodb import touched_lines
+from slotq_core.adapters.dynamodb.layout.lines import LINE_KEPT
 from slotq_core.adapters.dynamodb.layout.table import job_key, line_key
-from slotq_core.adapters.dynamodb.loading import LINE_KEPT
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.dynamodb.touched_lines import KEPT_FOR, TouchedLines
 from slotq_core.adapters.memory import store as memory_store

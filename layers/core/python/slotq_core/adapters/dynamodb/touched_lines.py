@@ -1,7 +1,7 @@
 """The lines that this process touched lately, so that a submission to one of them saves a call.
 
 A touch keeps a line from being removed: a pass removes one that it finds empty and untouched for
-`loading.LINE_KEPT`, an hour. A submission that relies on a touch of at most KEPT_FOR commits within
+`layout.lines.LINE_KEPT`, an hour. A submission that relies on a touch of at most KEPT_FOR commits within
 a minute of it, so long before any pass may remove the line. The clocks of both sides may differ by
 the rest of the hour.
 """
@@ -12,7 +12,7 @@ from slotq_core.model.jobs import Job
 from slotq_core.policy.lines import line_of
 
 KEPT_FOR = 600_000
-"""How long a touch saves the next one (ms): far less than `loading.LINE_KEPT`."""
+"""How long a touch saves the next one (ms): far less than `layout.lines.LINE_KEPT`."""
 
 MOST_KEPT = 10_000
 """Most lines that are remembered, some megabytes of names. When there are more, all are forgotten:
