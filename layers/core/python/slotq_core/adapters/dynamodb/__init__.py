@@ -9,6 +9,7 @@ in_parallel       independent reads at once
 transactions      changes of jobs as the actions of one transaction
 line_bounds       lines: touches, returns, lower bounds, removals
 counters          what callers have used of their limits
+pool_reading      the pools of a load, kept while their ledgers stand still
 held_slots        who holds and claims the slots of a pool
 configured_pools  the pools, changed on the record
 pool_facts        a pool's health, and what others occupy of it

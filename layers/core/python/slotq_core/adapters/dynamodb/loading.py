@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configured_pools import Configuration
-from slotq_core.adapters.dynamodb.held_slots import Holders, occupied, read_holders
+from slotq_core.adapters.dynamodb.held_slots import Holders
 from slotq_core.adapters.dynamodb.in_parallel import InParallel
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item
@@ -22,20 +22,14 @@ from slotq_core.adapters.dynamodb.layout.lines import StoredLine
 from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.line_reading import LineReader, lines_in
+from slotq_core.adapters.dynamodb.pool_reading import PoolReader
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
 from slotq_core.adapters.dynamodb.waiting_lines import WaitingLines
 from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
-from slotq_core.errors import Unavailable
-from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import Poison, World
-
-_PAUSES = (0.0, 0.0, 0.02, 0.05, 0.1, 0.2)
-"""Pauses (s) before each read of a pool that does not add up. In total, far longer than DynamoDB
-takes to show a committed transaction whole."""
-
 
 _ALL_LINES = table.LINES, None
 _FIRST_DUE = table.DUE, MAX_DUE
@@ -56,7 +50,7 @@ class WorldLoader:
         self._bounds = bounds
         self._others = OtherLines(calls, bounds)
         self._waiting = LineReader(calls, in_parallel)
-        self._pause = pause
+        self._held = PoolReader(calls, configuration, pause, in_parallel)
         self._in_parallel = in_parallel
         self._late: tuple[Poison, ...] = ()
         """What a plan in progress could not read, for the next load."""
@@ -64,7 +58,7 @@ class WorldLoader:
     def load(self, now: int) -> World:
         sieve, self._late, late = Sieve(), (), self._late
         sieve.add(late)
-        pools, holders = self._pools(sieve)
+        pools, holders = self._pools(sieve, now)
         lines, due_read = self._lines_and_due(now, sieve)
         waiting = WaitingLines(
             self._waiting,
@@ -94,9 +88,13 @@ class WorldLoader:
         )
         return replace(world, snapshot=snapshot, more=more, keep_bounds=waiting.keep_bounds)
 
+    def forget(self) -> None:
+        """Forget what is kept of pools: a decision that rested on it was refused."""
+        self._held.forget()
+
     def load_all(self, now: int) -> World:
         sieve = Sieve()
-        pools, holders = self._pools(sieve)
+        pools, holders = self._pools(sieve, now)
         lines = lines_in(self._partition(_ALL_LINES), sieve, now)
         waiting = [job for line in lines for job in self._waiting.all_jobs(line.name, sieve)]
         due = sieve.read(self._partition((table.DUE, None)), copy_of)
@@ -122,44 +120,15 @@ class WorldLoader:
             lines = lines_in(self._partition(_ALL_LINES), sieve, now)
         return [line for line in lines if line.own], due
 
-    def _pools(self, sieve: Sieve) -> tuple[tuple[Pool, ...], dict[str, Holders]]:
+    def _pools(self, sieve: Sieve, now: int) -> tuple[tuple[Pool, ...], dict[str, Holders]]:
         configured, holders = self._configuration.pools_through(sieve), {}
         pools = []
-        all_read = self._in_parallel(self._holders, configured)
+        all_read = self._held.read(configured, now)
         for pool, (read, foreign, poison) in zip(configured, all_read, strict=True):
             sieve.add(poison)
             holders[pool.name] = read
             pools.append(replace(pool, foreign=foreign, health=read.health))
         return tuple(pools), holders
-
-    def _holders(self, pool: Pool) -> tuple[Holders, Demand, tuple[Poison, ...]]:
-        """Read who holds a pool's slots. Items that do not add up may be a half-visible
-        transaction.
-
-        Such items are read again, a little later each time. They are believed once they have stayed
-        the same. Raises Unavailable if they keep changing.
-        """
-        seen: list[list[Item]] = []
-        partition = expressions.partition(table.pool_partition(pool.name))
-        for pause in _PAUSES:
-            if pause:
-                self._pause(pause)
-            seen.append([*self._calls.query(partition)])
-            read = read_holders(seen[-1])
-            if read.adds_up and read.offers(pool.capacity) and not read.poison:
-                return read, read.foreign + read.kept, ()
-            if read.poison and seen[-1] in seen[:-1]:
-                return self._settled(read, pool)
-        if all(each == seen[0] for each in seen):
-            return self._settled(read, pool)
-        raise Unavailable(f"pool {pool.name}: its ledger and its active jobs do not agree")
-
-    def _settled(self, read: Holders, pool: Pool) -> tuple[Holders, Demand, tuple[Poison, ...]]:
-        if read.adds_up and not read.offers(pool.capacity):
-            now = self._configuration.pool(pool.name)
-            if now is None or now.capacity != pool.capacity:  # Changed after the pools were read.
-                return read, read.foreign + read.kept, read.poison
-        return read, *occupied(read, pool)
 
     def _partition(self, asked: tuple[str, int | None]) -> list[Item]:
         """Return the first items of a partition. `asked`: its key, and how many; None: all."""

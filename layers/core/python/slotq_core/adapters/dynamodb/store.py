@@ -230,6 +230,7 @@ class DynamoStore:
         try:
             self._calls.transact(actions)
         except Conflict as conflict:
+            self._world.forget()
             self._doubt(changes, refused_keys(conflict, actions))
             raise
         return tuple(committed(change) for change in changes)

@@ -1,9 +1,9 @@
 """The lines that this process touched lately, so that a submission to one of them saves a call.
 
 A touch keeps a line from being removed: a pass removes one that it finds empty and untouched for
-`layout.lines.LINE_KEPT`, an hour. A submission that relies on a touch of at most KEPT_FOR commits within
-a minute of it, so long before any pass may remove the line. The clocks of both sides may differ by
-the rest of the hour.
+`layout.lines.LINE_KEPT`, an hour. A submission that relies on a touch of at most KEPT_FOR commits
+within a minute of it, so long before any pass may remove the line. The clocks of both sides may
+differ by the rest of the hour.
 """
 
 from __future__ import annotations

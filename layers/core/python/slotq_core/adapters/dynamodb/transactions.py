@@ -6,6 +6,8 @@ after, and no kind of change needs its own code.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +22,7 @@ from slotq_core.adapters.dynamodb.layout.items import (
     items_of,
     keyed,
     marks_of,
+    write,
 )
 from slotq_core.adapters.expiry import HISTORY, expires_at
 from slotq_core.adapters.holdings import PoolChange, pool_changes
@@ -95,8 +98,9 @@ def _request_item(job: Job, packed: bytes) -> Item:
 def _ledger_actions(
     name: str, changes: Sequence[Change], seen: Mapping[str, int] | None
 ) -> Iterator[Action]:
-    uses, marks = pool_changes(changes, seen), _marks(changes)
-    for pool in sorted({*uses, *marks}):
+    uses, marks, touched = pool_changes(changes, seen), _marks(changes), _touched(changes)
+    activity = activity_of([write(committed(change)) for change in changes]) if touched else ""
+    for pool in sorted({*uses, *marks, *touched}):
         use = uses.get(pool, PoolChange())
         expression = ledger_expressions.change_use(
             gained=use.gained,
@@ -104,8 +108,24 @@ def _ledger_actions(
             seen=use.seen,
             decides=use.raises_version,
             holders=marks.get(pool, 0),
+            activity=activity if pool in touched else "",
         )
         yield update(name, table.ledger_key(pool), expression)
+
+
+def _touched(changes: Sequence[Change]) -> set[str]:
+    """Return the pools whose partitions the changes write: a job's copy there changes with each
+    change of the job."""
+    jobs = [job for change in changes for job in (change.before, change.after)]
+    return {pool for job in jobs for pool in marks_of(job)}
+
+
+def activity_of(written: object) -> str:
+    """Return a short hash of what a transaction writes. A job's version only rises, so no two
+    transactions have the same, also if a backup was restored in between."""
+    return hashlib.sha256(json.dumps(written, sort_keys=True, default=str).encode()).hexdigest()[
+        :16
+    ]
 
 
 def _marks(changes: Sequence[Change]) -> dict[str, int]:

@@ -179,6 +179,15 @@ def as_read(item: Mapping[str, Any], *attributes: str) -> Expression:
     return {**built, "ExpressionAttributeValues": values} if values else built
 
 
+def on_condition(update: Expression, condition: Expression) -> Expression:
+    """Make an update depend on a condition whose placeholders are others."""
+    merged = {**update, **condition}
+    for part in ("ExpressionAttributeNames", "ExpressionAttributeValues"):
+        if both := {**update.get(part, {}), **condition.get(part, {})}:
+            merged[part] = both
+    return merged
+
+
 def unchanged(item: Mapping[str, Any]) -> Expression:
     """Require that the item exists and that every attribute read is unchanged."""
     contents = [attribute for attribute in item if attribute not in {"pk", "sk"}]

@@ -23,6 +23,7 @@ def change_use(
     seen: int | None,
     decides: bool,
     holders: int,
+    activity: str = "",
 ) -> Expression:
     """Move a pool's ledger by a transaction's net change (`gained`; negative: slots given back).
 
@@ -33,6 +34,8 @@ def change_use(
       about this pool since.
     - ADD changes use and free by the same amount, in opposite directions, raises the version for a
       decision, and updates the sum of marks.
+    - SET activity: an item of the pool's partition has changed, so nobody may go on with what was
+      read of the pool before. No decision depends on it, so an event refuses none.
     """
     build = _Builder()
     for resource in sorted(admitted):
@@ -44,6 +47,15 @@ def change_use(
         build.add(free_attribute(resource), -amount)
     build.add("version", 1 if decides else 0)
     build.add("holders", holders)
+    if activity:
+        build.set_text("activity", activity)
+    return build.expression()
+
+
+def note_activity(activity: str) -> Expression:
+    """Record that a repair has changed an item of the pool's partition."""
+    build = _Builder()
+    build.set_text("activity", activity)
     return build.expression()
 
 
@@ -144,6 +156,11 @@ class _Builder:
 
     def set(self, attribute: str, amount: int) -> None:
         self._clause("SET", f"{self.name(attribute)} = {self.value(amount)}")
+
+    def set_text(self, attribute: str, text: str) -> None:
+        placeholder = f":v{len(self._values)}"
+        self._values[placeholder] = {"S": text}
+        self._clause("SET", f"{self.name(attribute)} = {placeholder}")
 
     def add(self, attribute: str, amount: int) -> None:
         if amount:

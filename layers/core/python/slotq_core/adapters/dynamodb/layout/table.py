@@ -8,7 +8,8 @@
     HISTORY             <moment>#<job>            an ended job whose records are still to be marked
     WAITING#<line>      <order key>               a copy of one waiting job, sorted by the order
     LINES               <line>                    a line that may have jobs; `touched` at each entry
-    POOL#<pool>         LEDGER                    version, used_*, foreign_*, free_*, holders
+    POOL#<pool>         LEDGER                    version, used_*, foreign_*, free_*, holders,
+                                                  activity
     POOL#<pool>         HEALTH                    what SageMaker's answers showed about the pool
     POOL#<pool>         ACTIVE#<job>              a copy of a job that holds slots of the pool
     POOL#<pool>         CLAIM#<job>               a copy of a waiting job that has a claim there
@@ -38,7 +39,9 @@ implementation understands a condition on a nested path.)
 A Query does not see a transaction as one: it can return one item from before and the next from
 after. Therefore the ledger's `holders` is a sum of marks of the jobs that hold and claim slots
 there (`layout.items.mark`), changed in the same transactions as those jobs. A reader whose items
-do not add up to `holders` and `used_*` reads again.
+do not add up to `holders` and `used_*` reads again. Each transaction that changes an item of the
+partition also sets the ledger's `activity` to a value of its own: who finds the ledger as it was
+need not read the partition again (`pool_reading`).
 
 The history. The transaction that ends a job marks its JOB item with `expiresAt` and writes a
 HISTORY item; `expire` then marks REQUEST, ATTEMPTs and NAMEs, and removes the HISTORY item last.

@@ -13,11 +13,18 @@ from dataclasses import dataclass
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.held_slots import read_holders
-from slotq_core.adapters.dynamodb.layout import expressions, table
+from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item, items_of, write_held
 from slotq_core.adapters.dynamodb.layout.validation import poison_of, whole_copy, whole_job
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
-from slotq_core.adapters.dynamodb.transactions import Action, check, delete, put
+from slotq_core.adapters.dynamodb.transactions import (
+    Action,
+    activity_of,
+    check,
+    delete,
+    put,
+    update,
+)
 from slotq_core.errors import Conflict, Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
@@ -82,7 +89,8 @@ class Copies:
             ]
             if job.waits and table.waiting_key(job) in wrong:
                 self._bounds.returned([line_of(job)])
-            self._calls.transact([check(name, table.job_key(job.name), unchanged), *mends])
+            checked = check(name, table.job_key(job.name), unchanged)
+            self._calls.transact([checked, *mends, *self.noted(wrong, look.main)])
         return [
             Finding(kind="copy", subject=job.name, text=f"{'/'.join(key)} {fault}", mended=mend)
             for key, fault in wrong.items()
@@ -129,6 +137,14 @@ class Copies:
         unchanged = expressions.unchanged(item)
         return [put(name, table.poison_key(poison.key), record), delete(name, key, unchanged)]
 
+    def noted(self, changed: Iterable[table.Key], why: object) -> list[Action]:
+        """Return the actions that note, in the ledgers of pools, that items of theirs change.
+        `why`: what tells this repair from others."""
+        keys = [key for key in changed if key[0].startswith(table.POOL_PREFIX)]
+        activity = ledger_expressions.note_activity(activity_of([keys, why]))
+        pools = sorted({pool for pool, _ in keys})
+        return [update(self._calls.table, (pool, table.LEDGER), activity) for pool in pools]
+
     def _keep_slots(self, key: table.Key, job: str) -> list[Action]:
         """Return the actions that hold, under this job's name, the slots that the ledger counts and
         no other item explains."""
@@ -143,8 +159,9 @@ class Copies:
         unchanged = expressions.as_read(ledger_in(items), "version", "holders")
         held = write_held(amount, read.marks - read.held_marks)
         name, pool = self._calls.table, key[0].removeprefix(table.POOL_PREFIX)
+        noted = ledger_expressions.note_activity(activity_of([key, held, items]))
         return [
-            check(name, table.ledger_key(pool), unchanged),
+            update(name, table.ledger_key(pool), expressions.on_condition(noted, unchanged)),
             put(name, table.held_key(pool, job), held),
         ]
 

@@ -55,6 +55,8 @@ class Ledgers:
             **{used_attribute(n): {"N": str(more)} for n, more in read.held.items()},
             **{foreign_attribute(n): {"N": str(more)} for n, more in read.foreign.items()},
         }
+        if "activity" in ledger:
+            after["activity"] = ledger["activity"]
         if pool is not None:
             free = pool.capacity - read.held - read.foreign
             for resource in sorted({"slots", *pool.capacity, *free}):

@@ -88,5 +88,6 @@ class Quarantine:
         """Put the item aside, in one transaction with further actions."""
         item = self._calls.item(key)
         if item is not None:
+            aside = self.copies.aside(key, item, poison.reason)
             with suppress(Conflict):  # The item was written anew.
-                self._calls.transact([*self.copies.aside(key, item, poison.reason), *along])
+                self._calls.transact([*aside, *self.copies.noted([key], item), *along])
