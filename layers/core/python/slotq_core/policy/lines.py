@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -205,18 +206,24 @@ class WaitingLine:
 
 
 def in_lines(
-    waiting: Iterable[Job], behind: Mapping[str, int] | None = None, *, by_user: bool = False
+    waiting: Sequence[Job],
+    behind: Mapping[str, int] | None = None,
+    *,
+    by_user: bool = False,
+    unread: AbstractSet[str] = frozenset(),
 ) -> list[WaitingLine]:
-    """Group jobs into lines, each in the policy's order. A claimant is a line of its own.
+    """Group jobs into lines, each in the policy's order. A claimant and a stand-in are each a line
+    of their own.
 
-    For speed, makes one `Line` for all jobs that agree in `_looked_at`. `behind`: as in a
-    `Snapshot`.
+    For speed, makes one `Line` for all jobs that agree in `_looked_at`. `behind` and `unread`: as
+    in a `Snapshot`.
     """
+    alone = [[job] for job in waiting if job.name in unread] if unread else []
+    read = [job for job in waiting if job.name not in unread] if unread else waiting
     same: dict[object, list[Job]] = {}
-    for looked_at, in_a_row in groupby(waiting, key=_looked_at):
+    for looked_at, in_a_row in groupby(read, key=_looked_at):
         same.setdefault(looked_at, []).extend(in_a_row)
     lines: dict[Line, list[Job]] = {}
-    alone = []
     for alike in same.values():
         if alike[0].claim is None:
             lines.setdefault(Line.of(alike[0], by_user=by_user), []).extend(alike)
@@ -224,9 +231,8 @@ def in_lines(
             alone += [[job] for job in alike]
     for line in lines.values():
         line.sort(key=attrgetter("entry_time", "name"))  # Like `position`: a line has one rank.
-    unread = behind or {}
-    read = (WaitingLine(jobs, unread.get(jobs[-1].name, 0)) for jobs in lines.values())
-    return [*read, *map(WaitingLine, alone)]
+    known = behind or {}
+    return [WaitingLine(jobs, known.get(jobs[-1].name, 0)) for jobs in (*lines.values(), *alone)]
 
 
 def first_read(

@@ -42,7 +42,12 @@ class PlanState:
     def __init__(self, snapshot: Snapshot, now: int) -> None:
         self.snapshot, self.now = snapshot, now
         self.journal = journal = Journal()
-        lines = in_lines(snapshot.waiting, snapshot.behind, by_user=by_user(snapshot))
+        lines = in_lines(
+            snapshot.waiting,
+            snapshot.behind,
+            by_user=by_user(snapshot),
+            unread=snapshot.unread,
+        )
         self.gangs = gangs(snapshot)
         self.waiting = {job.name: job for job in snapshot.waiting}
         self.concurrency = Concurrency(snapshot, journal)
