@@ -72,7 +72,7 @@ class StoredLine:
         claimant's and an unreadable one count. None: the partition is empty. `now` (ms) is from
         before the line's item was read, and the partition was read after that item.
         """
-        if self.broken or not (self.returned is None or self.returned <= now - GRACE):
+        if self.broken or not (self.returned is None or self.returned < now - GRACE):
             return ""
         latest = first_key(_rank(self.name), now - GRACE)
         found = latest if first is None else min(first, latest)
