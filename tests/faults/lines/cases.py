@@ -29,7 +29,7 @@ from tests.contract.worlds import (
     commit,
     evicted,
     evicting,
-    runs,
+    running,
     starting,
     waits,
 )
@@ -187,26 +187,32 @@ def queue(make: Make) -> None:
     a_queue(make(NOW - 3 * HOUR), a_pool("p5", MAX_JOBS))
 
 
-def bounded(make: Make) -> None:
-    """A pass raises bounds, long after the last return."""
-    a_pass(make(NOW - 2 * GRACE), lambda: NOW - 2 * GRACE)
+def enter(make: Make, name: str, ago: int, **fields: Any) -> Job:
+    """Submit a job that long ago (ms)."""
+    at = NOW - ago
+    return waits(make(at), name, entry_time=at, changed_at=at, **fields)
+
+
+def bounded(make: Make, ago: int = 2 * GRACE) -> None:
+    """That long ago (ms), and long after the last return, a pass has raised the bounds."""
+    a_pass(make(NOW - ago), lambda: NOW - ago)
 
 
 def empty(make: Make) -> None:
     """A line of one job, which was cancelled two hours ago; its bound is low."""
     queue(make)
-    store = make(NOW - 2 * HOUR)
-    commit(store, cancelling(waits(store, "gone", entry_time=NOW - 2 * HOUR)))
-    bounded(make)
+    commit(make(NOW - 2 * HOUR), cancelling(enter(make, "gone", 2 * HOUR)))
+    bounded(make, 90 * MINUTE)
 
 
 def one_runs(make: Make, *, head: bool = True) -> None:
     """The oldest job is being evicted, another waits, and the bound has passed the oldest."""
     queue(make)
     store = make(NOW - 2 * HOUR)
-    commit(store, evicting(runs(store, "old", entry_time=NOW - 2 * HOUR), "x"))
+    started = commit(store, starting(enter(make, "old", 2 * HOUR)))
+    commit(store, evicting(commit(store, running(started)), "x"))
     if head:
-        waits(make(NOW - HOUR // 2), "head", entry_time=NOW - HOUR // 2)
+        enter(make, "head", HOUR // 2)
     bounded(make)
 
 
@@ -214,18 +220,28 @@ def one_runs_alone(make: Make) -> None:
     one_runs(make, head=False)
 
 
-def one_runs_unbounded(make: Make) -> None:
-    """No pass has seen the line yet."""
-    with patch.object(LineBounds, "raise_to", lambda *_, **__: False):
-        one_runs(make)
+def unseen(before: Callable[[Make], None]) -> Callable[[Make], None]:
+    """The same, where no pass has raised a bound yet."""
+
+    def without_bounds(make: Make) -> None:
+        with patch.object(LineBounds, "raise_to", lambda *_, **__: False):
+            before(make)
+
+    return without_bounds
 
 
 def two_wait(make: Make) -> None:
     """Two jobs wait, an hour apart."""
     queue(make)
-    waits(make(NOW - 2 * HOUR), "old", entry_time=NOW - 2 * HOUR)
-    waits(make(NOW - HOUR), "head", entry_time=NOW - HOUR)
+    enter(make, "old", 2 * HOUR)
+    enter(make, "head", HOUR)
     bounded(make)
+
+
+def one_waits_long(make: Make) -> None:
+    """Since longer than an empty line is kept, and no pass has seen it."""
+    queue(make)
+    enter(make, "old", 2 * HOUR)
 
 
 def one_claims(make: Make) -> None:
@@ -240,9 +256,7 @@ def one_claims(make: Make) -> None:
 def another_line(make: Make) -> None:
     """One waits, and another line is empty since long."""
     two_wait(make)
-    store = make(NOW - 2 * HOUR)
-    high = waits(store, "high", entry_time=NOW - 2 * HOUR, priority=5)
-    commit(store, cancelling(high))
+    commit(make(NOW - 2 * HOUR), cancelling(enter(make, "high", 2 * HOUR, priority=5)))
 
 
 def one_is_lost(make: Make) -> None:
@@ -258,7 +272,13 @@ def one_is_lost(make: Make) -> None:
 def of_before(make: Make) -> None:
     """The table of the version before bounds."""
     with before_bounds():
-        one_runs_unbounded(make)
+        unseen(one_runs)(make)
+
+
+def of_before_a_pass(make: Make) -> None:
+    """The same, where a pass of this version has moved what waited."""
+    of_before(make)
+    bounded(make)
 
 
 def broken(make: Make) -> None:
@@ -298,8 +318,9 @@ AUDIT = Handler("audit", an_audit)
 CASES: tuple[Case, ...] = (
     case("submissions_beside_two_passes", empty, SUBMIT, ANOTHER, *PASSES),
     case("submission_behind_a_cancelled_head", two_wait, SUBMIT, CANCEL_OLD, *PASSES),
+    case("cancel_beside_two_passes", unseen(two_wait), CANCEL_OLD, *PASSES),
     case("return_beside_two_passes", one_runs, RETURN, *PASSES, time=(ALMOST_A_LIFE, GRACE, HOUR)),
-    case("return_into_a_line_without_a_bound", one_runs_unbounded, RETURN, *PASSES),
+    case("return_into_a_line_without_a_bound", unseen(one_runs), RETURN, *PASSES),
     case("return_and_cancel_of_the_head", one_runs, RETURN, CANCEL, *PASSES),
     case("return_and_submission", one_runs_alone, RETURN, SUBMIT, *PASSES),
     case(
@@ -333,6 +354,7 @@ CASES: tuple[Case, ...] = (
         Handler("third pass", a_pass),
         time=(ALMOST_A_LIFE, LINE_KEPT + MINUTE),
     ),
+    case("removal_beside_a_raise", one_waits_long, CANCEL_OLD, *PASSES),
     case("return_into_a_removed_line", one_runs_alone, RETURN, *PASSES, time=(HOUR, HOUR)),
     case("clocks_differ", one_runs_alone, late(RETURN), *(map(early, PASSES))),
     case(
@@ -348,6 +370,7 @@ CASES: tuple[Case, ...] = (
     case("a_repair", one_is_lost, REPAIR, CANCEL, *PASSES),
     case("broken_values", broken, AUDIT, RETURN, SUBMIT, PASSES[0]),
     case("upgrade", of_before, old(RETURN), *PASSES),
+    case("upgrade_after_a_pass", of_before_a_pass, old(RETURN), *PASSES),
     case("upgrade_beside_a_submission", of_before, old(RETURN), old(SUBMIT), *PASSES),
     case(
         "upgrade_beside_an_old_pass",

@@ -80,6 +80,22 @@ def _touched_too_late() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _touched_as_of_old() -> Iterator[None]:
+    """A return touches the line with the time at which the job entered its state."""
+    commit = DynamoStore.commit
+
+    def wrong(store: DynamoStore, changes: Sequence[Change], **more: Any) -> Any:
+        for after in (change.after for change in changes if _enters_line(change)):
+            at = max(after.entry_time, after.changed_at)
+            store._calls.update(table.line_key(line_of(after)), expressions.return_to_line(at))
+        with patch.object(LineBounds, "returned", lambda *_, **__: None):
+            return commit(store, changes, **more)
+
+    with patch.object(DynamoStore, "commit", wrong):
+        yield
+
+
 def _removed_at_once() -> AbstractContextManager[Any]:
     """An empty line is removed however lately it was touched."""
     return patch.object(lines, "LINE_KEPT", 0)
@@ -191,18 +207,24 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a bound is lowered by a slow pass",
         without_condition(expressions, "raise_bound", "("),
-        model("submissions_beside_two_passes"),
+        model("cancel_beside_two_passes"),
         STABLE,
     ),
     Mutant(
         "a line comes back by a raise",
         without_condition(expressions, "raise_bound", "attribute_exists"),
-        model("removal_of_the_line"),
+        model("removal_beside_a_raise"),
         LOST,
     ),
     Mutant("a return keeps the bound", _bounds_stay, model("return_beside_two_passes"), LOST),
     Mutant(
         "a return is announced too late", _touched_too_late, model("return_and_submission"), LOST
+    ),
+    Mutant(
+        "a return has the time of its state",
+        _touched_as_of_old,
+        model("amended_into_another_line"),
+        LOST,
     ),
     Mutant("a line is removed at once", _removed_at_once, model("removal_of_the_line"), LOST),
     Mutant(
@@ -227,7 +249,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "jobs of other lines are moved without a return",
         _without_return(OtherLines, "move_to_own_lines"),
-        model("upgrade"),
+        model("upgrade_after_a_pass"),
         LOST,
     ),
     Mutant(
