@@ -20,6 +20,7 @@ from slotq_core.errors import Conflict
 from slotq_core.policy.lines import line_of
 from slotq_core.policy.order import first_key, order_key
 from slotq_core.ports.stored import Change
+from tests.contract.worlds import NOW
 from tests.faults.lines import cases
 from tests.faults.lines.cases import CASES, RETURN, only_touched
 from tests.faults.lines.model import Case, Found, explore
@@ -175,7 +176,7 @@ SHARED = Case(
     cases.one_runs,
     (replace(RETURN, version=_of_before), *cases.PASSES),
     time=(cases.ALMOST_A_LIFE, lines.GRACE),
-    begin=cases.NOW,
+    begin=NOW,
 )
 """What an upgrade would be if both versions used the same lines."""
 
