@@ -242,6 +242,7 @@ def test_the_repair_of_a_lost_copy_is_a_return(dynamo: DynamoStore, items: Table
         {"bound": text("")},
         {"bound": text("zzz")},
         {"bound": text("1234567#no moment#a")},
+        {"bound": text(key_at(NOW + 1))},
         {"returned": text("yesterday")},
         {"returned": number(NOW + FAR_OFF + 1)},
         {"returned": {"NULL": True}},

@@ -41,6 +41,8 @@ STABLE = "9 stable"
 BLAMELESS = "no job ends for want of a right"
 
 _OF_A_RIGHT = ("AccessDenied", "is not authorized", "Could not assume role", "a right is missing")
+_LATEST = 1 << 50
+"""A time (ms) at which no moment is ahead."""
 _QUOTES = "validation errors detected"
 """SageMaker refuses the request itself, whatever the refusal quotes from it."""
 
@@ -300,7 +302,7 @@ def overlooked(items: Mapping[Key, Item]) -> list[str]:
         name = key.rpartition("#")[2]
         if line is None or "touched" not in line:
             found.append(f"{name} waits in a line that is not in the table")
-        elif (bound := line_in(line, now=0).bound) > key:
+        elif (bound := line_in(line, now=_LATEST).bound) > key:
             found.append(f"{name} waits at {key}, below its line's bound {bound}")
     return found
 

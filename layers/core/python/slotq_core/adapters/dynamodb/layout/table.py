@@ -7,7 +7,7 @@
     NAME#<training job> NAME                      the job that a training job belongs to
     HISTORY             <moment>#<job>            an ended job whose records are still to be marked
     WAITING#<line>      <order key>               a copy of one waiting job, sorted by the order
-    LINES               <line>                    a line that may have jobs; `touched` at each entry
+    LINES               <line>                    a line that may have jobs: touched, returned, bound
     POOL#<pool>         LEDGER                    version, used_*, foreign_*, free_*, holders
     POOL#<pool>         HEALTH                    what SageMaker's answers showed about the pool
     POOL#<pool>         ACTIVE#<job>              a copy of a job that holds slots of the pool
@@ -38,6 +38,9 @@ A Query does not see a transaction as one: it can return one item from before an
 after. Therefore the ledger's `holders` is a sum of marks of the jobs that hold and claim slots
 there (`layout.items.mark`), changed in the same transactions as those jobs. A reader whose items
 do not add up to `holders` and `used_*` reads again.
+
+A line's `bound` says from which order key on its jobs wait, so that a pass need not read a line
+that is blocked (`layout.lines`). In SCHEDULER, `audit` says behind which line the next audit begins.
 
 The history. The transaction that ends a job marks its JOB item with `expiresAt` and writes a
 HISTORY item; `expire` then marks REQUEST, ATTEMPTs and NAMEs, and removes the HISTORY item last.
