@@ -25,6 +25,12 @@ from aws_lambda_powertools.metrics import MetricUnit
 from botocore.config import Config
 
 from slotq_core.adapters import eventbridge
+from slotq_core.adapters.dynamodb.in_parallel import (
+    IN_FLIGHT,
+    InParallel,
+    Threads,
+    one_by_one,
+)
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.eventbridge import Announcements, AnnouncingStore
 from slotq_core.adapters.initial_settings import take_in
@@ -61,6 +67,7 @@ tracer = Tracer(service=QUEUE, auto_patch=False)
 clock = SystemClock()
 
 SERVES = "SLOTQ_SERVES"
+INLINE = "SLOTQ_INLINE_PASS"
 
 TIME_TO_END = LONGEST_CALL
 """Time (ms) that a pass leaves at the end of the function's time: the last call to SageMaker may
@@ -132,6 +139,7 @@ def on_request(event: Event, context: Any) -> dict[str, Any]:
 
 
 def on_training_event(event: Event, context: Any) -> dict[str, Any]:
+    """Record what happened to a training job; run a pass if a pass may now decide otherwise."""
     try:
         seen = observation_of_event(event, at=clock.now())
     except NotUnderstood as error:
@@ -141,10 +149,14 @@ def on_training_event(event: Event, context: Any) -> dict[str, Any]:
             ("part of this event has an unknown form"), job=seen.training_job, odd=seen.odd
         )
         count("Odd")
-    if ignored := manager().observe(seen):
-        logger.info("this event changes nothing", job=seen.training_job, why=ignored)
+    observed = manager().observe(seen)
+    if observed.ignored:
+        logger.info("this event changes nothing", job=seen.training_job, why=observed.ignored)
         count("Ignored")
-    return on_pass(event, context)
+    if not observed.calls_for_pass:
+        return told(PassResult())
+    holder, budget = context.aws_request_id, budget_of(context)
+    return told(manager().run_pass(holder=holder, budget=budget, bump=True))
 
 
 def on_pass(_event: Event, context: Any) -> dict[str, Any]:
@@ -240,17 +252,18 @@ def routes() -> Routes:
 @cache
 def manager() -> QueueManager:
     """Return the queue over DynamoDB and SageMaker, created once per cold start."""
-    table, history = os.environ["SLOTQ_TABLE"], history_from_environment()
+    table = os.environ["SLOTQ_TABLE"]
+    settings: dict[str, Any] = {
+        "history": history_from_environment(),
+        "in_parallel": in_parallel(),
+        "clock": clock.now,
+    }
     if os.environ.get(eventbridge.VARIABLE) == "1":
         store: DynamoStore = AnnouncingStore(
-            client("dynamodb"),
-            table,
-            history=history,
-            clock=clock.now,
-            announcements=announced(),
+            client("dynamodb"), table, announcements=announced(), **settings
         )
     else:
-        store = DynamoStore(client("dynamodb"), table, history=history, clock=clock.now)
+        store = DynamoStore(client("dynamodb"), table, **settings)
     if os.environ.get(SERVES) != "views":
         take_in_settings(store)
     training = SageMakerTraining(queue=table, clock=clock, make_client=sagemaker_client)
@@ -272,6 +285,12 @@ def take_in_settings(store: DynamoStore) -> None:
         count("PoolsRefused")
 
 
+def in_parallel() -> InParallel:
+    """Return how independent reads are made: in threads. In the emulator, where a read takes no
+    time, one by one, so that its runs repeat exactly."""
+    return one_by_one if os.environ.get(INLINE) == "1" else Threads()
+
+
 @cache
 def announced() -> Announcements:
     table = os.environ.get("SLOTQ_TABLE", "")
@@ -287,7 +306,7 @@ def notifier() -> AsynchronousPass | InlinePass:
     """Return how to ask for a pass. With SLOTQ_INLINE_PASS=1 (emulator, SAM local), the pass runs
     on the spot. Otherwise the pass is an invocation of the function SLOTQ_MANAGER, or of this
     function."""
-    if os.environ.get("SLOTQ_INLINE_PASS") == "1":
+    if os.environ.get(INLINE) == "1":
         return InlinePass(lambda: manager().run_pass())
     name = os.environ.get("SLOTQ_MANAGER") or os.environ["AWS_LAMBDA_FUNCTION_NAME"]
     return AsynchronousPass(lambda: client("lambda"), name)
@@ -295,11 +314,16 @@ def notifier() -> AsynchronousPass | InlinePass:
 
 @cache
 def client(service: str) -> Any:
-    """Return a client with short timeouts. The client for `events`, whose calls may be lost, tries
-    once."""
+    """Return a client with short timeouts and a connection for each read in flight. The client for
+    `events`, whose calls may be lost, tries once."""
     tries = {"total_max_attempts": 1} if service == "events" else {}
-    timeouts = {"connect_timeout": 2, "read_timeout": 5, "retries": {"mode": "standard", **tries}}
-    return session().create_client(service, config=Config(**timeouts))
+    config = Config(
+        connect_timeout=2,
+        read_timeout=5,
+        retries={"mode": "standard", **tries},
+        max_pool_connections=IN_FLIGHT,
+    )
+    return session().create_client(service, config=config)
 
 
 @cache

@@ -302,6 +302,11 @@ def a_return_that_dies(name: str) -> tuple[str, Handler]:
 def ignored(_: object) -> None: ...
 
 
+def a_pass_with_news(world: World) -> None:
+    world.bump()
+    world.run_pass()
+
+
 def a_submit_and_its_pass(name: str, **fields: Any) -> tuple[str, Handler]:
     """The pass that the submission requests runs while other handlers still work."""
 
@@ -409,6 +414,14 @@ ALONE: tuple[Case, ...] = (
         ends(a=C, b=C),
         pools=(pool(slots=2),),
         soon=("a", "b"),
+    ),
+    Case(
+        "event_beside_a_pass_that_ends",
+        begun(lambda world: world.submit("a"), lambda world: world.submit("b"), seconds=20),
+        (("pass with news", a_pass_with_news), an_event("a", "Completed")),
+        ends(a=C, b=C),
+        work={"a": Work(runtime=20_000)},
+        soon=("b",),
     ),
     Case(
         "submit_beside_a_pass_that_removes_its_line",

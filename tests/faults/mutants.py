@@ -14,13 +14,14 @@ from types import ModuleType
 from typing import Any, Protocol
 from unittest.mock import patch
 
-from slotq_core.adapters.dynamodb import calls
+from slotq_core.adapters.dynamodb import calls, touched_lines
 from slotq_core.adapters.dynamodb.layout import (
     expressions as dynamodb_expressions,
 )
 from slotq_core.adapters.dynamodb.layout import (
     ledger_expressions as dynamodb_ledger_expressions,
 )
+from slotq_core.adapters.dynamodb.layout.lines import LINE_KEPT
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.adapters.sagemaker import sagemaker_errors, service
 from slotq_core.adapters.sagemaker.service import SageMakerTraining
@@ -191,13 +192,12 @@ def _any_attempt() -> Iterator[None]:
     """Events of an older attempt count for the live one, whatever their token."""
     change, observe = Effects._change, Effects.observe
 
-    def of_any(self: Effects, name: str, training_job: str, *args: Any, **kwargs: Any) -> Any:
-        job = self._store.job(name)
+    def of_any(self: Effects, job: Job | None, training_job: str, *args: Any, **kwargs: Any) -> Any:
         live = job.attempt.training_job if job and job.attempt else training_job
-        return change(self, name, live, *args, **kwargs)
+        return change(self, job, live, *args, **kwargs)
 
-    def without_token(self: Effects, observation: Observation) -> None:
-        observe(self, replace(observation, token=None))
+    def without_token(self: Effects, observation: Observation) -> Any:
+        return observe(self, replace(observation, token=None))
 
     with patch.object(Effects, "_change", of_any), patch.object(Effects, "observe", without_token):
         yield
@@ -258,6 +258,25 @@ def _never_reconciled() -> AbstractContextManager[Any]:
 def _deaf() -> AbstractContextManager[Any]:
     """No trigger raises the generation."""
     return patch.object(DynamoStore, "bump", lambda _: None)
+
+
+def _held_leases_swallow_bumps() -> AbstractContextManager[Any]:
+    """An event's bump does not count while another handler holds the lease."""
+    right = dynamodb_expressions.bump_and_take_lease
+
+    def wrong(holder: str, until: int) -> dict[str, Any]:
+        built = dict(right(holder, until))
+        built["UpdateExpression"] = built["UpdateExpression"].replace(
+            "ADD generation :one", "ADD bumps :one"
+        )
+        return built
+
+    return patch.object(dynamodb_expressions, "bump_and_take_lease", wrong)
+
+
+def _touches_remembered_too_long() -> AbstractContextManager[Any]:
+    """A container relies on a touch from before a pass may have removed the line."""
+    return patch.object(touched_lines, "KEPT_FOR", 4 * LINE_KEPT)
 
 
 def _all_is_seen_to() -> AbstractContextManager[Any]:
@@ -381,6 +400,18 @@ MUTANTS: tuple[Mutant, ...] = (
         CONVERGENT,
     ),
     Mutant("nothing is reconciled", _never_reconciled, crash("submit_and_complete", SILENT)),
+    Mutant(
+        "a touch is remembered for longer than its line is kept",
+        _touches_remembered_too_long,
+        race("submit_beside_a_pass_that_removes_its_line"),
+        LOST,
+    ),
+    Mutant(
+        "a bump is merged away",
+        _held_leases_swallow_bumps,
+        race("event_beside_a_pass_that_ends"),
+        CONVERGENT,
+    ),
     Mutant("nobody bumps", _deaf, race("submit_beside_a_pass_that_ends"), CONVERGENT),
     Mutant(
         "a pass takes all news for its own",

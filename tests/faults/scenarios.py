@@ -15,7 +15,7 @@ from typing import Any
 from slotq.local.training.call_errors import PlaneError
 from slotq.local.training.knobs import Knobs
 from slotq.local.training.virtual_runner import Work
-from slotq_core.adapters.dynamodb.layout.table import CALLERS, use_key
+from slotq_core.adapters.dynamodb.layout.table import CALLERS, revision_key
 from slotq_core.adapters.sagemaker.observations import TOKEN_TAG
 from slotq_core.adapters.sagemaker.service import JOB_TAG, QUEUE_TAG
 from slotq_core.model.jobs import JobState
@@ -218,8 +218,9 @@ def counters_converge(world: World) -> str:
     """Once all has ended and two ticks have passed, nobody's jobs are counted as waiting."""
     world.go(130)
     items = [item for key, item in world.table.items.items() if key[0] == CALLERS]
-    items += [world.table.items[use_key()]] if use_key() in world.table.items else []
-    left = [item["waiting"]["N"] for item in items if item["waiting"]["N"] != "0"]
+    items += [world.table.items[revision_key()]]
+    counts = [item["waiting"]["N"] for item in items if "waiting" in item]
+    left = [count for count in counts if count != "0"]
     return f"nobody waits, and {left} are counted" if left else ""
 
 

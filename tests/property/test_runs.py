@@ -12,7 +12,7 @@ from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job, JobState
 from slotq_core.model.snapshot import Snapshot
 from slotq_core.policy.cycle import plan
-from slotq_core.policy.plan import Evict, Plan, Start
+from slotq_core.policy.plan import Evict, Plan, Start, StartGang
 from tests.property.in_vain import nobody_starts_in_vain
 from tests.property.worlds import scenarios
 
@@ -116,6 +116,24 @@ def test_planning_again_at_once_decides_nothing(scenario: Scenario) -> None:
 
     simulate(scenario, watch)
     assert last and not last[-1].decisions
+
+
+@given(scenarios())
+def test_a_plan_that_only_starts_jobs_is_the_last_of_its_moment(scenario: Scenario) -> None:
+    """A pass ends after such a plan without looking again, and knows when to wake."""
+    last: list[tuple[Plan, int]] = []
+
+    def watch(_snapshot: Snapshot, planned: Plan, now: int) -> None:
+        before, at = last[-1] if last else (Plan(), -1)
+        if before.decisions and at == now and _only_starts(before):
+            assert (planned.decisions, planned.wake_at) == ((), before.wake_at)
+        last.append((planned, now))
+
+    simulate(scenario, watch)
+
+
+def _only_starts(planned: Plan) -> bool:
+    return all(isinstance(decision, Start | StartGang) for decision in planned.decisions)
 
 
 def decides_nothing_before_its_time(scenario: Scenario) -> None:

@@ -16,6 +16,7 @@ from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.model.jobs import Job
 from slotq_core.operations.effects import HANDLER_LIFETIME
+from slotq_core.policy.cycle import plan
 from slotq_core.policy.lines import Line
 from slotq_core.ports.stored import Change
 from tests.contract.worlds import (
@@ -53,6 +54,16 @@ def submit(name: str) -> Body:
     def body(store: DynamoStore, now: Clock) -> None:
         at = now()
         store.submit(a_job(name, entry_time=at, changed_at=at), REQUEST)
+
+    return body
+
+
+def submit_again(name: str) -> Body:
+    """By a process that has touched the line nine minutes ago."""
+
+    def body(store: DynamoStore, now: Clock) -> None:
+        store._touched.note(a_job("gone", entry_time=NOW - 9 * MINUTE))
+        submit(name)(store, now)
 
     return body
 
@@ -107,28 +118,13 @@ def with_priority(priority: int) -> Callable[[Job], Change]:
     return lambda job: Change(before=job, after=replace(job, priority=priority))
 
 
-def first_key(store: DynamoStore, line: str) -> str | None:
-    """The sort key of the first item in the line's partition."""
-    partition = expressions.partition(table.waiting_partition(line))
-    return next((item["sk"]["S"] for item in store._calls.query(partition, limit=1)), None)
-
-
 def a_pass(store: DynamoStore, now: Clock) -> None:
-    """What a pass does with lines: it reads them, then the first job of each, and raises bounds.
-    It removes empty lines, and moves the jobs of other versions' lines."""
-    began, bounds = now(), store._bounds
-    items = [*store._calls.query(expressions.partition(table.LINES))]
-    for line in (line_in(item, began) for item in items):
-        if not line.own:
-            moved = store._world._others.move_to_own_lines(line.name, Sieve(), now=began)
-            if not moved:
-                bounds.remove(line, now=began)
-            continue
-        first = first_key(store, line.name)
-        if first is None and line.outlived(began):
-            bounds.remove(line, now=began)
-        else:
-            bounds.raise_to(line, first, now=began)
+    """The load, plan and bounds of a pass that commits nothing. It removes empty lines, and moves
+    the jobs of other versions' lines."""
+    began = now()
+    world = store.load(began)
+    plan(world.snapshot, began, more=world.more)
+    world.keep_bounds()
 
 
 def an_audit(store: DynamoStore, now: Clock) -> None:
@@ -176,7 +172,7 @@ def an_old_pass(store: DynamoStore, now: Clock) -> None:
     for line in (line_in(item, began) for item in items):
         if not line.own:
             store._world._others.move_to_own_lines(line.name, Sieve(), now=began)
-        elif first_key(store, line.name) is None:
+        elif not [*store._calls.query(expressions.partition(table.waiting_partition(line.name)))]:
             store._bounds.remove(line, now=began)
 
 
@@ -205,6 +201,12 @@ def empty(make: Make) -> None:
     bounded(make, 90 * MINUTE)
 
 
+def lately_touched(make: Make) -> None:
+    """An empty line, touched nine minutes ago."""
+    queue(make)
+    commit(make(NOW - 9 * MINUTE), cancelling(enter(make, "gone", 9 * MINUTE)))
+
+
 def one_runs(make: Make, *, head: bool = True) -> None:
     """The oldest job is being evicted, another waits, and the bound has passed the oldest."""
     queue(make)
@@ -224,7 +226,7 @@ def unseen(before: Callable[[Make], None]) -> Callable[[Make], None]:
     """The same, where no pass has raised a bound yet."""
 
     def without_bounds(make: Make) -> None:
-        with patch.object(LineBounds, "raise_to", lambda *_, **__: False):
+        with patch(f"{__name__}.bounded", lambda *_: None):
             before(make)
 
     return without_bounds
@@ -316,6 +318,7 @@ REPAIR = Handler("repair old", repair("old"))
 AUDIT = Handler("audit", an_audit)
 
 CASES: tuple[Case, ...] = (
+    case("submissions_beside_a_pass", empty, SUBMIT, ANOTHER, PASSES[0]),
     case("submissions_beside_two_passes", empty, SUBMIT, ANOTHER, *PASSES),
     case("submission_behind_a_cancelled_head", two_wait, SUBMIT, CANCEL_OLD, *PASSES),
     case("cancel_beside_two_passes", unseen(two_wait), CANCEL_OLD, *PASSES),
@@ -365,6 +368,13 @@ CASES: tuple[Case, ...] = (
         time=(ALMOST_A_LIFE, 3 * GRACE),
     ),
     case("a_late_clock_submits", empty, late(SUBMIT), early(ANOTHER), *(map(early, PASSES))),
+    case(
+        "a_remembered_touch",
+        lately_touched,
+        Handler("submit a", submit_again("a")),
+        *PASSES,
+        time=(ALMOST_A_LIFE, LINE_KEPT + MINUTE),
+    ),
     case("an_audit", one_runs, AUDIT, RETURN, CANCEL, PASSES[0]),
     case("two_audits", two_wait, AUDIT, AUDIT, Handler("away", away_and_back("old")), PASSES[0]),
     case("a_repair", one_is_lost, REPAIR, CANCEL, *PASSES),

@@ -21,6 +21,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from slotq_core.adapters.dynamodb.in_parallel import one_by_one
 from slotq_core.adapters.dynamodb.layout.table import LINES, table_definition
 from slotq_core.adapters.dynamodb.store import DynamoStore
 from slotq_core.errors import SlotQError
@@ -31,6 +32,8 @@ from tests.faults.fake_dynamodb import FakeDynamo, Key, Table
 from tests.faults.promises import LOST, STABLE, Broken, overlooked
 
 TABLE = "queue"
+ALONE: dict[str, Any] = {"pause": no_time_passes, "in_parallel": one_by_one}
+"""A handler makes one call after the other."""
 Clock = Callable[[], int]
 Body = Callable[[DynamoStore, Clock], object]
 
@@ -163,7 +166,7 @@ class _Exploration:
         dynamo.create_table(**table_definition(TABLE))
 
         def at(time: int) -> DynamoStore:
-            return DynamoStore(dynamo, TABLE, clock=lambda: time, pause=no_time_passes)
+            return DynamoStore(dynamo, TABLE, clock=lambda: time, **ALONE)
 
         self._case.before(at)
         self._table = dynamo.tables[TABLE]
@@ -218,7 +221,7 @@ class _Exploration:
         def clock() -> int:
             return client.time + handler.skew
 
-        store = DynamoStore(client, TABLE, clock=clock, pause=no_time_passes)
+        store = DynamoStore(client, TABLE, clock=clock, **ALONE)
         try:
             with handler.version():
                 handler.body(store, clock)

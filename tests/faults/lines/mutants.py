@@ -8,10 +8,12 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from slotq_core.adapters.dynamodb import touched_lines
 from slotq_core.adapters.dynamodb.layout import expressions, lines, table
 from slotq_core.adapters.dynamodb.layout.lines import StoredLine
-from slotq_core.adapters.dynamodb.layout.validation import copy_of
+from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
+from slotq_core.adapters.dynamodb.line_reading import Reading
 from slotq_core.adapters.dynamodb.repair.copies import Copies
 from slotq_core.adapters.dynamodb.repair.line_audit import LineAudit
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
@@ -104,12 +106,14 @@ def _removed_at_once() -> AbstractContextManager[Any]:
 
 def _claimants_left_out() -> AbstractContextManager[Any]:
     """The first job is the first without a claim."""
+    right = Reading.take
 
-    def wrong(store: DynamoStore, line: str) -> str | None:
-        items = store._calls.query(expressions.partition(table.waiting_partition(line)))
-        return next((item["sk"]["S"] for item in items if copy_of(item).claim is None), None)
+    def wrong(reading: Reading, items: list[Any], seen: set[str], sieve: Sieve) -> None:
+        right(reading, items, seen, sieve)
+        own = (item["sk"]["S"] for item in items if copy_of(item).claim is None)
+        reading.first = next(own, None)
 
-    return patch.object(cases, "first_key", wrong)
+    return patch.object(Reading, "take", wrong)
 
 
 @contextmanager
@@ -202,7 +206,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "a bound is raised to the present",
         _up_to_the_present,
-        model("submissions_beside_two_passes"),
+        model("submissions_beside_a_pass"),
         LOST,
     ),
     Mutant(
@@ -232,6 +236,12 @@ MUTANTS: tuple[Mutant, ...] = (
         "a touched line is removed",
         without_condition(expressions, "line_untouched"),
         model("removal_of_the_line"),
+        LOST,
+    ),
+    Mutant(
+        "a touch is remembered for longer than a line is kept",
+        lambda: patch.object(touched_lines, "KEPT_FOR", 2 * cases.HOUR),
+        model("a_remembered_touch"),
         LOST,
     ),
     Mutant("claimants are left out", _claimants_left_out, model("a_claim_is_given_up"), LOST),

@@ -19,9 +19,9 @@ MAX_DUE = 100
 """Maximum number of back-offs that one load reads."""
 
 
-def read_at_first(line: str, pools: Sequence[Pool]) -> int | None:
+def read_at_first(line: Line, pools: Sequence[Pool]) -> int | None:
     """Return how many jobs of the line a load reads; None: all of them."""
-    needed = first_read(Line.parse(line), pools, {})
+    needed = first_read(line, pools, {})
     return None if needed is None else max(FIRST_JOBS, needed)
 
 

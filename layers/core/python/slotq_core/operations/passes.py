@@ -6,9 +6,9 @@ After a conflict, a pass loads and plans again. The lease only saves work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from slotq_core.errors import Conflict, SlotQError
 from slotq_core.model.jobs import Job
@@ -17,7 +17,7 @@ from slotq_core.operations.poison import Poisons
 from slotq_core.operations.rights_report import descriptions
 from slotq_core.policy.cycle import plan
 from slotq_core.policy.lifecycle.apply import Step, pools_touched, steps
-from slotq_core.policy.plan import Decision
+from slotq_core.policy.plan import Decision, Plan, Start, StartGang
 from slotq_core.ports.store import Store
 from slotq_core.ports.stored import Change, Finding, World
 from slotq_core.ports.surroundings import Clock, Notifier
@@ -64,38 +64,45 @@ class Passes:
         self._effects = effects
         self._poisons = poisons
 
-    def run(self, *, holder: str, budget: int, only_news: bool) -> PassResult:
+    def run(self, *, holder: str, budget: int, only_news: bool, bump: bool = False) -> PassResult:
         """Decide and act until nothing is left to decide, or the budget (ms) is used up.
 
         Only the holder of the lease works. Others return at once: the holder sees their request in
         the wake's generation. `holder` names this handler's invocation. With `only_news`, a pass
         also returns at once if every request was already handled; most passes of a burst arrive
-        that late. Work that only the time calls for is left to the tick.
+        that late. Work that only the time calls for is left to the tick. With `bump`, this handler
+        itself asks for the pass, by the call that takes the lease.
         """
         until = self._clock.now() + min(budget, PASS_BUDGET)
         result = PassResult()
-        while (generation := self._take_lease(holder, until, only_news=only_news)) is not None:
+        while (
+            generation := self._take_lease(holder, until, only_news=only_news, bump=bump)
+        ) is not None:
             try:
                 result = self._decide(result, until)
             except SlotQError:
                 with suppress(SlotQError):
                     self._store.end_lease(holder, generation=None)
                 raise
-            finished = None if result.unfinished else generation
+            bump, finished = False, None if result.unfinished else generation
             if self._store.end_lease(holder, generation=finished):
                 if result.unfinished:
                     self._notifier.wake()
                 return result
         return replace(result, busy=True)
 
-    def _take_lease(self, holder: str, until: int, *, only_news: bool) -> int | None:
+    def _take_lease(self, holder: str, until: int, *, only_news: bool, bump: bool) -> int | None:
         now = self._clock.now()
         lease = max(until, now) + LEASE_MARGIN
-        return self._store.take_lease(holder, now=now, until=lease, only_news=only_news)
+        return self._store.take_lease(holder, now=now, until=lease, only_news=only_news, bump=bump)
 
     def _decide(self, before: PassResult, until: int) -> PassResult:
         """Decide first, then carry out slow effects and stale intents, each at most once. No job's
-        effect delays decisions about other jobs."""
+        effect delays decisions about other jobs.
+
+        Loads and plans again until a plan is the last one: it was committed whole, its effects went
+        as planned, and no further plan could follow from it.
+        """
         done, troubles = list(before.decisions), list(before.troubles)
         slow: list[Job] = []
         tried: set[str] = set()
@@ -103,22 +110,28 @@ class Passes:
             world = self._store.load(self._clock.now())
             troubles += self._poisons.quarantine(world.poison)
             planned = plan(world.snapshot, self._clock.now(), more=world.more)
-            if planned.decisions:
-                done += self._apply(planned.decisions, world, until, troubles, slow)
+            applied = self._apply(planned.decisions, world, until)
+            done += applied.decisions
+            troubles += applied.troubles
+            slow += applied.slow
+            if not (applied.as_planned and _is_last(planned)):
                 continue
             stale = self._effects.stale(world.snapshot.active)
-            left = [*slow, *(job for job in stale if job.name not in tried)]
-            if not left:
+            stale = [job for job in stale if job.name not in tried]
+            carried = self._effects.carry_out_all([*slow, *stale], until=until)
+            troubles += carried.troubles
+            tried |= {job.name for job in stale}
+            slow.clear()
+            if carried.as_planned and not stale:
+                with suppress(SlotQError):
+                    world.keep_bounds()
                 return PassResult(
                     decisions=tuple(done),
                     troubles=tuple(troubles),
                     wake_at=planned.wake_at,
                     missing_rights=tuple(descriptions(world.snapshot.pools)),
                 )
-            troubles += self._effects.carry_out_all(left, until=until)
-            tried |= {job.name for job in left}
-            slow.clear()
-        troubles += self._effects.carry_out_all(slow, until=until)
+        troubles += self._effects.carry_out_all(slow, until=until).troubles
         return PassResult(
             decisions=tuple(done),
             troubles=tuple(troubles),
@@ -126,25 +139,18 @@ class Passes:
             unfinished=True,
         )
 
-    def _apply(
-        self,
-        decisions: Iterable[Decision],
-        world: World,
-        until: int,
-        troubles: list[str],
-        slow: list[Job],
-    ) -> Iterator[Decision]:
-        """Commit each decision, then call SageMaker, except for jobs with slow effects: these go
-        into `slow`.
+    def _apply(self, decisions: Sequence[Decision], world: World, until: int) -> _Applied:
+        """Commit each decision, then call SageMaker, except for jobs with slow effects.
 
         Ends at the first conflict or failed call. The plan no longer fits the state then, and the
         next round plans again.
         """
         pools = {pool.name: pool for pool in world.snapshot.pools}
         versions = {name: ledger.version for name, ledger in world.ledgers.items()}
+        applied = _Applied()
         for decision in decisions:
             if self._clock.now() >= until:
-                return
+                return applied.cut_short()
             touched = [name for name in pools_touched(decision) if name in versions]
             wrong: list[str] = []
             for part in _transactions(steps(decision, pools, self._clock.now())):
@@ -152,15 +158,46 @@ class Passes:
                 try:
                     jobs = self._store.commit(part, seen=seen)
                 except Conflict:
-                    return
+                    return applied.cut_short()
                 versions |= {name: version + 1 for name, version in seen.items()}
-                slow += filter(self._effects.is_slow, jobs)
+                applied.slow += filter(self._effects.is_slow, jobs)
                 quick = [job for job in jobs if not self._effects.is_slow(job)]
-                wrong += self._effects.carry_out_all(quick, until=until)
-            troubles += wrong
-            yield decision
+                carried = self._effects.carry_out_all(quick, until=until)
+                applied.as_planned = applied.as_planned and carried.as_planned
+                wrong += carried.troubles
+            applied.troubles += wrong
+            applied.decisions.append(decision)
             if wrong:
-                return
+                return applied.cut_short()
+        return applied
+
+
+@dataclass(kw_only=True, slots=True)
+class _Applied:
+    """What became of a plan's decisions."""
+
+    decisions: list[Decision] = field(default_factory=list)
+    """The committed ones."""
+    slow: list[Job] = field(default_factory=list)
+    """Jobs whose effects are carried out later."""
+    troubles: list[str] = field(default_factory=list)
+    as_planned: bool = True
+    """Whether every decision was committed, and nothing has happened that the plan does not
+    expect."""
+
+    def cut_short(self) -> _Applied:
+        self.as_planned = False
+        return self
+
+
+def _is_last(planned: Plan) -> bool:
+    """Whether a plan on the state after this one decides nothing, if no time passes.
+
+    That holds if the plan only starts jobs: the walk has asked everybody with these slots gone.
+    After an eviction, a claim that no longer holds may have to be dropped, and settling is a plan
+    of its own: then the state is read and planned anew.
+    """
+    return all(isinstance(decision, Start | StartGang) for decision in planned.decisions)
 
 
 def _transactions(changed: Sequence[Step]) -> Iterator[list[Change]]:

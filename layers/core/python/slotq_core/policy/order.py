@@ -16,7 +16,7 @@ from slotq_core.timestamps import from_iso, iso
 _TOP = 1_000_000
 """The highest priority; its digits in an order key are all zeros."""
 
-_BELOW_ALL = -_TOP - 1
+BELOW_ALL = -_TOP - 1
 """The priority of a waiting AUTO job."""
 
 _WORKLOADS = {Workload.INFERENCE: 2, Workload.INTERACTIVE: 1, Workload.TRAINING: 0}
@@ -33,7 +33,7 @@ NO_YIELDS: Yields = {}
 
 def rank(job: Job) -> Rank:
     """The rank of a job. Within a project only a strictly higher rank preempts a lower one."""
-    priority = _BELOW_ALL if job.priority_class == AUTO else job.priority
+    priority = BELOW_ALL if job.priority_class == AUTO else job.priority
     return (_WORKLOADS[job.workload], priority)
 
 
@@ -100,3 +100,8 @@ def moment_in(key: str) -> int:
     if iso(moment) != text:
         raise ValueError(f"{text!r} is no moment as order keys have it")
     return moment
+
+
+def place_in(key: str) -> tuple[int, str]:
+    """The entry time (ms) and the name in an order key. Raises ValueError."""
+    return moment_in(key), key.split("#", 2)[2]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from slotq_core.errors import NameTaken
 from slotq_core.model.attempts import Attempt
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
@@ -32,6 +33,10 @@ class Poison:
     reason: str
 
 
+def nothing_to_keep() -> None:
+    """For a store whose loads are cheap."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class World:
     """The input of one pass: the policy's snapshot, and the versions that its commits depend on."""
@@ -44,6 +49,9 @@ class World:
     more: Answers = field(default=nothing_more, compare=False)
     """Reads on in a line where the snapshot has only its first jobs. What cannot be read there is
     part of the next load's `poison`."""
+    keep_bounds: Callable[[], None] = field(default=nothing_to_keep, compare=False)
+    """Records what this load has shown of lines, so that later loads read less. For a pass, after
+    its decisions. May raise Unavailable; nothing depends on it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,6 +77,27 @@ class Change:
     """The attempt that this change ends, for the history."""
     request: Request | None = None
     """The new request; None: the request stays."""
+
+
+class StoredAlready(NameTaken):
+    """A job of that name is stored. `job`: as it stands; None if its record cannot be read."""
+
+    def __init__(self, name: str, job: Job | None = None) -> None:
+        super().__init__(f"a job named {name} exists already", field="TrainingJobName")
+        self.job = job
+
+
+MOST_AHEAD = 1000
+"""Most jobs that are counted one by one to tell a job's place."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ahead:
+    """How many waiting jobs share a pool with a job and come before it."""
+
+    jobs: int
+    or_more: bool = False
+    """True if counting ended early: `jobs` is a lower bound."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,6 +3,9 @@
 store             the port `Store`
 layout            the table, its items, and every expression sent to it
 loading           reads what a pass needs
+waiting_lines     the lines of one load, read or with a stand-in
+line_reading      the lines, and the jobs that wait in them
+in_parallel       independent reads at once
 transactions      changes of jobs as the actions of one transaction
 line_bounds       lines: touches, returns, lower bounds, removals
 counters          what callers have used of their limits
@@ -10,6 +13,7 @@ held_slots        who holds and claims the slots of a pool
 configured_pools  the pools, changed on the record
 pool_facts        a pool's health, and what others occupy of it
 sightings         training jobs that nobody expects
+touched_lines     the lines that a submission need not touch again
 wake              the generation and the lease of passes
 calls             calls to the table: pages, consistency, errors
 dynamodb_errors   what DynamoDB's errors mean to the queue

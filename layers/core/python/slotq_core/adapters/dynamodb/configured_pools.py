@@ -1,15 +1,20 @@
-"""The configuration, pools and limits: read, and changed on the record."""
+"""The configuration, pools and limits: read, and changed on the record.
+
+What was read is kept for as long as the REVISION item stands still (`_Kept`), so a pass or a
+submission reads that one small item.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
-from slotq_core.adapters.dynamodb.counters import queue_use_of
+from slotq_core.adapters.dynamodb.counters import USE, queue_use_of
 from slotq_core.adapters.dynamodb.layout import expressions, ledger_expressions, table
 from slotq_core.adapters.dynamodb.layout.items import (
     Item,
@@ -33,6 +38,7 @@ from slotq_core.timestamps import from_iso, iso
 from slotq_core.wire.limits_definition import limit_settings, limits_from
 
 T = TypeVar("T")
+U = TypeVar("U")
 _Planned = Callable[[Stand], tuple[Stand, list[Action]]]
 """Maps the current configuration to the new one and to the actions that write the new one."""
 
@@ -40,35 +46,67 @@ _TRIES = 5
 _CHANGES_A_PAGE = 25
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Kept:
+    """Pools and limits as they stood when REVISION had this label, or later."""
+
+    label: Item
+    pools: tuple[Pool, ...]
+    limits: Limits
+
+
 class Configuration:
     def __init__(self, calls: TableCalls) -> None:
         self._calls = calls
+        self._kept: _Kept | None = None
+        """The last configuration that was read whole."""
 
     def pools(self) -> tuple[Pool, ...]:
         """Return the readable pools."""
-        return self.pools_through(Sieve())
+        return self.read().pools
 
     def pools_through(self, sieve: Sieve) -> tuple[Pool, ...]:
         """Return the readable pools; put the unreadable ones into the sieve."""
-        return _in_order(
-            self._calls.query(expressions.partition_from(table.CONFIG, table.POOL_PREFIX)), sieve
-        )
+        return self._read(sieve).pools
 
     def pool(self, name: str) -> Pool | None:
         return next((pool for pool in self.pools() if pool.name == name), None)
 
     def read(self) -> Stand:
         """Return the whole configuration, with its revision."""
-        first, last = table.limits_key()[1], table.revision_key()[1]
-        items = list(self._calls.query(expressions.partition_between(table.CONFIG, first, last)))
-        by_key = {item["sk"]["S"]: item for item in items}
-        pools = (item for key, item in by_key.items() if key.startswith(table.POOL_PREFIX))
+        return self._read(Sieve())
+
+    def _read(self, sieve: Sieve) -> Stand:
+        item = self._calls.item(table.revision_key()) or Item()
+        label, kept = _label(item), self._kept
+        if kept is None or kept.label != label:
+            kept = self._read_anew(label, sieve)
         return Stand(
-            pools=_in_order(pools, Sieve()),
-            revision=_one(by_key.get(last), lambda item: int(item["revision"]["N"]), 0),
-            limits=_one(by_key.get(first), limits_of, NO_LIMITS),
-            use=_one(by_key.get(table.use_key()[1]), queue_use_of, NOTHING_USED),
+            pools=kept.pools,
+            revision=_one(item, _revision_of, 0),
+            limits=kept.limits,
+            use=_one(item, queue_use_of, NOTHING_USED),
         )
+
+    def _read_anew(self, label: Item, sieve: Sieve) -> _Kept:
+        """Read pools and limits after the REVISION item with this label; keep them if everything is
+        readable.
+
+        What is read is never older than the label. A change committed in between makes it newer:
+        then the next label differs, and everything is read again.
+        """
+        first, last = table.limits_key()[1], table.revision_key()[1]
+        items = self._calls.query(expressions.partition_between(table.CONFIG, first, last))
+        by_key = {item["sk"]["S"]: item for item in items}
+        limits, unread = by_key.get(first), Sieve()
+        pools = (item for key, item in by_key.items() if key.startswith(table.POOL_PREFIX))
+        read = _Kept(
+            label=label, pools=_in_order(pools, unread), limits=_one(limits, limits_of, NO_LIMITS)
+        )
+        sieve.add(unread.poison)
+        whole = not unread.poison and (limits is None or _one(limits, limits_of, None) is not None)
+        self._kept = read if whole and _one(label, _revision_of, 0) else None
+        return read
 
     def change(self, pools: Sequence[Pool], *, who: str, now: int, seen: int | None) -> None:
         check_names(pools)
@@ -105,7 +143,7 @@ class Configuration:
             try:
                 return self._calls.transact(actions)
             except Conflict:
-                continue
+                self._kept = None
         raise Unavailable("somebody else is changing the configuration; try again")
 
     def changes(self, *, limit: int, who: str | None) -> tuple[ConfigurationChange, ...]:
@@ -166,7 +204,8 @@ class Configuration:
     def _record(self, before: Stand, after: Stand, who: str, now: int) -> Iterator[Action]:
         """Yield the actions that raise the revision and record who changed what, and when."""
         name, revision = self._calls.table, before.revision
-        yield update(name, table.revision_key(), expressions.next_revision(revision))
+        raised = expressions.next_revision(revision, _digest(after))
+        yield update(name, table.revision_key(), raised)
         record: Item = {
             "who": {"S": who},
             "at": {"S": iso(now)},
@@ -176,6 +215,23 @@ class Configuration:
             "limitsAfter": {"S": _json(after.limits)},
         }
         yield put(name, table.change_key(now, revision + 1), record)
+
+
+def _label(revision: Item) -> Item:
+    """Return what tells one configuration from another: all of the REVISION item but the queue's
+    use, which changes by itself."""
+    return {name: value for name, value in revision.items() if name not in USE}
+
+
+def _revision_of(item: Item) -> int:
+    return int(item["revision"]["N"])
+
+
+def _digest(stand: Stand) -> str:
+    """Return a short hash of pools and limits. After a restored backup, a revision may come a
+    second time with other contents; its digest differs then."""
+    contents = [[write(pool) for pool in stand.pools], limit_settings(stand.limits)]
+    return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def check_names(pools: Sequence[Pool]) -> None:
@@ -225,7 +281,7 @@ def _json(limits: Limits) -> str:
     return json.dumps(limit_settings(limits))
 
 
-def _one(item: Item | None, reader: Callable[[Item], T], otherwise: T) -> T:
+def _one(item: Item | None, reader: Callable[[Item], T], otherwise: U) -> T | U:
     """Return what the reader makes of the item, or `otherwise` if the item is missing or
     unreadable."""
     return next(iter(Sieve().read([item] if item else [], reader)), otherwise)

@@ -22,6 +22,9 @@ from slotq_core.model.limits import CallerLimits, CallerUse, QueueUse
 from slotq_core.ports.counters import Census, Counter
 
 _MINUTE = "m"
+USE = frozenset({"waiting", "lines"})
+"""The attributes of the REVISION item that hold the queue's use as of the last audit."""
+
 _OLD = 20
 """Maximum number of old minutes that one correction removes; the next continues."""
 
@@ -95,12 +98,12 @@ class DynamoCounters:
             self._calls.delete(table.caller_key(caller), expressions.unchanged(item))
 
     def set_queue_use(self, use: QueueUse) -> None:
-        item: Item = {"waiting": {"N": str(use.waiting)}, "lines": {"N": str(use.lines)}}
-        self._calls.put(table.use_key(), item)
+        expression = expressions.record_use(waiting=use.waiting, lines=use.lines)
+        self._calls.update(table.revision_key(), expression)
 
 
 def queue_use_of(item: Item) -> QueueUse:
-    """Return the queue's use. Raises one of UNREADABLE."""
+    """Return the queue's use in the REVISION item. Raises one of UNREADABLE."""
     return QueueUse(waiting=_whole(item, "waiting"), lines=_whole(item, "lines"))
 
 

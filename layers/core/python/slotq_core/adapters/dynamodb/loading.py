@@ -1,4 +1,5 @@
-"""Read what a pass needs: pools, then the jobs that hold them, then the first jobs of each line.
+"""Read what a pass needs: pools with the jobs that hold them, then lines and back-offs, then the
+first jobs of each line. What stands in one of these steps is read at once.
 
 The plan asks for more of a line when it needs more.
 
@@ -8,32 +9,36 @@ which are read first, and on the version of each job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from slotq_core.adapters.dynamodb.calls import TableCalls
 from slotq_core.adapters.dynamodb.configured_pools import Configuration
 from slotq_core.adapters.dynamodb.held_slots import Holders, occupied, read_holders
+from slotq_core.adapters.dynamodb.in_parallel import InParallel
 from slotq_core.adapters.dynamodb.layout import expressions, table
 from slotq_core.adapters.dynamodb.layout.items import Item
-from slotq_core.adapters.dynamodb.layout.lines import LINE_KEPT
-from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of, is_line, is_own, job_in
+from slotq_core.adapters.dynamodb.layout.lines import StoredLine
+from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
+from slotq_core.adapters.dynamodb.line_reading import LineReader, lines_in
 from slotq_core.adapters.dynamodb.repair.old_lines import OtherLines
-from slotq_core.adapters.snapshots import MAX_DUE, due_part, read_at_first, snapshot_of
-from slotq_core.errors import Conflict, Unavailable
+from slotq_core.adapters.dynamodb.waiting_lines import WaitingLines
+from slotq_core.adapters.snapshots import MAX_DUE, due_part, snapshot_of
+from slotq_core.errors import Unavailable
 from slotq_core.model.demand import Demand
 from slotq_core.model.jobs import Job
 from slotq_core.model.pools import Pool
-from slotq_core.policy.lines import line_of
-from slotq_core.policy.order import order_key
 from slotq_core.policy.plan import Found, Need
 from slotq_core.ports.stored import Poison, World
 
 _PAUSES = (0.0, 0.0, 0.02, 0.05, 0.1, 0.2)
 """Pauses (s) before each read of a pool that does not add up. In total, far longer than DynamoDB
 takes to show a committed transaction whole."""
+
+
+_ALL_LINES = table.LINES, None
+_FIRST_DUE = table.DUE, MAX_DUE
 
 
 class WorldLoader:
@@ -43,13 +48,16 @@ class WorldLoader:
         configuration: Configuration,
         bounds: LineBounds,
         pause: Callable[[float], None],
+        in_parallel: InParallel,
     ) -> None:
         """Set up the loader. `pause` waits for a number of seconds."""
         self._calls = calls
         self._configuration = configuration
         self._bounds = bounds
         self._others = OtherLines(calls, bounds)
+        self._waiting = LineReader(calls, in_parallel)
         self._pause = pause
+        self._in_parallel = in_parallel
         self._late: tuple[Poison, ...] = ()
         """What a plan in progress could not read, for the next load."""
 
@@ -57,70 +65,68 @@ class WorldLoader:
         sieve, self._late, late = Sieve(), (), self._late
         sieve.add(late)
         pools, holders = self._pools(sieve)
-        active, claimants = _active(holders), _claimants(holders)
-        seen = {job.name for job in (*active, *claimants)}
-        first: list[Job] = []
-        behind: dict[str, int] = {}
-        for line, touched in self._own_lines(sieve, now).items():
-            count = read_at_first(line, pools)
-            found, empty = self._read_on(line, "", count, seen, sieve)
-            first += found.jobs
-            if found.behind:
-                behind[found.jobs[-1].name] = found.behind
-            if empty:
-                self._remove(line, touched, now)
-        due = due_part(self._due(MAX_DUE, sieve), now)
-        world = _world(pools, holders, [*claimants, *first], due, sieve)
+        lines, due_read = self._lines_and_due(now, sieve)
+        waiting = WaitingLines(
+            self._waiting,
+            self._bounds,
+            self._in_parallel,
+            lines,
+            pools=pools,
+            seen={job.name for job in (*_active(holders), *_claimants(holders))},
+            now=now,
+        )
+        found = waiting.read_first(sieve)
+        first = [job for each in found for job in each.jobs]
+        stand_ins = [*waiting.stand_ins.values()]
+        due = due_part(sieve.read(due_read, copy_of), now)
+        world = _world(pools, holders, [*_claimants(holders), *first, *stand_ins], due, sieve)
 
         def more(need: Need) -> Found:
-            line, after = line_of(need.after), order_key(need.after)
             reading = Sieve()
-            found, _ = self._read_on(line, after, need.count, seen, reading)
+            answer = waiting.more(need, reading)
             self._late += reading.poison
-            return found
+            return answer
 
-        return replace(world, snapshot=replace(world.snapshot, behind=behind), more=more)
+        snapshot = replace(
+            world.snapshot,
+            behind={each.jobs[-1].name: each.behind for each in found if each.behind},
+            unread=frozenset(job.name for job in stand_ins),
+        )
+        return replace(world, snapshot=snapshot, more=more, keep_bounds=waiting.keep_bounds)
 
     def load_all(self, now: int) -> World:
         sieve = Sieve()
         pools, holders = self._pools(sieve)
-        lines = [line for line, _ in self._lines(sieve)]
-        waiting = [job for line in lines for job in self._all_waiting(line, sieve)]
-        due = self._due(None, sieve)
+        lines = lines_in(self._partition(_ALL_LINES), sieve, now)
+        waiting = [job for line in lines for job in self._waiting.all_jobs(line.name, sieve)]
+        due = sieve.read(self._partition((table.DUE, None)), copy_of)
         return _world(pools, holders, [*_claimants(holders), *waiting], due, sieve)
 
     def lines(self) -> list[str]:
         """Return every line of this version that may have jobs."""
-        return [line for line, _ in self._lines(Sieve()) if is_own(line)]
+        lines = lines_in(self._partition(_ALL_LINES), Sieve(), 0)
+        return [line.name for line in lines if line.own]
 
-    def _own_lines(self, sieve: Sieve, now: int) -> dict[str, int | None]:
-        """Return this version's lines, after moving the jobs of other versions' lines into them."""
-        lines = self._lines(sieve)
-        others = [each for each in lines if not is_own(each[0])]
+    def _lines_and_due(self, now: int, sieve: Sieve) -> tuple[list[StoredLine], list[Item]]:
+        """Return this version's lines, after moving the jobs of other versions' lines into them,
+        and the items of the earliest back-offs."""
+        lines_read, due = self._in_parallel(self._partition, [_ALL_LINES, _FIRST_DUE])
+        lines = lines_in(lines_read, sieve, now)
+        others = [line for line in lines if not line.own]
         if others:
             self._others.put_back(now=now)
-        for line, touched in others:
-            if not self._others.move_to_own_lines(line, sieve, now=now):
-                self._remove(line, touched, now)
+        for line in others:
+            if not self._others.move_to_own_lines(line.name, sieve, now=now):
+                self._bounds.remove(line, now=now)
         if others:
-            lines = self._lines(sieve)
-        return {line: touched for line, touched in lines if is_own(line)}
-
-    def _lines(self, sieve: Sieve) -> list[tuple[str, int | None]]:
-        """Return each line with the time (ms) of its last touch. None: the time cannot be read; the
-        line is kept, because jobs may wait there."""
-        items = self._calls.query(expressions.partition(table.LINES))
-        lines = sieve.read(items, _line)
-        for line, touched in lines:
-            if touched is None:
-                sieve.note(table.line_key(line), "the time of its last touch cannot be read")
-        return lines
+            lines = lines_in(self._partition(_ALL_LINES), sieve, now)
+        return [line for line in lines if line.own], due
 
     def _pools(self, sieve: Sieve) -> tuple[tuple[Pool, ...], dict[str, Holders]]:
         configured, holders = self._configuration.pools_through(sieve), {}
         pools = []
-        for pool in configured:
-            read, foreign, poison = self._holders(pool)
+        all_read = self._in_parallel(self._holders, configured)
+        for pool, (read, foreign, poison) in zip(configured, all_read, strict=True):
             sieve.add(poison)
             holders[pool.name] = read
             pools.append(replace(pool, foreign=foreign, health=read.health))
@@ -155,60 +161,10 @@ class WorldLoader:
                 return read, read.foreign + read.kept, read.poison
         return read, *occupied(read, pool)
 
-    def _read_on(
-        self, line: str, after: str, count: int | None, seen: set[str], sieve: Sieve
-    ) -> tuple[Found, bool]:
-        """Return the next jobs of a line behind the order key `after`, and whether it has no items
-        there. `behind` of the answer is 0 or 1.
-
-        Unreadable jobs are passed over, and so are `seen` ones: claimants and jobs that held slots
-        when the pools were read. `count`: how many; None: all. Adds them to `seen`.
-        """
-        jobs: list[Job] = []
-        empty = True
-        while count is None or len(jobs) <= count:
-            limit = None if count is None else count + 1 - len(jobs)
-            items = [*self._waiting(line, after, limit)]
-            empty = empty and not items
-            jobs += [job for job in sieve.read(items, copy_of) if job.name not in seen]
-            if limit is None or len(items) < limit:
-                break
-            after = items[-1]["sk"]["S"]
-        found = jobs[:count]
-        seen.update(job.name for job in found)
-        return Found(jobs=tuple(found), behind=len(jobs) - len(found)), empty
-
-    def _waiting(self, line: str, after: str = "", limit: int | None = None) -> Iterator[Item]:
-        """Return the items of a line behind the order key `after`."""
-        partition = table.waiting_partition(line)
-        behind = expressions.partition_after(partition, after)
-        return self._calls.query(behind if after else expressions.partition(partition), limit=limit)
-
-    def _all_waiting(self, line: str, sieve: Sieve) -> list[Job]:
-        """Return all readable jobs of a line, also of another version's line: a reader cannot wait
-        for the pass that moves them."""
-        if is_own(line):
-            return sieve.read(self._waiting(line), copy_of)
-        return sieve.read(self._waiting(line), job_in)
-
-    def _due(self, limit: int | None, sieve: Sieve) -> list[Job]:
-        """Return back-offs, the earliest first."""
-        expression = expressions.partition(table.DUE)
-        return sieve.read(self._calls.query(expression, limit=limit), copy_of)
-
-    def _remove(self, line: str, touched: int | None, now: int) -> None:
-        """Remove an empty line that nobody has touched for LINE_KEPT."""
-        if touched is None or touched >= now - LINE_KEPT:
-            return
-        with suppress(Conflict):  # A submission has touched the line since: keep the line.
-            self._calls.delete(table.line_key(line), expressions.line_untouched(touched))
-
-
-def _line(item: Item) -> tuple[str, int | None]:
-    line, touched = item["sk"]["S"], item.get("touched", {})
-    if not is_line(line):
-        raise ValueError("it names no line")
-    return line, int(touched["N"]) if "N" in touched else None
+    def _partition(self, asked: tuple[str, int | None]) -> list[Item]:
+        """Return the first items of a partition. `asked`: its key, and how many; None: all."""
+        pk, limit = asked
+        return [*self._calls.query(expressions.partition(pk), limit=limit)]
 
 
 def _active(holders: Mapping[str, Holders]) -> list[Job]:

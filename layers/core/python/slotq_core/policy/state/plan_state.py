@@ -102,7 +102,7 @@ class PlanState:
         """The project's unserved jobs without a claim and within the concurrency limits: the first
         of each line stands for the line."""
         for line in self._lines_of.get(project, ()):
-            if line.jobs[0].claim is None:
+            if line.jobs and line.jobs[0].claim is None:
                 job = next((job for job in line.jobs if not self._is_served(job)), None)
                 if job and not self.concurrency.keeps_back(job):
                     yield job

@@ -26,7 +26,11 @@ def result(steps: Steps, turns: TurnOrder) -> Generator[Need, Found, Plan]:
         if isinstance(tried, TryLater) and len(tried.changed) == 1 and head.job.claim is None:
             yield from turns.know(head.line, head.at + TRIED_AT_ONCE)
             decided += _failed_alike(state, head, tried)
-    later = {n: why_it_waits(steps, job) for n, job in state.decided.unexplained.items()}
+    later = {
+        name: why_it_waits(steps, job)
+        for name, job in state.decided.unexplained.items()
+        if name not in state.snapshot.unread
+    }
     reasons = {
         name: why
         for name, why in (later | state.decided.reasons).items()

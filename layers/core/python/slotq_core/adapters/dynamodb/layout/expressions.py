@@ -18,6 +18,15 @@ def is_new() -> Expression:
     return {"ConditionExpression": "attribute_not_exists(pk)"}
 
 
+def is_new_job() -> Expression:
+    """Require that no job of this name is stored; a refusal brings the stored one.
+
+    So a submission need not read first, and one that is repeated is recognised by what it collides
+    with. Whoever loses such a race sees the winner's job, never a moment before it.
+    """
+    return {**is_new(), "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+
+
 def job_unchanged(version: int) -> Expression:
     """Require that nobody has changed the job since it was read. All of a job's copies depend on
     this condition.
@@ -254,6 +263,26 @@ def take_lease(holder: str, *, now: int, until: int, never: int, only_news: bool
     }
 
 
+def bump_and_take_lease(holder: str, until: int) -> Expression:
+    """Raise the generation, and take the lease if nobody holds it. `until`: ms.
+
+    There is no condition, because the generation must rise in any case. `if_not_exists` leaves a
+    lease that is held as it is; the caller sees from the new item whose lease it is.
+    """
+    return {
+        "UpdateExpression": (
+            "SET #holder = if_not_exists(#holder, :holder), #until = if_not_exists(#until, :until)"
+            " ADD generation :one"
+        ),
+        "ExpressionAttributeNames": {"#holder": "holder", "#until": "until"},
+        "ExpressionAttributeValues": {
+            ":holder": _text(holder),
+            ":until": _number(until),
+            ":one": _number(1),
+        },
+    }
+
+
 def end_lease(holder: str, generation: int | None) -> Expression:
     """End the lease and record the generation as seen.
 
@@ -304,17 +333,40 @@ def set_turn(next_at: int) -> Expression:
     }
 
 
-def next_revision(seen: int) -> Expression:
-    """Raise the configuration's revision. Condition: nobody has changed the configuration since it
-    was read. `seen` 0: there is no revision, or it is unreadable."""
+def next_revision(seen: int, digest: str) -> Expression:
+    """Raise the configuration's revision, and record the digest of the new configuration.
+    Condition: nobody has changed the configuration since it was read. `seen` 0: there is no
+    revision, or it is unreadable."""
     if seen:
         condition, values = "revision = :seen", {":seen": _number(seen)}
     else:
         condition, values = "NOT attribute_type(revision, :number)", {":number": _text("N")}
     return {
-        "UpdateExpression": "SET revision = :next",
+        "UpdateExpression": "SET revision = :next, digest = :digest",
         "ConditionExpression": condition,
-        "ExpressionAttributeValues": {**values, ":next": _number(seen + 1)},
+        "ExpressionAttributeValues": {
+            **values,
+            ":next": _number(seen + 1),
+            ":digest": _text(digest),
+        },
+    }
+
+
+def outdate_configuration() -> Expression:
+    """Make every handler read the configuration anew, after a repair that leaves the revision as it
+    is."""
+    return {
+        "UpdateExpression": "ADD repairs :one",
+        "ExpressionAttributeValues": {":one": _number(1)},
+    }
+
+
+def record_use(*, waiting: int, lines: int) -> Expression:
+    """Record what all callers used at an audit, beside the revision: one read gives both."""
+    return {
+        "UpdateExpression": "SET waiting = :waiting, #lines = :lines",
+        "ExpressionAttributeNames": {"#lines": "lines"},
+        "ExpressionAttributeValues": {":waiting": _number(waiting), ":lines": _number(lines)},
     }
 
 

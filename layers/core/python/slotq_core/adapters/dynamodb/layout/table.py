@@ -7,7 +7,7 @@
     NAME#<training job> NAME                      the job that a training job belongs to
     HISTORY             <moment>#<job>            an ended job whose records are still to be marked
     WAITING#<line>      <order key>               a copy of one waiting job, sorted by the order
-    LINES               <line>                    a line that may have jobs: touched, returned, bound
+    LINES               <line>                    a line that may have jobs: its touches and bound
     POOL#<pool>         LEDGER                    version, used_*, foreign_*, free_*, holders
     POOL#<pool>         HEALTH                    what SageMaker's answers showed about the pool
     POOL#<pool>         ACTIVE#<job>              a copy of a job that holds slots of the pool
@@ -15,9 +15,10 @@
     POOL#<pool>         HELD#<job>                slots kept for a job that cannot be understood
     DUE                 <moment>#<job>            a copy of a job in back-off
     CONFIG              POOL#<pool>               a pool's definition and its position
-    CONFIG              REVISION                  raised with each change of the configuration
+    CONFIG              REVISION                  raised with each change of the configuration, with
+                                                  its `digest`; `repairs`; all callers' use of the
+                                                  limits at the last audit (`waiting`, `lines`)
     CONFIG              LIMITS                    the limits of callers and of the queue
-    CONFIG              LOAD                      all callers' use of the limits at the last audit
     CONFIG              CHANGE#<moment>#<number>  who changed what, when: before and after
     CALLERS             <caller>                  one caller's use: waiting, m<minute>; `audits`
     SCHEDULER           WAKE                      generation, seen; the lease: holder, until
@@ -40,7 +41,8 @@ there (`layout.items.mark`), changed in the same transactions as those jobs. A r
 do not add up to `holders` and `used_*` reads again.
 
 A line's `bound` says from which order key on its jobs wait, so that a pass need not read a line
-that is blocked (`layout.lines`). In SCHEDULER, `audit` says behind which line the next audit begins.
+that is blocked (`layout.lines`). In SCHEDULER, `audit` says behind which line the next audit
+begins.
 
 The history. The transaction that ends a job marks its JOB item with `expiresAt` and writes a
 HISTORY item; `expire` then marks REQUEST, ATTEMPTs and NAMEs, and removes the HISTORY item last.
@@ -50,8 +52,8 @@ which job it belongs to.
 
 Submissions write CALLERS and LINES, then JOB, REQUEST and WAITING. None of these is a ledger, so
 submissions never collide with passes there. Only an audit subtracts the jobs that have left the
-queue from a caller's counter, so no pass writes CALLERS. LIMITS, LOAD, the pools and REVISION are
-neighbours, so one Query reads them.
+queue from a caller's counter, so no pass writes CALLERS. LIMITS and the pools are neighbours, so
+one Query reads them, and only if REVISION has changed.
 """
 
 from __future__ import annotations
@@ -213,10 +215,6 @@ def pool_key(pool: str) -> Key:
 
 def limits_key() -> Key:
     return CONFIG, "LIMITS"
-
-
-def use_key() -> Key:
-    return CONFIG, "LOAD"
 
 
 def caller_key(caller: str) -> Key:

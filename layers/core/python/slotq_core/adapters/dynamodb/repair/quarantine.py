@@ -14,6 +14,7 @@ from slotq_core.adapters.dynamodb.layout.validation import bearer, is_line, key_
 from slotq_core.adapters.dynamodb.line_bounds import LineBounds
 from slotq_core.adapters.dynamodb.repair.copies import Copies
 from slotq_core.adapters.dynamodb.repair.ledgers import Ledgers
+from slotq_core.adapters.dynamodb.transactions import Action, update
 from slotq_core.errors import Conflict
 from slotq_core.model.jobs import ACTIVE_STATES
 from slotq_core.ports.stored import Poison
@@ -41,7 +42,8 @@ class Quarantine:
             self.copies.check(bearer(key), [key], mend=True)
 
     def _definition(self, key: table.Key, poison: Poison) -> None:
-        """Restore a pool's definition from the record of the last change."""
+        """Restore a pool's definition from the record of the last change. If there is none, put it
+        aside, also for handlers that have kept it from before."""
         broken = self._calls.item(key)
         if broken is None:
             return
@@ -50,7 +52,8 @@ class Quarantine:
                 with suppress(Conflict):  # Somebody has configured the pool anew.
                     self._calls.put(key, definition, expressions.unchanged(broken))
                 return
-        self._aside(key, poison)
+        outdated = expressions.outdate_configuration()
+        self._aside(key, poison, update(self._calls.table, table.revision_key(), outdated))
 
     def _last_change(self) -> Iterator[Item]:
         """Yield the definitions that the last change wrote, as they stood in the table."""
@@ -81,8 +84,9 @@ class Quarantine:
             self.copies.check(name, keys, mend=True)
         self.ledgers.check(pool, mend=True)
 
-    def _aside(self, key: table.Key, poison: Poison) -> None:
+    def _aside(self, key: table.Key, poison: Poison, *along: Action) -> None:
+        """Put the item aside, in one transaction with further actions."""
         item = self._calls.item(key)
         if item is not None:
             with suppress(Conflict):  # The item was written anew.
-                self._calls.transact(self.copies.aside(key, item, poison.reason))
+                self._calls.transact([*self.copies.aside(key, item, poison.reason), *along])

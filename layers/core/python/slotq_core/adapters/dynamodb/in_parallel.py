@@ -1,0 +1,50 @@
+"""Run independent reads at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+IN_FLIGHT = 16
+"""Maximum number of reads at once. The client needs as many connections."""
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class InParallel(Protocol):
+    def __call__(self, read: Callable[[A], R], asked: Sequence[A], /) -> list[R]:
+        """Return what `read` returns for each argument, in the order of the arguments. Raises the
+        first error in that order. `read` must not call this again."""
+
+
+def one_by_one(read: Callable[[A], R], asked: Sequence[A], /) -> list[R]:
+    """Read in this thread, in order: for tests that decide who calls when, and where calls take no
+    time."""
+    return [read(each) for each in asked]
+
+
+class Threads:
+    """Reads in threads, which are started when first needed and then kept."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._executor: ThreadPoolExecutor | None = None
+
+    def __call__(self, read: Callable[[A], R], asked: Sequence[A], /) -> list[R]:
+        if len(asked) < 2:
+            return one_by_one(read, asked)
+        return list(self._started().map(read, asked))
+
+    def _started(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._executor is None:
+                # A cold start that reads nothing in parallel does not pay for this import.
+                from concurrent.futures import ThreadPoolExecutor
+
+                self._executor = ThreadPoolExecutor(IN_FLIGHT, thread_name_prefix="slotq-read")
+            return self._executor

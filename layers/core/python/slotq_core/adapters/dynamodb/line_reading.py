@@ -1,0 +1,120 @@
+"""Read lines and the jobs that wait in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from slotq_core.adapters.dynamodb.calls import TableCalls
+from slotq_core.adapters.dynamodb.in_parallel import InParallel
+from slotq_core.adapters.dynamodb.layout import expressions, table
+from slotq_core.adapters.dynamodb.layout.items import Item
+from slotq_core.adapters.dynamodb.layout.lines import StoredLine, line_in
+from slotq_core.adapters.dynamodb.layout.validation import Sieve, copy_of, is_own, job_in
+from slotq_core.model.jobs import Job
+from slotq_core.policy.plan import Found
+
+
+@dataclass(kw_only=True, slots=True)
+class Reading:
+    """The jobs of one line behind some place, as far as they have been read.
+
+    Unreadable jobs are passed over, and so are those that were seen elsewhere: claimants, and jobs
+    that held slots when the pools were read.
+    """
+
+    line: str
+    after: str = ""
+    """The order key of the last item read; empty: the line is read from its beginning."""
+    first: str | None = None
+    """The sort key of the first item found, whatever the item is."""
+    count: int | None
+    """How many jobs are wanted; None: all. One more is read, to know whether there is one."""
+    jobs: list[Job] = field(default_factory=list)
+    ended: bool = False
+    """Whether the end of the line was reached."""
+
+    @property
+    def limit(self) -> int | None:
+        """How many items to read next; 0: enough jobs are known."""
+        if self.ended:
+            return 0
+        return None if self.count is None else max(0, self.count + 1 - len(self.jobs))
+
+    def take(self, items: list[Item], seen: set[str], sieve: Sieve) -> None:
+        """Take in the next items, as many as `limit` allowed."""
+        limit = self.limit
+        if items and self.first is None:
+            self.first = items[0]["sk"]["S"]
+        self.ended = limit is None or len(items) < limit
+        self.jobs += [job for job in sieve.read(items, copy_of) if job.name not in seen]
+        self.after = items[-1]["sk"]["S"] if items else self.after
+
+    def leave_out(self, seen: set[str]) -> None:
+        """Leave out what was seen in another line since; more may then have to be read."""
+        self.jobs = [job for job in self.jobs if job.name not in seen]
+
+    @property
+    def found(self) -> Found:
+        """The wanted jobs; `behind` is 0 or 1."""
+        wanted = self.jobs[: self.count]
+        return Found(jobs=tuple(wanted), behind=len(self.jobs) - len(wanted))
+
+
+class LineReader:
+    def __init__(self, calls: TableCalls, in_parallel: InParallel) -> None:
+        self._calls = calls
+        self._in_parallel = in_parallel
+
+    def first_jobs(
+        self, counts: Mapping[str, int | None], seen: set[str], sieve: Sieve
+    ) -> list[Reading]:
+        """Read the first jobs of each line, many lines at once; add them to `seen`.
+
+        `counts`: how many of each line; None: all.
+        """
+        readings = [Reading(line=line, count=count) for line, count in counts.items()]
+        while unfinished := [each for each in readings if each.limit != 0]:
+            pages = self._in_parallel(self._next_items, unfinished)
+            for reading, items in zip(unfinished, pages, strict=True):
+                reading.take(items, seen, sieve)
+        for reading in readings:
+            reading.leave_out(seen)
+            self._finish(reading, seen, sieve)
+        return readings
+
+    def read_on(
+        self, line: str, after: str, count: int | None, seen: set[str], sieve: Sieve
+    ) -> Found:
+        """Return the next jobs of a line behind the order key `after`; add them to `seen`."""
+        reading = Reading(line=line, after=after, count=count)
+        self._finish(reading, seen, sieve)
+        return reading.found
+
+    def all_jobs(self, line: str, sieve: Sieve) -> list[Job]:
+        """Return all readable jobs of a line, also of another version's line: a reader cannot wait
+        for the pass that moves them."""
+        return sieve.read(self._items(line), copy_of if is_own(line) else job_in)
+
+    def _finish(self, reading: Reading, seen: set[str], sieve: Sieve) -> None:
+        while reading.limit != 0:
+            reading.take(self._next_items(reading), seen, sieve)
+        seen.update(job.name for job in reading.found.jobs)
+
+    def _next_items(self, reading: Reading) -> list[Item]:
+        return [*self._items(reading.line, reading.after, reading.limit)]
+
+    def _items(self, line: str, after: str = "", limit: int | None = None) -> Iterator[Item]:
+        """Return the items of a line behind the order key `after`."""
+        partition = table.waiting_partition(line)
+        behind = expressions.partition_after(partition, after)
+        return self._calls.query(behind if after else expressions.partition(partition), limit=limit)
+
+
+def lines_in(items: Iterable[Item], sieve: Sieve, now: int) -> list[StoredLine]:
+    """Return the lines in their items, read at `now` (ms)."""
+    lines = sieve.read(items, lambda item: line_in(item, now))
+    for line in lines:
+        if line.touched is None:
+            sieve.note(table.line_key(line.name), "the time of its last touch cannot be read")
+    return lines

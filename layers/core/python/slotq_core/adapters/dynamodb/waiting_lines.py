@@ -1,0 +1,118 @@
+"""The lines of one load: the first jobs of those that are read, and stand-ins for the others.
+
+A line with a lower bound is not read until the plan asks for it (`Snapshot.unread`). The bound
+comes from an earlier pass that has read the line; `layout.lines` says why it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from slotq_core.adapters.dynamodb.in_parallel import IN_FLIGHT, InParallel
+from slotq_core.adapters.dynamodb.layout.lines import StoredLine
+from slotq_core.adapters.dynamodb.layout.validation import Sieve
+from slotq_core.adapters.dynamodb.line_bounds import LineBounds
+from slotq_core.adapters.dynamodb.line_reading import LineReader, Reading
+from slotq_core.adapters.snapshots import read_at_first
+from slotq_core.model.jobs import Job
+from slotq_core.model.pools import Pool
+from slotq_core.policy.lines import Line, line_of
+from slotq_core.policy.order import order_key, place_in, position
+from slotq_core.policy.plan import Found, Need
+
+MOST_RAISED = 256
+"""Maximum number of bounds that one pass raises; the next pass goes on."""
+
+
+class WaitingLines:
+    def __init__(
+        self,
+        reader: LineReader,
+        bounds: LineBounds,
+        in_parallel: InParallel,
+        lines: Iterable[StoredLine],
+        *,
+        pools: Sequence[Pool],
+        seen: set[str],
+        now: int,
+    ) -> None:
+        """Set up the lines. `seen`: the jobs that are known already; `now`: when (ms) the load
+        began, before the lines were read."""
+        self._reader, self._bounds, self._in_parallel = reader, bounds, in_parallel
+        self._lines = {line.name: line for line in lines}
+        self._pools, self._seen, self._now = pools, seen, now
+        self._readings: dict[str, Reading] = {}
+        stand_ins = map(_stand_in, self._lines.values(), range(len(self._lines)))
+        self.stand_ins: Mapping[str, Job] = {
+            line: job for line, job in zip(self._lines, stand_ins, strict=True) if job
+        }
+        """By line."""
+        self._line_of = {job.name: line for line, job in self.stand_ins.items()}
+        self._at_once = 1
+
+    def read_first(self, sieve: Sieve) -> list[Found]:
+        """Read the first jobs of every line without a stand-in; remove lines that have long been
+        empty."""
+        readings = self._read([each for each in self._lines if each not in self.stand_ins], sieve)
+        self._remove_empty(readings)
+        return [reading.found for reading in readings]
+
+    def more(self, need: Need, sieve: Sieve) -> Found:
+        """Answer a plan in progress."""
+        line = self._line_of.get(need.after.name)
+        if line is None:
+            line, after = line_of(need.after), order_key(need.after)
+            return self._reader.read_on(line, after, need.count, self._seen, sieve)
+        if line not in self._readings:
+            self._read([line, *self._asked_next(need.after)], sieve)
+        return self._readings[line].found
+
+    def keep_bounds(self) -> None:
+        """Raise the bounds of the lines that were read, where a later load gains by it."""
+        read = [(self._lines[name], reading) for name, reading in self._readings.items()]
+        worth = [
+            (line, reading.first)
+            for line, reading in read
+            if line.broken or line.higher_bound(reading.first, self._now)
+        ]
+        self._in_parallel(
+            lambda each: self._bounds.raise_to(*each, now=self._now), worth[:MOST_RAISED]
+        )
+        self._remove_empty(each for _, each in read if each.line in self.stand_ins)
+
+    def _read(self, names: Sequence[str], sieve: Sieve) -> list[Reading]:
+        counts = {name: read_at_first(parsed(name), self._pools) for name in names}
+        readings = self._reader.first_jobs(counts, self._seen, sieve)
+        self._readings |= {reading.line: reading for reading in readings}
+        return readings
+
+    def _asked_next(self, after: Job) -> Iterator[str]:
+        """Yield further lines to read at once with one that the plan asks for: it will probably ask
+        for these next. Each time twice as many, because most plans ask for few."""
+        also, self._at_once = self._at_once - 1, min(2 * self._at_once, IN_FLIGHT)
+        for line, job in sorted(self.stand_ins.items(), key=lambda each: position(each[1])):
+            if not also:
+                return
+            alike = not set(job.pools).isdisjoint(after.pools) and job.demand.within(after.demand)
+            if alike and line not in self._readings and position(job) > position(after):
+                also -= 1
+                yield line
+
+    def _remove_empty(self, readings: Iterable[Reading]) -> None:
+        lines = [self._lines[reading.line] for reading in readings if reading.first is None]
+        outlived = [line for line in lines if line.outlived(self._now)]
+        self._in_parallel(lambda line: self._bounds.remove(line, now=self._now), outlived)
+
+
+parsed = lru_cache(maxsize=4096)(Line.parse)
+
+
+def _stand_in(line: StoredLine, number: int) -> Job | None:
+    """Return a stand-in for the line; None if it must be read: a line without a bound, and one
+    whose jobs are planned together."""
+    shared = parsed(line.name)
+    if not line.bound or shared.group or shared.parts:
+        return None
+    entry_time, name = place_in(line.bound)
+    return shared.stand_in(number, entry_time=entry_time, name=name)
